@@ -1,0 +1,1 @@
+"""Readers for models that are not Relax modules."""

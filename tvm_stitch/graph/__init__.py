@@ -1,0 +1,1 @@
+"""Relax in, Relax out: decomposing, reading and grouping operators. Knows no thread."""
