@@ -1,0 +1,126 @@
+"""The pass: finds compound operators, asks whether each is worth it, lets its family write it.
+
+Comes in: an IRModule. Goes out: an IRModule. Functions that already belong to somebody (fused,
+offloaded to a library) are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tvm
+from tvm import relax
+from tvm.ir import Call, Expr, IRModule, Op
+from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from tvm_stitch.graph.decompose import activation, loss, norm, softmax, statistic
+from tvm_stitch.graph.decompose.stages import ACCUMULATORS, Stages, dtype_of, shape_of
+from tvm_stitch.graph.decompose.worth import worth_decomposing
+
+Family = Callable[[Call, Stages], "Expr | None"]
+
+FAMILIES: dict[str, Family] = {
+    "relax.nn.softmax": softmax.softmax,
+    "relax.nn.log_softmax": softmax.log_softmax,
+    "relax.nn.layer_norm": norm.layer_norm,
+    "relax.nn.rms_norm": norm.rms_norm,
+    "relax.nn.group_norm": norm.group_norm,
+    "relax.nn.instance_norm": norm.instance_norm,
+    "relax.nn.batch_norm": norm.batch_norm,
+    "relax.nn.gelu": activation.gelu,
+    "relax.nn.gelu_tanh": activation.gelu_tanh,
+    "relax.nn.silu": activation.silu,
+    "relax.nn.selu": activation.selu,
+    "relax.nn.softplus": activation.softplus,
+    "relax.nn.dropout": activation.dropout,
+    "relax.log_add_exp": activation.log_add_exp,
+    "relax.ewise_fma": activation.fused_multiply_add,
+    "relax.sum": statistic.widened_reduction,
+    "relax.prod": statistic.widened_reduction,
+    "relax.mean": statistic.widened_reduction,
+    "relax.variance": statistic.variance,
+    "relax.std": statistic.standard_deviation,
+    "relax.nn.cross_entropy_with_logits": loss.cross_entropy_with_logits,
+    "relax.nn.nll_loss": loss.nll_loss,
+}
+"""Who writes which compound operator out; a family returns None for a call it cannot express."""
+
+_OWNED = ("Primitive", "Composite", "Codegen")
+
+
+@tvm.transform.module_pass(opt_level=0, name="Decompose")
+class Decompose:
+    """Write compound operators out as element-wise and reduction operators.
+
+    Runs before LegalizeOps. Softmax, norms, activations, statistics and losses over float16,
+    bfloat16, float32 or float64 become stages that compute in float32 (float64 stays) and end in
+    the operator's own dtype; `worth_decomposing` says which are left whole. Other operators and
+    dtypes pass through untouched.
+    """
+
+    def transform_module(self, mod: IRModule, context: tvm.transform.PassContext) -> IRModule:
+        """Rewrite every Relax function of the module that is not already fused or offloaded."""
+        rewriter = _Rewriter(mod)
+        changed = mod.clone()
+        for name, function in mod.functions_items():
+            if isinstance(function, relax.Function):
+                changed[name] = rewriter.rewrite(function)
+        return changed
+
+
+@mutator
+class _Rewriter(PyExprMutator):
+    """Replaces calls by what their families make of them."""
+
+    def __init__(self, mod: IRModule):
+        super().__init__(mod)
+        self._origins: dict[relax.Var, str] = {}
+
+    def rewrite(self, function: relax.Function) -> relax.Function:
+        """The function with its compound operators written out and what that left unused gone."""
+        rewritten = self.visit_expr(function)
+        if rewritten.same_as(function):
+            return function
+        return relax.analysis.remove_all_unused(rewritten)
+
+    def visit_function_(self, function: relax.Function) -> Expr:
+        """Leave functions alone whose operators are already spoken for."""
+        if function.attrs and any(key in function.attrs for key in _OWNED):
+            return function
+        return super().visit_function_(function)
+
+    def visit_var_binding_(self, binding: relax.VarBinding) -> None:
+        """Remember which operator a variable stood for before it was written out."""
+        super().visit_var_binding_(binding)
+        if _is_operator(binding.value):
+            self._origins[self.visit_expr(binding.var)] = binding.value.op.name
+
+    def visit_call_(self, call: Call) -> Expr:
+        """Write the call out where a family knows it and it is worth it."""
+        call = super().visit_call_(call)
+        if not _is_operator(call):
+            return call
+        family = FAMILIES.get(call.op.name)
+        if family is None or not _is_readable(call) or not worth_decomposing(call):
+            return call
+        written = family(call, Stages(self.builder_, self._origins))
+        return call if written is None else written
+
+    def visit_tuple_getitem_(self, item: relax.TupleGetItem) -> Expr:
+        """Take a field of a written-out tuple directly: tuples would end a kernel."""
+        item = super().visit_tuple_getitem_(item)
+        source = item.tuple_value
+        if isinstance(source, relax.Var):
+            source = self.lookup_binding(source)
+        return source.fields[item.index] if isinstance(source, relax.Tuple) else item
+
+
+def _is_operator(expr: Expr) -> bool:
+    return isinstance(expr, Call) and isinstance(expr.op, Op)
+
+
+def _is_readable(call: Call) -> bool:
+    """Whether the dtypes are ones to compute in and every shape is known, as LegalizeOps needs."""
+    return dtype_of(call.args[0]) in ACCUMULATORS and all(
+        shape_of(argument) is not None for argument in call.args
+    )

@@ -1,0 +1,153 @@
+"""What every family of compound operators writes its stages with.
+
+Comes in: a BlockBuilder inside the binding block of the operator. Goes out: bindings in front of
+the operator's own. Knows no compound operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Expr, GenericConst
+from tvm.relax import op
+
+ACCUMULATORS = {
+    "float16": "float32",
+    "bfloat16": "float32",
+    "float32": "float32",
+    "float64": "float64",
+}
+"""The dtype a compound operator computes in, by the dtype of its data. Others are left alone."""
+
+HALF = frozenset({"float16", "bfloat16"})
+"""The dtypes too narrow to accumulate in."""
+
+Stage = Callable[..., Expr]
+
+
+def dtype_of(expr: Expr) -> str | None:
+    """The element type of a tensor, or None where Relax does not know it."""
+    dtype = getattr(expr.ty, "dtype", None)
+    return None if dtype is None else str(dtype.dtype)
+
+
+def rank_of(expr: Expr) -> int:
+    """The number of axes of a tensor, or -1 where Relax does not know it."""
+    return getattr(expr.ty, "ndim", -1)
+
+
+def shape_of(expr: Expr) -> list[Any] | None:
+    """The extents of a tensor (symbolic ones as expressions), or None where it has no shape."""
+    shape = getattr(expr.ty, "shape", None)
+    return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None
+
+
+def normalized_axes(axes: Sequence[int] | None, rank: int) -> list[int]:
+    """Axes counted from the front, in rising order; None stands for all of them."""
+    if axes is None:
+        return list(range(rank))
+    return sorted(int(axis) % rank for axis in axes)
+
+
+def are_trailing(axes: Sequence[int], rank: int) -> bool:
+    """Whether reducing over these axes reduces over rows that lie contiguous in memory."""
+    return list(axes) == list(range(rank - len(axes), rank))
+
+
+class Stages:
+    """Emits stages into the block under construction, folding those of constants alone."""
+
+    def __init__(self, builder: relax.BlockBuilder, origins: Mapping[relax.Var, str]):
+        self._builder = builder
+        self._origins = origins
+        self._casts: dict[tuple[Expr, str | None], Expr] = {}
+
+    def __call__(self, operator: Stage, *operands: Expr | float, **attributes: Any) -> Expr:
+        """Bind `operator(*operands)` to a variable and return it; numbers take the first dtype."""
+        folded = _fold(operator, operands)
+        if folded is not None:
+            return folded
+        return self._builder.emit(self.last(operator, *operands, **attributes))
+
+    def last(self, operator: Stage, *operands: Expr | float, **attributes: Any) -> Expr:
+        """The call itself, unbound: for the stage that takes over the operator's own variable."""
+        tensors = [operand for operand in operands if isinstance(operand, Expr)]
+        dtype = dtype_of(tensors[0])
+        converted = [
+            operand if isinstance(operand, Expr) else relax.const(operand, dtype)
+            for operand in operands
+        ]
+        return operator(*converted, **attributes)
+
+    def made_by(self, expr: Expr) -> str | None:
+        """The operator a variable stood for before this pass, None for a parameter."""
+        return self._origins.get(expr)
+
+    def widen(self, tensor: Expr) -> Expr:
+        """The tensor in the dtype that compound operators compute in."""
+        dtype = ACCUMULATORS[str(dtype_of(tensor))]
+        return self.cast(tensor, dtype)
+
+    def cast(self, tensor: Expr, dtype: str | None) -> Expr:
+        """The tensor in another dtype; nothing is emitted where it has that dtype already."""
+        if dtype_of(tensor) == dtype:
+            return tensor
+        if isinstance(tensor, GenericConst):
+            return relax.const(tensor.value.numpy().astype(dtype), dtype)
+        if (tensor, dtype) not in self._casts:
+            self._casts[tensor, dtype] = self._builder.emit(op.astype(tensor, dtype))
+        return self._casts[tensor, dtype]
+
+    def result(
+        self, dtype: str | None, operator: Stage, *operands: Expr | float, **attributes: Any
+    ) -> Expr:
+        """The last stage of an operator whose result has this dtype, unbound."""
+        call = self.last(operator, *operands, **attributes)
+        bound = self._builder.normalize(call)
+        if dtype_of(bound) == dtype:
+            return bound
+        return op.astype(self._builder.emit(bound), dtype)
+
+    def along(self, vector: Expr, axis: int, rank: int) -> Expr:
+        """A vector reshaped so that it broadcasts along one axis of a tensor of this rank."""
+        if axis == rank - 1:
+            return vector
+        extents = shape_of(vector)
+        assert extents is not None, "only vectors of known shape reach a decomposition"
+        return self.reshape(vector, [extents[0], *([1] * (rank - 1 - axis))])
+
+    def reshape(self, tensor: Expr, shape: Sequence[Any]) -> Expr:
+        """The tensor in another shape of as many elements."""
+        if isinstance(tensor, GenericConst):
+            extents = [int(extent) for extent in shape]
+            return relax.const(tensor.value.numpy().reshape(extents), dtype_of(tensor))
+        return self._builder.emit(op.reshape(tensor, shape))
+
+
+_FOLDABLE: dict[Stage, Callable[..., np.ndarray]] = {
+    op.add: np.add,
+    op.subtract: np.subtract,
+    op.multiply: np.multiply,
+    op.rsqrt: lambda x: 1 / np.sqrt(x),
+}
+
+
+def _fold(operator: Stage, operands: Sequence[Expr | float]) -> Expr | None:
+    """The constant that an operator over constants comes to, rounded once; None otherwise."""
+    evaluate = _FOLDABLE.get(operator)
+    if evaluate is None:
+        return None
+    values = []
+    dtype = None
+    for operand in operands:
+        if isinstance(operand, GenericConst):
+            dtype = dtype or dtype_of(operand)
+            values.append(operand.value.numpy().astype("float64"))
+        elif isinstance(operand, Expr):
+            return None
+        else:
+            values.append(np.float64(operand))
+    return relax.const(evaluate(*values).astype(dtype), dtype)
