@@ -1,0 +1,1 @@
+"""One fused function in, one kernel out. Knows nothing of graphs and plans."""

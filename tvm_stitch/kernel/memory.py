@@ -1,0 +1,138 @@
+"""Which values cross from one phase of a kernel to the next, and which are computed again.
+
+A reduction ends a phase: its result is known only when the whole row has been seen. In: a Program.
+Out: a Residency: the phase in which every value is computed, and the values that are kept on the
+chip in between. Must not know how many threads there are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import tvm
+import tvm_ffi
+
+from tvm_stitch.kernel.program import Program, Where
+from tvm_stitch.kernel.stage import Stage, Var
+
+# Operations that cost about as much as keeping a value: more than this many are not repeated.
+CHEAP_OPERATIONS = 4
+_ARITHMETIC = ("Add", "Sub", "Mul", "Max", "Min", "Cast", "Select", "EQ", "NE", "LT", "LE", "GT")
+
+
+@dataclass(frozen=True, eq=False)
+class Residency:
+    """Phases of a program's values; `kept` maps a value to its first and last phase."""
+
+    phases: int
+    available: dict[Var, int]  # first phase in which a computed value can be used
+    needed: dict[Var, frozenset[int]]  # phases that compute or load a full value
+    kept: dict[Var, tuple[int, int]]
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes an element that wait between phases, at the worst boundary."""
+        boundaries = range(self.phases - 1)
+        return max((sum(self._waiting(boundary)) for boundary in boundaries), default=0)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes an element of all kept values, were none to reuse another's place."""
+        return sum(item_bytes(buffer.ty.dtype) for buffer in self.kept)
+
+    def _waiting(self, boundary: int) -> list[int]:
+        return [
+            item_bytes(buffer.ty.dtype)
+            for buffer, (first, last) in self.kept.items()
+            if first <= boundary < last
+        ]
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of one element."""
+    data_type = tvm.DataType(dtype)
+    return (data_type.bits * data_type.lanes + 7) // 8
+
+
+def plan_residency(program: Program) -> Residency:
+    """Decide phases and kept values."""
+    available = _available(program)
+    wanted: dict[Var, set[int]] = defaultdict(set)
+    needed: dict[Var, frozenset[int]] = {}
+    kept: dict[Var, tuple[int, int]] = {}
+    for stage in reversed(program.stages):
+        buffer = stage.output
+        if stage.is_reduction:
+            phases = frozenset([available[buffer] - 1])
+        elif program.is_full(buffer):
+            if buffer in program.outputs:
+                wanted[buffer].add(available[buffer])
+            if _worth_keeping(program, stage, wanted):
+                kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
+                phases = frozenset([min(wanted[buffer])])
+            else:
+                phases = frozenset(wanted[buffer])
+            needed[buffer] = phases
+        else:
+            continue
+        for read in stage.reads:
+            if program.place(stage, read) is Where.SAME:
+                wanted[read.buffer] |= phases
+    for buffer in program.inputs:
+        if wanted[buffer]:
+            needed[buffer] = frozenset([min(wanted[buffer])])
+            if len(wanted[buffer]) > 1:
+                kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
+    return Residency(max(available.values(), default=0) + 1, available, needed, kept)
+
+
+def _available(program: Program) -> dict[Var, int]:
+    available: dict[Var, int] = {}
+    for stage in program.stages:
+        ready = max((available.get(read.buffer, 0) for read in stage.reads), default=0)
+        available[stage.output] = ready + 1 if stage.is_reduction else ready
+    return available
+
+
+def _worth_keeping(program: Program, stage: Stage, wanted: dict[Var, set[int]]) -> bool:
+    """Whether a value that several phases want is kept rather than computed again.
+
+    Computing it again pays if that is cheap and what it is computed from is kept anyhow, or takes
+    no more room: a cast from half precision is the common case.
+    """
+    phases = wanted[stage.output]
+    if len(phases) < 2:
+        return False
+    sources = set()
+    for read in stage.reads:
+        where = program.place(stage, read)
+        if where is Where.OTHER:
+            return True
+        if where is Where.SAME:
+            sources.add(read.buffer)
+    if _operations(stage) > CHEAP_OPERATIONS:
+        return True
+    extra = [source for source in sources if not _waits_anyhow(wanted[source], phases)]
+    extra_bytes = sum(item_bytes(source.ty.dtype) for source in extra)
+    return extra_bytes > item_bytes(stage.output.ty.dtype)
+
+
+def _waits_anyhow(wanted: set[int], phases: set[int]) -> bool:
+    return bool(wanted) and min(wanted) <= min(phases) and max(wanted) >= max(phases)
+
+
+def _operations(stage: Stage) -> int:
+    """Operations of an element-wise value; anything but plain arithmetic counts as many."""
+    count = 0
+
+    def visit(node: object) -> None:
+        nonlocal count
+        kind = type(node).__name__
+        if kind in _ARITHMETIC:
+            count += 1
+        elif kind not in ("TensorLoad", "Var", "IntImm", "FloatImm", "Op", "PrimType", "Array"):
+            count += CHEAP_OPERATIONS + 1
+
+    tvm_ffi.structural_walk(stage.value, (tvm.ir.Expr, visit))
+    return count

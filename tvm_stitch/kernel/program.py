@@ -1,0 +1,264 @@
+"""Stages placed in one space of rows and columns.
+
+In: Stages in order and the buffers that must be written.
+Out: a Program, in which every value is either one element for each (row, column) or one for each
+row, and every stage reads what its own row (or element) produced; or the reason why there is none.
+Must not know threads.
+
+The space comes from the reductions: what they keep is the row, what they reduce is the column.
+A program without reductions is one row that holds all elements.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from tvm_stitch.kernel.stage import (
+    Expr,
+    Read,
+    Refused,
+    Stage,
+    Var,
+    buffer_shape,
+    constant,
+    find_reads,
+    flatten,
+    handle,
+    product,
+    substitute,
+)
+
+# A value read at other places than its own is computed again there; this bounds how often.
+MAX_INLINED = 64
+
+
+class Where(enum.Enum):
+    """Which element of a buffer a stage reads, seen from its own row and column."""
+
+    SAME = "the same row and column"
+    ROW = "one value for the row"
+    OTHER = "any other"
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Rows by columns; a program without reductions is one row of all elements."""
+
+    rows: Expr
+    columns: Expr
+
+    @cached_property
+    def size(self) -> Expr:
+        """All elements."""
+        return product((self.rows, self.columns))
+
+    def position(self, stage: Stage) -> tuple[Expr, Expr | None]:
+        """Row and flat element index of a stage's iteration, in its own axes.
+
+        The element index is None for a stage that computes one value a row.
+        """
+        spatial = flatten(stage.axes, stage.extents)
+        if stage.is_reduction:
+            inner = flatten(stage.reduced, stage.reduced_extents)
+            return spatial, spatial * self.columns + inner
+        if same_size(stage.size, self.size):
+            return tirx.floordiv(spatial, self.columns), spatial
+        return spatial, None
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What one kernel computes; see the module's docstring."""
+
+    stages: tuple[Stage, ...]
+    inputs: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+    space: Space
+    reduces: bool
+    where: dict[tuple[int, int], Where]  # (handle of the stage's output, key of the read)
+
+    @cached_property
+    def producer(self) -> dict[Var, Stage]:
+        """The stage that computes a buffer; inputs have none."""
+        return {stage.output: stage for stage in self.stages}
+
+    def place(self, stage: Stage, read: Read) -> Where:
+        """Which element of its buffer a read takes."""
+        return self.where[handle(stage.output), read.key]
+
+    def is_full(self, buffer: Var) -> bool:
+        """Whether a buffer that a stage computes holds an element for each row and column."""
+        stage = self.producer[buffer]
+        return not stage.is_reduction and same_size(stage.size, self.space.size)
+
+    @cached_property
+    def shape_vars(self) -> tuple[Var, ...]:
+        """Symbolic dimensions of the space and of the inputs, in order of appearance."""
+        found: dict[Var, None] = {}
+        extents = [self.space.rows, self.space.columns]
+        for buffer in (*self.inputs, *self.outputs):
+            extents.extend(buffer_shape(buffer))
+        for extent in extents:
+            found.update(dict.fromkeys(tirx.analysis.undefined_vars(tirx.Evaluate(extent), [])))
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        lines = [f"program over {self.space.rows} rows x {self.space.columns} columns"]
+        return "\n  ".join([*lines, *map(repr, self.stages)])
+
+
+def same_size(left: Expr, right: Expr) -> bool:
+    """Whether two sizes are provably equal."""
+    left_value, right_value = constant(left), constant(right)
+    if left_value is not None and right_value is not None:
+        return left_value == right_value
+    return tvm.sym.Analyzer().can_prove_equal(left, right)
+
+
+def make_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
+    """Place stages in one space; refuse with the reason if they do not share one."""
+    stages = _unit_reductions_as_elements(stages)
+    space = _find_space(stages, outputs)
+    if isinstance(space, Refused):
+        return space
+    return _Placing(space, stages, outputs).program()
+
+
+def _unit_reductions_as_elements(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """A reduction over one element is that element."""
+
+    def plain(stage: Stage) -> Stage:
+        if not stage.is_reduction or constant(stage.reduced_size) != 1:
+            return stage
+        zero = tirx.IntImm("int64", 0)
+        value = substitute(stage.value, dict.fromkeys(stage.reduced, zero))
+        return replace(
+            stage, value=value, reduced=(), reduced_extents=(), combiner="", identity=None
+        )
+
+    return tuple(map(plain, stages))
+
+
+def _find_space(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Space | Refused:
+    reductions = [stage for stage in stages if stage.is_reduction]
+    if not reductions:
+        size = product(buffer_shape(outputs[0]))
+        for output in outputs[1:]:
+            if not same_size(product(buffer_shape(output)), size):
+                return Refused(f"outputs of different sizes, {outputs[0]} and {output}")
+        return Space(tirx.IntImm("int64", 1), size)
+    first = reductions[0]
+    for other in reductions[1:]:
+        if not same_size(other.size, first.size) or not same_size(
+            other.reduced_size, first.reduced_size
+        ):
+            return Refused(
+                f"{first.name} and {other.name} reduce different rows: {first.size} x "
+                f"{first.reduced_size} and {other.size} x {other.reduced_size}"
+            )
+    return Space(first.size, first.reduced_size)
+
+
+class _Placing:
+    """Works backwards from the outputs, inlining what is read at other places than its own."""
+
+    def __init__(self, space: Space, stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> None:
+        self.space = space
+        self.outputs = outputs
+        self.producer = {stage.output: stage for stage in stages}
+        self.order = {stage.output: number for number, stage in enumerate(stages)}
+        self.placed: dict[Var, Stage] = {}
+        self.where: dict[tuple[int, int], Where] = {}
+        self.inputs: dict[Var, None] = {}
+
+    def program(self) -> Program | Refused:
+        pending = list(self.outputs)
+        while pending:
+            buffer = pending.pop()
+            if buffer in self.placed:
+                continue
+            if buffer not in self.producer:
+                return Refused(f"output {buffer} is computed by no stage")
+            refused = self._fits(self.producer[buffer])
+            stage = refused or self._place(self.producer[buffer])
+            if isinstance(stage, Refused):
+                return stage
+            self.placed[buffer] = stage
+            pending.extend(r.buffer for r in stage.reads if r.buffer in self.producer)
+        stages = tuple(sorted(self.placed.values(), key=lambda stage: self.order[stage.output]))
+        reduces = any(stage.is_reduction for stage in stages)
+        inputs = [read.buffer for stage in stages for read in stage.reads]
+        inputs = [buffer for buffer in dict.fromkeys(inputs) if buffer not in self.placed]
+        return Program(stages, tuple(inputs), self.outputs, self.space, reduces, self.where)
+
+    def _fits(self, stage: Stage) -> Refused | None:
+        sizes = (self.space.rows, self.space.size)
+        if stage.is_reduction or any(same_size(stage.size, size) for size in sizes):
+            return None
+        return Refused(
+            f"{stage.name} has {stage.size} elements, which is neither one a row nor one an "
+            f"element of {self.space.rows} rows x {self.space.columns} columns"
+        )
+
+    def _place(self, stage: Stage) -> Stage | Refused:
+        """Inline until every computed value is read at its own row (or row and column)."""
+        for _ in range(MAX_INLINED):
+            analyzer = bind_axes(stage)
+            row, flat = self.space.position(stage)
+            inline: dict[int, Expr] = {}
+            for read in stage.reads:
+                where = self._where(read, analyzer, row, flat)
+                self.where[handle(stage.output), read.key] = where
+                if where is Where.OTHER and read.buffer in self.producer:
+                    source = self.producer[read.buffer]
+                    if source.is_reduction:
+                        return Refused(f"{stage.name} needs {source.name} of other rows")
+                    inline[read.key] = inlined(source, read)
+            if not inline:
+                return stage
+            value = replace_loads(stage.value, inline)
+            stage = replace(stage, value=value)
+        return Refused(f"{stage.name} reads computed values at too many places")
+
+    def _where(self, read: Read, analyzer: tvm.sym.Analyzer, row: Expr, flat: Expr) -> Where:
+        shape = buffer_shape(read.buffer)
+        size = product(shape)
+        if any(find_reads(index) for index in read.load.indices):
+            return Where.OTHER
+        at = flatten(tuple(read.load.indices), shape)
+        if same_size(size, self.space.size):
+            if flat is not None and analyzer.can_prove_equal(at, flat):
+                return Where.SAME
+            return Where.OTHER
+        if same_size(size, self.space.rows) and analyzer.can_prove_equal(at, row):
+            return Where.ROW
+        return Where.OTHER
+
+
+def bind_axes(stage: Stage) -> tvm.sym.Analyzer:
+    """An analyzer that knows the ranges of a stage's axes."""
+    analyzer = tvm.sym.Analyzer()
+    axes = (*stage.axes, *stage.reduced)
+    for axis, extent in zip(axes, (*stage.extents, *stage.reduced_extents), strict=True):
+        analyzer.bind(axis, tvm.ir.Range(tirx.IntImm("int64", 0), extent))
+    return analyzer
+
+
+def inlined(source: Stage, read: Read) -> Expr:
+    """The value of an element-wise stage at the place that a load asks for."""
+    return substitute(source.value, dict(zip(source.axes, read.load.indices, strict=True)))
+
+
+def replace_loads(value: Expr, replacements: dict[int, Expr]) -> Expr:
+    """Replace loads by key. Works from the outside in, for a replaced load's indices are gone."""
+
+    def visit(load: Expr) -> Expr:
+        return replacements.get(handle(load), load)
+
+    return tvm_ffi.structural_map(value, (tvm.ir.TensorLoad, visit), order="pre")

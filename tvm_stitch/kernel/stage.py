@@ -1,0 +1,259 @@
+"""What a PrimFunc computes, one Stage for every block.
+
+In: a PrimFunc as LegalizeOps or FuseTIR make them (one-level blocks over whole buffers).
+Out: Stages in order, or the reason why the function is opaque.
+Must not know how a stage will be mapped to threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.tirx import IterVar
+
+Expr = Any  # TVM's expression classes carry no types that mypy could follow
+Var = Any
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A normal answer: this cannot be done, and why. Never truthy."""
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """One load in a stage's value; `guarded` if it stands in a branch that may not be taken."""
+
+    load: Expr
+    guarded: bool
+
+    @property
+    def buffer(self) -> Var:
+        """The buffer that is read."""
+        return self.load.source
+
+    @property
+    def key(self) -> int:
+        """Names the load within its stage's value."""
+        return handle(self.load)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """`output[axes] = value`, or `output[axes] = combine over reduced of value`."""
+
+    name: str
+    output: Var
+    axes: tuple[Var, ...]
+    extents: tuple[Expr, ...]
+    value: Expr
+    reduced: tuple[Var, ...] = ()
+    reduced_extents: tuple[Expr, ...] = ()
+    combiner: str = ""  # one of COMBINERS' values for a reduction, else empty
+    identity: Expr = None
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether several elements of the value make one of the output."""
+        return bool(self.combiner)
+
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        """Every load of the value, each object once."""
+        return find_reads(self.value)
+
+    @cached_property
+    def size(self) -> Expr:
+        """Elements of the output."""
+        return product(self.extents)
+
+    @cached_property
+    def reduced_size(self) -> Expr:
+        """Elements that are combined into one of the output; 1 where nothing is."""
+        return product(self.reduced_extents)
+
+    def rebound(self, mapping: Mapping[Var, Expr]) -> Stage:
+        """The same stage over other buffers and shape variables."""
+        return replace(
+            self,
+            output=mapping.get(self.output, self.output),
+            extents=tuple(substitute(extent, mapping) for extent in self.extents),
+            reduced_extents=tuple(substitute(extent, mapping) for extent in self.reduced_extents),
+            value=substitute(self.value, mapping),
+        )
+
+    def __repr__(self) -> str:
+        over = f" over {list(self.reduced_extents)}" if self.is_reduction else ""
+        return f"{self.name}{list(self.extents)} = {self.combiner or 'element'}{over}"
+
+
+# The class of the update's expression -> the combiner.
+COMBINERS = {"Add": "sum", "Max": "max", "Min": "min", "Mul": "prod", "And": "all", "Or": "any"}
+
+
+def handle(node: Expr) -> int:
+    """An integer that names a node while it lives: nodes themselves do not all compare as bool."""
+    return node.__chandle__()
+
+
+def product(extents: tuple[Expr, ...]) -> Expr:
+    """The number of elements of a shape."""
+    total: Expr = tirx.IntImm("int64", 1)
+    for extent in extents:
+        total = total * as_int64(extent)
+    return tvm.sym.Analyzer().simplify(total)
+
+
+def as_int64(expr: Expr) -> Expr:
+    """The expression in int64, in which all indices are computed until TVM narrows them."""
+    if isinstance(expr, int):
+        return tirx.IntImm("int64", expr)
+    if isinstance(expr, tirx.IntImm):
+        return tirx.IntImm("int64", expr.value)
+    return expr if expr.ty.dtype == "int64" else expr.astype("int64")
+
+
+def flatten(indices: tuple[Expr, ...], shape: tuple[Expr, ...]) -> Expr:
+    """Row-major position of an element."""
+    flat: Expr = tirx.IntImm("int64", 0)
+    for index, extent in zip(indices, shape, strict=True):
+        flat = flat * as_int64(extent) + as_int64(index)
+    return flat
+
+
+def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
+    """Replace variables (buffers are variables too)."""
+    if not mapping:
+        return expr
+    return tvm_ffi.structural_map(expr, (tirx.Var, lambda var: mapping.get(var, var)))
+
+
+def constant(expr: Expr) -> int | None:
+    """The value of a constant expression."""
+    return int(expr.value) if isinstance(expr, tirx.IntImm) else None
+
+
+def find_reads(value: Expr) -> tuple[Read, ...]:
+    """The loads of an expression; those in branches of if_then_else are marked as guarded."""
+    guarded: set[int] = set()
+
+    def note_branches(call: Expr) -> None:
+        if getattr(call.op, "name", "").endswith("if_then_else"):
+            for branch in call.args[1:]:
+                guarded.update(handle(load) for load in _loads(branch))
+
+    tvm_ffi.structural_walk(value, (tvm.ir.Call, note_branches))
+    unique = {handle(load): load for load in _loads(value)}
+    return tuple(Read(load, key in guarded) for key, load in unique.items())
+
+
+def _loads(expr: Expr) -> list[Expr]:
+    found: list[Expr] = []
+    tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, lambda load: (found.append(load), None)[1]))
+    return found
+
+
+def buffer_shape(buffer: Var) -> tuple[Expr, ...]:
+    """The shape a buffer was declared with."""
+    return tuple(buffer.ty.shape)
+
+
+def is_buffer(param: Var) -> bool:
+    """Whether a PrimFunc's parameter is a buffer rather than a scalar."""
+    return isinstance(param.ty, tirx.BufferType)
+
+
+def read_stages(func: tirx.PrimFunc) -> tuple[Stage, ...] | Refused:
+    """Read a PrimFunc's blocks in order; refuse what is not a plain nest over whole buffers."""
+    if not isinstance(func.body, s_tir.SBlockRealize):
+        return Refused("its TIR has no root block")
+    stages: list[Stage] = []
+    pending = [(func.body.block.body, {})]
+    while pending:
+        stmt, loops = pending.pop()
+        if isinstance(stmt, tirx.SeqStmt):
+            pending.extend((inner, loops) for inner in reversed(stmt.seq))
+        elif isinstance(stmt, tirx.For):
+            if stmt.kind != tirx.ForKind.SERIAL or constant(stmt.min) != 0:
+                return Refused("a loop is bound, vectorised or does not start at 0")
+            pending.append((stmt.body, {**loops, stmt.loop_var: stmt.extent}))
+        elif isinstance(stmt, s_tir.SBlockRealize):
+            stage = _read_block(stmt, loops)
+            if isinstance(stage, Refused):
+                return stage
+            stages.append(stage)
+        else:
+            return Refused(f"its TIR holds a {type(stmt).__name__} outside of blocks")
+    return tuple(stages) if stages else Refused("it computes nothing")
+
+
+def _read_block(realize: s_tir.SBlockRealize, loops: Mapping[Var, Expr]) -> Stage | Refused:
+    block = realize.block
+    name = block.name_hint
+    if constant(realize.predicate) != 1:
+        return Refused(f"block {name} has a predicate")
+    for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+        same_loop = value in loops and tvm_ffi.structural_equal(loops[value], axis.dom.extent)
+        if not (same_loop or constant(axis.dom.extent) == 1):
+            return Refused(f"block {name} does not walk its domain plainly")
+    store = block.body
+    if not isinstance(store, tirx.BufferStore):
+        return Refused(f"block {name} is not a single store")
+    spatial = [axis for axis in block.iter_vars if axis.iter_type == IterVar.DataPar]
+    reduced = [axis for axis in block.iter_vars if axis.iter_type == IterVar.CommReduce]
+    if len(spatial) + len(reduced) != len(block.iter_vars):
+        return Refused(f"block {name} has an axis that is neither spatial nor reduced")
+    stage = Stage(
+        name=name,
+        output=store.buffer,
+        axes=tuple(axis.var for axis in spatial),
+        extents=tuple(as_int64(axis.dom.extent) for axis in spatial),
+        value=store.value,
+        reduced=tuple(axis.var for axis in reduced),
+        reduced_extents=tuple(as_int64(axis.dom.extent) for axis in reduced),
+    )
+    if not _stores_whole_output(stage, store):
+        return Refused(f"block {name} does not write its whole output in order")
+    return _as_reduction(stage, store, block.init) if reduced else _as_element(stage)
+
+
+def _stores_whole_output(stage: Stage, store: tirx.BufferStore) -> bool:
+    analyzer = tvm.sym.Analyzer()
+    for axis, extent in zip(stage.axes, stage.extents, strict=True):
+        analyzer.bind(axis, tvm.ir.Range(0, extent))
+    shape = buffer_shape(stage.output)
+    if not analyzer.can_prove_equal(product(shape), stage.size):
+        return False
+    written = flatten(tuple(store.indices), shape)
+    return analyzer.can_prove_equal(written, flatten(stage.axes, stage.extents))
+
+
+def _as_element(stage: Stage) -> Stage | Refused:
+    if any(read.buffer == stage.output for read in stage.reads):
+        return Refused(f"block {stage.name} updates its output in place")
+    return stage
+
+
+def _as_reduction(stage: Stage, store: tirx.BufferStore, init: Any) -> Stage | Refused:
+    combine = store.value
+    kind = COMBINERS.get(type(combine).__name__, "")
+    if not kind or not isinstance(init, tirx.BufferStore):
+        known = ", ".join(COMBINERS.values())
+        return Refused(f"block {stage.name} reduces by something else than {known}")
+    for accumulator, value in ((combine.a, combine.b), (combine.b, combine.a)):
+        if isinstance(accumulator, tvm.ir.TensorLoad) and accumulator.source == stage.output:
+            reduction = replace(stage, value=value, combiner=kind, identity=init.value)
+            return _as_element(reduction)
+    return Refused(f"block {stage.name} does not accumulate into its output")
+

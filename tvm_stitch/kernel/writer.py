@@ -1,0 +1,116 @@
+"""A small builder for TIR statements: nested scopes as Python's with-blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tvm import tirx
+from tvm.tirx import ForKind
+
+from tvm_stitch.kernel.stage import Expr, Var, as_int64
+
+
+def int64(value: int) -> Expr:
+    """A constant index."""
+    return tirx.IntImm("int64", value)
+
+
+class Writer:
+    """Collects statements; `with writer.when(...)` and the loops open a nested scope."""
+
+    def __init__(self) -> None:
+        self._scopes: list[list[tirx.Stmt]] = [[]]
+
+    def add(self, stmt: tirx.Stmt) -> None:
+        """Append a statement to the innermost scope."""
+        self._scopes[-1].append(stmt)
+
+    def store(self, buffer: Var, index: Expr, value: Expr) -> None:
+        """buffer[index] = value."""
+        self.add(tirx.BufferStore(buffer, value, [index]))
+
+    def value(self, name: str, value: Expr) -> Expr:
+        """Compute a value once, in the innermost scope.
+
+        It goes into a buffer of one element: TVM's simplifier would write a bound variable's value
+        out at every use, which grows exponentially along a chain of values that are used twice.
+        """
+        buffer = self.allocate(name, 1, value.ty.dtype)
+        self.store(buffer, int64(0), value)
+        return buffer[int64(0)]
+
+    def allocate(self, name: str, size: int, dtype: str, scope: str = "local") -> Var:
+        """A buffer of one dimension that lives in the innermost scope."""
+        buffer = tirx.decl_buffer((int64(size),), dtype, name, scope=scope, layout=None)
+        self.add(tirx.AllocBuffer(buffer))
+        return buffer
+
+    def view(self, buffer: Var, size: Expr) -> Var:
+        """The same memory as a buffer of one dimension."""
+        flat = tirx.decl_buffer((size,), buffer.ty.dtype, buffer.name, layout=None)
+        self.add(tirx.DeclBuffer(flat, data=tirx.buffer.buffer_data(buffer)))
+        return flat
+
+    @contextmanager
+    def when(self, condition: Expr | None) -> Iterator[None]:
+        """A branch; no condition, no branch."""
+        with self._nested() as body:
+            yield
+        if condition is None:
+            for stmt in body:
+                self.add(stmt)
+        else:
+            self.add(tirx.IfThenElse(condition, sequence(body), None))
+
+    @contextmanager
+    def branch(self, condition: Expr) -> Iterator[tuple[Writer, Writer]]:
+        """Both sides of a branch, each with its own writer."""
+        then, otherwise = Writer(), Writer()
+        yield then, otherwise
+        self.add(tirx.IfThenElse(condition, then.done(), otherwise.done()))
+
+    @contextmanager
+    def unrolled(self, extent: int, name: str, start: int = 0) -> Iterator[Expr]:
+        """A loop that the CUDA compiler unrolls."""
+        with self._loop(extent, name, ForKind.UNROLLED, start) as index:
+            yield index
+
+    @contextmanager
+    def serial(self, extent: int, name: str, start: int = 0) -> Iterator[Expr]:
+        """A plain loop."""
+        with self._loop(extent, name, ForKind.SERIAL, start) as index:
+            yield index
+
+    @contextmanager
+    def vectorized(self, extent: int, name: str) -> Iterator[Expr]:
+        """A loop that becomes vector accesses."""
+        with self._loop(extent, name, ForKind.VECTORIZED, 0) as index:
+            yield index
+
+    @contextmanager
+    def _loop(self, extent: int, name: str, kind: ForKind, start: int) -> Iterator[Expr]:
+        if extent == 1:
+            yield int64(start)
+            return
+        index = tirx.Var(name, "int64")
+        with self._nested() as body:
+            yield index + start if start else index
+        self.add(tirx.For(index, int64(0), as_int64(extent), kind, sequence(body)))
+
+    @contextmanager
+    def _nested(self) -> Iterator[list[tirx.Stmt]]:
+        self._scopes.append([])
+        yield self._scopes[-1]
+        self._scopes.pop()
+
+    def done(self) -> tirx.Stmt:
+        """All statements of the outermost scope."""
+        return sequence(self._scopes[0])
+
+
+def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
+    """One statement out of many."""
+    if not stmts:
+        return tirx.Evaluate(tirx.IntImm("int32", 0))
+    return stmts[0] if len(stmts) == 1 else tirx.SeqStmt(stmts)
