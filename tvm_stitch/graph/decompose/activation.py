@@ -1,4 +1,4 @@
-"""Compound element-wise functions: GELU, SiLU, SELU, softplus, log-add-exp, fused multiply-add.
+"""Compound element-wise functions: GELU, SiLU, SELU, softplus, powers, dropout and the like.
 
 Each follows the formula of TVM's own legalisation, in float32 where the data is narrower.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 
 from tvm import relax
-from tvm.ir import Call, Expr
+from tvm.ir import Call, Expr, GenericConst
 from tvm.relax import op
 
-from tvm_stitch.graph.decompose.stages import Stages, dtype_of
+from tvm_stitch.graph.decompose.stages import Stages, dtype_of, rank_of
 
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
@@ -75,6 +75,22 @@ def fused_multiply_add(call: Call, stage: Stages) -> Expr:
     """a * b + c, which LegalizeOps of TVM 0.27 does not know."""
     a, b, c = (stage.widen(argument) for argument in call.args)
     return stage.result(dtype_of(call), op.add, stage(op.multiply, a, b), c)
+
+
+def power(call: Call, stage: Stages) -> Expr | None:
+    """x to a small constant exponent by products and roots, as a mean square is often written."""
+    base, exponent = call.args
+    if not (isinstance(exponent, GenericConst) and rank_of(exponent) == 0):
+        return None
+    exponent = float(exponent.value.numpy())
+    if exponent not in (-1.0, -0.5, 0.5, 2.0, 3.0):
+        return None
+    x, dtype = stage.widen(base), dtype_of(call)
+    if exponent == -1.0:
+        return stage.result(dtype, op.divide, relax.const(1.0, dtype_of(x)), x)
+    if exponent == 3.0:
+        return stage.result(dtype, op.multiply, x, stage(op.square, x))
+    return stage.result(dtype, {-0.5: op.rsqrt, 0.5: op.sqrt, 2.0: op.square}[exponent], x)
 
 
 def dropout(call: Call, stage: Stages) -> Expr:

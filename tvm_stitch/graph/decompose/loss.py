@@ -54,7 +54,7 @@ def nll_loss(call: Call, stage: Stages) -> Expr:
 
 def _picked(predictions: Expr, classes: Expr, stage: Stages) -> Expr:
     """The prediction for the class of every sample."""
-    shape = shape_of(predictions) or []
+    shape = shape_of(predictions)
     axis = 0 if len(shape) == 1 else 1
     if len(shape) == 2 and isinstance(shape[1], IntImm) and stage.made_by(predictions) in _ROWS:
         # The row is being computed right here: masking it costs nothing, a gather would have to

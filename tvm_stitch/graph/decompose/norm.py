@@ -14,11 +14,11 @@ from tvm.relax import op
 
 from tvm_stitch.graph.decompose.stages import (
     Stages,
-    are_trailing,
     dtype_of,
     normalized_axes,
     rank_of,
     shape_of,
+    without_units,
 )
 
 
@@ -50,19 +50,17 @@ def instance_norm(call: Call, stage: Stages) -> Expr:
     x, gamma, beta = (stage.widen(argument) for argument in call.args)
     rank = rank_of(x)
     channel = int(call.attrs.channel_axis) % rank
-    normal = _normalized(x, normalized_axes(call.attrs.axes, rank), call, stage)
+    axes = without_units(normalized_axes(call.attrs.axes, rank), shape_of(x))
+    normal = _normalized(x, axes, call, stage)
     return _affine(
         normal, stage.along(gamma, channel, rank), stage.along(beta, channel, rank), call, stage
     )
 
 
-def group_norm(call: Call, stage: Stages) -> Expr | None:
+def group_norm(call: Call, stage: Stages) -> Expr:
     """Groups of channels to mean 0 and variance 1, then gamma and beta by channel."""
-    shape = shape_of(call.args[0])
-    if shape is None:
-        return None
     x, gamma, beta = (stage.widen(argument) for argument in call.args)
-    rank = len(shape)
+    shape, rank = shape_of(x), rank_of(x)
     channel = int(call.attrs.channel_axis) % rank
     axes = normalized_axes(call.attrs.axes, rank)
     grouped_shape, grouped_axes = _grouped(shape, channel, axes, int(call.attrs.num_groups))
@@ -86,10 +84,10 @@ def batch_norm(call: Call, stage: Stages) -> Expr:
 
     # gamma and the deviation meet as vectors: one product less for every element of x.
     gain = _inverse_root(variance, call, stage)
-    if call.attrs.scale:
+    if call.attrs.scale and not stage.is_filled_with(gamma, 1):
         gain = stage(op.multiply, gain, gamma)
     normal = stage(op.multiply, centred, stage.along(gain, channel, rank))
-    if call.attrs.center:
+    if call.attrs.center and not stage.is_filled_with(beta, 0):
         normal = stage(op.add, normal, stage.along(beta, channel, rank))
     normal = stage.cast(normal, dtype_of(call.args[0]))
     if not training:
@@ -131,11 +129,11 @@ def _over_axes(
     vectors: Sequence[Expr], axes: Sequence[int], rank: int, stage: Stages
 ) -> list[Expr]:
     """Parameters shaped like the normalised axes, made to broadcast against the whole tensor."""
-    if are_trailing(axes, rank):
+    if list(axes) == list(range(rank - len(axes), rank)):
         return list(vectors)
     shaped = []
     for vector in vectors:
-        extents = iter(shape_of(vector) or ())
+        extents = iter(shape_of(vector))
         shape = [next(extents) if axis in axes else 1 for axis in range(axes[0], rank)]
         shaped.append(stage.reshape(vector, shape))
     return shaped
@@ -144,9 +142,9 @@ def _over_axes(
 def _affine(normal: Expr, gamma: Expr, beta: Expr, call: Call, stage: Stages) -> Expr:
     """normal * gamma + beta, as far as the operator's scale and center ask for them."""
     steps = []
-    if call.attrs.scale:
+    if call.attrs.scale and not stage.is_filled_with(gamma, 1):
         steps.append((op.multiply, gamma))
-    if call.attrs.center:
+    if call.attrs.center and not stage.is_filled_with(beta, 0):
         steps.append((op.add, beta))
     if not steps:
         return stage.cast(normal, dtype_of(call.args[0]))

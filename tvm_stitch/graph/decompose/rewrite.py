@@ -14,7 +14,7 @@ from tvm.ir import Call, Expr, IRModule, Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_stitch.graph.decompose import activation, loss, norm, softmax, statistic
-from tvm_stitch.graph.decompose.stages import ACCUMULATORS, Stages, dtype_of, shape_of
+from tvm_stitch.graph.decompose.stages import ACCUMULATORS, Stages, dtype_of, has_shape
 from tvm_stitch.graph.decompose.worth import worth_decomposing
 
 Family = Callable[[Call, Stages], "Expr | None"]
@@ -33,6 +33,7 @@ FAMILIES: dict[str, Family] = {
     "relax.nn.selu": activation.selu,
     "relax.nn.softplus": activation.softplus,
     "relax.nn.dropout": activation.dropout,
+    "relax.power": activation.power,
     "relax.log_add_exp": activation.log_add_exp,
     "relax.ewise_fma": activation.fused_multiply_add,
     "relax.sum": statistic.widened_reduction,
@@ -121,6 +122,4 @@ def _is_operator(expr: Expr) -> bool:
 
 def _is_readable(call: Call) -> bool:
     """Whether the dtypes are ones to compute in and every shape is known, as LegalizeOps needs."""
-    return dtype_of(call.args[0]) in ACCUMULATORS and all(
-        shape_of(argument) is not None for argument in call.args
-    )
+    return dtype_of(call.args[0]) in ACCUMULATORS and all(map(has_shape, call.args))

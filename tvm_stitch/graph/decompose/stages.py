@@ -13,6 +13,7 @@ import numpy as np
 from tvm import relax
 from tvm.ir import Expr, GenericConst
 from tvm.relax import op
+from tvm.tirx import IntImm
 
 ACCUMULATORS = {
     "float16": "float32",
@@ -34,15 +35,19 @@ def dtype_of(expr: Expr) -> str | None:
     return None if dtype is None else str(dtype.dtype)
 
 
+def has_shape(expr: Expr) -> bool:
+    """Whether the extents of a tensor are known, if only as symbols."""
+    return isinstance(getattr(expr.ty, "shape", None), relax.ShapeExpr)
+
+
+def shape_of(expr: Expr) -> list[Any]:
+    """The extents of a tensor; symbolic ones are expressions."""
+    return list(expr.ty.shape.values)
+
+
 def rank_of(expr: Expr) -> int:
-    """The number of axes of a tensor, or -1 where Relax does not know it."""
-    return getattr(expr.ty, "ndim", -1)
-
-
-def shape_of(expr: Expr) -> list[Any] | None:
-    """The extents of a tensor (symbolic ones as expressions), or None where it has no shape."""
-    shape = getattr(expr.ty, "shape", None)
-    return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None
+    """The number of axes of a tensor."""
+    return len(shape_of(expr))
 
 
 def normalized_axes(axes: Sequence[int] | None, rank: int) -> list[int]:
@@ -52,9 +57,22 @@ def normalized_axes(axes: Sequence[int] | None, rank: int) -> list[int]:
     return sorted(int(axis) % rank for axis in axes)
 
 
-def are_trailing(axes: Sequence[int], rank: int) -> bool:
-    """Whether reducing over these axes reduces over rows that lie contiguous in memory."""
-    return list(axes) == list(range(rank - len(axes), rank))
+def are_trailing(axes: Sequence[int], shape: Sequence[Any]) -> bool:
+    """Whether reducing over these axes reduces over rows that lie contiguous in memory.
+
+    Axes of extent 1 are nowhere in memory and may lie anywhere.
+    """
+    reduced = [axis in axes for axis, extent in enumerate(shape) if not _is_one(extent)]
+    return reduced == sorted(reduced)
+
+
+def without_units(axes: Sequence[int], shape: Sequence[Any]) -> list[int]:
+    """The axes to reduce over if the result keeps its dimensions: those of extent 1 are done."""
+    return [axis for axis in axes if not _is_one(shape[axis])]
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, IntImm) and int(extent) == 1
 
 
 class Stages:
@@ -111,13 +129,16 @@ class Stages:
             return bound
         return op.astype(self._builder.emit(bound), dtype)
 
+    @staticmethod
+    def is_filled_with(tensor: Expr, value: float) -> bool:
+        """Whether a tensor is a constant of this one value, as in a norm without parameters."""
+        return isinstance(tensor, GenericConst) and bool((tensor.value.numpy() == value).all())
+
     def along(self, vector: Expr, axis: int, rank: int) -> Expr:
         """A vector reshaped so that it broadcasts along one axis of a tensor of this rank."""
         if axis == rank - 1:
             return vector
-        extents = shape_of(vector)
-        assert extents is not None, "only vectors of known shape reach a decomposition"
-        return self.reshape(vector, [extents[0], *([1] * (rank - 1 - axis))])
+        return self.reshape(vector, [*shape_of(vector), *([1] * (rank - 1 - axis))])
 
     def reshape(self, tensor: Expr, shape: Sequence[Any]) -> Expr:
         """The tensor in another shape of as many elements."""

@@ -12,6 +12,7 @@ from tvm_stitch.graph.decompose.stages import (
     dtype_of,
     normalized_axes,
     rank_of,
+    shape_of,
 )
 
 _LEGALISED_WELL = {
@@ -38,10 +39,18 @@ def worth_decomposing(call: Call) -> bool:
     than the one that TVM makes of it.
     """
     axes = reduction_axes(call)
-    if not axes or are_trailing(axes, rank_of(call.args[0])):
+    if not axes or (are_trailing(axes, shape_of(call.args[0])) and not _splits_last_axis(call)):
         return True
     dtypes = _LEGALISED_WELL.get(call.op.name, _LEGALISED_WELL_ELSEWHERE)
     return dtype_of(call.args[0]) not in dtypes
+
+
+def _splits_last_axis(call: Call) -> bool:
+    """Whether the groups of a group norm are pieces of every row: channels last."""
+    if call.op.name != "relax.nn.group_norm":
+        return False
+    rank = rank_of(call.args[0])
+    return bool(call.attrs.axes) and int(call.attrs.channel_axis) % rank == rank - 1
 
 
 def reduction_axes(call: Call) -> list[int]:
