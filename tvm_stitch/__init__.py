@@ -1,7 +1,20 @@
 """Stitching for Apache TVM: memory-intensive operators become few, fast CUDA kernels."""
 
+from tvm_stitch import transform
+from tvm_stitch.build import compile, pipeline
 from tvm_stitch.errors import CompilerMissing, InputError, RelayError, SimtError, StitchError
+from tvm_stitch.options import Options
 
 __version__ = "0.1.0"
 
-__all__ = ["CompilerMissing", "InputError", "RelayError", "SimtError", "StitchError"]
+__all__ = [
+    "CompilerMissing",
+    "InputError",
+    "Options",
+    "RelayError",
+    "SimtError",
+    "StitchError",
+    "compile",
+    "pipeline",
+    "transform",
+]

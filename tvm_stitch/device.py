@@ -21,7 +21,7 @@ class Device:
     shared_block: int  # bytes of shared memory a block may ask for
     shared_total: int  # bytes of shared memory of a multiprocessor
     bandwidth: float  # bytes a second that a large copy moves, reads and writes counted
-    launch_us: float = 2.0  # what a kernel costs that moves next to nothing
+    launch_us: float = 1.5  # what a kernel costs that moves next to nothing
 
 
 _KB = 1024

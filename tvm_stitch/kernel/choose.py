@@ -11,11 +11,12 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, item_bytes, plan_residency
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import Refused, Stage, constant
+from tvm_stitch.kernel.stage import Refused, constant
 
 WARP = 32
 ACCESS_BYTES = 16  # the widest access of a thread
@@ -82,19 +83,6 @@ def _unsupported(program: Program) -> Refused | None:
             if address.stride is Stride.GATHER and not read.guarded:
                 return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
     return None
-
-
-def is_product(stage: Stage) -> bool:
-    """Whether a reduction multiplies tensors none of which spans all of the output's axes."""
-    spans = []
-    wide = {a for a, e in zip(stage.axes, stage.extents, strict=True) if constant(e) != 1}
-    for read in stage.reads:
-        used = set()
-        for index in read.load.indices:
-            used.update(tirx.analysis.undefined_vars(index))
-        if used & set(stage.reduced):
-            spans.append(wide <= used)
-    return len(spans) > 1 and not any(spans)
 
 
 def vector_width(program: Program) -> int:

@@ -559,9 +559,7 @@ class _Step:
                     self.writer.store(emitter.views[buffer], at, values[buffer])
         self._keep_fragments(values, lane)
 
-    def _known(
-        self, stage: Stage, read: Read, values: dict[Var, Expr], lane: Expr
-    ) -> Expr | None:
+    def _known(self, stage: Stage, read: Read, values: dict[Var, Expr], lane: Expr) -> Expr | None:
         emitter, buffer = self.emitter, read.buffer
         if emitter.program.place(stage, read) is Where.SAME:
             if buffer in values:

@@ -256,4 +256,3 @@ def _as_reduction(stage: Stage, store: tirx.BufferStore, init: Any) -> Stage | R
             reduction = replace(stage, value=value, combiner=kind, identity=init.value)
             return _as_element(reduction)
     return Refused(f"block {stage.name} does not accumulate into its output")
-

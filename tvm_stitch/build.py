@@ -1,0 +1,90 @@
+"""From a Relax module to an executable: the pipeline, and compiling in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.relax.backend.cuda import pipeline as cuda_pipeline
+from tvm.s_tir import dlight
+
+from tvm_stitch import transform
+from tvm_stitch.device import device_of
+from tvm_stitch.errors import InputError
+from tvm_stitch.options import Options
+from tvm_stitch.plan.plan import Fallback, Plan
+
+
+def default_rules() -> list[Any]:
+    """The DLight rules of TVM's CUDA pipeline, for what is not stitched."""
+    gpu = dlight.gpu
+    return [gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()]
+
+
+def stitch_passes(
+    target: tvm.target.Target,
+    options: Options | None = None,
+    database: Any = None,
+    plans: list[Plan] | None = None,
+    left: list[Fallback] | None = None,
+) -> list[tvm.transform.Pass]:
+    """From operators to scheduled kernels: what stands for TVM's legalisation passes."""
+    return [
+        transform.Decompose(),
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FoldConstant(),
+        relax.transform.ConvertToDataflow(),
+        transform.StitchOps(target, options, plans),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+        transform.StitchSchedule(target, database, options, left),
+        dlight.ApplyDefaultSchedule(*default_rules()),
+    ]
+
+
+def pipeline(
+    target: Any, options: Options | None = None, database: Any = None
+) -> tvm.transform.Pass:
+    """A drop-in for `tvm.compile(mod, target, relax_pipeline=...)`."""
+    cuda = cuda_target(target)
+
+    @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")
+    def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        passes = [
+            *cuda_pipeline.library_dispatch_passes(cuda),
+            *stitch_passes(cuda, options, database),
+            *cuda_pipeline.dataflow_lower_passes(cuda),
+            *cuda_pipeline.finalize_passes(cuda),
+        ]
+        with cuda:
+            return tvm.transform.Sequential(passes)(mod)
+
+    return stitched
+
+
+def cuda_target(target: Any) -> tvm.target.Target:
+    """A CUDA target with the limits that TVM's rules ask for, from whatever names one."""
+    try:
+        given = target if isinstance(target, tvm.target.Target) else tvm.target.Target(target)
+    except Exception as error:
+        raise InputError(f"{target!r} is not a TVM target: {error}") from None
+    device_of(given)
+    return given
+
+
+def compile(
+    mod: tvm.IRModule,
+    target: Any = "cuda",
+    options: Options | None = None,
+    database: Any = None,
+) -> tvm.relax.VMExecutable:
+    """Compile a Relax module with stitching."""
+    if not isinstance(mod, tvm.IRModule):
+        raise InputError(f"expected a Relax IRModule, not {type(mod).__name__}")
+    cuda = cuda_target(target)
+    # StorageRewrite would merge the scratch of block reductions and cost a barrier each.
+    config = {**tvm.transform.PassContext.current().config, "tirx.disable_storage_rewrite": True}
+    with tvm.transform.PassContext(opt_level=3, config=config):
+        return tvm.compile(mod, cuda, relax_pipeline=pipeline(cuda, options, database))

@@ -1,0 +1,126 @@
+"""A plan by a simple rule: every node joins the groups of what it uses while a kernel allows it.
+
+In: a StitchGraph and a Judge. Out: a Plan whose groups are convex, form no cycle and are all
+accepted by kernel/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.kernel.classify import Pattern
+from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.plan.judge import Judge
+from tvm_stitch.plan.plan import Fallback, Group, Plan
+
+
+def greedy_plan(graph: StitchGraph, judge: Judge) -> Plan:
+    """Grow groups in the order of the nodes, then settle what each of them writes."""
+    grower = _Grower(graph, judge)
+    for node in graph.nodes:
+        grower.place(node.index)
+    groups: list[Group] = []
+    fallbacks = dict(grower.refused)
+    for members in grower.groups():
+        nodes = _without_views(graph, members)
+        reason = _left_to_default(graph, nodes)
+        verdict = judge(nodes) if nodes else Refused("a view costs nothing")
+        if reason or isinstance(verdict, Refused):
+            text = reason or getattr(verdict, "reason", "")
+            fallbacks.update(dict.fromkeys(members, text))
+            continue
+        fallbacks.update(dict.fromkeys(members - nodes, "a view costs nothing"))
+        groups.append(Group(tuple(sorted(nodes)), verdict.outputs))
+        for var in verdict.spare:
+            groups.append(Group(tuple(sorted(judge.ancestors(var, nodes))), (var,)))
+    reported = [
+        Fallback(graph.nodes[index].name, fallbacks[index])
+        for index in sorted(fallbacks)
+        if graph.nodes[index].pattern is not Pattern.RESHAPE and graph.nodes[index].results
+    ]
+    return Plan(tuple(groups), tuple(reported))
+
+
+class _Grower:
+    def __init__(self, graph: StitchGraph, judge: Judge) -> None:
+        self.graph, self.judge = graph, judge
+        self.of: dict[int, frozenset[int]] = {}  # node -> its group
+        self.refused: dict[int, str] = {}
+
+    def groups(self) -> list[frozenset[int]]:
+        """The groups, each once, in the order of their first nodes."""
+        unique = {min(members): members for members in self.of.values()}
+        return [unique[first] for first in sorted(unique)]
+
+    def place(self, index: int) -> None:
+        """Let a node join as many of its sources' groups as one kernel can hold."""
+        if self.graph.nodes[index].reason:
+            self.refused[index] = self.graph.nodes[index].reason
+            return
+        sources = {self.of[source] for source in self.graph.sources[index] if source in self.of}
+        ordered = sorted(sources, key=lambda members: (-len(members), min(members)))
+        everything = frozenset({index}).union(*ordered)
+        if len(ordered) > 1 and self._accepted(everything):
+            self._settle(everything)
+            return
+        current = frozenset({index})
+        for members in ordered:
+            if self._accepted(current | members):
+                current |= members
+        if len(current) > 1 or self._accepted(current):
+            self._settle(current)
+        else:
+            verdict = self.judge(current)
+            self.refused[index] = verdict.reason if isinstance(verdict, Refused) else "a cycle"
+
+    def _accepted(self, nodes: frozenset[int]) -> bool:
+        return not isinstance(self.judge(nodes), Refused) and not self._cyclic(nodes)
+
+    def _settle(self, nodes: frozenset[int]) -> None:
+        for index in nodes:
+            self.of[index] = nodes
+
+    def _cyclic(self, nodes: frozenset[int]) -> bool:
+        """Whether a way leads out of a set and, through other groups, back into it."""
+        pending = list(self._leaving(nodes, nodes))
+        seen: set[int] = set()
+        while pending:
+            index = pending.pop()
+            if index in nodes:
+                return True
+            if index in seen:
+                continue
+            together = self.of.get(index, frozenset({index}))
+            together = frozenset({index}) if together & nodes else together
+            seen |= together
+            pending.extend(self._leaving(together, frozenset()))
+        return False
+
+    def _leaving(self, nodes: Iterable[int], inside: frozenset[int]) -> set[int]:
+        return {user for index in nodes for user in self.graph.users[index]} - inside
+
+
+def _without_views(graph: StitchGraph, nodes: frozenset[int]) -> frozenset[int]:
+    """Leave out reshapes that nothing in the group reads: outside they are free views."""
+    while True:
+        views = {
+            index
+            for index in nodes
+            if graph.nodes[index].pattern is Pattern.RESHAPE and not graph.users[index] & nodes
+        }
+        if not views:
+            return nodes
+        nodes -= views
+
+
+def _left_to_default(graph: StitchGraph, nodes: frozenset[int]) -> str:
+    """Element-wise operators after a matrix product belong to its epilogue."""
+    reductions = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION)
+    if any(graph.nodes[index].pattern in reductions for index in nodes):
+        return ""
+    for index in nodes:
+        for source in graph.sources[index] - nodes:
+            if graph.nodes[source].pattern is Pattern.PRODUCT and graph.users[source] <= nodes:
+                return f"it ends the kernel of {graph.nodes[source].name}"
+    return ""

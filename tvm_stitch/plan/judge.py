@@ -1,0 +1,107 @@
+"""Whether a set of nodes could be one kernel: the planner's only question to kernel/.
+
+In: a StitchGraph and a set of its nodes. Out: a Verdict: the outputs that the kernel writes, and
+those that must be computed once more elsewhere; or the reason why not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm_stitch.device import Device
+from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.kernel.choose import Bounds, choose
+from tvm_stitch.kernel.classify import Pattern
+from tvm_stitch.kernel.program import make_program
+from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.stage import Refused, constant, product
+
+# A result that does not fit the kernel's rows may be computed again in a kernel of its own if it is
+# at most this share of the kernel's largest result, and no reduction stands behind it.
+SPARE_SHARE = 1 / 8
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A set of nodes that can be one kernel."""
+
+    outputs: tuple[object, ...]
+    spare: tuple[object, ...]
+    schedule: Schedule
+
+
+class Judge:
+    """Answers from memory where it can: the planner asks about the same sets again."""
+
+    def __init__(
+        self, graph: StitchGraph, device: Device, bounds: Bounds, schemes: tuple[str, ...]
+    ) -> None:
+        self.graph, self.device, self.bounds, self.schemes = graph, device, bounds, schemes
+        self.known: dict[frozenset[int], Verdict | Refused] = {}
+
+    def __call__(self, nodes: frozenset[int]) -> Verdict | Refused:
+        """The verdict on a set of nodes, convexity aside."""
+        if nodes not in self.known:
+            self.known[nodes] = self._judge(nodes)
+        return self.known[nodes]
+
+    def outputs(self, nodes: frozenset[int]) -> list[object]:
+        """The variables of a set that are used outside of it."""
+        graph = self.graph
+        return [
+            var
+            for index in sorted(nodes)
+            for var in graph.nodes[index].results
+            if var in graph.used_outside or graph.users_of.get(var, frozenset()) - nodes
+        ]
+
+    def ancestors(self, var: object, nodes: frozenset[int]) -> frozenset[int]:
+        """The nodes of a set that a variable depends on."""
+        pending, found = [self.graph.producer[var]], set()
+        while pending:
+            index = pending.pop()
+            if index in nodes and index not in found:
+                found.add(index)
+                pending.extend(self.graph.sources[index])
+        return frozenset(found)
+
+    def _judge(self, nodes: frozenset[int]) -> Verdict | Refused:
+        members = [self.graph.nodes[index] for index in sorted(nodes)]
+        for node in members:
+            if node.reason:
+                return Refused(node.reason)
+        outputs = self.outputs(nodes)
+        if not outputs:
+            return Refused("nothing of it is used")
+        main, spare = self._split(outputs, nodes)
+        for var in spare:
+            if self._reduces(self.ancestors(var, nodes)):
+                return Refused(f"{var} fits neither the rows nor the elements of the kernel")
+        stages = tuple(stage for node in members for stage in node.stages)
+        program = make_program(stages, tuple(self.graph.buffer(var) for var in main))
+        if isinstance(program, Refused):
+            return program
+        schedule = choose(program, self.device, self.bounds)
+        if isinstance(schedule, Refused):
+            return schedule
+        if schedule.scheme not in self.schemes:
+            return Refused(f"the {schedule.scheme} scheme is switched off")
+        return Verdict(tuple(main), tuple(spare), schedule)
+
+    def _split(
+        self, outputs: list[object], nodes: frozenset[int]
+    ) -> tuple[list[object], list[object]]:
+        """Outputs of the kernel's own size (or one a row), and the small rest."""
+        sizes = [constant(product(self.graph.buffer(var).ty.shape)) for var in outputs]
+        if None in sizes or self._reduces(nodes):
+            return outputs, []
+        largest = max(size for size in sizes if size is not None)
+        main, spare = [], []
+        for var, size in zip(outputs, sizes, strict=True):
+            assert size is not None
+            (spare if size <= largest * SPARE_SHARE else main).append(var)
+        return main, spare
+
+    def _reduces(self, nodes: frozenset[int]) -> bool:
+        reductions = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION)
+        return any(self.graph.nodes[index].pattern in reductions for index in nodes)

@@ -1,0 +1,113 @@
+"""The passes, for those who build their own pipeline.
+
+Decompose()                       compound operators become stages, before LegalizeOps
+StitchOps(target, options)        stands where relax.transform.FuseOps stood, or before it
+StitchSchedule(target, database)  fused functions become kernels, after FuseTIR
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from tvm_stitch.device import Device, device_of
+from tvm_stitch.graph.decompose import Decompose
+from tvm_stitch.graph.group import Grouping
+from tvm_stitch.graph.read import read_block
+from tvm_stitch.kernel.build import stitch_function
+from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.options import Options
+from tvm_stitch.plan.greedy import greedy_plan
+from tvm_stitch.plan.judge import Judge
+from tvm_stitch.plan.plan import Fallback, Plan
+
+__all__ = ["Decompose", "StitchOps", "StitchSchedule"]
+
+UPPER_BOUND = "tir_var_upper_bound"
+
+
+def StitchOps(
+    target: tvm.target.Target, options: Options | None = None, log: list[Plan] | None = None
+) -> tvm.transform.Pass:
+    """Group operators that one kernel can hold; FuseTIR then merges each group.
+
+    Put it after LegalizeOps and AnnotateTIROpPattern. What it leaves alone can go through
+    relax.transform.FuseOps afterwards. `log` receives the Plan of every dataflow block.
+    """
+    device = device_of(target)
+    chosen = options or Options()
+
+    @tvm.transform.module_pass(opt_level=0, name="StitchOps")
+    def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        grouping = Grouping(mod)
+        for var, function in mod.functions_items():
+            if isinstance(function, relax.Function) and "Primitive" not in (function.attrs or {}):
+                rewritten = _group_function(mod, function, device, chosen, grouping, log)
+                grouping.builder.update_func(var, rewritten)
+        return grouping.builder.get()
+
+    return stitch_ops
+
+
+def _group_function(
+    mod: tvm.IRModule,
+    function: relax.Function,
+    device: Device,
+    options: Options,
+    grouping: Grouping,
+    log: list[Plan] | None,
+) -> relax.Function:
+    bounds = bounds_of(function)
+    blocks = []
+    for block in function.body.blocks:
+        if isinstance(block, relax.DataflowBlock):
+            graph = read_block(mod, block)
+            plan = greedy_plan(graph, Judge(graph, device, bounds, options.schemes))
+            if log is not None:
+                log.append(plan)
+            block = grouping.rewrite(graph, [(g.nodes, g.outputs) for g in plan.groups])
+        blocks.append(block)
+    body = relax.SeqExpr(blocks, function.body.body)
+    return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+
+
+def bounds_of(function: relax.Function) -> Bounds:
+    """Upper bounds of symbolic dimensions that a function states."""
+    stated = (function.attrs or {}).get(UPPER_BOUND, {})
+    return Bounds(tuple(sorted((str(name), int(value)) for name, value in stated.items())))
+
+
+def StitchSchedule(
+    target: tvm.target.Target,
+    database: Any = None,
+    options: Options | None = None,
+    log: list[Fallback] | None = None,
+) -> tvm.transform.Pass:
+    """Turn every PrimFunc that one stitched kernel can hold into that kernel.
+
+    Put it after FuseTIR and before DLight, which skips what is scheduled. `log` receives the
+    functions that stay as they are, with the reason.
+    """
+    device = device_of(target)
+    chosen = options or Options()
+
+    @tvm.transform.module_pass(opt_level=0, name="StitchSchedule")
+    def stitch_schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        stated = [bounds_of(f) for f in mod.functions.values() if isinstance(f, relax.Function)]
+        bounds = Bounds(tuple(sorted({pair for bound in stated for pair in bound.of})))
+        mod = mod.clone()
+        for var, function in mod.functions_items():
+            if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
+                continue
+            kernel = stitch_function(function, device, bounds, chosen.schemes)
+            if isinstance(kernel, Refused):
+                if log is not None:
+                    log.append(Fallback(var.name_hint, kernel.reason))
+            else:
+                mod.update_func(var, kernel)
+        return mod
+
+    return stitch_schedule
