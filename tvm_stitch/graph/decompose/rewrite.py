@@ -76,13 +76,17 @@ class _Rewriter(PyExprMutator):
     def __init__(self, mod: IRModule):
         super().__init__(mod)
         self._origins: dict[relax.Var, str] = {}
+        self._has_written = False
 
     def rewrite(self, function: relax.Function) -> relax.Function:
-        """The function with its compound operators written out and what that left unused gone."""
+        """The function with its compound operators written out, or itself if it has none."""
+        self._has_written = False
         rewritten = self.visit_expr(function)
-        if rewritten.same_as(function):
+        if not self._has_written:
             return function
-        return relax.analysis.remove_all_unused(rewritten)
+        # The field of a tuple that was written out is a stage: no consumer should see the tuple.
+        alone = relax.transform.CanonicalizeBindings()(IRModule({"function": rewritten}))
+        return relax.analysis.remove_all_unused(alone["function"])
 
     def visit_function_(self, function: relax.Function) -> Expr:
         """Leave functions alone whose operators are already spoken for."""
@@ -105,15 +109,10 @@ class _Rewriter(PyExprMutator):
         if family is None or not _is_readable(call) or not worth_decomposing(call):
             return call
         written = family(call, Stages(self.builder_, self._origins))
-        return call if written is None else written
-
-    def visit_tuple_getitem_(self, item: relax.TupleGetItem) -> Expr:
-        """Take a field of a written-out tuple directly: tuples would end a kernel."""
-        item = super().visit_tuple_getitem_(item)
-        source = item.tuple_value
-        if isinstance(source, relax.Var):
-            source = self.lookup_binding(source)
-        return source.fields[item.index] if isinstance(source, relax.Tuple) else item
+        if written is None:
+            return call
+        self._has_written = True
+        return written
 
 
 def _is_operator(expr: Expr) -> bool:
