@@ -1,0 +1,147 @@
+"""TVM: its default pipeline, MetaSchedule, and tvm_stitch.
+
+All three read the same Relax module and run it in the same virtual machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from bench.case import Workload, as_list
+from bench.importing import to_relax
+from bench.systems.base import Gpu, Prepared, installed
+
+Compile = Callable[[Any, Any], Any]
+
+
+class Tvm:
+    """One way to compile a Relax module, named."""
+
+    def __init__(self, name: str, title: str, compile_: Compile, optional: bool = False) -> None:
+        self.name, self.title, self.optional = name, title, optional
+        self._compile = compile_
+
+    def missing(self) -> str | None:
+        """TVM with CUDA, and the compiler's own package."""
+        reason = installed("tvm", "pip install apache-tvm")
+        if reason is None:
+            import tvm
+
+            if not tvm.cuda().exist:
+                reason = "TVM sees no CUDA device (a build without CUDA?)"
+        return reason
+
+    def supports(self, workload: Workload) -> str | None:
+        """Every workload; what TVM cannot compile is a failing row."""
+        return None
+
+    def prepare(self, workload: Workload, inputs: tuple[torch.Tensor, ...], gpu: Gpu) -> Prepared:
+        """Read through torch.export, compiled, loaded and called once."""
+        import tvm
+        from tvm import relax
+
+        device = tvm.cuda()
+        target = tvm.target.Target.from_device(device)
+        with gpu.released():
+            module = to_relax(workload, inputs)
+            start = time.perf_counter()
+            executable = self._compile(module, target)
+        machine = relax.VirtualMachine(executable, device)
+        main = machine["main"]
+        arguments = [tvm.runtime.from_dlpack(x.detach()) for x in inputs]
+        main(*arguments)
+        device.sync()
+        return Prepared(
+            call=lambda: main(*arguments),
+            outputs=_outputs,
+            wait=lambda result: None,
+            compile_s=time.perf_counter() - start,
+            capture=_on_torch_stream,
+        )
+
+
+class Stitch(Tvm):
+    """tvm_stitch, with its defaults or with a record store."""
+
+    def __init__(self, name: str, title: str, records: str | None = None) -> None:
+        super().__init__(name, title, self._stitch)
+        self._records = records
+
+    def missing(self) -> str | None:
+        """TVM, and tvm_stitch with its one-call compiler."""
+        reason = installed("tvm_stitch", "pip install tvm-stitch") or super().missing()
+        if reason is None:
+            import tvm_stitch
+
+            if not hasattr(tvm_stitch, "compile"):
+                reason = "this tvm_stitch has no compile()"
+        return reason
+
+    def _stitch(self, module: Any, target: Any) -> Any:
+        import tvm_stitch
+
+        return tvm_stitch.compile(module, target=target, database=self._records)
+
+
+def default(module: Any, target: Any) -> Any:
+    """TVM's default pipeline for the target."""
+    import tvm
+
+    return tvm.compile(module, target)
+
+
+def tuned_by_metaschedule(trials: int) -> Compile:
+    """MetaSchedule with so many trials for a case, then TVM's pipeline for the rest."""
+
+    def compile_(module: Any, target: Any) -> Any:
+        from tvm.s_tir import meta_schedule
+        from tvm.s_tir.meta_schedule.relax_integration import compile_relax, tune_relax
+
+        with tempfile.TemporaryDirectory() as records:
+            database = tune_relax(
+                module,
+                {},
+                target,
+                records,
+                max_trials_global=trials,
+                seed=0,
+                cost_model=_cost_model(meta_schedule),
+            )
+            return compile_relax(database, module, target, params=None)
+
+    return compile_
+
+
+def _cost_model(meta_schedule: Any) -> Any:
+    if installed("xgboost", "") is None:
+        return "xgb"
+    return meta_schedule.cost_model.RandomModel()
+
+
+def systems(records: str | None, trials: int) -> list[Any]:
+    """Default, MetaSchedule, tvm_stitch, and tvm_stitch tuned where records are given."""
+    found: list[Any] = [
+        Tvm("tvm", "TVM default", default),
+        Tvm("metaschedule", "TVM MetaSchedule", tuned_by_metaschedule(trials), optional=True),
+        Stitch("stitch", "tvm_stitch"),
+    ]
+    if records is not None:
+        found.append(Stitch("stitch-tuned", "tvm_stitch, tuned", records))
+    return found
+
+
+def _outputs(result: Any) -> list[torch.Tensor]:
+    leaves = [result] if hasattr(result, "__dlpack__") else list(result)
+    return [torch.from_dlpack(leaf) for leaf in as_list(leaves)]
+
+
+def _on_torch_stream() -> contextlib.AbstractContextManager[Any]:
+    import tvm_ffi
+
+    return tvm_ffi.use_torch_stream()

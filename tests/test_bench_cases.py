@@ -1,0 +1,100 @@
+"""Every case at a small size: PyTorch, JAX and TVM's reader against the float64 reference."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from bench.case import Array, as_list, make_inputs  # noqa: E402
+from bench.cases import find, suite  # noqa: E402
+from bench.check import error  # noqa: E402
+from bench.importing import to_relax  # noqa: E402
+
+CASES = suite("all")
+# One width of the grid stands for all: they differ in nothing else.
+DISTINCT = [c for c in CASES if c.grid is None or c.grid[2] == 1024]
+each = pytest.mark.parametrize("case", DISTINCT, ids=lambda c: c.name)
+needs_jax = pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="JAX not installed")
+
+
+def prepared(case):
+    workload = case.workload(small=True)
+    return workload, make_inputs(workload.arrays, "cpu")
+
+
+def test_names_are_unique():
+    assert len({c.name for c in CASES}) == len(CASES)
+
+
+@each
+def test_eager_is_right(case):
+    workload, inputs = prepared(case)
+    with torch.no_grad():
+        outputs = as_list(workload.function(*inputs))
+    assert error(workload, inputs, outputs) <= workload.allowed
+
+
+@each
+def test_a_wrong_element_shows(case):
+    workload, inputs = prepared(case)
+    with torch.no_grad():
+        outputs = [o.clone() for o in as_list(workload.function(*inputs))]
+    outputs[-1].view(-1)[-1] += 3 * outputs[-1].float().abs().max().item() + 1
+    assert error(workload, inputs, outputs) > workload.allowed
+
+
+@needs_jax
+@each
+def test_jax_is_right(case):
+    from bench.systems.xla import to_jax, to_torch
+
+    workload, inputs = prepared(case)
+    outputs = as_list(workload.jax(*map(to_jax, inputs)))
+    assert error(workload, inputs, [to_torch(o) for o in outputs]) <= workload.allowed
+
+
+@each
+def test_relax_reads_it(case):
+    workload, inputs = prepared(case)
+    main = to_relax(workload, inputs)["main"]
+    assert len(main.params) == len(inputs)
+    with torch.no_grad():
+        outputs = as_list(workload.function(*inputs))
+    shapes = [[int(d) for d in field.shape] for field in main.ret_ty.fields]
+    assert shapes == [list(o.shape) for o in outputs]
+
+
+def test_state_bytes_count_inputs_and_outputs_once():
+    case = find("silu-multiply")
+    workload, inputs = prepared(case)
+    outputs = as_list(workload.function(*inputs))
+    assert workload.state_bytes(outputs) == 3 * inputs[0].numel() * 2
+
+
+def test_inputs_are_the_same_every_time():
+    arrays = (Array((5, 3), "bfloat16"), Array((9,), "int64", "index", high=4))
+    first, second = make_inputs(arrays, "cpu"), make_inputs(arrays, "cpu")
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    assert first[1].max() < 4
+    assert not torch.equal(make_inputs(arrays, "cpu", seed=1)[0], first[0])
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_not_finite_is_an_infinite_error(wrong):
+    workload, inputs = prepared(find("silu-multiply"))
+    output = workload.function(*inputs)
+    output[0, 0] = wrong
+    assert error(workload, inputs, [output]) == np.inf
+
+
+def test_row_slices_give_the_same_error(monkeypatch):
+    workload, inputs = prepared(find("layer-norm"))
+    outputs = as_list(workload.function(*inputs))
+    whole = error(workload, inputs, outputs)
+    monkeypatch.setattr("bench.check.SLICE", 100)
+    # The RMS is then taken by slice, so the figures differ a little.
+    assert error(workload, inputs, outputs) == pytest.approx(whole, rel=0.5)
+    outputs[0][5, 7] += 10
+    assert error(workload, inputs, outputs) > 1

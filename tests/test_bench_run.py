@@ -1,0 +1,348 @@
+"""A run without a GPU: the worker's steps with a stand-in meter, the runner with a stand-in worker.
+
+The stand-in worker speaks the worker's protocol and, by the case's name, crashes, hangs or loses
+its context, as real ones do.
+"""
+
+import contextlib
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from bench import session  # noqa: E402
+from bench.case import Array, Case, Workload, as_list  # noqa: E402
+from bench.cli import parser  # noqa: E402
+from bench.measure import (  # noqa: E402
+    DeviceEvent,
+    MeasureError,
+    Timing,
+    cut,
+    device_events,
+    summarise,
+    turns,
+)
+from bench.results import Results, Row  # noqa: E402
+from bench.runner import Job, Run, Settings  # noqa: E402
+from bench.systems import Gpu, Prepared  # noqa: E402
+from bench.worker import CaseRun, in_one_line  # noqa: E402
+
+
+# ---- measuring -------------------------------------------------------------------------------
+
+
+def test_every_system_has_its_turn_in_every_place():
+    assert turns(["a", "b", "c"], 3) == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
+
+
+def trace(*named):
+    """A Chrome trace in which these ran one after the other, given in no order."""
+    kinds = {"Memset": "gpu_memset", "Memcpy": "gpu_memcpy"}
+    events = [
+        {"cat": kinds.get(name, "kernel"), "name": name, "ts": 100.5 + i, "dur": us}
+        for i, (name, us) in enumerate(named)
+    ]
+    return {"traceEvents": [*reversed(events), {"cat": "cuda_runtime", "name": "x", "ts": 1}]}
+
+
+def test_a_trace_is_cut_at_the_markers_and_loses_the_flushes():
+    flush, mark = ("Memset", 60.0), ("mark", 1.0)
+    found = device_events(
+        trace(flush, mark, ("k", 3.0), ("Memcpy", 2.0), flush, mark, flush, mark, ("k", 4.0))
+    )
+    calls = cut(found, "mark", 3)
+    assert [[e.name for e in call] for call in calls] == [["k", "Memcpy"], [], ["k"]]
+    with pytest.raises(MeasureError, match="3 of 4 calls"):
+        cut(found, "mark", 4)
+
+
+def test_a_timing_is_the_median_over_calls_of_the_sum_over_kernels():
+    def call(us):
+        return [DeviceEvent("k", True, us), DeviceEvent("k", True, 1.0),
+                DeviceEvent("copy", False, 2.0)]  # fmt: skip
+
+    timing = summarise([call(us) for us in (10.0, 30.0, 20.0)])
+    assert (timing.us, timing.kernels, timing.copies) == (23.0, 2, 1)
+    assert timing.us_q1 <= timing.us <= timing.us_q3
+    assert timing.parts == [["k", 2, 21.0], ["copy", 1, 2.0]]
+    with pytest.raises(MeasureError, match="no kernel"):
+        summarise([[], []])
+
+
+# ---- the worker's steps ----------------------------------------------------------------------
+
+
+class Instrument:
+    """Gives every call a time and makes it, so that what calls do has its effect."""
+
+    def gpu_times(self, calls):
+        for call in calls.values():
+            call()
+        return {name: Timing(5.0, 4.0, 6.0, 1, 0, [["k", 1, 5.0]]) for name in calls}
+
+    def wall_us(self, calls, expected_us):
+        return {name: 9.0 for name in calls}
+
+    def graph_us(self, call, on_stream):
+        with on_stream():
+            call()
+        return 7.0
+
+    def copy(self, size):
+        return lambda: None
+
+
+class Fake:
+    """A system that runs the function and spoils its result."""
+
+    optional = False
+
+    def __init__(self, name, spoil=lambda out: out, capture=contextlib.nullcontext):
+        self.name, self.spoil, self.capture = name, spoil, capture
+
+    def supports(self, workload):
+        return "not for me" if self.name == "skips" else None
+
+    def prepare(self, workload, inputs, gpu):
+        if self.name == "broken":
+            raise RuntimeError("Traceback\n  deep\nCompileError: no such thing")
+        return Prepared(
+            call=lambda: self.spoil(workload.function(*inputs)),
+            outputs=as_list,
+            wait=lambda result: None,
+            compile_s=0.5,
+            capture=self.capture,
+        )
+
+
+def double(rows):
+    return Workload(lambda x: x * 2, lambda x: x * 2, (Array((rows, 4)),))
+
+
+CASE = Case("double", "twice x", "test", double, {"rows": 8}, {"rows": 2})
+
+
+def run_case(*systems, graphs=True):
+    sent = []
+    CaseRun(CASE, list(systems), Instrument(), Gpu(), sent.append, "cpu").run(graphs)
+    rows = {m["row"]["system"]: m["row"] for m in sent if m["event"] == "row"}
+    info = next((m["info"] for m in sent if m["event"] == "case"), None)
+    return rows, info
+
+
+def test_a_right_result_gets_its_times_and_the_case_its_bytes():
+    rows, info = run_case(Fake("good"))
+    good = rows["good"]
+    assert good["status"] == "ok"
+    assert (good["us"], good["wall_us"], good["graph_us"]) == (5.0, 9.0, 7.0)
+    assert good["error"] < 1e-6
+    assert info["bytes"] == 2 * 8 * 4 * 4
+    assert info["copy_us"] == 5.0
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda out: out + 0.01,
+        lambda out: out * float("nan"),
+        lambda out: out[:-1],
+        lambda out: (out, out),
+    ],
+    ids=["off", "nan", "shape", "count"],
+)
+def test_a_wrong_result_never_counts_as_a_time(spoil):
+    rows, _ = run_case(Fake("bad", spoil), Fake("good"))
+    assert rows["bad"]["status"] == "wrong"
+    assert rows["bad"]["us"] is None
+    assert "allowed" in rows["bad"]["detail"]
+    assert rows["good"]["status"] == "ok"
+    json.dumps(rows, allow_nan=False)
+
+
+def test_what_does_not_compile_is_a_row_and_the_others_go_on():
+    rows, _ = run_case(Fake("broken"), Fake("skips"), Fake("good"))
+    assert rows["broken"]["status"] == "failed"
+    assert rows["broken"]["detail"] == "RuntimeError: CompileError: no such thing"
+    assert rows["skips"]["status"] == "skipped"
+    assert rows["good"]["status"] == "ok"
+
+
+def test_a_graph_that_cannot_be_captured_keeps_the_other_times():
+    def fails():
+        raise RuntimeError("capture error")
+
+    rows, _ = run_case(Fake("good", capture=fails), Fake("never", capture=None))
+    assert rows["good"]["status"] == "ok"
+    assert rows["good"]["graph_us"] is None
+    assert "capture error" in rows["good"]["detail"]
+    assert rows["never"]["graph_us"] is None
+
+
+def test_a_message_becomes_one_line():
+    assert in_one_line(ValueError("first\nsecond")) == "ValueError: first"
+    assert len(in_one_line(ValueError("x" * 5000))) <= 300
+
+
+# ---- the runner ------------------------------------------------------------------------------
+
+STAND_IN = textwrap.dedent(
+    """
+    import json, os, sys, time
+    def send(**message):
+        print(json.dumps(message), flush=True)
+    def row(system, status="ok", **more):
+        send(event="row", row=dict(case=command["case"], system=system, status=status, **more))
+    for line in sys.stdin:
+        command = json.loads(line)
+        if command["do"] == "begin":
+            missing = {"absent": "not installed"} if "absent" in command["systems"] else {}
+            send(event="ready", machine=dict(gpu="Test GPU", copy_gbs=1000.0), missing=missing)
+            continue
+        name, systems = command["case"], command["systems"]
+        for system in systems:
+            send(event="phase", system=system, phase="compiling")
+            if name == "crash" and system == "bad":
+                print("illegal memory access", file=sys.stderr, flush=True)
+                os.kill(os.getpid(), 9)
+            if name == "hang" and system == "bad":
+                time.sleep(60)
+            if name == "poison" and system == "bad":
+                send(event="lost", detail="CUDA error 700")
+                sys.exit(3)
+        send(event="phase", system=",".join(systems), phase="measuring")
+        if name == "crash-in-turns" and "bad" in systems:
+            os.kill(os.getpid(), 11)
+        send(event="case", name=name, info=dict(
+            title=name, group="test", suite="", bytes=1000, flops=1.0, copy_us=2.0))
+        for system in systems:
+            row(system, us=3.0, kernels=1)
+        send(event="done", retire=name == "retire")
+        if name == "retire":
+            sys.exit(0)
+    """
+)
+
+
+def named(name):
+    return Case(name, name, "test", double, {"rows": 8}, {"rows": 2})
+
+
+def run_all(tmp_path, names, systems=("bad", "good"), jobs=1, time_limit=20.0):
+    worker = tmp_path / "worker.py"
+    worker.write_text(STAND_IN)
+    settings = Settings(
+        systems=systems,
+        output=tmp_path / "out.json",
+        jobs=jobs,
+        time_limit_s=time_limit,
+        worker=(sys.executable, str(worker)),
+    )
+    results = Results()
+    run = Run(settings, results, lambda text: None)
+    ended = []
+    todo = [Job(named(name), list(systems)) for name in names]
+    run(todo, lambda case: ended.append(case.name), lambda: None)
+    assert sorted(ended) == sorted(names)
+    assert Results.load(tmp_path / "out.json") == results
+    return results
+
+
+def test_rows_arrive_and_are_stored(tmp_path):
+    results = run_all(tmp_path, ["a", "b"], ("good", "absent"))
+    assert results.machine["gpu"] == "Test GPU"
+    assert results.missing == {"absent": "not installed"}
+    assert {(r.case, r.system) for r in results.rows} == {("a", "good"), ("b", "good")}
+    assert results.cases["a"].suite == "subgraphs"
+
+
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [
+        ("crash", "SIGKILL; last output: illegal memory access"),
+        ("poison", "CUDA error 700"),
+        ("crash-in-turns", "SIGSEGV"),
+    ],
+)
+def test_a_worker_that_dies_costs_one_row(tmp_path, case, why):
+    results = run_all(tmp_path, [case, "after"])
+    bad = results.row(case, "bad")
+    assert bad.status == "failed"
+    assert why in bad.detail
+    assert results.us(case, "good") == 3.0
+    assert results.us("after", "bad") == 3.0
+
+
+def test_a_hanging_system_is_cut_off(tmp_path):
+    results = run_all(tmp_path, ["hang", "after"], time_limit=2.0)
+    assert "compiling took more than 2 s" in results.row("hang", "bad").detail
+    assert results.us("hang", "good") == 3.0
+    assert results.us("after", "good") == 3.0
+
+
+def test_a_worker_that_retires_is_replaced(tmp_path):
+    results = run_all(tmp_path, ["retire", "after"])
+    assert all(row.status == "ok" for row in results.rows)
+
+
+def test_several_workers_share_the_cases(tmp_path):
+    results = run_all(tmp_path, ["a", "crash", "b", "c"], jobs=2)
+    assert results.us("c", "bad") == 3.0
+    assert results.row("crash", "bad").status == "failed"
+
+
+def test_a_worker_that_cannot_start_ends_the_run_with_its_reason(tmp_path):
+    worker = (sys.executable, "-c", "raise SystemExit('no driver')")
+    settings = Settings(("good",), tmp_path / "out.json", worker=worker)
+    run = Run(settings, Results(), lambda text: None)
+    run([Job(named("a"), ["good"])], lambda case: None, lambda: None)
+    assert "no driver" in run.failure
+
+
+# ---- resuming --------------------------------------------------------------------------------
+
+
+def test_resume_leaves_out_what_has_a_row(tmp_path):
+    done = Results(machine={"copy_gbs": 1.0})
+    done.add(Row("a", "good", "ok", us=1.0))
+    done.add(Row("b", "good", "failed", "why"))
+    done.save(tmp_path / "out.json")
+    results = session.begin(tmp_path / "out.json", resume=True, arguments=["--resume"])
+    todo = session.left_to_do([named("a"), named("b"), named("c")], ["good", "bad"], results)
+    assert [(j.case.name, j.systems) for j in todo] == [
+        ("a", ["bad"]), ("b", ["bad"]), ("c", ["good", "bad"]),
+    ]  # fmt: skip
+    assert "copy_gbs" not in results.machine
+    fresh = session.begin(tmp_path / "out.json", resume=False, arguments=[])
+    assert fresh.rows == []
+
+
+def test_an_interrupted_run_keeps_its_rows_and_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    output = tmp_path / "out.json"
+
+    def interrupted(self, todo, on_case, on_start):
+        self._add(Row("a", "good", "ok", us=1.0))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "__call__", interrupted)
+    options = parser().parse_args(["--output", str(output)])
+    code = session.measure([named("a"), named("b")], ["good"], Results(), options, jobs=1)
+    assert code == 130
+    assert "--resume" in capsys.readouterr().out
+    assert Results.load(output).us("a", "good") == 1.0
+
+
+def test_the_worker_starts_and_says_why_it_cannot_measure_here():
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    begin = {"do": "begin", "lock": None, "records": None, "trials": 1, "calibrate": True,
+             "systems": []}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.worker"], input=json.dumps(begin) + "\n",
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert done.stdout == ""
