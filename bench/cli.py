@@ -200,8 +200,10 @@ def _measure(options: argparse.Namespace, arguments: list[str]) -> int:
     cases, systems = _chosen_cases(options), _chosen_systems(options)
     if (missing := environment.missing_for_measuring()) is not None:
         raise UsageError(missing)
-    from bench import session
+    from bench import dram, session
 
+    if options.dram and (missing := dram.missing()) is not None:
+        raise UsageError(f"--dram: {missing}")
     results = session.begin(options.output, options.resume, arguments)
     code = session.measure(cases, systems, results, options, _jobs(options))
     _documents(results, options, show=False)

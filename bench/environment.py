@@ -42,7 +42,8 @@ def machine() -> dict[str, Any]:
         "sms": properties.multi_processor_count,
         "memory_gib": round(properties.total_memory / 2**30, 1),
         "l2_mib": round(getattr(properties, "L2_cache_size", 0) / 2**20, 1),
-        "driver": _driver(),
+        "driver": _nvidia_smi("driver_version"),
+        "fp32_tflops": _fp32_tflops(properties),
         "cuda": torch.version.cuda,
         "cpu_cores": os.cpu_count(),
         "system": platform.system(),
@@ -80,8 +81,17 @@ def missing_for_measuring() -> str | None:
     return None
 
 
-def _driver() -> str | None:
-    return _first_line(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+def _nvidia_smi(field: str) -> str | None:
+    return _first_line(["nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits"])
+
+
+def _fp32_tflops(properties: Any) -> float | None:
+    """What the float32 units could do at the highest clock: a roof, never reached."""
+    clock = _nvidia_smi("clocks.max.sm")
+    if clock is None or not clock.strip().isdigit():
+        return None
+    lanes = 64 if (properties.major, properties.minor) in ((6, 0), (7, 0), (7, 5), (8, 0)) else 128
+    return round(properties.multi_processor_count * lanes * 2 * int(clock) / 1e6, 1)
 
 
 def _commit() -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench import environment, table
+from bench import dram, environment, table
 from bench.case import Case
 from bench.progress import Progress, duration
 from bench.results import Results
@@ -40,7 +40,7 @@ def measure(
 ) -> int:
     """Measure, showing every case as it ends; the exit code."""
     todo = left_to_do(cases, systems, results)
-    if not todo:
+    if not todo and not options.dram:
         print(f"nothing left to do: {options.output} has every row")
         return 0
     settings = Settings(
@@ -78,6 +78,8 @@ def measure(
 
     try:
         run(todo, on_case, on_start)
+        if options.dram and run.failure is None:
+            dram.measure(results, options.output, options.records, options.time_limit, progress)
     except KeyboardInterrupt:
         progress.close()
         results.save(options.output)

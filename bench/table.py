@@ -125,6 +125,7 @@ def markdown(results: Results) -> str:
             parts.append(_memory_intensive(results, names, systems))
         else:
             parts.append(_wall(results, names, systems))
+        parts.append(_traffic(results, names, systems))
     failures = _failures(results)
     if failures:
         parts.append("## Failed or wrong\n\n" + failures)
@@ -184,6 +185,22 @@ def _memory_intensive(results: Results, names: list[str], systems: list[str]) ->
     ]
     heads = ["all but matrix products and convolutions, µs", *header(systems)[3:-1]]
     return _markdown_table(heads, rows) + "\n\n" + _wall(results, names, systems)
+
+
+def _traffic(results: Results, names: list[str], systems: list[str]) -> str:
+    def text(row: Row | None) -> str:
+        if row is None or row.dram_bytes is None:
+            return "–"
+        return f"{row.dram_bytes / results.cases[row.case].bytes:.2f}"
+
+    if not any((row := results.row(n, s)) and row.dram_bytes for n in names for s in systems):
+        return ""
+    rows = [
+        [line(results, name, [])[0], *(text(results.row(name, s)) for s in systems)]
+        for name in names
+    ]
+    heads = ["DRAM bytes, as a multiple of inputs and outputs", *header(systems)[3:-1]]
+    return _markdown_table(heads, rows)
 
 
 def _failures(results: Results) -> str:

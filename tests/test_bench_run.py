@@ -31,7 +31,6 @@ from bench.runner import Job, Run, Settings  # noqa: E402
 from bench.systems import Gpu, Prepared  # noqa: E402
 from bench.worker import CaseRun, in_one_line  # noqa: E402
 
-
 # ---- measuring -------------------------------------------------------------------------------
 
 

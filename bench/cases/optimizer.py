@@ -33,7 +33,7 @@ def adam(shapes: Shapes, rate: float = 1e-3, step: int = 10) -> Workload:
 
     def over_all(arrays, sqrt):
         groups = [arrays[i * count : (i + 1) * count] for i in range(4)]
-        updated = [update(*tensors, sqrt) for tensors in zip(*groups, strict=True)]
+        updated = [update(p, g, m, v, sqrt) for p, g, m, v in zip(*groups, strict=True)]
         return tuple(part for each in zip(*updated, strict=True) for part in each)
 
     def function(*arrays):
@@ -52,12 +52,11 @@ def momentum(shapes: Shapes, rate: float = 1e-2, decay: float = 0.9) -> Workload
     count = len(shapes)
 
     def step(*arrays):
-        parameters, gradients, buffers = (arrays[i * count : (i + 1) * count] for i in range(3))
-        buffers = [
-            decay * b + g + 1e-4 * p for p, g, b in zip(parameters, gradients, buffers, strict=True)
-        ]
-        parameters = [p - rate * b for p, b in zip(parameters, buffers, strict=True)]
-        return (*parameters, *buffers)
+        kept, moved = [], []
+        for p, g, b in zip(*(arrays[i * count : (i + 1) * count] for i in range(3)), strict=True):
+            moved.append(decay * b + g + 1e-4 * p)
+            kept.append(p - rate * moved[-1])
+        return (*kept, *moved)
 
     return Workload(step, step, tuple(Array(shape, scale=0.02) for shape in shapes) * 3)
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from bench.case import Workload
+from bench.lazy import Lazy
 from bench.systems.base import Gpu, Prepared, installed
 from bench.systems.pytorch import prepare_callable
 
@@ -49,10 +50,7 @@ class Library:
 
 
 def _quack() -> dict[str, Kernel]:
-    from quack.cross_entropy import cross_entropy_fwd
-    from quack.rmsnorm import layernorm_fwd, rmsnorm_fwd
-    from quack.softmax import softmax_fwd
-
+    norms = Lazy("quack.rmsnorm")
     wide: dict[int, torch.Tensor] = {}
 
     def widened(vector: torch.Tensor) -> torch.Tensor:
@@ -61,23 +59,25 @@ def _quack() -> dict[str, Kernel]:
             wide[vector.data_ptr()] = vector.float()
         return wide[vector.data_ptr()]
 
+    def layer_norm(x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
+        return norms.layernorm_fwd(x, widened(gamma), widened(beta), eps=1e-5)
+
     return {
-        "softmax": softmax_fwd,
-        "rms_norm": lambda x, weight: rmsnorm_fwd(x, weight, eps=1e-6)[0],
-        "layer_norm": lambda x, g, b: layernorm_fwd(x, widened(g), widened(b), eps=1e-5),
-        "cross_entropy": cross_entropy_fwd,
+        "softmax": Lazy("quack.softmax").softmax_fwd,
+        "rms_norm": lambda x, weight: norms.rmsnorm_fwd(x, weight, eps=1e-6)[0],
+        "layer_norm": layer_norm,
+        "cross_entropy": Lazy("quack.cross_entropy").cross_entropy_fwd,
     }
 
 
 def _liger() -> dict[str, Kernel]:
-    from liger_kernel.ops.layer_norm import LigerLayerNormFunction
-    from liger_kernel.ops.rms_norm import LigerRMSNormFunction
-    from liger_kernel.ops.softmax import LigerSoftmaxFunction
-
+    softmax = Lazy("liger_kernel.ops.softmax").LigerSoftmaxFunction
+    rms_norm = Lazy("liger_kernel.ops.rms_norm").LigerRMSNormFunction
+    layer_norm = Lazy("liger_kernel.ops.layer_norm").LigerLayerNormFunction
     return {
-        "softmax": LigerSoftmaxFunction.apply,
-        "rms_norm": lambda x, w: LigerRMSNormFunction.apply(x, w, 1e-6, 0.0, "llama", False),
-        "layer_norm": lambda x, g, b: LigerLayerNormFunction.apply(x, g, b, 1e-5),
+        "softmax": softmax.apply,
+        "rms_norm": lambda x, w: rms_norm.apply(x, w, 1e-6, 0.0, "llama", False),
+        "layer_norm": lambda x, gamma, beta: layer_norm.apply(x, gamma, beta, 1e-5),
     }
 
 
