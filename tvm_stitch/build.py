@@ -28,10 +28,16 @@ def stitch_passes(
     database: Any = None,
     plans: list[Plan] | None = None,
     left: list[Fallback] | None = None,
+    default_schedules: bool = True,
 ) -> list[tvm.transform.Pass]:
-    """From operators to scheduled kernels: what stands for TVM's legalisation passes."""
-    return [
+    """From operators to scheduled kernels: what stands for TVM's legalisation passes.
+
+    Without `default_schedules`, what is not stitched stays unscheduled. `plans` and `left` receive
+    what StitchOps and StitchSchedule decided.
+    """
+    passes = [
         transform.Decompose(),
+        relax.transform.EliminateCommonSubexpr(),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
@@ -40,8 +46,8 @@ def stitch_passes(
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
         transform.StitchSchedule(target, database, options, left),
-        dlight.ApplyDefaultSchedule(*default_rules()),
     ]
+    return [*passes, dlight.ApplyDefaultSchedule(*default_rules())] if default_schedules else passes
 
 
 def pipeline(

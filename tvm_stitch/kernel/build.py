@@ -5,9 +5,8 @@ from __future__ import annotations
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.choose import Bounds, choose
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, residency_of
 from tvm_stitch.kernel.emit import emit
-from tvm_stitch.kernel.memory import plan_residency
 from tvm_stitch.kernel.program import Program, make_program
 from tvm_stitch.kernel.schedule import SCHEMES
 from tvm_stitch.kernel.stage import Refused, is_buffer, read_stages
@@ -28,7 +27,7 @@ def read_program(func: tirx.PrimFunc) -> Program | Refused:
 def stitch_function(
     func: tirx.PrimFunc,
     device: Device,
-    bounds: Bounds = Bounds(),
+    bounds: Bounds = NO_BOUNDS,
     schemes: tuple[str, ...] = SCHEMES,
 ) -> tirx.PrimFunc | Refused:
     """Emit a PrimFunc as one stitched kernel, its Schedule attached as JSON."""
@@ -40,5 +39,5 @@ def stitch_function(
         return schedule
     if schedule.scheme not in schemes:
         return Refused(f"the {schedule.scheme} scheme is switched off")
-    kernel = emit(func, program, plan_residency(program), schedule, bounds.columns(program))
+    kernel = emit(func, program, residency_of(program, schedule), schedule, bounds.columns(program))
     return kernel.with_attr(SCHEDULE_ATTRIBUTE, schedule.to_json())

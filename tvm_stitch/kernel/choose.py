@@ -53,7 +53,10 @@ class Bounds:
         return min(int(analyzer.const_int_bound(program.space.columns).max_value), 1 << 30)
 
 
-def choose(program: Program, device: Device, bounds: Bounds = Bounds()) -> Schedule | Refused:
+NO_BOUNDS = Bounds()
+
+
+def choose(program: Program, device: Device, bounds: Bounds = NO_BOUNDS) -> Schedule | Refused:
     """The default schedule of a program on a device."""
     refused = _unsupported(program)
     if refused is not None:
@@ -126,6 +129,7 @@ def _row_schedule(
     if registers(schedule, residency) <= _register_limit(schedule, device):
         return schedule
     schedule = replace(schedule, residence="shared")
+    residency = residency_of(program, schedule)
     needed = shared_bytes(program, residency, schedule)
     if needed > device.shared_block:
         return Refused(
@@ -173,6 +177,11 @@ def _rows_of_block(program: Program, threads: int, device: Device) -> int:
     while total is not None and rows > fewest and -(-total // rows) < 2 * device.multiprocessors:
         rows //= 2
     return rows
+
+
+def residency_of(program: Program, schedule: Schedule) -> Residency:
+    """What a schedule keeps. Shared memory is scarcer than registers: it holds the least."""
+    return plan_residency(program, thrifty=schedule.residence == "shared")
 
 
 def registers(schedule: Schedule, residency: Residency) -> int:

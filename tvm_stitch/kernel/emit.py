@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -115,7 +116,12 @@ class _Emitter:
         self.origin: Expr = start + self.first_column
         if schedule.peeled:
             self.origin = tirx.floordiv(start, schedule.vector) * schedule.vector
-            self.first_column = self.origin - start
+            # Not an expression of the row: TVM would simplify the guards of the row's ends with it,
+            # to divisions by the row's length.
+            first = (self.origin - start).astype("int32")
+            stored = self.writer.value("first_column", first).astype("int64")
+            # The bounds let TVM compute in 32 bits.
+            self.first_column = tirx.max(tirx.min(stored, 0), 1 - schedule.vector)
 
     def kernel(self) -> tirx.Stmt:
         for buffer in (*self.program.inputs, *self.program.outputs):
@@ -158,13 +164,26 @@ class _Emitter:
         each = schedule.vector * schedule.steps
         for buffer in self.residency.kept:
             if schedule.residence == "register":
-                tile = self.writer.allocate(f"{buffer.name}_kept", each, buffer.ty.dtype)
+                tile = self._tile(f"{buffer.name}_kept", buffer.ty.dtype)
             else:
                 size = each * schedule.block_threads
                 tile = self.writer.allocate(
                     f"{buffer.name}_kept", size, buffer.ty.dtype, "shared.dyn"
                 )
             self.kept[buffer] = tile
+
+    def _tile(self, name: str, dtype: str) -> Var:
+        """Registers for all elements of a thread.
+
+        Where not all of them exist, they are set to zero first: TVM would otherwise allocate only
+        those that are seen to be used, and count them from one that it finds at run time.
+        """
+        each = self.schedule.vector * self.schedule.steps
+        tile = self.writer.allocate(name, each, dtype)
+        if any(steps.care == "edge" for steps in self._steps()):
+            with self.writer.unrolled(each, "element") as element:
+                self.writer.store(tile, element, tirx.const(0, dtype))
+        return tile
 
     def _slot(self, step: Expr, lane: Expr) -> Expr:
         """Where a thread keeps an element. In shared memory, neighbours take neighbouring banks."""
@@ -249,8 +268,10 @@ class _Emitter:
             if self.residency.available[buffer] != number:
                 continue
             self._load_row_scalars([stage])
-            value = self.value(stage, lambda read: self.row_value(stage, read), int64(0))
-            self.row_values[buffer] = self.writer.value(stage.name, value)
+            known = partial(self.row_value, stage)
+            self.row_values[buffer] = self.writer.value(
+                stage.name, self.value(stage, known, int64(0))
+            )
             self._store_row(buffer, self.row_values[buffer])
 
     def _store_row(self, buffer: Var, value: Expr) -> None:
@@ -287,8 +308,7 @@ class _Emitter:
                 continue
             tile = self.kept.get(buffer)
             if tile is None:
-                each = self.schedule.vector * self.schedule.steps
-                tile = self.writer.allocate(f"{buffer.name}_ahead", each, buffer.ty.dtype)
+                tile = self._tile(f"{buffer.name}_ahead", buffer.ty.dtype)
             phase.loaded[buffer] = (tile, self._slot_of_thread)
         for steps in self._steps():
             with self.writer.unrolled(steps.count, "step", steps.start) as step:
@@ -378,9 +398,11 @@ class _Emitter:
         elif care == "edge":
             with self.writer.branch(self.whole(step)) as (then, otherwise):
                 _vector_copy(then, dtype, vector, move)
-                with otherwise.unrolled(vector, "lane") as lane:
-                    with otherwise.when(self.inside(step, lane)):
-                        move(otherwise, lane)
+                with (
+                    otherwise.unrolled(vector, "lane") as lane,
+                    otherwise.when(self.inside(step, lane)),
+                ):
+                    move(otherwise, lane)
         else:
             with self.writer.when(self.inside(step, int64(0)) if care == "vector" else None):
                 _vector_copy(self.writer, dtype, vector, move)
@@ -441,9 +463,8 @@ def _vector_copy(
 ) -> None:
     """Copies of at most 16 bytes each; TVM has no vectors of bool."""
     width = 1 if dtype == "bool" else min(vector, ACCESS_BYTES // item_bytes(dtype))
-    with writer.unrolled(vector // width, "part") as part:
-        with writer.vectorized(width, "lane") as lane:
-            move(writer, part * width + lane)
+    with writer.unrolled(vector // width, "part") as part, writer.vectorized(width, "lane") as lane:
+        move(writer, part * width + lane)
 
 
 class _Step:
@@ -461,9 +482,11 @@ class _Step:
         self.outputs: dict[Var, Var] = {}
 
     def emit(self) -> None:
-        vector_guard = self.emitter.inside(self.step, int64(0)) if self.care == "vector" else None
-        with self.writer.when(vector_guard):
-            self._load()
+        emitter, vector = self.emitter, self.care == "vector"
+        # Inside of the guard of a whole vector, copies need none of their own.
+        care = "none" if vector else self.care
+        with self.writer.when(emitter.inside(self.step, int64(0)) if vector else None):
+            self._load(care)
             for stage in self.needed:
                 if self._is_output(stage) and self.vector > 1:
                     name = f"{stage.output.name}_out"
@@ -471,11 +494,11 @@ class _Step:
                     self.outputs[stage.output] = self.writer.allocate(name, self.vector, dtype)
             with self.writer.unrolled(self.vector, "lane") as lane:
                 edge = self.care == "edge"
-                with self.writer.when(self.emitter.inside(self.step, lane) if edge else None):
+                with self.writer.when(emitter.inside(self.step, lane) if edge else None):
                     self._compute(lane)
-        for buffer, tile in self.outputs.items():
-            with self.writer.when(self.emitter.row_exists):
-                self.emitter.copy_out(buffer, tile, self.step, self.care, lambda _, lane: lane)
+            for buffer, tile in self.outputs.items():
+                with self.writer.when(emitter.row_exists):
+                    emitter.copy_out(buffer, tile, self.step, care, lambda _, lane: lane)
 
     def _is_output(self, stage: Stage) -> bool:
         emitter = self.emitter
@@ -485,7 +508,7 @@ class _Step:
             and emitter.residency.available[stage.output] == self.phase.number
         )
 
-    def _load(self) -> None:
+    def _load(self, care: str) -> None:
         """Inputs that this phase is the first to need, and vectors along the columns."""
         emitter = self.emitter
         for stage in self.needed:
@@ -496,11 +519,11 @@ class _Step:
                 if emitter.program.place(stage, read) is Where.SAME:
                     waits = emitter.residency.kept.get(buffer, (self.phase.number,))[0]
                     if buffer not in self.loaded and waits == self.phase.number:
-                        self._load_fragment(buffer)
+                        self._load_fragment(buffer, care)
                 else:
                     self._load_along(emitter.frame.address(stage, read))
 
-    def _load_fragment(self, buffer: Var) -> None:
+    def _load_fragment(self, buffer: Var, care: str) -> None:
         """An input's vector; a phase after the first keeps it in its tile."""
         emitter = self.emitter
         in_tile = buffer in emitter.kept and emitter.schedule.residence == "register"
@@ -510,7 +533,6 @@ class _Step:
             fragment = self.writer.allocate(f"{buffer.name}_in", self.vector, buffer.ty.dtype)
             self.loaded[buffer] = (fragment, lambda _, lane: lane)
         tile, element = self.loaded[buffer]
-        care = "none" if self.care == "vector" else self.care  # the guard stands around already
         emitter.copy_in(buffer, tile, self.step, care, element)
 
     def _load_along(self, address: Address) -> None:
@@ -539,10 +561,7 @@ class _Step:
         values: dict[Var, Expr] = {}
         for stage in self.needed:
             buffer = stage.output
-
-            def known(read: Read, stage: Stage = stage) -> Expr | None:
-                return self._known(stage, read, values, lane)
-
+            known = partial(self._known, stage, values, lane)
             value = emitter.value(stage, known, column)
             if stage.is_reduction:
                 self.phase.accumulators[buffer].add(self.writer, lane, value)
@@ -559,7 +578,7 @@ class _Step:
                     self.writer.store(emitter.views[buffer], at, values[buffer])
         self._keep_fragments(values, lane)
 
-    def _known(self, stage: Stage, read: Read, values: dict[Var, Expr], lane: Expr) -> Expr | None:
+    def _known(self, stage: Stage, values: dict[Var, Expr], lane: Expr, read: Read) -> Expr | None:
         emitter, buffer = self.emitter, read.buffer
         if emitter.program.place(stage, read) is Where.SAME:
             if buffer in values:

@@ -55,8 +55,8 @@ def item_bytes(dtype: str) -> int:
     return (data_type.bits * data_type.lanes + 7) // 8
 
 
-def plan_residency(program: Program) -> Residency:
-    """Decide phases and kept values."""
+def plan_residency(program: Program, thrifty: bool = False) -> Residency:
+    """Decide phases and kept values; `thrifty` computes again whatever saves room."""
     available = _available(program)
     wanted: dict[Var, set[int]] = defaultdict(set)
     needed: dict[Var, frozenset[int]] = {}
@@ -68,7 +68,7 @@ def plan_residency(program: Program) -> Residency:
         elif program.is_full(buffer):
             if buffer in program.outputs:
                 wanted[buffer].add(available[buffer])
-            if _worth_keeping(program, stage, wanted):
+            if _worth_keeping(program, stage, wanted, thrifty):
                 kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
                 phases = frozenset([min(wanted[buffer])])
             else:
@@ -95,7 +95,9 @@ def _available(program: Program) -> dict[Var, int]:
     return available
 
 
-def _worth_keeping(program: Program, stage: Stage, wanted: dict[Var, set[int]]) -> bool:
+def _worth_keeping(
+    program: Program, stage: Stage, wanted: dict[Var, set[int]], thrifty: bool
+) -> bool:
     """Whether a value that several phases want is kept rather than computed again.
 
     Computing it again pays if that is cheap and what it is computed from is kept anyhow, or takes
@@ -111,7 +113,7 @@ def _worth_keeping(program: Program, stage: Stage, wanted: dict[Var, set[int]]) 
             return True
         if where is Where.SAME:
             sources.add(read.buffer)
-    if _operations(stage) > CHEAP_OPERATIONS:
+    if _operations(stage) > CHEAP_OPERATIONS and not thrifty:
         return True
     extra = [source for source in sources if not _waits_anyhow(wanted[source], phases)]
     extra_bytes = sum(item_bytes(source.ty.dtype) for source in extra)

@@ -32,6 +32,11 @@ class Accumulator:
         writer.store(self.partial, at, combine(self.stage.combiner, self.partial[at], value))
 
 
+def scratch_scope(schedule: Schedule) -> str:
+    """One kind of shared memory in a kernel: TVM takes a barrier to order one kind only."""
+    return "shared" if schedule.residence == "register" else "shared.dyn"
+
+
 def accumulator_dtype(stage: Stage) -> str:
     """Halves accumulate in float32, logic in int32."""
     dtype = stage.output.ty.dtype
@@ -55,7 +60,7 @@ def start(writer: Writer, stage: Stage, schedule: Schedule) -> Accumulator:
     scratch = None
     if schedule.threads > WARP:
         warps = schedule.block_threads // WARP
-        scratch = writer.allocate(f"{stage.name}_warps", warps, dtype, "shared")
+        scratch = writer.allocate(f"{stage.name}_warps", warps, dtype, scratch_scope(schedule))
     with writer.unrolled(lanes, "lane") as lane:
         writer.store(partial, lane, stage.identity.astype(dtype))
     return Accumulator(stage, partial, lanes, scratch)
@@ -100,7 +105,7 @@ def _exchange(
     with writer.when(tirx.floormod(thread, WARP) == 0):
         for accumulator, value in zip(accumulators, values, strict=True):
             writer.store(accumulator.scratch, first + tirx.floordiv(thread, WARP), value)
-    writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
+    writer.add(tirx.Evaluate(T.tvm_storage_sync(scratch_scope(schedule))))
     found = []
     for accumulator in accumulators:
         assert accumulator.scratch is not None

@@ -160,7 +160,7 @@ def find_reads(value: Expr) -> tuple[Read, ...]:
 
 def _loads(expr: Expr) -> list[Expr]:
     found: list[Expr] = []
-    tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, lambda load: (found.append(load), None)[1]))
+    tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, found.append))
     return found
 
 
@@ -179,7 +179,7 @@ def read_stages(func: tirx.PrimFunc) -> tuple[Stage, ...] | Refused:
     if not isinstance(func.body, s_tir.SBlockRealize):
         return Refused("its TIR has no root block")
     stages: list[Stage] = []
-    pending = [(func.body.block.body, {})]
+    pending: list[tuple[Any, dict[Var, Expr]]] = [(func.body.block.body, {})]
     while pending:
         stmt, loops = pending.pop()
         if isinstance(stmt, tirx.SeqStmt):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from tvm_stitch.graph.read import StitchGraph
 from tvm_stitch.kernel.classify import Pattern
+from tvm_stitch.kernel.cost import tensor_bytes
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.plan import Fallback, Group, Plan
@@ -20,6 +21,7 @@ def greedy_plan(graph: StitchGraph, judge: Judge) -> Plan:
     grower = _Grower(graph, judge)
     for node in graph.nodes:
         grower.place(node.index)
+    grower.join_readers()
     groups: list[Group] = []
     fallbacks = dict(grower.refused)
     for members in grower.groups():
@@ -73,6 +75,21 @@ class _Grower:
         else:
             verdict = self.judge(current)
             self.refused[index] = verdict.reason if isinstance(verdict, Refused) else "a cycle"
+
+    def join_readers(self) -> None:
+        """Groups that read the same value become one, the largest such value first."""
+        for var in sorted(self.graph.users_of, key=self._bytes, reverse=True):
+            readers = [self.of[user] for user in self.graph.users_of[var] if user in self.of]
+            together: frozenset[int] = frozenset()
+            for members in sorted(set(readers), key=min):
+                if not together or self._accepted(together | members):
+                    together |= members
+            self._settle(together)
+
+    def _bytes(self, var: object) -> int:
+        """Bytes of a value; 0 where symbolic or not a tensor that is stitched."""
+        buffer = self.graph.buffers.get(var)
+        return tensor_bytes(buffer) or 0 if buffer is not None else 0
 
     def _accepted(self, nodes: frozenset[int]) -> bool:
         return not isinstance(self.judge(nodes), Refused) and not self._cyclic(nodes)

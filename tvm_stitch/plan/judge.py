@@ -96,7 +96,8 @@ class Judge:
         if None in sizes or self._reduces(nodes):
             return outputs, []
         largest = max(size for size in sizes if size is not None)
-        main, spare = [], []
+        main: list[object] = []
+        spare: list[object] = []
         for var, size in zip(outputs, sizes, strict=True):
             assert size is not None
             (spare if size <= largest * SPARE_SHARE else main).append(var)

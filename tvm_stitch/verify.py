@@ -1,0 +1,229 @@
+"""Is what stitching makes of a model right? Answered without a GPU.
+
+In: a Relax module. The module is stitched; its stitched kernels run on the CPU executor from their
+CUDA source, in several thread orders, everything else through TVM's LLVM target; every output is
+compared with a float64 evaluation of the module as it was before stitching.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+
+from tvm_stitch import simt
+from tvm_stitch.build import cuda_target, stitch_passes
+from tvm_stitch.errors import InputError
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
+from tvm_stitch.options import Options
+from tvm_stitch.reference import random_inputs, reference
+
+# The largest error of an output, relative to its largest magnitude, that rounding may explain.
+TOLERANCE = {"float64": 1e-5, "float32": 2e-5, "float16": 1e-2, "bfloat16": 8e-2}
+_names = itertools.count()
+
+
+@dataclass(frozen=True)
+class OutputError:
+    """The error of one output, the worst of all orders."""
+
+    name: str
+    dtype: str
+    error: float  # relative to the output's largest magnitude
+    tolerance: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether rounding can explain the error. Not a number is never ok."""
+        return self.error <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found; `str()` is a table."""
+
+    errors: tuple[OutputError, ...]
+    hazards: tuple[Any, ...]  # simt.Hazard
+    kernels: tuple[str, ...]  # stitched kernels, each as often as it ran in one order
+    orders: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether every output is right and no kernel did anything hazardous."""
+        return not self.hazards and all(error.ok for error in self.errors)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.kernels)} stitched kernel runs in {self.orders} thread orders"]
+        lines += [f"{'output':12} {'dtype':9} {'error':>9} {'allowed':>9}"]
+        for item in self.errors:
+            verdict = "" if item.ok else "  WRONG"
+            row = f"{item.name:12} {item.dtype:9} {item.error:9.1e} {item.tolerance:9.1e}"
+            lines.append(row + verdict)
+        lines += [f"hazard: {hazard}" for hazard in self.hazards]
+        return "\n".join([*lines, "ok" if self.ok else "NOT OK"])
+
+
+def verify(
+    mod: tvm.IRModule,
+    target: Any = "cuda",
+    inputs: Sequence[Any] | None = None,
+    seed: int = 0,
+    orders: int = 3,
+    options: Options | None = None,
+) -> Verification:
+    """Stitch a module, run it on the CPU executor and compare with float64.
+
+    `inputs` are NumPy arrays in the order of main's parameters, random ones if left out; `orders`
+    is the number of thread orders, the first of which is the natural one.
+    """
+    if orders < 1:
+        raise InputError(f"orders must be at least 1, not {orders}")
+    if not isinstance(mod, tvm.IRModule) or "main" not in {v.name_hint for v in mod.functions}:
+        raise InputError("verify needs a Relax IRModule with a function main")
+    arrays = list(inputs) if inputs is not None else random_inputs(mod, seed)
+    expected = reference(mod, arrays)
+    runner = _Runner(mod, cuda_target(target), options)
+    worst: list[OutputError] = []
+    for order in range(orders):
+        found = _compare(runner.run(arrays, 0 if order == 0 else seed + order), expected, mod)
+        worst = [max(pair, key=_severity) for pair in zip(worst or found, found, strict=True)]
+    kernels = tuple(runner.ran[: len(runner.ran) // orders])
+    return Verification(tuple(worst), tuple(dict.fromkeys(runner.hazards)), kernels, orders)
+
+
+class _Runner:
+    """The stitched module as a VM executable whose stitched kernels call the CPU executor."""
+
+    def __init__(
+        self, mod: tvm.IRModule, target: tvm.target.Target, options: Options | None
+    ) -> None:
+        self.hazards: list[Any] = []
+        self.ran: list[str] = []
+        self.seed = 0
+        with target:
+            for stitch_pass in stitch_passes(target, options, default_schedules=False):
+                mod = stitch_pass(mod)
+        self.functions = {
+            var: simt.Function(function, target)
+            for var, function in mod.functions_items()
+            if isinstance(function, tirx.PrimFunc) and SCHEDULE_ATTRIBUTE in function.attrs
+        }
+        executable = tvm.compile(_redirected(mod, self._register()), "llvm")
+        self.machine = relax.VirtualMachine(executable, tvm.cpu())
+
+    def run(self, arrays: Sequence[Any], seed: int) -> list[np.ndarray]:
+        """All outputs, for one thread order."""
+        self.seed = seed
+        result = self.machine["main"](*map(_tensor, arrays))
+        return [_array(tensor).copy() for tensor in _leaves(result)]
+
+    def _register(self) -> dict[tvm.ir.GlobalVar, str]:
+        """A packed function for every stitched kernel, by its global variable."""
+        registered = {}
+        for var, function in self.functions.items():
+            name = f"tvm_stitch.verify.{next(_names)}.{var.name_hint}"
+
+            def call(*tensors: Any, _name: str = var.name_hint, _function: Any = function) -> None:
+                run = _function([_array(tensor) for tensor in tensors], seed=self.seed)
+                self.ran.append(_name)
+                self.hazards.extend(run.hazards)
+
+            tvm.register_global_func(name, call, override=True)
+            registered[var] = name
+        return registered
+
+
+def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IRModule:
+    """Calls of stitched kernels become calls of packed functions."""
+
+    @relax.expr_functor.mutator
+    class Redirect(relax.PyExprMutator):
+        def visit_call_(self, call: tvm.ir.Call) -> Any:
+            call = self.visit_expr_post_order(call)
+            if getattr(call.op, "name", "") == "relax.call_tir" and call.args[0] in names:
+                results = list(call.ty_args)
+                return relax.op.call_dps_packed(names[call.args[0]], call.args[1], results)
+            return call
+
+    redirect = Redirect(mod)
+    for var, function in mod.functions_items():
+        if isinstance(function, relax.Function):
+            redirect.builder_.update_func(var, redirect.visit_expr(function))
+    changed = redirect.builder_.get()
+    for var in names:
+        del changed[var]
+    return changed
+
+
+def _tensor(array: Any) -> Any:
+    """A CPU tensor of what the user gave."""
+    if str(getattr(array, "dtype", "")) == "bfloat16":
+        tensor = tvm.runtime.empty(array.shape, "bfloat16")
+        _array(tensor)[...] = np.asarray(array).view("uint16")
+        return tensor
+    return tvm.runtime.tensor(np.ascontiguousarray(array))
+
+
+def _array(tensor: Any) -> np.ndarray:
+    """The memory of a CPU tensor as an array; bfloat16 as its bits."""
+    dtype = str(tensor.dtype)
+    kind = np.dtype({"bfloat16": "uint16", "bool": "bool"}.get(dtype, dtype))
+    shape = tuple(int(extent) for extent in tensor.shape)
+    count = int(np.prod(shape, dtype="int64"))
+    if not count:
+        return np.empty(shape, kind)
+    memory = (ctypes.c_uint8 * (count * kind.itemsize)).from_address(tensor.data_ptr())
+    return np.frombuffer(memory, kind).reshape(shape)
+
+
+def _leaves(result: Any) -> list[Any]:
+    if hasattr(result, "data_ptr"):
+        return [result]
+    return [leaf for part in result for leaf in _leaves(part)]
+
+
+def _output_dtypes(mod: tvm.IRModule) -> list[str]:
+    pending, found = [mod["main"].ret_ty], []
+    while pending:
+        ty = pending.pop(0)
+        if isinstance(ty, relax.TupleType):
+            pending = [*ty.fields, *pending]
+        else:
+            found.append(str(ty.dtype))
+    return found
+
+
+def _compare(
+    outputs: list[np.ndarray], expected: list[np.ndarray], mod: tvm.IRModule
+) -> list[OutputError]:
+    found = []
+    dtypes = _output_dtypes(mod)
+    for number, (got, want, dtype) in enumerate(zip(outputs, expected, dtypes, strict=True)):
+        if dtype == "bfloat16":
+            got = (got.astype("uint32") << 16).view("float32")
+        error = _relative_error(got.astype("float64"), np.asarray(want, "float64"))
+        found.append(OutputError(f"{number}", dtype, error, TOLERANCE.get(dtype, 0.0)))
+    return found
+
+
+def _relative_error(got: np.ndarray, want: np.ndarray) -> float:
+    """The largest error over the largest finite magnitude; infinities must agree."""
+    if got.shape != want.shape:
+        return float("inf")
+    if not got.size:
+        return 0.0
+    finite = np.isfinite(want)
+    if not np.array_equal(got[~finite], want[~finite], equal_nan=True):
+        return float("inf")
+    scale = np.abs(want[finite]).max(initial=0.0) or 1.0
+    return float(np.abs(got[finite] - want[finite]).max(initial=0.0) / scale)
+
+
+def _severity(item: OutputError) -> float:
+    return float("inf") if np.isnan(item.error) else item.error
