@@ -69,7 +69,7 @@ class StitchGraph:
         """For every node, the nodes whose results it uses."""
         found = []
         for node in self.nodes:
-            used = set()
+            used: set[int | None] = set()
             for binding in node.bindings:
                 value = binding.value
                 used.update(self.producer.get(var) for var in relax.analysis.free_vars(value))
@@ -159,7 +159,9 @@ class _Reader:
         results = tuple(
             b.var for b in (bindings[1:] or bindings) if isinstance(b.var.ty, relax.TensorType)
         )
-        name, operands, stages, reason = _describe(value), (), (), ""
+        name, reason = _describe(value), ""
+        operands: tuple[Expr, ...] = ()
+        stages: tuple[Stage, ...] = ()
         if isinstance(bindings[0], relax.MatchCast):
             reason = "it checks a shape at run time"
         elif not _is_call_tir(value):
@@ -170,7 +172,10 @@ class _Reader:
             reason = self._unreadable(value, bindings, operands)
             if not reason:
                 found = self._stages_of(value, bindings, operands)
-                stages, reason = ((), found.reason) if isinstance(found, Refused) else (found, "")
+                if isinstance(found, Refused):
+                    reason = found.reason
+                else:
+                    stages = found
         pattern = classify(stages) if stages else Pattern.OPAQUE
         if pattern is Pattern.PRODUCT:
             reason = "a matrix product or convolution"
