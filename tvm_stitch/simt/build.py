@@ -1,0 +1,138 @@
+"""C++ in, loadable objects out: g++, and a cache on disk that several processes may share.
+
+Knows nothing of kernels: a translation unit is a text, an object is named by the hash of all that
+went into it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+from tvm_stitch.errors import CompilerMissing, SimtError
+
+_RUNTIME = Path(__file__).parent / "runtime"
+_RUNTIME_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+_KERNEL_FLAGS = (
+    "-std=c++17", "-O1", "-g1", "-w", "-fPIC", "-shared", "-fno-plt", "-fvisibility=hidden",
+    "-fno-strict-aliasing", "-ffp-contract=off", "-fno-exceptions", "-fwrapv",
+)  # fmt: skip
+# The hooks are the runtime's own; libtsan and libubsan are not linked.
+_CHECKS = (
+    "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0",
+    "-fsanitize=bounds,alignment",
+)  # fmt: skip
+
+
+def compiler() -> str:
+    """The C++ compiler: $CXX, or g++ on the path."""
+    name = os.environ.get("CXX") or "g++"
+    found = shutil.which(name)
+    if found is None:
+        raise CompilerMissing(
+            f"the CPU executor needs a C++17 compiler and {name!r} is not on the path; install "
+            "g++ (Debian/Ubuntu: `apt-get install g++`, Fedora: `dnf install gcc-c++`), or set CXX"
+        )
+    return found
+
+
+def cache_directory() -> Path:
+    """Where objects are kept: $TVM_STITCH_CACHE, or the user's cache, or the temporary folder."""
+    if chosen := os.environ.get("TVM_STITCH_CACHE"):
+        path = Path(chosen)
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        path = Path(base) / "tvm_stitch" / "simt"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if os.access(path, os.W_OK):
+            return path
+    except OSError:
+        pass
+    fallback = Path(tempfile.gettempdir()) / f"tvm_stitch-{os.getuid()}" / "simt"
+    fallback.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return fallback
+
+
+@lru_cache(maxsize=1)
+def _runtime_text() -> str:
+    files = sorted(_RUNTIME.glob("*.h")) + sorted(_RUNTIME.glob("*.cc"))
+    return "".join(f"{file.name}\n{file.read_text()}" for file in files)
+
+
+@lru_cache(maxsize=4)
+def _compiler_version(path: str) -> str:
+    return subprocess.run([path, "-dumpfullversion"], capture_output=True, text=True).stdout
+
+
+def build_runtime(ucontext: bool = False) -> Path:
+    """The shared object that runs fibers; `ucontext` takes the portable switch everywhere."""
+    flags = (*_RUNTIME_FLAGS, "-DSIMT_UCONTEXT") if ucontext else _RUNTIME_FLAGS
+    sources = [str(file) for file in sorted(_RUNTIME.glob("*.cc"))]
+    return _build("libsimt", _runtime_text(), flags, sources)
+
+
+def build_kernel(cpp: str, check: bool = True, ucontext: bool = False) -> Path:
+    """The shared object of one kernel, linked to the runtime beside it."""
+    runtime = build_runtime(ucontext)
+    flags = (*_KERNEL_FLAGS, *_CHECKS) if check else _KERNEL_FLAGS
+    # With the runtime's name, an object never meets another version of it.
+    key = f"{runtime.name}\n{cpp}"
+    return _build("kernel", key, flags, [], cpp, str(runtime))
+
+
+def build_many(sources: list[str], check: bool = True, jobs: int | None = None) -> list[Path]:
+    """Several kernels, `jobs` at a time (all processors when left out)."""
+    build_runtime()
+    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda cpp: build_kernel(cpp, check), sources))
+
+
+def _build(
+    stem: str,
+    key: str,
+    flags: tuple[str, ...],
+    sources: list[str],
+    stdin: str = "",
+    library: str | None = None,
+) -> Path:
+    cxx = compiler()
+    text = "\n".join([cxx, _compiler_version(cxx), *flags, key])
+    digest = hashlib.sha256(text.encode()).hexdigest()[:20]
+    path = cache_directory() / f"{stem}-{digest}.so"
+    if path.exists():
+        return path
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{stem}-") as scratch:
+        made = Path(scratch) / path.name
+        command = [cxx, *flags, "-o", str(made), *sources]
+        if not sources:
+            # Sanitizer flags must not reach the link, which would add their runtimes: two steps.
+            unit, part = Path(scratch) / "kernel.cc", Path(scratch) / "kernel.o"
+            unit.write_text(stdin)
+            include = ["-include", "device.h", "-I", str(_RUNTIME)]
+            compile_flags = [f for f in flags if f != "-shared"]
+            _run([cxx, *compile_flags, *include, "-c", str(unit), "-o", str(part)])
+            command = [cxx, "-shared", str(part), "-o", str(made)]
+            command += [str(library), "-Wl,-rpath,$ORIGIN"]
+        else:
+            command.append(f"-Wl,-soname,{path.name}")
+        _run(command)
+        os.replace(made, path)  # whole or not at all, whoever else builds the same
+    return path
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 0:
+        return
+    errors = [line for line in done.stderr.splitlines() if "error" in line]
+    raise SimtError(
+        "the C++ compiler refused the kernel (lines are those of the CUDA source):\n  "
+        + "\n  ".join(errors[:10] or done.stderr.splitlines()[:10])
+    )

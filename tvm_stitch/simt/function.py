@@ -1,0 +1,161 @@
+"""Everything a user may hand in (source, module, PrimFunc), brought to a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import tirx
+
+from tvm_stitch.errors import CompilerMissing, InputError
+from tvm_stitch.simt import build
+from tvm_stitch.simt.launch import Kernel, Launch, Run, compile_many, load
+from tvm_stitch.simt.lowering import HostProgram, Scope, cuda_source, lower
+
+Arrays = Mapping[str, object] | Sequence[object]
+
+
+class Function:
+    """A thread-bound PrimFunc as a Python function on NumPy arrays.
+
+    It is lowered and compiled once; every call evaluates its launch parameters for the shapes of
+    the arrays. Outputs are written in place. The returned Run holds all kernels it launched.
+    """
+
+    def __init__(
+        self, function: tirx.PrimFunc, target: Any = None, check: bool = True, name: str = "main"
+    ) -> None:
+        self._program: HostProgram = lower(function, target, name)
+        kernels = list(self._program.kernel_parameters())
+        compiled = compile_many([(self._program.cuda, k) for k in kernels], check=check)
+        self._kernels: dict[str, Kernel] = dict(zip(kernels, compiled, strict=True))
+
+    @property
+    def name(self) -> str:
+        """The function's global symbol."""
+        return self._program.name
+
+    @property
+    def source(self) -> str:
+        """The CUDA source TVM generated."""
+        return self._program.cuda
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the arguments, in the order of a call."""
+        return tuple(p.name for p in self._program.parameters)
+
+    def __call__(self, *arguments: object, seed: int = 0) -> Run:
+        """Runs it on arrays and scalars in the PrimFunc's order."""
+        if len(arguments) != len(self.parameters):
+            raise InputError(
+                f"{self.name} takes {len(self.parameters)} arguments "
+                f"({', '.join(self.parameters)}), not {len(arguments)}"
+            )
+        values = [as_array(argument) for argument in arguments]
+        scope = Scope(dict(zip(self._program.parameters, values, strict=True)))
+        runs = []
+        for call in self._program.calls(scope):
+            given = {
+                parameter: scope.argument(argument)
+                for parameter, argument in zip(call.parameters, call.arguments, strict=True)
+            }
+            runs.append(self._kernels[call.kernel].launch(given, call.launch(scope), seed))
+        return _joined(runs, self.name)
+
+    def by_name(self, arrays: Mapping[str, object], seed: int = 0) -> Run:
+        """Runs it on arrays given by the names of the PrimFunc's parameters."""
+        missing = [p for p in self.parameters if p not in arrays]
+        unknown = [name for name in arrays if name not in self.parameters]
+        if missing or unknown:
+            raise InputError(
+                f"{self.name} takes {', '.join(self.parameters)}; "
+                f"missing: {missing or 'none'}, unknown: {unknown or 'none'}"
+            )
+        return self(*(arrays[p] for p in self.parameters), seed=seed)
+
+
+def run(
+    module_or_source: Any,
+    kernel: str | None = None,
+    arrays: Arrays = (),
+    grid: int | Sequence[int] | None = None,
+    block: int | Sequence[int] | None = None,
+    shared_bytes: int = 0,
+    cooperative: bool | None = None,
+    cluster: int | Sequence[int] | None = None,
+    seed: int = 0,
+    check: bool = True,
+) -> Run:
+    """Runs one CUDA kernel on the CPU; outputs are written in place in the given NumPy arrays.
+
+    `module_or_source` is CUDA source text, a runtime module or executable that holds CUDA source
+    (pass `kernel` if there are several, and `grid` and `block`), or a thread-bound PrimFunc or
+    IRModule, whose launch parameters are derived. `arrays` go by parameter name or in order: for
+    a PrimFunc its own order, otherwise the kernel's. `seed` draws the order in which blocks and
+    threads run; 0 is the natural one.
+    """
+    if isinstance(module_or_source, (tirx.PrimFunc, tvm.IRModule)):
+        if grid is not None or block is not None:
+            raise InputError("the launch of a PrimFunc follows from it; leave out grid and block")
+        function = Function(*_primfunc(module_or_source, kernel), check=check)
+        if isinstance(arrays, Mapping):
+            return function.by_name(arrays, seed)
+        return function(*arrays, seed=seed)
+    text = module_or_source
+    if not isinstance(text, str):
+        text = cuda_source(module_or_source)
+    if grid is None or block is None:
+        raise InputError("CUDA source does not say how it is launched; pass grid and block")
+    launch = Launch.of(grid, block, shared_bytes, cooperative, cluster)
+    return load(text, kernel, check).launch(arrays, launch, seed)
+
+
+def available() -> str | None:
+    """None if kernels can run here, otherwise what is missing."""
+    try:
+        build.compiler()
+    except CompilerMissing as error:
+        return str(error)
+    return None
+
+
+def as_array(value: object) -> object:
+    """NumPy arrays and numbers as they are; CPU tensors (TVM, DLPack) as views of their memory."""
+    if isinstance(value, (np.ndarray, int, float, np.number, np.bool_)):
+        return value
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)  # type: ignore[arg-type]
+    raise InputError(f"cannot use a {type(value).__name__} as an argument; pass a NumPy array")
+
+
+def _primfunc(module: Any, name: str | None) -> tuple[tirx.PrimFunc, None]:
+    if isinstance(module, tirx.PrimFunc):
+        return module, None
+    found = {gv.name_hint: f for gv, f in module.functions.items() if isinstance(f, tirx.PrimFunc)}
+    if name is None and len(found) != 1:
+        raise InputError(f"the module has {len(found)} PrimFuncs, name one of: {list(found)}")
+    chosen = name or next(iter(found))
+    if chosen not in found:
+        raise InputError(f"no PrimFunc {chosen!r} in the module; it has: {', '.join(found)}")
+    function = found[chosen]
+    if "global_symbol" not in (function.attrs or {}):
+        function = function.with_attr("global_symbol", chosen)
+    return function, None
+
+
+def _joined(runs: list[Run], name: str) -> Run:
+    if len(runs) == 1:
+        return runs[0]
+    if not runs:
+        raise InputError(f"{name} launches no kernel; is it thread-bound?")
+    return Run(
+        ", ".join(r.kernel for r in runs),
+        runs[0].launch,
+        tuple(h for r in runs for h in r.hazards),
+        sum(r.switches for r in runs),
+        sum(r.instructions for r in runs),
+        sum(r.seconds for r in runs),
+    )

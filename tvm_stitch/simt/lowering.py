@@ -1,0 +1,257 @@
+"""A thread-bound PrimFunc in, CUDA source and launch parameters out, by TVM's own lowering.
+
+The host half of the lowered function says which kernels are launched with what: `HostProgram` is
+that half as data, to be evaluated for the shapes of the arrays at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from tvm_stitch.errors import InputError, SimtError
+from tvm_stitch.simt.launch import Launch
+
+_FLAGS = ("tirx.use_cooperative_launch", "tirx.use_programtic_dependent_launch")
+_DEFAULT_TARGET = {"kind": "cuda", "arch": "sm_90", "max_threads_per_block": 1024,
+                   "max_shared_memory_per_block": 49152, "thread_warp_size": 32}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One launch the host makes: arguments and extents are TIR expressions."""
+
+    kernel: str
+    parameters: tuple[str, ...]
+    arguments: tuple[Any, ...]
+    extents: Mapping[str, Any]
+    cooperative: bool
+
+    def launch(self, scope: Scope) -> Launch:
+        """Grid, block, cluster and shared memory for the shapes in scope."""
+
+        def extents(prefix: str) -> tuple[int, ...]:
+            return tuple(
+                scope.number(self.extents[f"{prefix}Idx.{axis}"])
+                if f"{prefix}Idx.{axis}" in self.extents
+                else 1
+                for axis in "xyz"
+            )
+
+        shared = self.extents.get("tirx.use_dyn_shared_memory")
+        return Launch.of(
+            extents("block"),
+            extents("thread"),
+            scope.number(shared) if shared is not None else 0,
+            self.cooperative,
+            extents("clusterCta"),
+        )
+
+
+@dataclass(frozen=True)
+class HostProgram:
+    """A lowered PrimFunc: its parameters, its CUDA source and what its host half does."""
+
+    name: str
+    parameters: tuple[Any, ...]
+    cuda: str
+    body: Any
+    devices: Mapping[str, Any]
+
+    def kernel_parameters(self) -> dict[str, tuple[str, ...]]:
+        """Which kernels are launched, and the parameters of each."""
+        calls = _calls(self.body, self.devices, Scope({}), evaluate=False)
+        return {call.kernel: call.parameters for call in calls}
+
+    def calls(self, scope: Scope) -> list[KernelCall]:
+        """The launches for the arrays in scope, in order."""
+        return list(_calls(self.body, self.devices, scope, evaluate=True))
+
+
+class Scope:
+    """The values of a call: arrays by buffer, numbers by variable."""
+
+    def __init__(self, values: Mapping[Any, object]) -> None:
+        self._arrays: dict[Any, np.ndarray] = {}
+        self._numbers: dict[Any, int | float] = {}
+        self._analyzer = tvm.sym.Analyzer()
+        for parameter, value in values.items():
+            self.bind(parameter, value)
+
+    def bind(self, variable: Any, value: object) -> None:
+        """Gives a parameter its array or number; an array's shape gives symbolic extents."""
+        if isinstance(value, np.ndarray):
+            self._arrays[variable] = value
+            self._bind_shape(variable, value)
+        else:
+            assert isinstance(value, (int, float, np.number, np.bool_))
+            self._numbers[variable] = value.item() if isinstance(value, np.generic) else value
+
+    def _bind_shape(self, variable: Any, array: np.ndarray) -> None:
+        shape = list(variable.ty.shape)
+        if len(shape) != array.ndim:
+            raise InputError(
+                f"{variable.name} has {len(shape)} dimensions, its array has {array.ndim}"
+            )
+        for extent, actual in zip(shape, array.shape, strict=True):
+            if isinstance(extent, tirx.Var) and extent not in self._numbers:
+                self._numbers[extent] = actual
+        for axis, (extent, actual) in enumerate(zip(shape, array.shape, strict=True)):
+            expected = self.known(extent)
+            if expected is not None and expected != actual:
+                raise InputError(
+                    f"{variable.name} has extent {expected} in dimension {axis}, "
+                    f"its array has {actual}"
+                )
+
+    def known(self, expression: Any) -> int | None:
+        """The value of an integer expression, or None while a variable of it has none."""
+        if isinstance(expression, int):
+            return expression
+        numbers = self._numbers
+
+        def replace(variable: Any) -> Any:
+            value = numbers.get(variable)
+            return tirx.IntImm(variable.ty.dtype, value) if isinstance(value, int) else variable
+
+        bound = tvm_ffi.structural_map(expression, (tirx.Var, replace))
+        simplified = self._analyzer.simplify(bound)
+        return int(simplified.value) if isinstance(simplified, tirx.IntImm) else None
+
+    def number(self, expression: Any) -> int:
+        """The value of an integer expression."""
+        value = self.known(expression)
+        if value is None:
+            raise SimtError(f"the launch depends on {expression}, which no array's shape gives")
+        return value
+
+    def argument(self, expression: Any) -> object:
+        """The array or number a kernel is given."""
+        if isinstance(expression, tvm.ir.Call) and expression.args:  # a buffer's data
+            return self._arrays[expression.args[0]]
+        if isinstance(expression, tirx.Var) and expression in self._numbers:
+            return self._numbers[expression]
+        if isinstance(expression, tirx.FloatImm):
+            return float(expression.value)
+        return self.number(expression)
+
+    def allocate(self, buffer: Any) -> None:
+        """A workspace between kernels; poisoned, because a device's would hold anything."""
+        shape = [self.number(extent) for extent in buffer.ty.shape]
+        dtype = str(buffer.ty.dtype)
+        array = np.empty(shape, np.uint16 if dtype == "bfloat16" else dtype)
+        array.reshape(-1).view(np.uint8)[...] = 0xFF
+        self._arrays[buffer] = array
+
+    def alias(self, buffer: Any, data: Any) -> None:
+        """Another name for a buffer's memory."""
+        if isinstance(data, tvm.ir.Call) and data.args and data.args[0] in self._arrays:
+            self._arrays[buffer] = self._arrays[data.args[0]]
+
+
+def lower(function: tirx.PrimFunc, target: Any = None, name: str = "main") -> HostProgram:
+    """TVM's default lowering and CUDA code generation of one PrimFunc."""
+    attributes = function.attrs or {}
+    name = str(attributes.get("global_symbol", name))
+    function = function.with_attr("global_symbol", name)
+    capture = _Capture()
+    chosen = _target(target, attributes)
+    context = tvm.transform.PassContext.current()
+    try:
+        with tvm.transform.PassContext(
+            opt_level=context.opt_level, config=dict(context.config), instruments=[capture]
+        ):
+            built = tvm.tirx.build(tvm.IRModule({name: function}), target=chosen)
+        cuda = cuda_source(built)
+    except (InputError, SimtError):
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise SimtError(
+            f"TVM could not lower {name} to CUDA: {lines[-1]}; it has to be thread-bound and "
+            "build for a CUDA target by tvm.tirx.build"
+        ) from error
+    functions = {gv.name_hint: f for gv, f in capture.module.functions.items()}
+    host = functions.pop(name)
+    return HostProgram(name, tuple(host.params), cuda, host.body, functions)
+
+
+def cuda_source(module: Any) -> str:
+    """The CUDA source held by a runtime module or an executable."""
+    sources, waiting = [], [getattr(module, "mod", module)]
+    while waiting:
+        current = waiting.pop(0)
+        if getattr(current, "kind", None) == "cuda":
+            sources.append(current.inspect_source())
+        waiting += list(getattr(current, "imports", ()))
+    if not sources:
+        raise InputError("the module holds no CUDA source; build it for a CUDA target")
+    return "\n".join(sources)
+
+
+@tvm.instrument.pass_instrument
+class _Capture:
+    """Keeps the module as it is when host and device have been separated."""
+
+    module: Any = None
+
+    def run_after_pass(self, module: Any, info: Any) -> None:
+        if info.name == "tirx.SplitHostDevice":
+            self.module = module
+
+
+def _target(target: Any, attributes: Mapping[str, Any]) -> Any:
+    chosen = target or attributes.get("target") or tvm.target.Target.current(allow_none=True)
+    if chosen is None:
+        chosen = _DEFAULT_TARGET
+    chosen = tvm.target.Target(chosen)
+    if chosen.kind.name != "cuda":
+        raise InputError(f"the CPU executor runs CUDA kernels; the target is {chosen.kind.name}")
+    return chosen if chosen.host else tvm.target.Target(chosen, host="llvm")
+
+
+def _calls(
+    statement: Any, devices: Mapping[str, Any], scope: Scope, evaluate: bool
+) -> Sequence[KernelCall]:
+    """The kernel launches of a host statement; `evaluate` also gives its variables values."""
+    if isinstance(statement, tirx.SeqStmt):
+        return [c for s in statement.seq for c in _calls(s, devices, scope, evaluate)]
+    if isinstance(statement, tirx.Evaluate):
+        return _call(statement.value, devices)
+    if isinstance(statement, tirx.IfThenElse):
+        branches = [statement.then_case, statement.else_case]
+        if evaluate:
+            branches = branches[:1] if scope.number(statement.condition) else branches[1:]
+        return [c for b in branches if b is not None for c in _calls(b, devices, scope, evaluate)]
+    if evaluate and isinstance(statement, tirx.Bind):
+        value = scope.known(statement.value)
+        if value is not None:
+            scope.bind(statement.var, value)
+    elif evaluate and isinstance(statement, tirx.DeclBuffer):
+        scope.alias(statement.buffer, statement.data)
+    elif evaluate and isinstance(statement, tirx.AllocBuffer):
+        scope.allocate(statement.buffer)
+    body = getattr(statement, "body", None)
+    if isinstance(statement, tirx.For):
+        raise SimtError("the host half launches kernels in a loop; run its kernels one by one")
+    return _calls(body, devices, scope, evaluate) if body is not None else []
+
+
+def _call(value: Any, devices: Mapping[str, Any]) -> list[KernelCall]:
+    if not isinstance(value, tvm.ir.Call) or getattr(value.op, "name", "") != (
+        "tirx.call_ffi_kernel"
+    ):
+        return []
+    kernel = str(value.args[0].value)
+    parameters = tuple(p.name for p in devices[kernel].params)
+    tags = [str(tag) for tag in value.attrs.launch_params]
+    arguments = tuple(value.args[1 : 1 + len(parameters)])
+    valued = [tag for tag in tags if tag not in _FLAGS]
+    extents = dict(zip(valued, value.args[1 + len(parameters) :], strict=True))
+    return [KernelCall(kernel, parameters, arguments, extents, _FLAGS[0] in tags)]

@@ -1,0 +1,402 @@
+// What threads do together: warp operations, block, cluster and grid barriers.
+#include <string.h>
+
+#include "machine.h"
+
+namespace simt {
+namespace {
+
+void report_divergent(uint64_t pc, uint32_t thread, uint64_t other_pc, uint32_t other_thread,
+                      uint32_t flags, uint32_t detail) {
+  simt_hazard hazard = {};
+  hazard.kind = SIMT_DIVERGENT;
+  hazard.flags = flags;
+  hazard.thread = thread;
+  hazard.other_thread = other_thread;
+  hazard.pc = pc;
+  hazard.other_pc = other_pc;
+  hazard.detail = detail;
+  report(hazard);
+}
+
+Fiber* lane_of(Warp* warp, Block* block, uint32_t lane) {
+  return &block->fibers[(warp - block->warps.data()) * kLanes + lane];
+}
+
+// Orders everything the lanes of `mask` did before this tick, for each other and transitively.
+void order_lanes(Warp* warp, Block* block, uint32_t mask, uint32_t time) {
+  for (uint32_t left = mask; left; left &= left - 1) {
+    lane_of(warp, block, __builtin_ctz(left))->time = time;
+  }
+  if (mask == warp->born) {
+    warp->time = time;
+    return;
+  }
+  uint32_t joined[kLanes] = {};
+  for (uint32_t left = mask; left; left &= left - 1) {
+    const uint32_t* seen = warp->seen[__builtin_ctz(left)];
+    for (uint32_t i = 0; i < kLanes; ++i) joined[i] = seen[i] > joined[i] ? seen[i] : joined[i];
+  }
+  for (uint32_t left = mask; left; left &= left - 1) joined[__builtin_ctz(left)] = time;
+  for (uint32_t left = mask; left; left &= left - 1) {
+    memcpy(warp->seen[__builtin_ctz(left)], joined, sizeof joined);
+  }
+}
+
+uint64_t shuffle(const Fiber& self, const uint64_t* values, uint32_t mask) {
+  const int lane = self.lane, width = self.width, base = lane & ~(width - 1);
+  int source = lane;
+  switch (self.kind) {
+    case SIMT_SHUFFLE_INDEX: source = base + (self.operand & (width - 1)); break;
+    case SIMT_SHUFFLE_UP: source = lane - self.operand < base ? lane : lane - self.operand; break;
+    case SIMT_SHUFFLE_DOWN:
+      source = lane + self.operand >= base + width ? lane : lane + self.operand;
+      break;
+    default:
+      source = lane ^ self.operand;
+      // A partner in a higher segment is out of reach; one in a lower segment may be read.
+      if (source >= base + width) source = lane;
+  }
+  // Undefined on the device. Reductions of fewer lanes compute such values and throw them away,
+  // so it is no hazard by itself: all ones are NaN in every format and show where it is used.
+  return mask >> source & 1 ? values[source] : ~uint64_t{0};
+}
+
+uint64_t fold(int kind, uint64_t left, uint64_t right) {
+  const auto a = static_cast<uint32_t>(left), b = static_cast<uint32_t>(right);
+  const auto x = static_cast<int32_t>(a), y = static_cast<int32_t>(b);
+  switch (kind) {
+    case SIMT_REDUCE_ADD: return a + b;
+    case SIMT_REDUCE_MIN: return static_cast<uint32_t>(x < y ? x : y);
+    case SIMT_REDUCE_MAX: return static_cast<uint32_t>(x > y ? x : y);
+    case SIMT_REDUCE_UMIN: return a < b ? a : b;
+    case SIMT_REDUCE_UMAX: return a > b ? a : b;
+    case SIMT_REDUCE_AND: return a & b;
+    case SIMT_REDUCE_OR: return a | b;
+    default: return a ^ b;
+  }
+}
+
+// The same answer for every lane: votes and reductions.
+uint64_t uniform_result(int kind, const uint64_t* values, uint32_t mask) {
+  uint32_t ballot = 0;
+  uint64_t folded = values[__builtin_ctz(mask)];
+  bool equal = true;
+  for (uint32_t left = mask; left; left &= left - 1) {
+    const uint32_t lane = __builtin_ctz(left);
+    ballot |= (values[lane] != 0) << lane;
+    equal &= values[lane] == values[__builtin_ctz(mask)];
+    if (left != mask && kind >= SIMT_REDUCE_ADD) folded = fold(kind, folded, values[lane]);
+  }
+  switch (kind) {
+    case SIMT_BALLOT: return ballot;
+    case SIMT_ANY: return ballot != 0;
+    case SIMT_ALL: return ballot == mask;
+    case SIMT_UNIFORM: return ballot == mask || !ballot;
+    case SIMT_MATCH_ALL: return equal ? mask : 0;
+    default: return folded;
+  }
+}
+
+uint64_t matching(uint64_t value, const uint64_t* values, uint32_t mask) {
+  uint64_t lanes = 0;
+  for (uint32_t left = mask; left; left &= left - 1) {
+    const uint32_t lane = __builtin_ctz(left);
+    if (values[lane] == value) lanes |= uint64_t{1} << lane;
+  }
+  return lanes;
+}
+
+// All live lanes of the mask have come: compute every lane's result and let them go on.
+void complete(Warp* warp, Block* block, const Collective& op, const Fiber* running) {
+  uint64_t values[kLanes];
+  for (uint32_t left = op.arrived; left; left &= left - 1) {
+    const uint32_t lane = __builtin_ctz(left);
+    values[lane] = lane_of(warp, block, lane)->value;
+  }
+  const bool shuffles = op.kind >= SIMT_SHUFFLE_INDEX && op.kind <= SIMT_SHUFFLE_XOR;
+  const bool same = !shuffles && op.kind != SIMT_SYNCWARP && op.kind != SIMT_MATCH_ANY;
+  const uint64_t uniform = same ? uniform_result(op.kind, values, op.arrived) : 0;
+  for (uint32_t left = op.arrived; left; left &= left - 1) {
+    Fiber* fiber = lane_of(warp, block, __builtin_ctz(left));
+    fiber->result = shuffles                      ? shuffle(*fiber, values, op.arrived)
+                    : op.kind == SIMT_MATCH_ANY ? matching(fiber->value, values, op.arrived)
+                                                  : uniform;
+    if (fiber != running) make_runnable(fiber);
+  }
+  order_lanes(warp, block, op.arrived, tick());
+}
+
+// A named barrier that only some warps take part in.
+void order_warps(Block* block, uint32_t warps, uint32_t time) {
+  uint32_t joined[kLanes] = {};
+  for (uint32_t left = warps; left; left &= left - 1) {
+    const uint32_t* met = block->met[__builtin_ctz(left)];
+    for (uint32_t i = 0; i < kLanes; ++i) joined[i] = met[i] > joined[i] ? met[i] : joined[i];
+  }
+  for (uint32_t left = warps; left; left &= left - 1) joined[__builtin_ctz(left)] = time;
+  for (uint32_t left = warps; left; left &= left - 1) {
+    memcpy(block->met[__builtin_ctz(left)], joined, sizeof joined);
+  }
+}
+
+void release_barrier(Block* block, uint32_t id) {
+  Barrier& barrier = block->barriers[id];
+  const uint32_t time = tick();
+  const bool whole = barrier.arrived == block->live;
+  const uint64_t count = barrier.ones;
+  const uint64_t result =
+      count << 2 | uint64_t{count != 0} << 1 | uint64_t{count == barrier.arrived};
+  if (block->exited && !barrier.needed) {
+    report_divergent(barrier.pc, barrier.first, 0,
+                     block->linear << kThreadBits | block->first_exited, SIMT_EXITED,
+                     block->exited);
+  }
+  if (whole) block->time = time;
+  uint32_t warps = 0;
+  for (Fiber& fiber : block->fibers) {
+    if (fiber.state != State::Block || fiber.barrier != id) continue;
+    warps |= 1u << (fiber.warp - block->warps.data());
+    fiber.result = result;
+    fiber.time = time;
+    make_runnable(&fiber);
+  }
+  if (!whole) order_warps(block, warps, time);
+  barrier = Barrier{};
+}
+
+bool barrier_is_full(const Block* block, const Barrier& barrier) {
+  if (barrier.needed) return barrier.arrived >= barrier.needed;
+  return barrier.arrived && barrier.arrived == block->live;
+}
+
+void release_cluster(uint32_t index) {
+  Cluster& cluster = machine.clusters[index];
+  ++cluster.phase;
+  cluster.arrived = 0;
+  const uint32_t time = tick();
+  for (uint32_t rank = 0; rank < cluster.size; ++rank) {
+    Block& block = machine.blocks[index * cluster.size + rank];
+    for (Fiber& fiber : block.fibers) {
+      // What an exited thread did, it did before any later barrier.
+      fiber.released[cluster.phase & 1] = fiber.state == State::Done ? time : fiber.arrival;
+      fiber.arrived = false;
+      if (fiber.state != State::ClusterWait) continue;
+      fiber.phase = cluster.phase;
+      fiber.time = time;
+      make_runnable(&fiber);
+    }
+  }
+}
+
+void release_grid(uint64_t pc, uint32_t thread) {
+  const uint64_t exited = machine.blocks.size() * machine.block_threads - machine.alive;
+  if (exited) {
+    uint32_t other = 0;
+    for (Block& block : machine.blocks) {
+      if (block.exited) other = block.linear << kThreadBits | block.first_exited;
+    }
+    report_divergent(pc, thread, 0, other, SIMT_EXITED, static_cast<uint32_t>(exited));
+  }
+  machine.grid_arrived = 0;
+  machine.grid_time = tick();
+  for (Block& block : machine.blocks) {
+    block.time = machine.grid_time;
+    for (Fiber& fiber : block.fibers) {
+      if (fiber.state != State::Grid) continue;
+      fiber.time = machine.grid_time;
+      make_runnable(&fiber);
+    }
+  }
+}
+
+}  // namespace
+
+void resolve_activemask(Warp* warp, Block* block) {
+  while (warp->actives) {  // lanes at one place in the program have converged
+    const uint64_t pc = lane_of(warp, block, __builtin_ctz(warp->actives))->pc;
+    uint32_t mask = 0;
+    for (uint32_t left = warp->actives; left; left &= left - 1) {
+      const uint32_t lane = __builtin_ctz(left);
+      if (lane_of(warp, block, lane)->pc == pc) mask |= 1u << lane;
+    }
+    for (uint32_t left = mask; left; left &= left - 1) {
+      Fiber* fiber = lane_of(warp, block, __builtin_ctz(left));
+      fiber->result = mask;
+      make_runnable(fiber);
+    }
+    warp->actives &= ~mask;
+  }
+}
+
+void leave_warp(Fiber* fiber) {
+  Warp* warp = fiber->warp;
+  const uint32_t bit = 1u << fiber->lane;
+  warp->live &= ~bit;
+  warp->runnable &= ~bit;
+  for (size_t i = 0; i < warp->pending.size();) {
+    const Collective op = warp->pending[i];
+    if (!(op.mask & bit) || op.arrived != (op.mask & warp->live)) {
+      ++i;
+      continue;
+    }
+    warp->pending.erase(warp->pending.begin() + i);
+    complete(warp, fiber->block, op, nullptr);
+  }
+  if (!warp->runnable && warp->actives) resolve_activemask(warp, fiber->block);
+}
+
+void leave_block(Fiber* fiber) {
+  Block* block = fiber->block;
+  --block->live;
+  if (!block->exited++) block->first_exited = fiber->thread & ((1u << kThreadBits) - 1);
+  for (uint32_t id = 0; id < kBarriers; ++id) {
+    if (!block->barriers[id].needed && barrier_is_full(block, block->barriers[id])) {
+      release_barrier(block, id);
+    }
+  }
+  Cluster& cluster = machine.clusters[block->cluster];
+  --cluster.live;
+  if (fiber->arrived) --cluster.arrived;
+  if (cluster.arrived && cluster.arrived == cluster.live) release_cluster(block->cluster);
+  if (!block->live) end_block_memory(*block);
+  if (machine.grid_arrived && machine.grid_arrived == machine.alive) release_grid(0, 0);
+}
+
+}  // namespace simt
+
+using namespace simt;
+
+#define CALLER reinterpret_cast<uint64_t>(__builtin_return_address(0))
+
+extern "C" {
+
+uint64_t simt_warp(int kind, unsigned mask, uint64_t value, int operand, int width) {
+  Fiber* self = now.fiber;
+  Warp* warp = self->warp;
+  const uint32_t bit = 1u << self->lane;
+  const uint64_t pc = CALLER;
+  if (!(mask & bit)) {
+    report_divergent(pc, self->thread, pc, self->thread, 0, 2);
+    mask |= bit;
+  }
+  self->value = value;
+  self->kind = kind;
+  self->operand = operand;
+  self->width = width;
+  size_t i = 0;
+  while (i < warp->pending.size() &&
+         (warp->pending[i].mask != mask || warp->pending[i].kind != kind)) {
+    ++i;
+  }
+  if (i == warp->pending.size()) warp->pending.push_back({mask, 0, kind, pc});
+  Collective& op = warp->pending[i];
+  if (op.pc != pc) {
+    Fiber* other = lane_of(warp, self->block, __builtin_ctz(op.arrived));
+    report_divergent(pc, self->thread, op.pc, other->thread, 0, 0);
+  }
+  op.arrived |= bit;
+  if (op.arrived != (mask & warp->live)) {
+    block_and_yield(State::Warp, pc);
+    return self->result;
+  }
+  const Collective whole = op;
+  warp->pending.erase(warp->pending.begin() + i);
+  settle_pending_store();
+  complete(warp, self->block, whole, self);
+  refresh_now();
+  return self->result;
+}
+
+unsigned simt_activemask() {
+  now.warp->actives |= 1u << now.fiber->lane;
+  block_and_yield(State::ActiveMask, CALLER);
+  return static_cast<unsigned>(now.fiber->result);
+}
+
+uint64_t simt_block_barrier(int id, int threads, int predicate) {
+  Fiber* self = now.fiber;
+  Block* block = self->block;
+  Barrier& barrier = block->barriers[id & (kBarriers - 1)];
+  const uint64_t pc = CALLER;
+  if (!barrier.arrived) {
+    barrier = {0, threads < static_cast<int>(block->threads) ? static_cast<uint32_t>(threads) : 0,
+               self->thread, pc, 0};
+  } else if (barrier.pc != pc) {
+    report_divergent(pc, self->thread, barrier.pc, barrier.first, 0, 0);
+  }
+  ++barrier.arrived;
+  barrier.ones += predicate != 0;
+  self->barrier = id & (kBarriers - 1);
+  if (barrier_is_full(block, barrier)) {
+    settle_pending_store();
+    self->state = State::Block;
+    release_barrier(block, self->barrier);
+    yield_released();
+  } else {
+    block_and_yield(State::Block, pc);
+  }
+  return self->result;
+}
+
+void simt_grid_barrier() {
+  const uint64_t pc = CALLER;
+  if (!machine.request->cooperative && machine.multi_block) {
+    simt_hazard hazard = {};
+    hazard.kind = SIMT_DEADLOCK;
+    hazard.thread = now.thread;
+    hazard.pc = pc;
+    hazard.detail = 2;
+    report(hazard);
+    stop();
+  }
+  ++machine.grid_arrived;
+  if (machine.grid_arrived == machine.alive) {
+    settle_pending_store();
+    now.fiber->state = State::Grid;
+    release_grid(pc, now.thread);
+    yield_released();
+  } else {
+    block_and_yield(State::Grid, pc);
+  }
+}
+
+void simt_cluster_arrive() {
+  Fiber* self = now.fiber;
+  Cluster& cluster = machine.clusters[self->block->cluster];
+  settle_pending_store();
+  if (self->arrived) {
+    report_divergent(CALLER, self->thread, CALLER, self->thread, 0, 3);
+    return;
+  }
+  self->arrived = true;
+  self->pc = CALLER;
+  self->arrival = self->time = tick();
+  refresh_now();
+  if (++cluster.arrived == cluster.live) release_cluster(self->block->cluster);
+}
+
+void simt_cluster_wait() {
+  Fiber* self = now.fiber;
+  Cluster& cluster = machine.clusters[self->block->cluster];
+  if (!self->arrived) {  // the phase is over, or this thread never arrived
+    if (self->phase == cluster.phase) report_divergent(CALLER, self->thread, 0, 0, 0, 4);
+    self->phase = cluster.phase;
+    self->time = tick();
+    refresh_now();
+    return;
+  }
+  block_and_yield(State::ClusterWait, CALLER);
+}
+
+void simt_trap() {
+  simt_hazard hazard = {};
+  hazard.kind = SIMT_SIGNAL;
+  hazard.thread = now.thread;
+  hazard.pc = CALLER;
+  hazard.place = SIMT_UNKNOWN;
+  report(hazard);
+  stop();
+}
+
+}  // extern "C"

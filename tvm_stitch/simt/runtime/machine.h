@@ -1,0 +1,172 @@
+// The simulated machine: fibers, warps, blocks and clusters of one launch, shared by the .cc files.
+//
+// Time is one counter for the whole launch; every synchronisation that completes takes the next
+// tick. An access carries the tick of its thread's last synchronisation, so "happened before" is a
+// comparison with the tick at which the reader's block (warp, cluster, grid) last synchronised.
+#pragma once
+#include <stddef.h>
+
+#include <vector>
+
+#include "abi.h"
+
+namespace simt {
+
+constexpr unsigned kLanes = 32, kThreadBits = 10, kBarriers = 16;
+
+enum class State : uint8_t { Runnable, Warp, ActiveMask, Block, ClusterWait, Grid, Done };
+
+struct Access {
+  uint32_t thread, time, pc;  // pc: offset in the object, top bit set for atomics; time 0: none
+};
+
+struct Cell {  // shadow of one granule: the last write and up to two reads that no other orders
+  Access write, read, other;
+};
+
+struct Block;
+
+struct Collective {  // a warp operation some lanes have reached
+  uint32_t mask, arrived;
+  int kind;
+  uint64_t pc;
+};
+
+struct Warp {
+  uint32_t born, live, runnable;  // all lanes; those not exited; those not blocked either
+  uint32_t time;            // tick of the last operation of the whole warp
+  uint32_t actives;         // lanes inside __activemask
+  std::vector<Collective> pending;
+  uint32_t seen[kLanes][kLanes];  // [lane][other]: what `other` did before this tick is ordered
+};
+
+struct CopyGroup {
+  void* to;
+  const void* from;
+  int bytes, valid;
+  uint64_t pc;
+};
+
+struct Fiber {
+  void* stack_pointer;
+  uint32_t thread, time;
+  State state;
+  uint8_t lane, barrier;
+  uint32_t mask;
+  int kind, operand, width;
+  uint64_t value, result, pc;
+  uint32_t arrival, released[2], phase;  // cluster barrier: own arrival, ticks released by phase
+  bool arrived;
+  Warp* warp;
+  Block* block;
+  simt_index index;
+  std::vector<CopyGroup> copies;
+  std::vector<uint32_t> committed;  // sizes of the committed copy groups, oldest first
+};
+
+struct Barrier {
+  uint32_t arrived, needed, first;
+  uint64_t pc, ones;
+};
+
+struct Cluster {
+  uint32_t live, arrived, phase, size;
+};
+
+struct Block {
+  uint32_t linear, threads, live, exited, first_exited, time, started;
+  uint32_t rank, cluster;  // rank within the cluster, index of the cluster within the group
+  simt_index index;
+  char* shared;
+  Access remote;  // the last access another block made to this block's shared memory
+  Barrier barriers[kBarriers];
+  uint32_t met[kLanes][kLanes];  // [warp][other]: as Warp::seen, for barriers of some warps
+  std::vector<Fiber> fibers;
+  std::vector<Warp> warps;
+};
+
+struct Now {  // of the running fiber, flat for the access hook
+  uint32_t thread, time, block_time;
+  Fiber* fiber;
+  Warp* warp;
+  Block* block;
+};
+
+struct Slot {
+  uint64_t offset, bytes;
+  uint32_t shift;  // granule of the shadow as a power of two
+};
+
+struct Region {
+  char* base;
+  uint64_t bytes;
+  Cell* cells;
+  uint32_t shift, index;
+  bool written;
+};
+
+struct Machine {
+  simt_launch_request* request;  // null between launches
+  std::vector<Block> blocks;  // those resident at once: one, a cluster, or the whole grid
+  std::vector<Cluster> clusters;
+  uint32_t block_threads, cluster_blocks, clock, grid_time, grid_arrived, alive;
+  uint64_t random, fuel, idle_rounds, accesses, code_begin;
+  bool natural, stopped, multi_block;
+  // Fibers ready to run: a ring in order, or a pool drawn from when a seed shuffles.
+  std::vector<Fiber*> ready;
+  size_t ready_head, ready_count;
+  void* scheduler_stack_pointer;
+  char* stacks;
+  uint64_t stacks_bytes, stack_stride;
+  // Shared memory of the resident blocks, one stride each, and its shadow.
+  char* shared;
+  uint64_t shared_bytes, shared_stride, shared_used;
+  uint32_t shared_stride_bits;
+  Cell* shared_cells;
+  std::vector<Slot> slots;         // the last one is dynamic shared memory
+  std::vector<int16_t> slot_at;    // by offset / 64
+  std::vector<Region> regions;
+};
+
+extern Machine machine __attribute__((visibility("hidden")));
+extern Now now __attribute__((visibility("hidden")));
+
+// fiber.cc
+void prepare_stacks(uint64_t fibers, uint64_t bytes);
+void reset_fiber(Fiber* fiber, uint64_t index);
+void switch_fiber(void** save, void* to);
+bool stack_guard_holds(uint64_t address);
+void fiber_body();  // schedule.cc; what a fresh fiber runs
+
+// schedule.cc
+void block_and_yield(State state, uint64_t pc);
+void yield_released();  // for the fiber whose arrival released the others and itself
+void make_runnable(Fiber* fiber);
+void preempt();
+void refresh_now();
+[[noreturn]] void stop();
+inline uint32_t tick() { return ++machine.clock; }
+inline uint64_t draw() {  // xorshift64*
+  uint64_t x = machine.random;
+  x ^= x >> 12, x ^= x << 25, x ^= x >> 27;
+  machine.random = x;
+  return x * 0x2545F4914F6CDD1Dull;
+}
+
+// collective.cc
+void leave_warp(Fiber* fiber);
+void leave_block(Fiber* fiber);
+void resolve_activemask(Warp* warp, Block* block);
+
+// memory.cc
+void prepare_memory();
+void begin_block_memory(Block& block);
+void end_block_memory(Block& block);
+void settle_pending_store();
+void release_memory();
+
+// report.cc
+simt_hazard* report(simt_hazard hazard);
+void report_waiting();
+
+}  // namespace simt

@@ -1,0 +1,44 @@
+// What inline assembly is rewritten to; ptx.py knows the instructions.
+#pragma once
+
+template <class T>
+SIMT_INLINE T simt_load(const void* address) {
+  return *static_cast<const T*>(address);
+}
+template <class T>
+SIMT_INLINE void simt_store(void* address, T value) {
+  *static_cast<T*>(address) = value;
+}
+template <class T>
+SIMT_UNCHECKED T simt_load_unchecked(const void* address) {
+  return *static_cast<const volatile T*>(address);
+}
+template <class T>
+SIMT_UNCHECKED void simt_store_unchecked(void* address, T value) {
+  *static_cast<volatile T*>(address) = value;
+}
+// ld.relaxed, ld.acquire, ld.volatile and their stores: ordered, never a race with each other.
+template <class T>
+SIMT_INLINE T simt_load_strong(const void* address) {
+  simt_atomic_load(address, sizeof(T));
+  return simt_load_unchecked<T>(address);
+}
+template <class T>
+SIMT_INLINE void simt_store_strong(void* address, T value) {
+  simt_atomic_access(address, sizeof(T));
+  simt_store_unchecked<T>(address, value);
+}
+
+template <class To, class From>
+SIMT_INLINE void simt_assign(To& to, const From& from) {
+  to = simt_bits<To>(from);
+}
+template <class T>
+SIMT_INLINE void* simt_generic(T address) {
+  return (void*)(uint64_t)address;
+}
+template <class T>
+SIMT_INLINE void* simt_shared_address(T address) {
+  return sizeof(T) == 4 ? simt_from_shared_window((unsigned)(uint64_t)address)
+                        : (void*)(uint64_t)address;
+}
