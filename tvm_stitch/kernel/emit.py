@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import ir, s_tir, tirx
 from tvm.tirx import IterVar
 
 from tvm_stitch.kernel import reduce
@@ -134,7 +134,9 @@ class _Emitter:
         body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), body)
         for stmt in self._launch():
             body = stmt(body)
-        return body
+        # TVM's passes over scheduled functions look for a root block.
+        root = s_tir.SBlock([], [], [], "root", body)
+        return s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
 
     def _launch(self) -> list[Callable[[tirx.Stmt], tirx.Stmt]]:
         schedule, space = self.schedule, self.program.space
