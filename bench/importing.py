@@ -42,7 +42,17 @@ def to_relax(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return from_exported_program(
-            exported(workload, inputs), custom_convert_map={"amax.default": _amax}
+            exported(workload, inputs),
+            custom_convert_map={
+                "amax.default": _amax,
+                "mm.default": _product,
+                "bmm.default": _product,
+                "addmm.default": _add_product,
+                "convolution.default": _convolution,
+                "conv2d.default": _convolution,
+                "index_put.default": _index_put,
+                "native_layer_norm.default": _layer_norm,
+            },
         )
 
 
@@ -54,4 +64,78 @@ def _amax(node: Any, importer: Any) -> Any:
     keep = node.args[2] if len(node.args) > 2 else False
     return importer.block_builder.emit(
         relax.op.max(importer.env[node.args[0]], axes, keepdims=keep)
+    )
+
+
+def _matmul(left: Any, right: Any, importer: Any) -> Any:
+    """A product accumulated in float32 and stored as its operands were.
+
+    The importer's own leaves a float32 result, which then meets half operands and is refused.
+    """
+    from tvm import relax
+
+    emit, dtype = importer.block_builder.emit, str(left.ty.dtype)
+    if dtype not in ("float16", "bfloat16"):
+        return emit(relax.op.matmul(left, right))
+    return emit(relax.op.astype(emit(relax.op.matmul(left, right, "float32")), dtype))
+
+
+def _product(node: Any, importer: Any) -> Any:
+    """mm and bmm."""
+    left, right = node.args
+    return _matmul(importer.env[left], importer.env[right], importer)
+
+
+def _add_product(node: Any, importer: Any) -> Any:
+    """addmm as linear layers give it, without factors."""
+    from tvm import relax
+
+    if node.kwargs:
+        raise NotImplementedError(f"addmm with {sorted(node.kwargs)}")
+    bias, left, right = (importer.env[argument] for argument in node.args)
+    return importer.block_builder.emit(relax.op.add(bias, _matmul(left, right, importer)))
+
+
+def _convolution(node: Any, importer: Any) -> Any:
+    """A two-dimensional convolution of halves, stored as such; the rest is the importer's."""
+    from tvm import relax
+
+    image, kernel, bias, stride, padding, dilation, *more = importer.retrieve_args(node)
+    dtype, plain = str(image.ty.dtype), node.target.__name__ == "convolution.default"
+    transposed, groups = (more[0], more[2]) if plain else (False, more[0] if more else 1)
+    if dtype not in ("float16", "bfloat16") or transposed or len(kernel.ty.shape) != 4:
+        return importer._convolution(node) if plain else importer._conv2d(node)
+    emit = importer.block_builder.emit
+    out = emit(
+        relax.op.nn.conv2d(image, kernel, stride, padding, dilation, groups, out_dtype="float32")
+    )
+    out = emit(relax.op.astype(out, dtype))
+    return out if bias is None else emit(relax.op.add(out, relax.op.reshape(bias, (1, -1, 1, 1))))
+
+
+def _layer_norm(node: Any, importer: Any) -> Any:
+    """Layer norm with its statistics, which a backward pass reads and the importer leaves out."""
+    from tvm import relax
+
+    normal = importer._native_layer_norm(node)
+    if all(user.args[1] == 0 for user in node.users):
+        return (normal,)
+    emit, x = importer.block_builder.emit, importer.env[node.args[0]]
+    axes = list(range(-len(node.args[1]), 0))
+    epsilon = relax.const(node.args[4], x.ty.dtype)
+    variance = emit(relax.op.variance(x, axes, keepdims=True))
+    inverse = emit(relax.op.rsqrt(emit(relax.op.add(variance, epsilon))))
+    return normal, emit(relax.op.mean(x, axes, keepdims=True)), inverse
+
+
+def _index_put(node: Any, importer: Any) -> Any:
+    """Rows added into a table (the gradient of an embedding); the rest is the importer's."""
+    from tvm import relax
+
+    table, indices, values, *accumulate = node.args
+    if len(indices) != 1 or accumulate != [True]:
+        return importer._index_put(node)
+    positions = importer.block_builder.emit(relax.op.expand_dims(importer.env[indices[0]], -1))
+    return importer.block_builder.emit(
+        relax.op.scatter_nd(importer.env[table], positions, importer.env[values], "add")
     )

@@ -66,6 +66,32 @@ def test_relax_reads_it(case):
     assert shapes == [list(o.shape) for o in outputs]
 
 
+# What the reader's own converters (products of halves, embedding gradients, amax) must get right.
+@pytest.mark.parametrize("name", ["quantise-rows", "unet-block", "bert-train"])
+def test_tvm_computes_it_on_the_cpu(name):
+    import tvm
+    from tvm import relax
+
+    workload, inputs = prepared(find(name))
+    executable = tvm.compile(to_relax(workload, inputs), "llvm")
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    found = machine["main"](*[tvm.runtime.from_dlpack(x) for x in inputs])
+    outputs = [torch.from_dlpack(x) for x in found]
+    assert error(workload, inputs, outputs) <= workload.allowed
+
+
+MODELS = [c for c in CASES if c.group == "models"]
+
+
+@pytest.mark.parametrize("case", MODELS, ids=lambda c: c.name)
+def test_dynamo_takes_the_whole_model(case):
+    workload, inputs = prepared(case)
+    torch._dynamo.reset()
+    compiled = torch.compile(workload.module(), backend="eager", fullgraph=True, dynamic=False)
+    with torch.no_grad():
+        assert error(workload, inputs, as_list(compiled(*inputs))) <= workload.allowed
+
+
 def test_state_bytes_count_inputs_and_outputs_once():
     case = find("silu-multiply")
     workload, inputs = prepared(case)

@@ -75,7 +75,6 @@ class Inductor:
     def prepare(self, workload: Workload, inputs: tuple[torch.Tensor, ...], gpu: Gpu) -> Prepared:
         """Compiled for exactly these shapes."""
         full_precision()
-        torch._dynamo.reset()
         start = time.perf_counter()
         with warnings.catch_warnings():
             # Advice to use TF32, which would compare different arithmetic.
