@@ -1,0 +1,257 @@
+"""explain: every kernel of the compiled module, by name, with its figures and its reason."""
+
+import json
+import re
+
+import pytest
+import tvm
+from tvm import relax
+from tvm.relax import op
+
+import tvm_stitch
+from tvm_stitch import Options
+from tvm_stitch.errors import InputError
+from tvm_stitch.report import explain
+
+H200 = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
+
+
+def module(build, *shapes, dtype="float32") -> tvm.IRModule:
+    """A module whose main applies `build(emit, *parameters)`."""
+    builder = relax.BlockBuilder()
+    types = [relax.TensorType(shape, dtype) for shape in shapes]
+    params = [relax.Var(f"p{number}", ty) for number, ty in enumerate(types)]
+    with builder.function("main", params):
+        with builder.dataflow():
+            output = builder.emit_output(build(builder.emit, *params))
+        builder.emit_func_output(output)
+    return builder.get()
+
+
+def softmax(*shape) -> tvm.IRModule:
+    return module(lambda emit, x: op.nn.softmax(x), shape)
+
+
+def two_softmaxes() -> tvm.IRModule:
+    return module(lambda emit, x: op.nn.softmax(emit(op.sort(emit(op.nn.softmax(x))))), (64, 128))
+
+
+def mixed() -> tvm.IRModule:
+    """A convolution, matrix products, a sort, a scan, an operator without TIR, and row work."""
+
+    def build(emit, image, weight, matrix):
+        features = emit(op.nn.relu(emit(op.nn.conv2d(image, weight, padding=1))))
+        rows = emit(op.reshape(features, (64, 128)))
+        rows = emit(op.nn.softmax(emit(op.matmul(rows, matrix))))
+        scanned = emit(op.cumsum(emit(op.sort(rows)), axis=1))
+        return relax.Tuple([emit(op.nn.softmax(scanned)), emit(op.unique(rows))])
+
+    return module(build, (1, 3, 32, 32), (8, 3, 3, 3), (128, 128))
+
+
+def compiled_kernels(mod: tvm.IRModule) -> set[str]:
+    """The kernels of the CUDA source that a whole compilation makes."""
+    executable = tvm_stitch.compile(mod, H200)
+    source = executable.mod.imports[0].imports[0].inspect_source()
+    return set(re.findall(r"__global__ void (?:__launch_bounds__\([^)]*\) )?(\w+)\(", source))
+
+
+def test_one_stitched_kernel_with_its_figures():
+    report = explain(softmax(16384, 1024), H200)
+    (kernel,) = report.kernels
+    assert kernel.ops == ("max", "subtract", "exp", "sum", "divide")
+    assert kernel.scheme in ("warp", "regional")
+    assert kernel.schemes["max"] == kernel.schemes["sum"] == kernel.scheme
+    assert kernel.schemes["exp"] == "local"
+    assert kernel.bytes_min == kernel.bytes_planned == 2 * 16384 * 1024 * 4
+    assert kernel.floor_us == pytest.approx(kernel.bytes_min / 4.26e12 * 1e6)
+    assert kernel.predicted_us > kernel.floor_us
+    assert "1024 columns" in kernel.why and "2 times" in kernel.why
+    assert kernel.launches == report.launches == 1
+    assert not report.fallbacks
+    assert (report.before.kernels, report.before.launches) == (1, 1)
+
+
+def test_an_input_that_two_phases_load_counts_twice():
+    def build(emit, x, scale, shift):
+        return op.nn.layer_norm(emit(op.add(x, shift)), scale, shift, axes=[-1])
+
+    (kernel,) = explain(module(build, (64, 256), (256,), (256,)), H200).kernels
+    assert kernel.bytes_planned == kernel.bytes_min + 256 * 4  # shift, before and after
+
+
+def test_a_row_in_shared_memory_is_called_so():
+    (kernel,) = explain(softmax(64, 30000), H200).kernels
+    assert kernel.scheme == "regional"
+    assert set(kernel.schemes.values()) == {"regional"}
+    assert "shared memory" in kernel.why
+
+
+def test_elements_on_their_own():
+    add = module(lambda emit, x, y: op.exp(emit(op.add(x, y))), (512, 512), (512, 512))
+    (kernel,) = explain(add, H200).kernels
+    assert (kernel.scheme, kernel.ops) == ("local", ("add", "exp"))
+    assert not kernel.schemes and "nothing flows" in kernel.why
+
+
+@pytest.mark.parametrize(
+    "mod", [softmax(64, 128), two_softmaxes(), mixed()], ids=["softmax", "two", "mixed"]
+)
+def test_names_are_those_of_the_cuda_source(mod):
+    report = explain(mod, H200)
+    names = [kernel.name for kernel in report.kernels]
+    assert len(set(names)) == len(names)
+    # A function that became a view is compiled all the same, and called by nobody.
+    unused = {name for name in compiled_kernels(mod) - set(names) if "reshape" in name}
+    assert set(names) == compiled_kernels(mod) - unused
+
+
+def test_a_kernel_that_is_called_twice_is_one_entry():
+    report = explain(two_softmaxes(), H200)
+    stitched = [kernel for kernel in report.kernels if kernel.stitched]
+    assert [kernel.launches for kernel in stitched] == [2]
+    assert report.launches == 2 + sum(not kernel.stitched for kernel in report.kernels)
+    assert report.before.launches == report.launches
+    assert report.before.kernels == len(report.kernels)
+
+
+def test_every_fallback_is_named_with_its_reason():
+    report = explain(mixed(), H200)
+    reasons = {fallback.op: fallback.reason for fallback in report.fallbacks}
+    assert set(reasons) == {"conv2d", "relu", "matmul", "sort", "cumsum", "unique"}
+    assert "matrix product or convolution" in reasons["conv2d"]
+    assert "conv2d" in reasons["relu"]
+    assert "schedule" in reasons["cumsum"]
+    assert "relax.run.unique" in reasons["unique"]
+    for kernel in report.kernels:
+        assert kernel.why
+        if kernel.scheme == "default":
+            assert kernel.bytes_planned is None and kernel.predicted_us is None
+            assert set(kernel.ops) <= set(reasons)
+
+
+def test_a_scheme_that_is_switched_off_is_the_reason():
+    report = explain(softmax(64, 128), H200, Options(schemes=("local",)))
+    assert {kernel.scheme for kernel in report.kernels} == {"default", "local"}
+    assert {fallback.op for fallback in report.fallbacks} == {"max", "sum"}
+    assert all("scheme is switched off" in fallback.reason for fallback in report.fallbacks)
+
+
+def test_symbolic_rows_leave_figures_open():
+    report = explain(softmax(tvm.tirx.Var("n", "int64"), 128), H200)
+    (kernel,) = report.kernels
+    assert kernel.stitched
+    assert kernel.bytes_min is kernel.bytes_planned is None
+    assert kernel.floor_us is kernel.predicted_us is None
+    row = next(line for line in str(report).splitlines() if line.startswith("1  warp"))
+    assert row.split()[3:7] == ["?", "?", "?", "?"]
+
+
+def test_several_functions_are_all_explained():
+    both = softmax(64, 128)
+    other = module(lambda emit, x: op.exp(x), (32, 32))
+    both.update_func(relax.GlobalVar("other"), other["main"].with_attr("global_symbol", "other"))
+    assert {kernel.ops for kernel in explain(both, H200).kernels} == {
+        ("max", "subtract", "exp", "sum", "divide"),
+        ("exp",),
+    }
+
+
+def test_branches_count():
+    builder = relax.BlockBuilder()
+    flag = relax.Var("flag", relax.TensorType((), "bool"))
+    x = relax.Var("x", relax.TensorType((64, 128), "float32"))
+    with builder.function("main", [flag, x]):
+        chosen = builder.emit(relax.If(flag, op.exp(x), op.tanh(x)))
+        builder.emit_func_output(chosen)
+    report = explain(builder.get(), H200)
+    assert {kernel.ops for kernel in report.kernels} == {("exp",), ("tanh",)}
+    assert report.launches == report.before.launches == 2
+
+
+def test_what_the_default_pipeline_refuses_is_said():
+    def build(emit, x, scale, shift):
+        return op.nn.layer_norm(x, scale, shift, axes=[-1])
+
+    mod = module(build, (64, 128), (128,), (128,), dtype="bfloat16")
+    report = explain(mod, H200)
+    assert [kernel.stitched for kernel in report.kernels] == [True]
+    assert report.before.kernels is None and report.before.failure
+    assert "refuses" in str(report)
+
+
+def test_json_holds_everything_and_is_json():
+    report = explain(mixed(), H200)
+    data = json.loads(json.dumps(report.to_json()))
+    assert data["version"] == 1 and data["target"] == "sm_90" and data["device"] == "H200"
+    assert data["launches"] == report.launches
+    assert data["before"]["launches"] == report.before.launches
+    assert [kernel["name"] for kernel in data["kernels"]] == [k.name for k in report.kernels]
+    for stored, kernel in zip(data["kernels"], report.kernels, strict=True):
+        assert stored == {**vars(kernel), "ops": list(kernel.ops), "schemes": dict(kernel.schemes)}
+    assert [(f["op"], f["reason"]) for f in data["fallbacks"]] == [
+        (f.op, f.reason) for f in report.fallbacks
+    ]
+
+
+def test_the_text_is_for_people():
+    report = explain(mixed(), H200)
+    text = str(report)
+    assert max(map(len, text.splitlines())) <= 100
+    assert f"{report.before.launches} kernel launches" in text
+    assert f"{report.launches} kernel launches" in text
+    for kernel in report.kernels:
+        assert kernel.name in text
+    for fallback in report.fallbacks:
+        assert fallback.op in text
+
+
+def test_the_module_is_left_as_it_was():
+    mod = mixed()
+    before = tvm.ir.save_json(mod)
+    explain(mod, H200)
+    assert tvm.ir.save_json(mod) == before
+
+
+@pytest.mark.parametrize(
+    ("target", "arch"),
+    [
+        ("sm_86", "sm_86"),
+        ('{"kind": "cuda", "arch": "sm_80"}', "sm_80"),
+        ({"kind": "cuda", "arch": "sm_75"}, "sm_75"),
+        ("nvidia/geforce-rtx-3070", "sm_86"),
+    ],
+)
+def test_targets(target, arch):
+    assert explain(softmax(64, 128), target).target == arch
+
+
+@pytest.mark.skipif(tvm.cuda(0).exist, reason="this machine has a GPU")
+def test_a_gpu_is_assumed_where_there_is_none():
+    assert explain(softmax(64, 128)).target == "sm_90"
+
+
+@pytest.mark.parametrize("target", ["llvm", "nonsense", "sm_50", "{", '{"arch": 3}'])
+def test_a_target_that_will_not_do(target):
+    with pytest.raises(InputError) as raised:
+        explain(softmax(64, 128), target)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_what_is_not_a_relax_module():
+    with pytest.raises(InputError, match="IRModule, not str"):
+        explain("model.json", H200)
+    with pytest.raises(InputError, match="no Relax function"):
+        explain(tvm.IRModule({}), H200)
+
+
+def test_a_module_that_tvm_cannot_compile():
+    x = relax.Var("x", relax.TensorType((4, 4), "float32"))
+    lost = relax.Var("lost", relax.TensorType((4, 4), "float32"))
+    body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(lost, op.add(x, x))])], lost)
+    broken = relax.Function([x], body, lost.ty).with_attr("global_symbol", "main")
+    missing = op.call_tir(relax.GlobalVar("missing"), x, x.ty)
+    bad = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(lost, missing)])], lost)
+    with pytest.raises(InputError, match=r"pass .* refuses the module"):
+        explain(tvm.IRModule({"main": relax.Function([x], bad, lost.ty)}), H200)
+    assert explain(tvm.IRModule({"main": broken}), H200).kernels

@@ -1,0 +1,197 @@
+"""explain: runs the passes, compiles nothing, and says what became of every operator.
+
+In: a Relax module. Out: a Report. Works without a GPU; must not decide anything by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm.relax.backend.cuda import pipeline as cuda_pipeline
+
+from tvm_stitch.build import stitch_passes
+from tvm_stitch.device import Device, device_of
+from tvm_stitch.errors import InputError, StitchError
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
+from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.options import Options
+from tvm_stitch.plan.plan import Fallback, Plan
+from tvm_stitch.report.launches import calls, kernel_names, nests, outside_calls
+from tvm_stitch.report.operators import Operator, operator_name, operators
+from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
+from tvm_stitch.report.stitched import Fused, describe
+from tvm_stitch.report.target import meant_target
+
+READY_MADE = "its TIR came with a schedule"
+PACKED = ("call_pure_packed", "call_dps_packed", "call_inplace_packed")  # named by their callees
+
+
+def explain(mod: tvm.IRModule, target: Any = "cuda", options: Options | None = None) -> Report:
+    """What stitching makes of a Relax module: its kernels before and after, and why.
+
+    Nothing is compiled, so no GPU and no CUDA is needed.
+    """
+    if not isinstance(mod, tvm.IRModule):
+        raise InputError(f"explain takes a Relax IRModule, not {type(mod).__name__}")
+    if not any(isinstance(function, relax.Function) for function in mod.functions.values()):
+        raise InputError("the module holds no Relax function: there is nothing to explain")
+    cuda = meant_target(target)
+    device = device_of(cuda)
+    notes = _Notes()
+    lowered = _run(mod, cuda, _stitching(cuda, options, notes))
+    kernels = tuple(_kernels(lowered, notes, device))
+    return Report(
+        target=str(cuda.attrs.get("arch", cuda.kind.name)),
+        device=device.name,
+        before=_before(mod, cuda),
+        kernels=kernels,
+        fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
+    )
+
+
+@dataclass
+class _Notes:
+    """What the passes told on their way."""
+
+    ops: dict[str, tuple[Operator, ...]] = field(default_factory=dict)  # by fused function
+    fused: dict[str, tirx.PrimFunc] = field(default_factory=dict)  # before StitchSchedule
+    plans: list[Plan] = field(default_factory=list)
+    left: list[Fallback] = field(default_factory=list)
+
+    def note_ops(self, mod: tvm.IRModule) -> None:
+        """After FuseOps: the operators of every Primitive function."""
+        for var, function in mod.functions_items():
+            if isinstance(function, relax.Function) and "Primitive" in (function.attrs or {}):
+                self.ops[var.name_hint] = tuple(operators(mod, function))
+
+    def note_fused(self, mod: tvm.IRModule) -> None:
+        """After FuseTIR: the functions that StitchSchedule will read."""
+        for var, function in mod.functions_items():
+            if isinstance(function, tirx.PrimFunc):
+                self.fused[var.name_hint] = function
+
+
+def _stitching(
+    cuda: tvm.target.Target, options: Options | None, notes: _Notes
+) -> list[tvm.transform.Pass]:
+    """The passes of tvm_stitch.pipeline up to where kernels are settled, with eavesdroppers."""
+    passes: list[tvm.transform.Pass] = [*cuda_pipeline.library_dispatch_passes(cuda)]
+    for each in stitch_passes(cuda, options, plans=notes.plans, left=notes.left):
+        passes.append(each)
+        if each.info.name == "FuseOps":
+            passes.append(_eavesdropper(notes.note_ops))
+        elif each.info.name == "FuseTIR":
+            passes.append(_eavesdropper(notes.note_fused))
+    return [*passes, *cuda_pipeline.dataflow_lower_passes(cuda)]
+
+
+def _eavesdropper(note: Callable[[tvm.IRModule], None]) -> tvm.transform.Pass:
+    @tvm.transform.module_pass(opt_level=0, name="Note")
+    def listen(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        note(mod)
+        return mod
+
+    return listen
+
+
+def _run(
+    mod: tvm.IRModule, cuda: tvm.target.Target, passes: Iterable[tvm.transform.Pass]
+) -> tvm.IRModule:
+    """Apply passes one by one; an error names the pass."""
+    with cuda, tvm.transform.PassContext(opt_level=3):
+        for each in passes:
+            try:
+                mod = each(mod)
+            except StitchError:
+                raise
+            except Exception as error:
+                raise InputError(
+                    f"the pass {each.info.name} refuses the module: {_summary(error)}; see whether "
+                    "relax.analysis.well_formed accepts it and tvm.compile alone compiles it"
+                ) from error
+    return mod
+
+
+def _summary(error: Exception) -> str:
+    """The first line of an error that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".: ") if lines else type(error).__name__
+
+
+def _before(mod: tvm.IRModule, cuda: tvm.target.Target) -> Before:
+    """The kernels of TVM's default pipeline."""
+    passes = [
+        *cuda_pipeline.library_dispatch_passes(cuda),
+        *cuda_pipeline.legalize_passes(cuda),
+        *cuda_pipeline.dataflow_lower_passes(cuda),
+    ]
+    try:
+        with cuda, tvm.transform.PassContext(opt_level=3):
+            lowered = tvm.transform.Sequential(passes)(mod)
+    except Exception as error:
+        return Before(None, None, _summary(error))
+    counts = calls(lowered)
+    found = {name: len(nests(lowered[name])) for name in counts}
+    launches = sum(count * counts[name] for name, count in found.items())
+    return Before(sum(found.values()), launches)
+
+
+def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kernel]:
+    """One entry for every kernel that the module calls."""
+    reasons = {fallback.op: fallback.reason for fallback in notes.left}
+    for name, launches in calls(mod).items():
+        function = mod[name]
+        alone = (Operator(operator_name(name), 0),)
+        held = notes.ops.get(name, alone)
+        found = nests(function)
+        names = kernel_names(name, len(found))
+        if SCHEDULE_ATTRIBUTE in function.attrs:
+            schedule = Schedule.from_json(function.attrs[SCHEDULE_ATTRIBUTE])
+            fused = Fused(names[0], held, notes.fused[name], launches)
+            yield describe(fused, schedule, device)
+            continue
+        ops = tuple(operator.name for operator in held)
+        why = reasons.get(name, READY_MADE)
+        for kernel_name, nest in zip(names, found, strict=True):
+            floor = None if nest.bytes is None else nest.bytes / device.bandwidth * 1e6
+            yield Kernel(
+                name=kernel_name,
+                ops=ops,
+                scheme=DEFAULT,
+                mapping=nest.mapping,
+                bytes_min=nest.bytes,
+                bytes_planned=None,
+                floor_us=floor,
+                predicted_us=None,
+                why=why,
+                launches=launches,
+            )
+
+
+def _fallbacks(
+    kernels: Sequence[Kernel], notes: _Notes, outside: Iterable[str]
+) -> tuple[Fallback, ...]:
+    """Every operator that no stitched kernel took, with the planner's reason where it has one."""
+    planned = [
+        Fallback(operator_name(each.op), each.reason)
+        for plan in notes.plans
+        for each in plan.fallbacks
+        if each.op not in PACKED
+    ]
+    reason = {each.op: each.reason for each in planned}
+    found: dict[Fallback, None] = {}
+    for kernel in kernels:
+        if not kernel.stitched:
+            for op in kernel.ops:
+                why = kernel.why if kernel.why == READY_MADE else reason.get(op, kernel.why)
+                found[Fallback(op, why)] = None
+    in_kernels = {op for kernel in kernels for op in kernel.ops}
+    found.update(dict.fromkeys(each for each in planned if each.op not in in_kernels))
+    for name in outside:
+        operator = name.removeprefix("relax.run.")
+        found[Fallback(operator, f"it runs as the packed function {name}, not as a kernel")] = None
+    return tuple(found)

@@ -1,0 +1,60 @@
+"""Which operators a fused function holds, by the names that users know.
+
+In: Primitive functions after FuseOps. Out: for each its operators in order, and of which operator
+every stage of the fused PrimFunc is part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import tvm
+import tvm_ffi
+from tvm import relax, s_tir, tirx
+
+# What LegalizeOps and DispatchSortScan put before an operator's name.
+_PREFIXES = ("tir_", "gpu_2d_continuous_")
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of a fused function, and how many blocks its TIR has."""
+
+    name: str
+    blocks: int
+
+
+def operators(mod: tvm.IRModule, fused: relax.Function) -> Iterable[Operator]:
+    """The operators of a Primitive function, in order."""
+    for block in fused.body.blocks:
+        for binding in block.bindings:
+            value = binding.value
+            if getattr(getattr(value, "op", None), "name", "") == "relax.call_tir":
+                callee = value.args[0]
+                yield Operator(operator_name(callee.name_hint), _count_blocks(mod[callee]))
+
+
+def operator_name(function: str) -> str:
+    """The operator that a function name of TVM's stands for: tir_exp1 is exp, log10 is log10."""
+    for prefix in _PREFIXES:
+        function = function.removeprefix(prefix)
+    if function in _known_operators():
+        return function
+    return re.sub(r"\d+$", "", function) or function
+
+
+@cache
+def _known_operators() -> frozenset[str]:
+    return frozenset(name.rpartition(".")[2] for name in tvm.ir.Op.list_op_names())
+
+
+def _count_blocks(func: object) -> int:
+    """Blocks of a PrimFunc without the root; 0 for what is not one."""
+    if not isinstance(func, tirx.PrimFunc):
+        return 0
+    found: list[s_tir.SBlock] = []
+    tvm_ffi.structural_walk(func.body, (s_tir.SBlock, found.append))
+    return max(0, len(found) - 1)

@@ -1,0 +1,40 @@
+"""Which GPU is meant, where nobody said it exactly."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import tvm
+
+from tvm_stitch.build import cuda_target
+from tvm_stitch.errors import InputError
+
+# Plans need an architecture; on a machine without a GPU TVM would take sm_50.
+WITHOUT_GPU = "sm_90"
+
+
+def meant_target(target: Any) -> tvm.target.Target:
+    """The CUDA target for "cuda" (this machine's GPU, or sm_90 without one), "sm_86", a tag, JSON.
+
+    TVM's own targets and dicts pass through.
+    """
+    if isinstance(target, str):
+        target = _from_text(target.strip())
+    if isinstance(target, dict) and target.get("kind") == "cuda" and "arch" not in target:
+        target = target if tvm.cuda(0).exist else {**target, "arch": WITHOUT_GPU}
+    return cuda_target(target)
+
+
+def _from_text(text: str) -> Any:
+    if text == "cuda":
+        return {"kind": "cuda"}
+    if re.fullmatch(r"sm_\d+[af]?", text):
+        return {"kind": "cuda", "arch": text}
+    if not text.startswith("{"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"target {text!r} is not JSON: {error}") from None

@@ -1,0 +1,102 @@
+"""A Report as text: at most 100 columns, a table of kernels and what stands behind each."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from tvm_stitch.report.report import Kernel, Report
+
+WIDTH = 100
+_HEADINGS = ("", "scheme", "launches", "least", "planned", "floor us", "predicted us", "kernel")
+
+
+def render(report: Report) -> str:
+    """The whole report."""
+    parts = [_headline(report)]
+    if report.kernels:
+        parts += ["", *_table(report.kernels)]
+    for number, kernel in enumerate(report.kernels, 1):
+        parts += ["", *_details(number, kernel)]
+    if report.fallbacks:
+        parts += ["", "Left to TVM's default kernels:"]
+        longest = max(len(fallback.op) for fallback in report.fallbacks)
+        for fallback in report.fallbacks:
+            parts += _wrapped(f"  {fallback.op:{min(longest, 24)}}  ", fallback.reason)
+    return "\n".join(parts)
+
+
+def _headline(report: Report) -> str:
+    stitched = sum(kernel.stitched for kernel in report.kernels)
+    after = f"{_count(report.launches, 'kernel launch')}, {stitched} of "
+    after += f"{_count(len(report.kernels), 'kernel')} stitched"
+    if report.before.launches is None:
+        before = f"TVM's default pipeline refuses this module ({report.before.failure})"
+    else:
+        before = f"TVM's default pipeline: {_count(report.before.launches, 'kernel launch')}"
+    target = f"For {report.target}, with the figures of the {report.device}."
+    return "\n".join([*_wrapped("before  ", before), *_wrapped("after   ", after), target])
+
+
+def _count(number: int, thing: str) -> str:
+    plural = "es" if thing.endswith("ch") else "s"
+    return f"{number} {thing}{'' if number == 1 else plural}"
+
+
+def _table(kernels: Sequence[Kernel]) -> list[str]:
+    rows = [_HEADINGS]
+    for number, kernel in enumerate(kernels, 1):
+        rows.append(
+            (
+                str(number),
+                kernel.scheme,
+                str(kernel.launches),
+                _size(kernel.bytes_min),
+                _size(kernel.bytes_planned, unknown="?" if kernel.stitched else "-"),
+                _number(kernel.floor_us),
+                _number(kernel.predicted_us, unknown="?" if kernel.stitched else "-"),
+                kernel.name,
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS) - 1)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if column == 1 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row[:-1], widths, strict=True))
+        ]
+        lines.append(_cut("  ".join([*cells, row[-1]]).rstrip()))
+    return lines
+
+
+def _details(number: int, kernel: Kernel) -> list[str]:
+    lines = [f"{number}  {kernel.name}"]
+    lines += _wrapped("   computes  ", ", ".join(kernel.ops))
+    lines += _wrapped("   mapping   ", kernel.mapping)
+    if kernel.schemes:
+        flows = (f"{name}: {scheme}" for name, scheme in kernel.schemes.items())
+        lines += _wrapped("   values    ", ", ".join(flows))
+    return [*lines, *_wrapped("   why       ", kernel.why)]
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=label, subsequent_indent=" " * len(label)) or [
+        label.rstrip()
+    ]
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
+
+
+def _size(number: int | None, unknown: str = "?") -> str:
+    if number is None:
+        return unknown
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= scale:
+            return f"{number / scale:.1f} {unit}"
+    return f"{number} B"
+
+
+def _number(number: float | None, unknown: str = "?") -> str:
+    return unknown if number is None else f"{number:.2f}"
