@@ -90,9 +90,8 @@ def test_batch_norm_of_inference_is_element_wise(dtype):
     check(case, case.shapes, dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_batch_norm_of_training_in_half_is_written_out(dtype):
-    # Left to TVM, the statistics add up in half precision.
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_batch_norm_of_training_is_written_out(dtype):
     case = batch_norm(training=True)
     check(case, case.shapes, dtype)
 
@@ -148,6 +147,26 @@ def test_nll_loss_matches_float64(dtype, weighted, reduction, ignore_index, of_l
     assert error(actual, np.asarray(expected)) <= {"float32": 2e-6, "float16": 3e-3}[dtype]
 
 
+@pytest.mark.parametrize(("shape", "dtype"), [((5,), "float32"), ((2, 5, 3), "float16")])
+def test_nll_loss_of_one_sample_and_of_pixels(shape, dtype):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(shape, dtype))
+    targets = relax.Var(
+        "targets", relax.TensorType(shape[:1] * (len(shape) > 1) + shape[2:], "int32")
+    )
+    with builder.function("main", [x, targets]):
+        builder.emit_func_output(builder.emit(nn.nll_loss(x, targets)))
+    written = Decompose()(builder.get())
+    assert "relax.nn.nll_loss" not in operators(written)
+
+    (values,) = sample([shape], dtype)
+    classes = np.array([[3, 0, 4], [1, 1, 2]], "int32") if len(shape) > 1 else np.array(2, "int32")
+    (actual,) = run(written, [values, classes])
+    axis = min(1, len(shape) - 1)
+    picked = np.take_along_axis(values.astype("float64"), np.expand_dims(classes, axis), axis)
+    assert error(actual, -picked.mean()) <= {"float32": 2e-6, "float16": 1e-3}[dtype]
+
+
 def softmax_call(shape, axis, dtype):
     return nn.softmax(relax.Var("x", relax.TensorType(shape, dtype)), axis)
 
@@ -167,6 +186,16 @@ def softmax_call(shape, axis, dtype):
 )
 def test_rows_are_worth_it_and_columns_only_in_half(shape, axis, dtype, expected):
     assert worth_decomposing(softmax_call(shape, axis, dtype)) is expected
+
+
+def test_worth_of_other_operators():
+    image = relax.Var("x", relax.TensorType((2, 6, 5, 7), "float32"))
+    vectors = [relax.Var(name, relax.TensorType((6,), "float32")) for name in "gbmv"]
+    assert worth_decomposing(nn.gelu(image))
+    assert worth_decomposing(nn.batch_norm(image, *vectors, axis=1, training=True))
+    assert worth_decomposing(op.variance(image, [2, 3]))
+    assert not worth_decomposing(op.variance(image, [0, 2]))
+    assert not worth_decomposing(nn.layer_norm(image, *vectors[:2], axes=[1]))
 
 
 @pytest.mark.parametrize(

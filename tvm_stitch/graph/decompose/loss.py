@@ -23,9 +23,11 @@ def cross_entropy_with_logits(call: Call, stage: Stages) -> Expr:
     return stage.result(dtype_of(call), op.negative, total)
 
 
-def nll_loss(call: Call, stage: Stages) -> Expr:
+def nll_loss(call: Call, stage: Stages) -> Expr | None:
     """-predictions[n, target] * weight[target], summed, averaged by weight, or as it is."""
     predictions, targets = call.args[:2]
+    if dtype_of(targets) not in ("int32", "int64"):
+        return None
     zero = relax.const(0, dtype_of(targets))
     ignored = relax.const(int(call.attrs.ignore_index), dtype_of(targets))
     is_counted = stage(op.not_equal, targets, ignored)

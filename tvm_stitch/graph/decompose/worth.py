@@ -33,13 +33,16 @@ def worth_decomposing(call: Call) -> bool:
 
     An element-wise operator always: its stages fuse again whatever comes after. One that reduces
     over trailing axes always: its rows lie contiguous, which is what stitching is best at, and
-    the default path has a schedule for every stage. Any other only where TVM's own legalisation
-    refuses the dtype or accumulates in half precision: there, being right comes first. Otherwise
-    it stays whole, because kernels for its separate stages would read strided memory more often
-    than the one that TVM makes of it.
+    the default path has a schedule for every stage. Batch norm always: of its training form the
+    default path makes one block with one thread a channel, of its separate means a block a
+    channel. Any other only where TVM's own legalisation refuses the dtype or accumulates in half
+    precision: there, being right comes first. Otherwise it stays whole, because kernels for its
+    separate stages would read strided memory more often than the one that TVM makes of it.
     """
     axes = reduction_axes(call)
-    if not axes or (are_trailing(axes, shape_of(call.args[0])) and not _splits_last_axis(call)):
+    if not axes or call.op.name == "relax.nn.batch_norm":
+        return True
+    if are_trailing(axes, shape_of(call.args[0])) and not _splits_last_axis(call):
         return True
     dtypes = _LEGALISED_WELL.get(call.op.name, _LEGALISED_WELL_ELSEWHERE)
     return dtype_of(call.args[0]) not in dtypes
