@@ -20,12 +20,13 @@ from tvm_stitch.errors import CompilerMissing, SimtError
 _RUNTIME = Path(__file__).parent / "runtime"
 _RUNTIME_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 _KERNEL_FLAGS = (
-    "-std=c++17", "-O1", "-g1", "-w", "-fPIC", "-shared", "-fno-plt", "-fvisibility=hidden",
+    "-std=c++17", "-O1", "-g1", "-gdwarf-4", "-w", "-fPIC", "-shared", "-fno-plt", "-fvisibility=hidden",
     "-fno-strict-aliasing", "-ffp-contract=off", "-fno-exceptions", "-fwrapv",
 )  # fmt: skip
 # The hooks are the runtime's own; libtsan and libubsan are not linked.
 _CHECKS = (
     "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0",
+    "--param", "tsan-distinguish-volatile=1",
     "-fsanitize=bounds,alignment",
 )  # fmt: skip
 
@@ -110,18 +111,25 @@ def _build(
         return path
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{stem}-") as scratch:
         made = Path(scratch) / path.name
-        command = [cxx, *flags, "-o", str(made), *sources]
-        if not sources:
-            # Sanitizer flags must not reach the link, which would add their runtimes: two steps.
-            unit, part = Path(scratch) / "kernel.cc", Path(scratch) / "kernel.o"
-            unit.write_text(stdin)
-            include = ["-include", "device.h", "-I", str(_RUNTIME)]
-            compile_flags = [f for f in flags if f != "-shared"]
-            _run([cxx, *compile_flags, *include, "-c", str(unit), "-o", str(part)])
-            command = [cxx, "-shared", str(part), "-o", str(made)]
-            command += [str(library), "-Wl,-rpath,$ORIGIN"]
+        if library is None:
+            command = [cxx, *flags, f"-Wl,-soname,{path.name}", *sources]
         else:
-            command.append(f"-Wl,-soname,{path.name}")
+            # Without the default libraries the sanitizers' own runtimes stay out, and linking is
+            # quick; what a kernel needs of the C library comes with the executor's object.
+            unit = Path(scratch) / "kernel.cu"
+            unit.write_text(stdin)
+            command = [cxx, *flags, "-include", "device.h", "-I", str(_RUNTIME)]
+            command += [
+                "-x",
+                "c++",
+                str(unit),
+                "-x",
+                "none",
+                library,
+                "-nostdlib",
+                "-Wl,-rpath,$ORIGIN",
+            ]
+        command += ["-o", str(made)]
         _run(command)
         os.replace(made, path)  # whole or not at all, whoever else builds the same
     return path

@@ -48,13 +48,8 @@ class Function:
         return tuple(p.name for p in self._program.parameters)
 
     def __call__(self, *arguments: object, seed: int = 0) -> Run:
-        """Runs it on arrays and scalars in the PrimFunc's order."""
-        if len(arguments) != len(self.parameters):
-            raise InputError(
-                f"{self.name} takes {len(self.parameters)} arguments "
-                f"({', '.join(self.parameters)}), not {len(arguments)}"
-            )
-        values = [as_array(argument) for argument in arguments]
+        """Runs it: `f(x, y)` or `f([x, y])` in the PrimFunc's order, or `f({"x": x, "y": y})`."""
+        values = [as_array(value) for value in self._ordered(arguments)]
         scope = Scope(dict(zip(self._program.parameters, values, strict=True)))
         runs = []
         for call in self._program.calls(scope):
@@ -65,16 +60,25 @@ class Function:
             runs.append(self._kernels[call.kernel].launch(given, call.launch(scope), seed))
         return _joined(runs, self.name)
 
-    def by_name(self, arrays: Mapping[str, object], seed: int = 0) -> Run:
-        """Runs it on arrays given by the names of the PrimFunc's parameters."""
-        missing = [p for p in self.parameters if p not in arrays]
-        unknown = [name for name in arrays if name not in self.parameters]
-        if missing or unknown:
+    def _ordered(self, arguments: tuple[object, ...]) -> Sequence[object]:
+        given: Any = arguments
+        if len(arguments) == 1 and isinstance(arguments[0], (list, tuple, Mapping)):
+            given = arguments[0]
+        names = self.parameters
+        if isinstance(given, Mapping):
+            missing = [name for name in names if name not in given]
+            unknown = [name for name in given if name not in names]
+            if missing or unknown:
+                raise InputError(
+                    f"{self.name} takes {', '.join(names)}; "
+                    f"missing: {missing or 'none'}, unknown: {unknown or 'none'}"
+                )
+            return [given[name] for name in names]
+        if len(given) != len(names):
             raise InputError(
-                f"{self.name} takes {', '.join(self.parameters)}; "
-                f"missing: {missing or 'none'}, unknown: {unknown or 'none'}"
+                f"{self.name} takes {len(names)} arguments ({', '.join(names)}), not {len(given)}"
             )
-        return self(*(arrays[p] for p in self.parameters), seed=seed)
+        return list(given)
 
 
 def run(
@@ -100,10 +104,8 @@ def run(
     if isinstance(module_or_source, (tirx.PrimFunc, tvm.IRModule)):
         if grid is not None or block is not None:
             raise InputError("the launch of a PrimFunc follows from it; leave out grid and block")
-        function = Function(*_primfunc(module_or_source, kernel), check=check)
-        if isinstance(arrays, Mapping):
-            return function.by_name(arrays, seed)
-        return function(*arrays, seed=seed)
+        function = Function(_primfunc(module_or_source, kernel), check=check)
+        return function(arrays, seed=seed)
     text = module_or_source
     if not isinstance(text, str):
         text = cuda_source(module_or_source)
@@ -131,9 +133,9 @@ def as_array(value: object) -> object:
     raise InputError(f"cannot use a {type(value).__name__} as an argument; pass a NumPy array")
 
 
-def _primfunc(module: Any, name: str | None) -> tuple[tirx.PrimFunc, None]:
+def _primfunc(module: Any, name: str | None) -> tirx.PrimFunc:
     if isinstance(module, tirx.PrimFunc):
-        return module, None
+        return module
     found = {gv.name_hint: f for gv, f in module.functions.items() if isinstance(f, tirx.PrimFunc)}
     if name is None and len(found) != 1:
         raise InputError(f"the module has {len(found)} PrimFuncs, name one of: {list(found)}")
@@ -143,7 +145,7 @@ def _primfunc(module: Any, name: str | None) -> tuple[tirx.PrimFunc, None]:
     function = found[chosen]
     if "global_symbol" not in (function.attrs or {}):
         function = function.with_attr("global_symbol", chosen)
-    return function, None
+    return function
 
 
 def _joined(runs: list[Run], name: str) -> Run:

@@ -291,7 +291,7 @@ def _overflow(raw: RawHazard, layout: Layout, lines: _Lines, _: list[RawHazard])
 
 def _fault(raw: RawHazard, layout: Layout, lines: _Lines, _: list[RawHazard]) -> tuple[str, str]:
     names = {4: "an illegal instruction", 7: "a bus error", 8: "a division by zero",
-             11: "an access to unmapped memory"}  # fmt: skip
+             11: "an access to unmapped or misaligned memory"}  # fmt: skip
     what = names.get(raw.detail, "a trap")
     return "fault", f"{_who(raw.thread)} met {what}"
 

@@ -54,6 +54,8 @@ class _Request(ctypes.Structure):
         ("stack_bytes", ctypes.c_uint64),
         ("code_begin", ctypes.c_uint64),
         ("code_end", ctypes.c_uint64),
+        ("arena_begin", ctypes.c_uint64),
+        ("arena_end", ctypes.c_uint64),
         ("hazards", ctypes.POINTER(RawHazard)),
         ("hazard_capacity", ctypes.c_uint64),
         ("hazard_count", ctypes.c_uint64),
@@ -193,7 +195,8 @@ class Kernel:
             cluster=launch.cluster, cooperative=launch.cooperative, check=self.checked,
             seed=seed, arrays=arena.raw(), array_count=len(arena.arrays),
             slots=loaded.slots, slot_count=slots, dynamic_bytes=launch.shared_bytes,
-            stack_bytes=stack, code_begin=loaded.begin, code_end=loaded.end, hazards=raw,
+            stack_bytes=stack, code_begin=loaded.begin, code_end=loaded.end,
+            arena_begin=arena.begin, arena_end=arena.end, hazards=raw,
             hazard_capacity=_HAZARDS,
         )  # fmt: skip
         with _MACHINE:

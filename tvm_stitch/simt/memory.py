@@ -71,7 +71,8 @@ class Arena:
         except (OSError, ValueError) as error:
             raise SimtError(f"no memory for {offset} bytes of arrays: {error}") from error
         self._bytes = np.frombuffer(self._memory, np.uint8)
-        self._base = self._bytes.ctypes.data
+        self.begin: int = self._bytes.ctypes.data
+        self.end: int = self.begin + self._bytes.size
         for region in self._regions:
             self._fill(region)
 
@@ -85,13 +86,13 @@ class Arena:
     def address(self, name: str) -> int:
         """Where the kernel finds the array of a parameter."""
         region = next(r for r in self._regions if name in r.names)
-        return self._base + region.offset
+        return self.begin + region.offset
 
     def raw(self) -> ctypes.Array[RawArray]:
         """The arrays as the runtime takes them."""
         return (RawArray * len(self._regions))(
             *(
-                RawArray(self._base + r.offset, r.array.nbytes, max(r.array.itemsize, 1), 0)
+                RawArray(self.begin + r.offset, r.array.nbytes, max(r.array.itemsize, 1), 0)
                 for r in self._regions
             )
         )

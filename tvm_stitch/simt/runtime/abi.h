@@ -89,6 +89,7 @@ struct simt_launch_request {
   const simt_slot* slots;
   uint64_t slot_count, dynamic_bytes, stack_bytes;
   uint64_t code_begin, code_end;  // the kernel's object, constants included
+  uint64_t arena_begin, arena_end;  // the mapping that holds all arrays and their guard zones
   simt_hazard* hazards;
   uint64_t hazard_capacity;
   uint64_t hazard_count, switches, accesses;  // out

@@ -110,7 +110,7 @@ struct Machine {
   std::vector<Block> blocks;  // those resident at once: one, a cluster, or the whole grid
   std::vector<Cluster> clusters;
   uint32_t block_threads, cluster_blocks, clock, grid_time, grid_arrived, alive;
-  uint64_t random, fuel, idle_rounds, accesses, code_begin;
+  uint64_t random, polls, idle_polls, accesses, code_begin;
   bool natural, stopped, multi_block;
   // Fibers ready to run: a ring in order, or a pool drawn from when a seed shuffles.
   std::vector<Fiber*> ready;
@@ -142,7 +142,7 @@ void fiber_body();  // schedule.cc; what a fresh fiber runs
 void block_and_yield(State state, uint64_t pc);
 void yield_released();  // for the fiber whose arrival released the others and itself
 void make_runnable(Fiber* fiber);
-void preempt();
+void let_others_run();  // called where a program may wait for another thread's store
 void refresh_now();
 [[noreturn]] void stop();
 inline uint32_t tick() { return ++machine.clock; }

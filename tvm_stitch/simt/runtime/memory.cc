@@ -269,9 +269,9 @@ __attribute__((noinline)) void touch_unknown(uint64_t address, uint32_t size, bo
     touch.offset = static_cast<int64_t>(address - base);
   }
   report_touch(touch, SIMT_OUT_OF_BOUNDS);
-  unsigned char resident;
-  void* page = reinterpret_cast<void*>(address & ~uint64_t{4095});
-  if (mincore(page, 4096, &resident) != 0) stop();
+  if (address < machine.request->arena_begin || address + size > machine.request->arena_end) {
+    stop();
+  }
 }
 
 void touch_global(uint64_t address, uint32_t size, bool write, uint32_t pc, uint64_t caller) {
@@ -301,7 +301,6 @@ inline void touch(const volatile void* pointer, uint32_t size, bool write, uint6
   if (address - reinterpret_cast<uint64_t>(machine.stacks) < machine.stacks_bytes) return;
   if (pending.hazard) settle_pending_store();
   ++machine.accesses;
-  if (!--machine.fuel) preempt();
   const auto pc = static_cast<uint32_t>(caller - machine.code_begin) | flags;
   if (address - reinterpret_cast<uint64_t>(machine.shared) < machine.shared_bytes) {
     touch_shared(address, size, write, pc);
@@ -448,10 +447,12 @@ void simt_access(const volatile void* address, int bytes, int write) {
 
 void simt_atomic_access(const volatile void* address, int bytes) {
   if (machine.request->check) touch(address, bytes, true, CALLER, kAtomic);
+  let_others_run();
 }
 
 void simt_atomic_load(const volatile void* address, int bytes) {
   if (machine.request->check) touch(address, bytes, false, CALLER, kAtomic);
+  let_others_run();
 }
 
 void simt_async_copy(void* to, const void* from, int bytes, int valid) {
@@ -491,7 +492,10 @@ void __tsan_func_exit() {}
   void __tsan_write##BYTES(void* p) { touch(p, BYTES, true, CALLER); }                    \
   void __tsan_unaligned_read##BYTES(void* p) { touch(p, BYTES, false, CALLER); }          \
   void __tsan_unaligned_write##BYTES(void* p) { touch(p, BYTES, true, CALLER); }          \
-  void __tsan_volatile_read##BYTES(void* p) { touch(p, BYTES, false, CALLER); }           \
+  void __tsan_volatile_read##BYTES(void* p) {                                             \
+    touch(p, BYTES, false, CALLER);                                                       \
+    let_others_run();                                                                     \
+  }                                                                                       \
   void __tsan_volatile_write##BYTES(void* p) { touch(p, BYTES, true, CALLER); }
 SIMT_HOOK(1)
 SIMT_HOOK(2)
@@ -545,6 +549,7 @@ void __ubsan_handle_type_mismatch_v1(TypeMismatch* data, uint64_t address) {
     hazard.offset = static_cast<int64_t>(address - reinterpret_cast<uint64_t>(region->base));
   }
   report(hazard);
+  stop();  // fatal on the device, and the access itself may fault here
 }
 
 void __ubsan_handle_out_of_bounds(OutOfBounds* data, uint64_t index) {

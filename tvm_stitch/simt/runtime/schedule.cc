@@ -13,8 +13,8 @@ Now now;
 
 namespace {
 
-constexpr uint64_t kFuel = 1 << 20;        // accesses before a fiber has to let others run
-constexpr uint64_t kIdleRounds = 1 << 11;  // rounds of fuel without progress that mean spinning
+constexpr uint64_t kPolls = 64;          // atomic or volatile reads before others get a turn
+constexpr uint64_t kIdlePolls = 1 << 24;  // as many without any progress mean a wait for ever
 
 sigjmp_buf escape;
 volatile sig_atomic_t in_fiber = 0;
@@ -44,7 +44,6 @@ void become(Fiber* fiber) {
   now.fiber = fiber;
   now.warp = fiber->warp;
   now.block = fiber->block;
-  machine.fuel = kFuel;
   refresh_now();
 }
 
@@ -190,6 +189,9 @@ void prepare_blocks(uint64_t resident) {
   for (Block& block : machine.blocks) {
     block.fibers.resize(machine.block_threads);
     block.warps.resize((machine.block_threads + kLanes - 1) / kLanes);
+    // Ticks start anew with every launch.
+    memset(block.met, 0, sizeof block.met);
+    for (Warp& warp : block.warps) memset(warp.seen, 0, sizeof warp.seen);
   }
   machine.ready.resize(resident * machine.block_threads);
 }
@@ -244,11 +246,13 @@ void block_and_yield(State state, uint64_t pc) {
 
 void yield_released() { run_next_instead_of(now.fiber); }
 
-void preempt() {
+void let_others_run() {
+  if (++machine.polls % kPolls) return;
   static uint32_t last_tick = 0;
-  if (last_tick != machine.clock) machine.idle_rounds = 0;
+  if (last_tick != machine.clock) machine.idle_polls = 0;
   last_tick = machine.clock;
-  if (++machine.idle_rounds > kIdleRounds) {
+  machine.idle_polls += kPolls;
+  if (machine.idle_polls > kIdlePolls) {
     simt_hazard hazard = {};
     hazard.kind = SIMT_DEADLOCK;
     hazard.thread = now.thread;
@@ -258,7 +262,6 @@ void preempt() {
   }
   push_ready(now.fiber);
   run_next_instead_of(now.fiber);
-  machine.fuel = kFuel;
 }
 
 void stop() {
@@ -275,7 +278,7 @@ void fiber_body() {
   --machine.alive;
   leave_warp(self);
   leave_block(self);
-  machine.idle_rounds = 0;
+  machine.idle_polls = 0;
   run_next_instead_of(self);
   abort();  // a finished fiber is in no queue
 }
@@ -295,7 +298,7 @@ extern "C" int simt_launch(simt_launch_request* request) {
   machine.natural = request->seed == 0;
   machine.random = request->seed * 0x9E3779B97F4A7C15ull | 1;
   machine.clock = machine.grid_time = 0;
-  machine.idle_rounds = machine.accesses = 0;
+  machine.polls = machine.idle_polls = machine.accesses = 0;
   machine.code_begin = request->code_begin;
   machine.stopped = false;
   machine.multi_block = blocks > 1;
