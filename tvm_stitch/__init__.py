@@ -1,9 +1,10 @@
 """Stitching for Apache TVM: memory-intensive operators become few, fast CUDA kernels."""
 
-from tvm_stitch import transform
+from tvm_stitch import simt, transform
 from tvm_stitch.build import compile, pipeline
 from tvm_stitch.errors import CompilerMissing, InputError, RelayError, SimtError, StitchError
 from tvm_stitch.options import Options
+from tvm_stitch.verify import verify
 
 __version__ = "0.1.0"
 
@@ -16,5 +17,7 @@ __all__ = [
     "StitchError",
     "compile",
     "pipeline",
+    "simt",
     "transform",
+    "verify",
 ]

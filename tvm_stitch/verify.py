@@ -147,7 +147,8 @@ def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IR
         def visit_call_(self, call: tvm.ir.Call) -> Any:
             call = self.visit_expr_post_order(call)
             if getattr(call.op, "name", "") == "relax.call_tir" and call.args[0] in names:
-                results = list(call.ty_args)
+                (ty,) = call.ty_args
+                results = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
                 return relax.op.call_dps_packed(names[call.args[0]], call.args[1], results)
             return call
 
