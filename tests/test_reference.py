@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import pathlib
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +17,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
+import tvm_stitch.reference
 from tvm_stitch.errors import InputError
 from tvm_stitch.reference import in_float64, random_inputs, reference
 
@@ -263,6 +266,18 @@ def test_the_module_is_left_as_it_was():
     converted = in_float64(mod)
     assert mod.script() == before
     assert "float16" not in converted.script()
+
+
+def test_the_truth_shares_no_code_with_the_passes():
+    folder = pathlib.Path(tvm_stitch.reference.__file__).parent
+    imported = {
+        node.module
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("tvm_stitch")
+    }
+    assert imported
+    assert all(name.startswith(("tvm_stitch.reference", "tvm_stitch.errors")) for name in imported)
 
 
 def test_wrong_inputs_are_refused():
