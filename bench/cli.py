@@ -66,6 +66,9 @@ def parser() -> argparse.ArgumentParser:
         "--time-limit", type=_positive, default=180, metavar="SECONDS",
         help="for each phase of a system on a case (ten times that for systems that search)",
     )  # fmt: skip
+    how.add_argument(
+        "--commit", metavar="NAME", help="the commit to record where there is no git checkout"
+    )
     other = p.add_argument_group("instead of measuring")
     other.add_argument("--list", action="store_true", help="list cases and systems")
     other.add_argument("--tables", type=Path, metavar="RESULTS", help="print stored results")
@@ -170,7 +173,7 @@ def _chosen_systems(options: argparse.Namespace) -> list[str]:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from bench.systems import all_systems
+    from bench.systems import all_systems, why_missing
 
     cases = _chosen_cases(options)
     longest = max(len(case.name) for case in cases)
@@ -180,16 +183,20 @@ def _list(options: argparse.Namespace) -> int:
             print(f"  {case.name:{longest}}  {case.title}")
     print("systems:")
     for system in all_systems(options.records, options.trials).values():
-        reason = system.missing()
+        reason = why_missing(system)
         note = f"  (skipped: {reason})" if reason else "  (only by name)" * system.optional
         print(f"  {system.name:{longest}}  {system.title}{note}")
     return 0
 
 
-def _jobs(options: argparse.Namespace) -> int:
+def _jobs(options: argparse.Namespace, systems: list[str]) -> int:
     """Workers share the GPU's memory and the cores; small machines get one."""
+    from bench.systems import SEARCHING
+
     if options.jobs is not None:
         return options.jobs
+    if set(systems) & set(SEARCHING):
+        return 1
     import torch
 
     memory = torch.cuda.get_device_properties(0).total_memory
@@ -204,7 +211,7 @@ def _measure(options: argparse.Namespace, arguments: list[str]) -> int:
 
     if options.dram and (missing := dram.missing()) is not None:
         raise UsageError(f"--dram: {missing}")
-    results = session.begin(options.output, options.resume, arguments)
-    code = session.measure(cases, systems, results, options, _jobs(options))
+    results = session.begin(options.output, options.resume, arguments, options.commit)
+    code = session.measure(cases, systems, results, options, _jobs(options, systems))
     _documents(results, options, show=False)
     return code

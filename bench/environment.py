@@ -51,12 +51,12 @@ def machine() -> dict[str, Any]:
     }
 
 
-def about_run(arguments: list[str]) -> dict[str, Any]:
+def about_run(arguments: list[str], commit: str | None = None) -> dict[str, Any]:
     """When, from which commit and by which command."""
     return {
         "command": " ".join(["python -m bench", *arguments]),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "commit": _commit(),
+        "commit": commit or _commit(),
         "versions": versions(),
     }
 

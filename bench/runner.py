@@ -23,9 +23,10 @@ from typing import Any
 
 from bench.case import Case
 from bench.results import Results, Row, case_info_from, row_from
+from bench.systems import SEARCHING
 
 # Systems that search while they compile may take this much longer.
-SLOW, SLOWER = ("inductor-max", "metaschedule", "stitch-tuned"), 10
+SEARCH_FACTOR = 10
 
 Report = Callable[[str], None]
 
@@ -221,7 +222,7 @@ class Run:
         )
         failure = None
         while True:
-            limit = self._settings.time_limit_s * (SLOWER if current in SLOW else 1)
+            limit = self._settings.time_limit_s * (SEARCH_FACTOR if current in SEARCHING else 1)
             try:
                 message = worker.messages.get(timeout=limit)
             except queue.Empty:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import signal
 from pathlib import Path
+from typing import Any
 
 from bench import dram, environment, table
 from bench.case import Case
@@ -12,9 +14,9 @@ from bench.results import Results
 from bench.runner import Job, Run, Settings
 
 
-def begin(output: Path, resume: bool, arguments: list[str]) -> Results:
+def begin(output: Path, resume: bool, arguments: list[str], commit: str | None = None) -> Results:
     """Results to add to: those of an interrupted run, or none."""
-    about = environment.about_run(arguments)
+    about = environment.about_run(arguments, commit)
     if resume and output.exists():
         results = Results.load(output)
         # The copy bandwidth and systems that are missing belong to the run that goes on.
@@ -52,6 +54,7 @@ def measure(
         records=options.records,
         trials=options.trials,
     )
+    results.run["jobs"] = jobs
     progress = Progress(len(todo))
     run = Run(settings, results, progress.phase)
     shown: list[str] = []
@@ -76,6 +79,8 @@ def measure(
             if row.case == case.name and row.status in ("failed", "wrong"):
                 progress.line(f"    {row.system} {row.status}: {row.detail}")
 
+    # A time limit from outside should leave no worker behind either.
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         run(todo, on_case, on_start)
         if options.dram and run.failure is None:
@@ -86,9 +91,14 @@ def measure(
         print(f"interrupted; what was measured is in {options.output}, --resume goes on")
         return 130
     finally:
+        signal.signal(signal.SIGTERM, before)
         progress.close()
     if run.failure is not None:
         print(f"bench: {run.failure}")
         return 1
     print(f"{len(todo)} cases in {duration(progress.elapsed())}: {options.output}")
     return 0
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt

@@ -22,7 +22,7 @@ from bench.case import Case, Workload, make_inputs
 from bench.cases import find
 from bench.measure import Queued, Timing
 from bench.results import CaseInfo, Row
-from bench.systems import Gpu, Prepared, System, all_systems
+from bench.systems import Gpu, Prepared, System, all_systems, why_missing
 
 Send = Callable[[dict[str, Any]], None]
 
@@ -213,7 +213,8 @@ def release_memory() -> None:
     gc.collect()
     if "jax" in sys.modules:
         sys.modules["jax"].clear_caches()
-    torch._dynamo.reset()
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
@@ -244,7 +245,7 @@ def serve(commands: Any, send: Send) -> int:
                 if command["calibrate"]:
                     machine["copy_gbs"] = round(meter.bandwidth(), 1)
             wanted = command["systems"]
-            missing = {n: m for n in wanted if (m := systems[n].missing()) is not None}
+            missing = {n: why for n in wanted if (why := why_missing(systems[n])) is not None}
             send({"event": "ready", "machine": machine, "missing": missing})
             continue
         failure = _run_case(command, systems, meter, gpu, send)

@@ -10,7 +10,9 @@ torch = pytest.importorskip("torch")
 from bench.case import Array, as_list, make_inputs  # noqa: E402
 from bench.cases import find, suite  # noqa: E402
 from bench.check import error  # noqa: E402
+from bench.flops import count  # noqa: E402
 from bench.importing import to_relax  # noqa: E402
+from bench.models.build import meta, training  # noqa: E402
 
 CASES = suite("all")
 # One width of the grid stands for all: they differ in nothing else.
@@ -48,10 +50,12 @@ def test_a_wrong_element_shows(case):
 @needs_jax
 @each
 def test_jax_is_right(case):
+    import jax
+
     from bench.systems.xla import to_jax, to_torch
 
     workload, inputs = prepared(case)
-    outputs = as_list(workload.jax(*map(to_jax, inputs)))
+    outputs = as_list(jax.jit(workload.jax)(*map(to_jax, inputs)))
     assert error(workload, inputs, [to_torch(o) for o in outputs]) <= workload.allowed
 
 
@@ -66,18 +70,45 @@ def test_relax_reads_it(case):
     assert shapes == [list(o.shape) for o in outputs]
 
 
-# What the reader's own converters (products of halves, embedding gradients, amax) must get right.
-@pytest.mark.parametrize("name", ["quantise-rows", "unet-block", "bert-train"])
-def test_tvm_computes_it_on_the_cpu(name):
+def in_tvm(workload, inputs):
     import tvm
     from tvm import relax
 
-    workload, inputs = prepared(find(name))
     executable = tvm.compile(to_relax(workload, inputs), "llvm")
     machine = relax.VirtualMachine(executable, tvm.cpu())
     found = machine["main"](*[tvm.runtime.from_dlpack(x) for x in inputs])
-    outputs = [torch.from_dlpack(x) for x in found]
-    assert error(workload, inputs, outputs) <= workload.allowed
+    return [torch.from_dlpack(x) for x in found]
+
+
+@pytest.mark.parametrize("name", ["quantise-rows", "unet-block"])
+def test_tvm_computes_what_the_converters_read(name):
+    workload, inputs = prepared(find(name))
+    assert error(workload, inputs, in_tvm(workload, inputs)) <= workload.allowed
+
+
+class Normed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm = torch.nn.Embedding(7, 5), torch.nn.LayerNorm(5)
+
+    def forward(self, tokens):
+        return self.norm(self.embed(tokens)).sin().sum()
+
+
+def test_tvm_computes_the_gradients_of_layer_norm_and_embedding():
+    tokens = Array((2, 3), "int64", "index", high=7)
+    workload = training(meta(Normed), None, (tokens,), "float32")
+    inputs = make_inputs(workload.arrays, "cpu")
+    found = in_tvm(workload, inputs)
+    assert error(workload, inputs, found) <= workload.allowed
+    # Loss, three parameters, three momenta.
+    assert len(found) == 7
+
+
+@each
+def test_arithmetic_is_counted(case):
+    workload, inputs = prepared(case)
+    assert count(workload, inputs) >= max(x.numel() for x in inputs) / 4
 
 
 MODELS = [c for c in CASES if c.group == "models"]

@@ -12,6 +12,7 @@ import bench  # noqa: E402
 from bench import compare, dram, environment, table  # noqa: E402
 from bench.progress import Progress, duration  # noqa: E402
 from bench.results import CaseInfo, Results, ResultsError, Row  # noqa: E402
+from bench.systems import why_missing  # noqa: E402
 
 
 @pytest.fixture
@@ -265,6 +266,16 @@ def test_what_is_missing_here_is_named():
     reason = environment.missing_for_measuring()
     assert "\n" not in reason
     assert "CUDA" in reason or "GPU" in reason
+
+
+class Broken:
+    def missing(self):
+        raise RuntimeError("driver too old\nand more")
+
+
+def test_a_system_that_does_not_load_is_missing():
+    told = "it is installed but does not load: RuntimeError: driver too old"
+    assert why_missing(Broken()) == told
 
 
 @pytest.mark.parametrize(
