@@ -1,0 +1,198 @@
+"""The command line: what it prints, what it writes, and exit codes for right and wrong use."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tvm
+
+import tvm_stitch
+from tvm_stitch import cli, demo, simt
+from tvm_stitch.reference import reference
+
+needs_compiler = pytest.mark.skipif(not simt.available(), reason="needs g++")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    """A saved model."""
+    path = tmp_path_factory.mktemp("model") / "block.json"
+    path.write_text(tvm.ir.save_json(demo.block(1, 2, 16, 32)))
+    return str(path)
+
+
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def refused(capsys, *arguments: str) -> str:
+    """Wrong use: exit code 2, nothing on stdout, and a message of one or two lines."""
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert 1 <= len(err.splitlines()) <= 2
+    return err
+
+
+def test_explain_prints_the_report(capsys, model):
+    code, out, err = run(capsys, "explain", model, "--target", "sm_80")
+    assert (code, err) == (0, "")
+    report = tvm_stitch.report.explain(demo.block(1, 2, 16, 32), "sm_80")
+    assert out == f"{report}\n"
+
+
+def test_explain_as_json(capsys, model):
+    code, out, _ = run(capsys, "explain", model, "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert data["launches"] < data["before"]["launches"]
+    assert any(kernel["scheme"] == "warp" for kernel in data["kernels"])
+
+
+def test_compile_writes_a_library_with_the_stitched_kernels(capsys, model, tmp_path):
+    output = tmp_path / "block.so"
+    code, out, _ = run(capsys, "compile", model, "-o", str(output), "--target", "sm_80")
+    assert code == 0 and str(output) in out and "sm_80" in out
+    # Loading it takes a GPU's driver; the kernels' names stand in the file all the same.
+    assert b"stitched_add_mean" in output.read_bytes()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["explain", "--help"]])
+def test_help(capsys, arguments):
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "") and out.startswith("usage: tvm-stitch")
+
+
+def test_help_of_every_command_is_listed(capsys):
+    _, out, _ = run(capsys, "--help")
+    for command in ("demo", "explain", "compile", "bench"):
+        assert f"tvm-stitch {command}" in out
+    assert run(capsys, "compile", "--help")[0] == 0
+
+
+def test_version_as_a_process():
+    command = [sys.executable, "-m", "tvm_stitch", "--version"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout == f"tvm-stitch {tvm_stitch.__version__} (apache-tvm {tvm.__version__})\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["explain"], ["explain", "a", "--jsonn"]])
+def test_wrong_arguments(capsys, arguments):
+    assert "usage: tvm-stitch" in refused(capsys, *arguments)
+
+
+@pytest.mark.parametrize("command", [["explain"], ["compile", "-o", "out.so"]])
+def test_files_that_are_no_models(capsys, tmp_path, command):
+    missing = tmp_path / "missing.json"
+    assert "No such file" in refused(capsys, *command, str(missing))
+    assert "directory" in refused(capsys, *command, str(tmp_path))
+    binary = tmp_path / "binary.json"
+    binary.write_bytes(b"\x7fELF\xff\xfe")
+    assert "is not text" in refused(capsys, *command, str(binary))
+    for text in (
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"root_index": 0, "nodes": [{"type": "x"}]}',
+    ):
+        broken = tmp_path / "broken.json"
+        broken.write_text(text)
+        assert "save_json" in refused(capsys, *command, str(broken))
+
+
+def test_json_of_something_else_than_a_module(capsys, tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text(tvm.ir.save_json(tvm.tirx.Var("x", "int64")))
+    assert "Var" in refused(capsys, "explain", str(path))
+    path.write_text(tvm.ir.save_json(tvm.IRModule({})))
+    assert "no Relax function" in refused(capsys, "explain", str(path))
+
+
+@pytest.mark.parametrize("target", ["llvm", "nonsense", "sm_20", "{"])
+def test_targets_that_will_not_do(capsys, model, target):
+    assert "target" in refused(capsys, "explain", model, "--target", target)
+    assert "target" in refused(capsys, "demo", "--target", target)
+
+
+def test_outputs_that_cannot_be_written(capsys, model, tmp_path):
+    nowhere = tmp_path / "nowhere" / "out.so"
+    assert "no folder" in refused(capsys, "compile", model, "-o", str(nowhere))
+    assert ".so" in refused(capsys, "compile", model, "-o", str(tmp_path / "out.txt"))
+
+
+def test_compile_without_a_linker(capsys, monkeypatch, model, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    code, out, err = run(capsys, "compile", model, "-o", str(tmp_path / "out.so"))
+    assert (code, out) == (1, "")
+    assert "apt-get install g++" in err and len(err.splitlines()) == 1
+
+
+def test_bench_is_handed_its_arguments(capsys):
+    code, out, _ = run(capsys, "bench", "--help")
+    assert code == 0 and out.startswith("usage: bench")
+    assert run(capsys, "bench", "--nonsense")[0] == 2
+
+
+def test_bench_outside_of_a_checkout(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "bench.cli", None)
+    code, out, err = run(capsys, "bench")
+    assert (code, out) == (2, "") and "checkout" in err and len(err.splitlines()) == 1
+
+
+@needs_compiler
+def test_the_demo(capsys):
+    code, out, err = run(capsys, "demo")
+    assert (code, err) == (0, "")
+    before = int(re.search(r"^before .* (\d+) kernel launches", out, re.M)[1])
+    after = int(re.search(r"^after +(\d+) kernel launches", out, re.M)[1])
+    assert after < before
+    assert "in 3 thread orders" in out and "\nok\n" in out
+
+
+def test_the_demo_without_a_compiler(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("TVM_STITCH_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    code, out, err = run(capsys, "demo")
+    assert code == 1
+    assert "kernel launches" in out and "stitched_" in out
+    assert "apt-get install g++" in err and len(err.splitlines()) == 1
+
+
+def test_the_block_is_a_transformer_block():
+    """The model against NumPy formulas written on their own."""
+    batch, heads, tokens, features = size = (2, 2, 8, 16)
+    mod = demo.block(*size)
+    arrays = demo.inputs(mod)
+    named = {p.name: a.astype("float64") for p, a in zip(mod["main"].params, arrays, strict=True)}
+
+    def by_head(name):
+        projected = (named["x"] @ named[name]).reshape(batch, tokens, heads, -1)
+        return projected.transpose(0, 2, 1, 3)
+
+    def norm(rows, which):
+        scaled = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+        return scaled * named[f"{which}_scale"] + named[f"{which}_shift"]
+
+    scores = by_head("query") @ by_head("key").swapaxes(-1, -2) / math.sqrt(features // heads)
+    powers = np.exp(scores + named["mask"] - (scores + named["mask"]).max(-1, keepdims=True))
+    mixed = powers / powers.sum(-1, keepdims=True) @ by_head("value")
+    together = mixed.transpose(0, 2, 1, 3).reshape(batch * tokens, features)
+    attended = norm(together @ named["out"] + named["out_bias"] + named["x"], "norm1")
+    inner = attended @ named["widen"] + named["widen_bias"]
+    inner = 0.5 * inner * (1 + np.vectorize(math.erf)(inner / math.sqrt(2)))
+    update = inner @ named["narrow"] + named["narrow_bias"]
+    (found,) = reference(mod, arrays)
+    np.testing.assert_allclose(found, norm(update + attended, "norm2"), rtol=1e-6, atol=1e-6)
+
+
+def test_timing_calls_the_model():
+    mod = demo.block(1, 2, 8, 16)
+    executable = tvm.compile(mod, "llvm")
+    assert 0 < demo.milliseconds(executable, tvm.cpu(), demo.inputs(mod)) < 1000

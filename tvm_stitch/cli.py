@@ -1,0 +1,185 @@
+"""The command line: demo, explain, compile, bench.
+
+Exit codes: 0 done; 1 something is wrong, or missing on this machine; 2 wrong use: a file, model,
+option or target that cannot be used as given; 130 interrupted. Results go to stdout, messages to
+stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import json
+import os
+import sys
+from pathlib import Path
+
+import tvm
+
+import tvm_stitch
+from tvm_stitch.errors import CompilerMissing, InputError, StitchError
+from tvm_stitch.report import explain
+from tvm_stitch.report.target import meant_target
+
+TARGET_HELP = (
+    "an architecture (sm_90), a TVM tag (nvidia/nvidia-h100), TVM's JSON, or cuda: this machine's "
+    "GPU, sm_90 without one (default: cuda)"
+)
+MODEL_HELP = "a Relax module as tvm.ir.save_json writes it"
+EXAMPLES = """\
+examples:
+  tvm-stitch demo                            a Transformer block, stitched and checked
+  tvm-stitch explain model.json              what would become of a model
+  tvm-stitch explain model.json --target sm_80 --json
+  tvm-stitch compile model.json -o model.so  load it with tvm.runtime.load_module
+  tvm-stitch bench --help                    measurements on a GPU
+
+save a model:  open("model.json", "w").write(tvm.ir.save_json(mod))
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The program; returns its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if arguments[:1] == ["bench"]:
+            return _bench(arguments[1:])
+        try:
+            options = _parser().parse_args(arguments)
+        except SystemExit as stop:
+            return int(stop.code or 0)
+        code = options.run(options)
+        sys.stdout.flush()
+        return code
+    except InputError as error:
+        return _complain(error, 2)
+    except StitchError as error:
+        return _complain(error, 1)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader, say head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"tvm-stitch: {error}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "tvm-stitch",
+        description="Stitches the memory-intensive operators of Relax modules into few kernels.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="stitch a Transformer block, check it, time it")
+    demo.set_defaults(run=_demo)
+
+    explained = commands.add_parser("explain", help="kernels of a model before and after")
+    explained.add_argument("model", metavar="MODEL.json", help=MODEL_HELP)
+    explained.add_argument("--json", action="store_true", help="JSON instead of text")
+    explained.set_defaults(run=_explain)
+
+    compiled = commands.add_parser("compile", help="compile a model with stitching")
+    compiled.add_argument("model", metavar="MODEL.json", help=MODEL_HELP)
+    compiled.add_argument("-o", "--output", required=True, metavar="OUT.so", help="what to write")
+    compiled.set_defaults(run=_compile)
+
+    for command in (demo, explained, compiled):
+        command.add_argument("--target", default="cuda", help=TARGET_HELP)
+    commands.add_parser("bench", help="measure on a GPU, beside other compilers", add_help=False)
+    return parser
+
+
+def _version() -> str:
+    return f"tvm-stitch {tvm_stitch.__version__} (apache-tvm {tvm.__version__})"
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from tvm_stitch import demo
+
+    return demo.main(options.target)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    report = explain(load_model(options.model), meant_target(options.target))
+    print(json.dumps(report.to_json(), indent=2) if options.json else report)
+    return 0
+
+
+def _compile(options: argparse.Namespace) -> int:
+    target = meant_target(options.target)
+    mod = load_model(options.model)
+    output = Path(options.output)
+    if not output.parent.is_dir():
+        raise InputError(f"cannot write {output}: there is no folder {output.parent}")
+    if output.suffix != ".so":
+        raise InputError(f"{output} must end in .so: a shared library is written")
+    executable = _compiled(mod, target, options.model)
+    try:
+        executable.export_library(str(output))
+    except Exception as error:
+        raise CompilerMissing(
+            f"the compiled model could not be linked into {output}: {_first_line(error)}; is g++ "
+            "installed (Debian: apt-get install g++) and the folder writable?"
+        ) from error
+    print(f"{output}: {output.stat().st_size} bytes for {target.attrs['arch']}")
+    return 0
+
+
+def _compiled(mod: tvm.IRModule, target: tvm.target.Target, name: str) -> tvm.relax.VMExecutable:
+    try:
+        return tvm_stitch.compile(mod, target)
+    except StitchError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"TVM cannot compile {name}: {_first_line(error)}; see whether tvm.compile without "
+            "stitching can"
+        ) from error
+
+
+def load_model(path: str) -> tvm.IRModule:
+    """Read what tvm.ir.save_json wrote of a Relax module."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text: expected {MODEL_HELP}") from None
+    try:
+        mod = tvm.ir.load_json(text)
+    except Exception as error:
+        raise InputError(
+            f"{path} is not {MODEL_HELP} (with TVM {tvm.__version__}): {_first_line(error)}"
+        ) from None
+    if not isinstance(mod, tvm.IRModule):
+        raise InputError(f"{path} holds a {type(mod).__name__}, not {MODEL_HELP}")
+    return mod
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".: ") if lines else type(error).__name__
+
+
+def _bench(arguments: list[str]) -> int:
+    """The benchmarks lie beside the package in its repository; they are not installed."""
+    repository = str(Path(tvm_stitch.__file__).parents[1])
+    sys.path.insert(0, repository)
+    try:
+        bench = importlib.import_module("bench.cli")
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"bench needs the module {missing.name}; it runs in a checkout of the repository, "
+            "installed with `pip install -e .[bench]`"
+        ) from None
+    finally:
+        sys.path.remove(repository)
+    return int(bench.main(arguments))
