@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import tvm
 from tvm import relax, tirx
@@ -23,6 +24,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.options import Options
 from tvm_stitch.reference import random_inputs, reference
+from tvm_stitch.reference.float64 import is_floating
 
 # The largest error of an output, relative to its largest magnitude, that rounding may explain.
 TOLERANCE = {"float64": 1e-5, "float32": 2e-5, "float16": 1e-2, "bfloat16": 8e-2}
@@ -79,14 +81,15 @@ def verify(
 ) -> Verification:
     """Stitch a module, run it on the CPU executor and compare with float64.
 
-    `inputs` are NumPy arrays in the order of main's parameters, random ones if left out; `orders`
-    is the number of thread orders, the first of which is the natural one.
+    `inputs` are NumPy arrays in the order of main's parameters, random ones if left out; floating
+    ones are rounded to the parameter's dtype. `orders` is the number of thread orders, the first
+    of which is the natural one.
     """
     if orders < 1:
         raise InputError(f"orders must be at least 1, not {orders}")
     if not isinstance(mod, tvm.IRModule) or "main" not in {v.name_hint for v in mod.functions}:
         raise InputError("verify needs a Relax IRModule with a function main")
-    arrays = list(inputs) if inputs is not None else random_inputs(mod, seed)
+    arrays = random_inputs(mod, seed) if inputs is None else _rounded(mod, inputs)
     expected = reference(mod, arrays)
     runner = _Runner(mod, cuda_target(target), options)
     worst: list[OutputError] = []
@@ -160,6 +163,19 @@ def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IR
     for var in names:
         del changed[var]
     return changed
+
+
+def _rounded(mod: tvm.IRModule, inputs: Sequence[Any]) -> list[np.ndarray]:
+    """Floating inputs as the kernels will see them; whatever else does not fit stays as it is."""
+    params = mod["main"].params
+    dtypes = [str(getattr(param.ty, "dtype", "")) for param in params]
+    dtypes += [""] * (len(inputs) - len(params))
+    arrays = []
+    for dtype, given in zip(dtypes, inputs, strict=False):
+        array = np.asarray(given)
+        floating = is_floating(dtype) and is_floating(array.dtype.name)
+        arrays.append(array.astype(getattr(ml_dtypes, dtype, dtype)) if floating else array)
+    return arrays
 
 
 def _tensor(array: Any) -> Any:
