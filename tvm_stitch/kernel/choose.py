@@ -1,10 +1,12 @@
-"""Legality and mapping: from a Program to the Schedule that suits its shape and the device.
+"""Legality and mapping: from Programs to the Schedule that suits their shapes and the device.
 
-In: a Program and a Device. Out: a Schedule, or why there is none. The only home of legality.
+In: the Programs of one kernel and a Device. Out: a Schedule, or why there is none. The only home of
+legality.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import tvm
@@ -15,11 +17,11 @@ from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, item_bytes, plan_residency
 from tvm_stitch.kernel.program import Program, Where
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import Refused, constant
+from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
+from tvm_stitch.kernel.stage import Refused, constant, dtype_of
+from tvm_stitch.kernel.writer import ACCESS_BYTES
 
 WARP = 32
-ACCESS_BYTES = 16  # the widest access of a thread
 # A thread keeps at most this much of its row before more threads share the row. Measured: 32
 # fp32 elements a thread reach the copy bandwidth with 8 loads in flight, fewer threads spill.
 KEPT_BYTES = 128
@@ -29,6 +31,11 @@ MAX_BLOCK_THREADS = 1024
 FLAT_THREADS = 256
 FLAT_BYTES = 32  # of each tensor, a thread of an element-wise kernel
 OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
+CLUSTERS = (1, 2, 4, 8, 16)
+CLUSTER_CAPABILITY = 90
+PORTABLE_CLUSTER = 8  # larger ones are scheduled less freely
+BLOCK_BYTES = 48 * 1024  # kept by a block while two more fit beside it
+CLUSTER_THREADS = 256  # blocks of a cluster have at least this many threads with work
 SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64")
 SYMBOLIC_COLUMNS = 16384  # bound of a symbolic row length where the model states none
 
@@ -56,28 +63,56 @@ class Bounds:
 NO_BOUNDS = Bounds()
 
 
-def choose(program: Program, device: Device, bounds: Bounds = NO_BOUNDS) -> Schedule | Refused:
-    """The default schedule of a program on a device."""
-    refused = _unsupported(program)
-    if refused is not None:
-        return refused
-    if not program.reduces:
-        return _flat_schedule(program)
-    return _row_schedule(program, plan_residency(program), device, bounds)
+def choose(
+    programs: tuple[Program, ...],
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
+    schemes: tuple[str, ...] = SCHEMES,
+) -> Schedule | Refused:
+    """The default schedule of a kernel of these programs on a device."""
+    parts: list[Mapping] = []
+    for program in programs:
+        mapping = _unsupported(program) or _mapping(program, device, bounds, schemes)
+        if isinstance(mapping, Refused):
+            return mapping
+        parts.append(mapping)
+    schedule = Schedule(tuple(parts)) if len(parts) == 1 else _side_by_side(programs, parts)
+    if isinstance(schedule, Refused):
+        return schedule
+    off = schedule.schemes - set(schemes)
+    return Refused(f"the {min(off)} scheme is switched off") if off else schedule
+
+
+def _side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedule | Refused:
+    """Parts of one kernel have blocks of equally many threads."""
+    common = max(part.block_threads for part in parts)
+    equal = []
+    for program, part in zip(programs, parts, strict=True):
+        if part.cluster > 1:
+            return Refused("a part that needs a cluster fills a kernel of its own")
+        if part.split:
+            equal.append(replace(part, threads=common))
+        elif part.block_threads == common:
+            equal.append(part)
+        elif constant(program.space.rows) is None or common % part.threads:
+            return Refused("its parts need blocks of different sizes")
+        else:
+            equal.append(replace(part, rows=common // part.threads))
+    return Schedule(tuple(equal))
 
 
 def _unsupported(program: Program) -> Refused | None:
     for buffer in (*program.inputs, *program.outputs, *program.producer):
-        if buffer.ty.dtype not in SUPPORTED:
-            return Refused(f"{buffer.name} has dtype {buffer.ty.dtype}")
+        if dtype_of(buffer) not in SUPPORTED:
+            return Refused(f"{buffer.name} has dtype {dtype_of(buffer)}")
     frame = Frame(program)
     for stage in program.stages:
         if not stage.is_reduction:
             continue
         if is_product(stage):
             return Refused(f"{stage.name} is a matrix product")
-        if stage.combiner in ("any", "all") and stage.output.ty.dtype != "bool":
-            return Refused(f"{stage.name} combines {stage.output.ty.dtype} logically")
+        if stage.combiner in ("any", "all") and dtype_of(stage.output) != "bool":
+            return Refused(f"{stage.name} combines {dtype_of(stage.output)} logically")
     for stage in program.stages:
         for read in stage.reads:
             if not program.reduces or program.place(stage, read) is not Where.OTHER:
@@ -85,65 +120,123 @@ def _unsupported(program: Program) -> Refused | None:
             address = frame.address(stage, read)
             if address.stride is Stride.GATHER and not read.guarded:
                 return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
+    if not program.space.whole and (constant(program.space.run) or 0) < WARP:
+        return Refused(f"rows lie in memory in pieces of {program.space.run} elements")
     return None
+
+
+def _mapping(
+    program: Program, device: Device, bounds: Bounds, schemes: tuple[str, ...]
+) -> Mapping | Refused:
+    if not program.reduces:
+        return _flat_mapping(program, device)
+    return _row_mapping(program, device, bounds.columns(program), schemes)
 
 
 def vector_width(program: Program) -> int:
     """Elements of 16 bytes of the narrowest tensor that is read or written element by element."""
-    sizes = [item_bytes(buffer.ty.dtype) for buffer in program.outputs if program.is_full(buffer)]
+    sizes = [item_bytes(dtype_of(buffer)) for buffer in program.outputs if program.is_full(buffer)]
     for stage in program.stages:
         for read in stage.reads:
             if program.place(stage, read) is Where.SAME and read.buffer in program.inputs:
-                sizes.append(item_bytes(read.buffer.ty.dtype))
+                sizes.append(item_bytes(dtype_of(read.buffer)))
     return ACCESS_BYTES // max(2, min(sizes, default=4))
 
 
-def _flat_schedule(program: Program) -> Schedule | Refused:
-    vector = vector_width(program)
+# Element-wise programs
+
+
+def _flat_mapping(program: Program, device: Device) -> Mapping:
+    """Enough elements a thread to hide latency; fewer where they would leave the device idle."""
+    mapping = Mapping(
+        "local", FLAT_THREADS, 1, vector_width(program), FLAT_BYTES // ACCESS_BYTES, split=True
+    )
     total = constant(program.space.columns)
-    while total is not None and vector > 1 and total < vector * WARP:
-        vector //= 2
-    steps = max(1, FLAT_BYTES // ACCESS_BYTES)
-    if total is not None and total < FLAT_THREADS * vector * steps:
-        steps = 1
-    return Schedule("local", FLAT_THREADS, 1, vector, steps, split=True)
+    if total is None:
+        return mapping
+    wanted = 2 * device.multiprocessors
+    if -(-total // mapping.reach) < wanted:
+        mapping = replace(mapping, steps=1)
+    while mapping.vector > 1 and -(-total // mapping.reach) < wanted:
+        mapping = replace(mapping, vector=mapping.vector // 2)
+    while mapping.threads > WARP and -(-total // mapping.reach) < device.multiprocessors // 2:
+        mapping = replace(mapping, threads=mapping.threads // 2)
+    return mapping
 
 
-def _row_schedule(
-    program: Program, residency: Residency, device: Device, bounds: Bounds
-) -> Schedule | Refused:
-    columns = bounds.columns(program)
+# Programs with rows
+
+
+def _row_mapping(
+    program: Program, device: Device, columns: int, schemes: tuple[str, ...]
+) -> Mapping | Refused:
     if columns < 1:
         return Refused("rows without elements")
+    refused = Refused("no cluster is large enough")
+    for cluster in _clusters(program, device, columns, schemes):
+        mapping = _row_mapping_in(program, device, columns, cluster)
+        for residence in ("register", "shared"):
+            placed = replace(mapping, residence=residence)
+            verdict = _fits(program, placed, device)
+            if verdict is None:
+                return placed
+            refused = verdict
+    return refused
+
+
+def _clusters(
+    program: Program, device: Device, columns: int, schemes: tuple[str, ...]
+) -> Iterator[int]:
+    """Cluster sizes worth trying, the preferred first.
+
+    A row is split where it would leave the device idle or fill a multiprocessor with one block:
+    while that block reduces, nothing loads.
+    """
+    if device.capability < CLUSTER_CAPABILITY or "cluster" not in schemes:
+        yield 1
+        return
+    vector = vector_width(program)
+    usable = [n for n in CLUSTERS if n == 1 or columns >= n * CLUSTER_THREADS * vector]
+    rows = constant(program.space.rows) or device.multiprocessors
+    kept = max(plan_residency(program).live_bytes, 2) * columns
+    for cluster in usable:
+        idle = rows * cluster < device.multiprocessors
+        crowded = kept > cluster * BLOCK_BYTES and cluster < PORTABLE_CLUSTER
+        if cluster == usable[-1] or not (idle or crowded):
+            yield cluster
+
+
+def _row_mapping_in(program: Program, device: Device, columns: int, cluster: int) -> Mapping:
+    """The mapping for a cluster size, before it is known where values wait."""
+    own = -(-columns // cluster)
     vector, peeled = _vectors(program, columns)
-    widest = _power_of_two(-(-columns // vector))
-    kept = max(residency.live_bytes, 2)
-    threads = _power_of_two(-(-columns * kept // KEPT_BYTES))
+    widest = _power_of_two(-(-own // vector))
+    kept = max(plan_residency(program).live_bytes, 2)
+    threads = _power_of_two(-(-own * kept // KEPT_BYTES))
     narrowest = ROW_BYTES // (vector * min(kept, 4))
     threads = min(max(threads, narrowest, 1), widest, MAX_BLOCK_THREADS)
-    threads = _fill_device(program, threads, widest, device)
-    scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
-    rows = _rows_of_block(program, threads, device)
-    schedule = Schedule(scheme, threads, rows, vector, _steps(columns, threads, vector, peeled))
-    schedule = replace(schedule, peeled=peeled)
-    if registers(schedule, residency) <= _register_limit(schedule, device):
-        return schedule
-    schedule = replace(schedule, residence="shared")
-    residency = residency_of(program, schedule)
-    needed = shared_bytes(program, residency, schedule)
-    if needed > device.shared_block:
-        return Refused(
-            f"a row of {columns} columns needs {needed} bytes of shared memory, "
-            f"a block has {device.shared_block}"
-        )
-    return schedule
+    threads = _fill_device(program, threads, cluster, widest, device)
+    if cluster > 1:
+        scheme = "cluster"
+    else:
+        scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
+    rows = _rows_of_block(program, threads, device) if cluster == 1 else 1
+    reach = columns + (vector - 1 if peeled else 0)
+    steps = -(-reach // (cluster * threads * vector))
+    return Mapping(scheme, threads, rows, vector, steps, cluster, peeled=peeled)
 
 
 def _vectors(program: Program, columns: int) -> tuple[int, bool]:
     """Vector width, and whether vectors must be peeled to aligned addresses."""
     vector = vector_width(program)
-    modular = tvm.sym.Analyzer().modular_set(program.space.columns)
-    exact = constant(program.space.columns)
+    space = program.space
+    if not space.whole:
+        run = constant(space.run) or 1
+        while run % vector:
+            vector //= 2
+        return vector, False
+    modular = tvm.sym.Analyzer().modular_set(space.columns)
+    exact = constant(space.columns)
     step, rest = (modular.coeff, modular.base) if exact is None else (0, exact)
     if step % vector == 0 and rest % vector == 0:
         return vector, False
@@ -154,18 +247,13 @@ def _vectors(program: Program, columns: int) -> tuple[int, bool]:
     return vector, True
 
 
-def _steps(columns: int, threads: int, vector: int, peeled: bool) -> int:
-    reach = columns + (vector - 1 if peeled else 0)
-    return -(-reach // (threads * vector))
-
-
-def _fill_device(program: Program, threads: int, widest: int, device: Device) -> int:
+def _fill_device(program: Program, threads: int, cluster: int, widest: int, device: Device) -> int:
     """More threads a row where there are too few rows to occupy the device."""
     rows = constant(program.space.rows)
     if rows is None:
         return threads
     wanted = device.multiprocessors * device.max_threads // 2
-    while rows * threads < wanted and threads < min(widest, MAX_BLOCK_THREADS):
+    while rows * cluster * threads < wanted and threads < min(widest, MAX_BLOCK_THREADS):
         threads *= 2
     return threads
 
@@ -179,28 +267,44 @@ def _rows_of_block(program: Program, threads: int, device: Device) -> int:
     return rows
 
 
-def residency_of(program: Program, schedule: Schedule) -> Residency:
-    """What a schedule keeps. Shared memory is scarcer than registers: it holds the least."""
-    return plan_residency(program, thrifty=schedule.residence == "shared")
+# Room
 
 
-def registers(schedule: Schedule, residency: Residency) -> int:
+def residency_of(program: Program, mapping: Mapping) -> Residency:
+    """What a mapping keeps. Shared memory is scarcer than registers: it holds the least."""
+    return plan_residency(program, thrifty=mapping.residence == "shared")
+
+
+def _fits(program: Program, mapping: Mapping, device: Device) -> Refused | None:
+    """Why a block of this mapping has no room, if so."""
+    residency = residency_of(program, mapping)
+    if mapping.residence == "register":
+        limit = min(255, device.registers // max(mapping.block_threads, 128) // 8 * 8)
+        if registers(mapping, residency) > limit:
+            return Refused("too many registers")
+        return None
+    needed = shared_bytes(program, residency, mapping)
+    if needed > device.shared_block:
+        return Refused(
+            f"a row of {mapping.cluster} x {mapping.reach} columns needs {needed} bytes of shared "
+            f"memory, a block has {device.shared_block}"
+        )
+    return None
+
+
+def registers(mapping: Mapping, residency: Residency) -> int:
     """Registers of a thread: what it keeps, what is in flight, and overhead."""
-    each = schedule.vector * schedule.steps
-    waiting = -(-each * residency.live_bytes // 4) if schedule.residence == "register" else 0
-    return waiting + 2 * schedule.vector + OVERHEAD_REGISTERS
+    each = mapping.vector * mapping.steps
+    waiting = -(-each * residency.live_bytes // 4) if mapping.residence == "register" else 0
+    return waiting + 2 * mapping.vector + OVERHEAD_REGISTERS
 
 
-def _register_limit(schedule: Schedule, device: Device) -> int:
-    return min(255, device.registers // max(schedule.block_threads, 128) // 8 * 8)
-
-
-def shared_bytes(program: Program, residency: Residency, schedule: Schedule) -> int:
+def shared_bytes(program: Program, residency: Residency, mapping: Mapping) -> int:
     """Shared memory of a block: kept values and the scratch of block reductions."""
-    kept = residency.kept_bytes * schedule.reach * schedule.rows
-    warps = schedule.block_threads // WARP
-    scratch = sum(8 * warps for stage in program.stages if stage.is_reduction)
-    return (kept if schedule.residence == "shared" else 0) + scratch
+    kept = residency.kept_bytes * mapping.reach * mapping.rows
+    warps = mapping.block_threads // WARP
+    scratch = sum(8 * warps + 16 for stage in program.stages if stage.is_reduction)
+    return (kept if mapping.residence == "shared" else 0) + scratch
 
 
 def _power_of_two(number: int) -> int:

@@ -86,7 +86,7 @@ class Frame:
         if where is Where.ROW:
             return Address(read.buffer, ROW, Stride.STILL)
         if where is Where.SAME:
-            return Address(read.buffer, ROW * self.program.space.columns + COLUMN, Stride.UNIT)
+            return Address(read.buffer, self.program.space.flat(ROW, COLUMN), Stride.UNIT)
         indices = tuple(read.load.indices)
         flat = flatten(indices, buffer_shape(read.buffer))
         index = self.analyzer.simplify(substitute(flat, self.axes(stage)))
@@ -140,11 +140,13 @@ def _mentions(expr: Expr, var: Var) -> bool:
 
 def _full_axes(stage: Stage, space: Space) -> dict[Var, Expr]:
     """Split the axes where rows end and columns begin; if they do not, count elements."""
+    if not space.whole:
+        return _unflatten(space.flat(ROW, COLUMN), stage.axes, stage.extents)
     for split in range(len(stage.axes) + 1):
         if same_size(product(stage.extents[split:]), space.columns):
             axes = _unflatten(ROW, stage.axes[:split], stage.extents[:split])
             return axes | _unflatten(COLUMN, stage.axes[split:], stage.extents[split:])
-    return _unflatten(ROW * space.columns + COLUMN, stage.axes, stage.extents)
+    return _unflatten(space.flat(ROW, COLUMN), stage.axes, stage.extents)
 
 
 def _unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:

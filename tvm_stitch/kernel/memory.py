@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 
 from tvm_stitch.kernel.program import Program, Where
-from tvm_stitch.kernel.stage import Stage, Var
+from tvm_stitch.kernel.stage import Stage, Var, dtype_of
 
 # Operations that cost about as much as keeping a value: more than this many are not repeated.
 CHEAP_OPERATIONS = 4
@@ -39,11 +39,11 @@ class Residency:
     @property
     def kept_bytes(self) -> int:
         """Bytes an element of all kept values, were none to reuse another's place."""
-        return sum(item_bytes(buffer.ty.dtype) for buffer in self.kept)
+        return sum(item_bytes(dtype_of(buffer)) for buffer in self.kept)
 
     def _waiting(self, boundary: int) -> list[int]:
         return [
-            item_bytes(buffer.ty.dtype)
+            item_bytes(dtype_of(buffer))
             for buffer, (first, last) in self.kept.items()
             if first <= boundary < last
         ]
@@ -116,8 +116,8 @@ def _worth_keeping(
     if _operations(stage) > CHEAP_OPERATIONS and not thrifty:
         return True
     extra = [source for source in sources if not _waits_anyhow(wanted[source], phases)]
-    extra_bytes = sum(item_bytes(source.ty.dtype) for source in extra)
-    return extra_bytes > item_bytes(stage.output.ty.dtype)
+    extra_bytes = sum(item_bytes(dtype_of(source)) for source in extra)
+    return extra_bytes > item_bytes(dtype_of(stage.output))
 
 
 def _waits_anyhow(wanted: set[int], phases: set[int]) -> bool:

@@ -48,27 +48,49 @@ class Where(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Rows by columns; a program without reductions is one row of all elements."""
+    """Rows by columns; a program without reductions is one row of all elements.
+
+    A row lies in memory in runs of `run` elements. Where reductions keep trailing axes whole, a row
+    is one run. A reduction over the first and last axes, such as a batch norm's, finds a run of its
+    row in every image; the runs of all rows of an image follow each other.
+    """
 
     rows: Expr
     columns: Expr
+    run: Expr
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether a row is one run."""
+        return same_size(self.run, self.columns)
 
     @cached_property
     def size(self) -> Expr:
         """All elements."""
         return product((self.rows, self.columns))
 
-    def position(self, stage: Stage) -> tuple[Expr, Expr | None]:
-        """Row and flat element index of a stage's iteration, in its own axes.
+    def flat(self, row: Expr, column: Expr) -> Expr:
+        """Where an element lies in memory."""
+        if self.whole:
+            return row * self.columns + column
+        image, inside = tirx.floordiv(column, self.run), tirx.floormod(column, self.run)
+        return (image * self.rows + row) * self.run + inside
 
-        The element index is None for a stage that computes one value a row.
+    def row_of(self, flat: Expr) -> Expr:
+        """The row of the element that lies there."""
+        row = tirx.floordiv(flat, self.run)
+        return row if self.whole else tirx.floormod(row, self.rows)
+
+    def position(self, stage: Stage) -> tuple[Expr, Expr | None]:
+        """Row and place in memory of a stage's iteration, in its own axes.
+
+        The place is None for a stage that computes one value a row.
         """
         spatial = flatten(stage.axes, stage.extents)
         if stage.is_reduction:
-            inner = flatten(stage.reduced, stage.reduced_extents)
-            return spatial, spatial * self.columns + inner
+            return spatial, self.flat(spatial, flatten(stage.reduced, stage.reduced_extents))
         if same_size(stage.size, self.size):
-            return tirx.floordiv(spatial, self.columns), spatial
+            return self.row_of(spatial), spatial
         return spatial, None
 
 
@@ -130,6 +152,56 @@ def make_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
     return _Placing(space, stages, outputs).program()
 
 
+def make_programs(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> tuple[Program, ...] | Refused:
+    """One program if the stages share a space and data, else one for each unrelated part."""
+    parts = _unrelated(stages, outputs)
+    if len(parts) == 1:
+        program = make_program(stages, outputs)
+        return (program,) if isinstance(program, Program) else program
+    programs = []
+    for own_stages, own_outputs in parts:
+        program = make_program(own_stages, own_outputs)
+        if isinstance(program, Refused):
+            return program
+        programs.append(program)
+    return tuple(programs)
+
+
+def _unrelated(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> list[tuple[tuple[Stage, ...], tuple[Var, ...]]]:
+    """Parts that share no computed value, and no input that all elements of both read."""
+    leader = {stage.output: stage.output for stage in stages}
+
+    def find(buffer: Var) -> Var:
+        while leader[buffer] != buffer:
+            buffer = leader[buffer]
+        return buffer
+
+    readers: dict[Var, Var] = {}
+    for stage in stages:
+        for read in stage.reads:
+            if read.buffer in leader:
+                leader[find(read.buffer)] = find(stage.output)
+            elif same_size(product(buffer_shape(read.buffer)), total_size(stage)):
+                first = readers.setdefault(read.buffer, stage.output)
+                leader[find(first)] = find(stage.output)
+    parts: dict[Var, tuple[list[Stage], list[Var]]] = {}
+    for stage in stages:
+        parts.setdefault(find(stage.output), ([], []))[0].append(stage)
+    for output in outputs:
+        if output in leader:
+            parts[find(output)][1].append(output)
+    return [(tuple(own), tuple(found)) for own, found in parts.values() if found]
+
+
+def total_size(stage: Stage) -> Expr:
+    """Elements that a stage walks through."""
+    return product((*stage.extents, *stage.reduced_extents))
+
+
 def _unit_reductions_as_elements(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """A reduction over one element is that element."""
 
@@ -152,7 +224,7 @@ def _find_space(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Space | 
         for output in outputs[1:]:
             if not same_size(product(buffer_shape(output)), size):
                 return Refused(f"outputs of different sizes, {outputs[0]} and {output}")
-        return Space(tirx.IntImm("int64", 1), size)
+        return Space(tirx.IntImm("int64", 1), size, size)
     first = reductions[0]
     for other in reductions[1:]:
         if not same_size(other.size, first.size) or not same_size(
@@ -162,7 +234,27 @@ def _find_space(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Space | 
                 f"{first.name} and {other.name} reduce different rows: {first.size} x "
                 f"{first.reduced_size} and {other.size} x {other.reduced_size}"
             )
-    return Space(first.size, first.reduced_size)
+    return Space(first.size, first.reduced_size, _run(reductions))
+
+
+def _run(reductions: list[Stage]) -> Expr:
+    """The elements of a row that lie side by side: all, unless some reduction's reads say less."""
+    for stage in reductions:
+        analyzer = bind_axes(stage)
+        for split in range(len(stage.reduced)):
+            run = product(stage.reduced_extents[split:])
+            space = Space(stage.size, stage.reduced_size, run)
+            _, place = space.position(stage)
+            if any(_reads_at(read, place, space, analyzer) for read in stage.reads):
+                return run
+    return reductions[0].reduced_size
+
+
+def _reads_at(read: Read, place: Expr, space: Space, analyzer: tvm.sym.Analyzer) -> bool:
+    shape = buffer_shape(read.buffer)
+    if not same_size(product(shape), space.size):
+        return False
+    return analyzer.can_prove_equal(flatten(tuple(read.load.indices), shape), place)
 
 
 class _Placing:

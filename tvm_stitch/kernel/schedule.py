@@ -1,4 +1,4 @@
-"""How one Program is laid out on the GPU: plain data, JSON both ways."""
+"""How a kernel is laid out on the GPU: plain data, JSON both ways."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from typing import Any
 
 from tvm_stitch.errors import InputError
 
-# What flows between stages lives, in order of reach, in these places.
-SCHEMES = ("local", "warp", "regional")
+# How values flow between stages, from the narrowest reach to the widest.
+SCHEMES = ("local", "warp", "regional", "cluster", "independent")
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """The mapping of rows and columns to threads, and where values wait for their readers.
+class Mapping:
+    """One part of a kernel: its rows and columns on threads, and where values wait.
 
     A block works on `rows` rows at once; `threads` threads share a row, each moves `vector`
-    elements at a time and does so `steps` times: columns below `threads * vector * steps` (less
-    the peeled ones) are covered. A program without reductions is one long row that `split` blocks
-    share. The threads of a row are a power of two, so that they reduce in a butterfly.
+    elements at a time and does so `steps` times. With a `cluster` of more than one block, that many
+    blocks share a row, taking turns along it. A program without reductions is one long row that is
+    `split` over as many blocks as it takes. The threads of a row are a power of two, so that they
+    reduce in a butterfly.
     """
 
-    scheme: str  # how the threads of a row exchange values: one of SCHEMES
-    threads: int  # threads that share a row
+    scheme: str  # how the threads of a row exchange values
+    threads: int  # threads of a block that share a row
     rows: int  # rows side by side in a block
     vector: int  # elements a thread moves at once
     steps: int  # vectors of its row that a thread handles
+    cluster: int = 1  # blocks that share a row
     residence: str = "register"  # kept values wait in the "register" or in "shared" memory
     peeled: bool = False  # rows start misaligned: vectors begin at the first aligned element
     split: bool = False  # the row is split over blocks (nothing is reduced along it)
@@ -38,21 +40,57 @@ class Schedule:
 
     @property
     def reach(self) -> int:
-        """Columns that the threads of a row cover together."""
+        """Columns that one block covers."""
         return self.threads * self.vector * self.steps
+
+    def __str__(self) -> str:
+        """One line for people."""
+        each = f"{self.steps} x {self.vector} elements a thread"
+        if self.split:
+            return f"{self.threads} threads a block, {each}"
+        words = [f"{self.threads} threads a row"]
+        if self.cluster > 1:
+            words[0] += f" in each of {self.cluster} blocks"
+        words += [f"{self.rows} rows a block", each]
+        if self.residence != "register":
+            words.append(f"row in {self.residence} memory")
+        if self.peeled:
+            words.append("peeled")
+        return ", ".join(words)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The parts of a kernel, side by side by ranges of blocks of equally many threads."""
+
+    parts: tuple[Mapping, ...]
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of every block."""
+        return self.parts[0].block_threads
+
+    @property
+    def scheme(self) -> str:
+        """The widest scheme of the kernel."""
+        if len(self.parts) > 1:
+            return "independent"
+        return max((part.scheme for part in self.parts), key=SCHEMES.index)
+
+    @property
+    def schemes(self) -> frozenset[str]:
+        """All schemes that it needs."""
+        return frozenset({self.scheme, *(part.scheme for part in self.parts)})
 
     @property
     def mapping(self) -> str:
-        """One line for people."""
-        where = "" if self.residence == "register" else f", row in {self.residence} memory"
-        peel = ", peeled" if self.peeled else ""
-        if self.split:
-            each = self.vector * self.steps
-            return f"{self.threads} threads a block, {each} elements a thread ({self.vector} wide)"
-        return (
-            f"{self.threads} threads a row, {self.rows} rows a block, {self.steps} x {self.vector} "
-            f"elements a thread{where}{peel}"
-        )
+        """One line for people; equal parts once."""
+        counts: dict[str, int] = {}
+        for part in self.parts:
+            counts[str(part)] = counts.get(str(part), 0) + 1
+        if len(self.parts) == 1:
+            return str(self.parts[0])
+        return "; ".join(f"{count} of {text}" for text, count in counts.items())
 
     def to_json(self) -> str:
         """The schedule as a JSON object."""
@@ -65,14 +103,22 @@ class Schedule:
             data: Any = json.loads(text)
         except ValueError as error:
             raise InputError(f"schedule is not JSON: {error}") from None
-        known = {field.name: field.type for field in fields(Schedule)}
-        types = {"str": str, "int": int, "bool": bool}
-        if not isinstance(data, dict) or set(data) - set(known):
-            raise InputError(f"schedule must be a JSON object with the fields {sorted(known)}")
-        for name, value in data.items():
-            if type(value) is not types[str(known[name])]:
-                raise InputError(f"schedule field {name} must be {known[name]}, not {value!r}")
-        try:
-            return Schedule(**data)
-        except TypeError as error:
-            raise InputError(f"schedule is incomplete: {error}") from None
+        if not isinstance(data, dict) or set(data) != {"parts"}:
+            raise InputError("schedule must be a JSON object with the field parts")
+        if not isinstance(data["parts"], list) or not data["parts"]:
+            raise InputError("schedule field parts must be a list of at least one mapping")
+        return Schedule(tuple(map(_mapping, data["parts"])))
+
+
+def _mapping(data: Any) -> Mapping:
+    known = {field.name: field.type for field in fields(Mapping)}
+    types = {"str": str, "int": int, "bool": bool}
+    if not isinstance(data, dict) or set(data) - set(known):
+        raise InputError(f"mapping must be a JSON object with the fields {sorted(known)}")
+    for name, value in data.items():
+        if type(value) is not types[str(known[name])]:
+            raise InputError(f"mapping field {name} must be {known[name]}, not {value!r}")
+    try:
+        return Mapping(**data)
+    except TypeError as error:
+        raise InputError(f"mapping is incomplete: {error}") from None

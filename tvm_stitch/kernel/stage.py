@@ -107,6 +107,11 @@ def handle(node: Expr) -> int:
     return node.__chandle__()
 
 
+def dtype_of(expr: Expr) -> str:
+    """The dtype of a buffer's elements or of an expression, as a plain string."""
+    return str(expr.ty.dtype)
+
+
 def product(extents: tuple[Expr, ...]) -> Expr:
     """The number of elements of a shape."""
     total: Expr = tirx.IntImm("int64", 1)
@@ -121,7 +126,7 @@ def as_int64(expr: Expr) -> Expr:
         return tirx.IntImm("int64", expr)
     if isinstance(expr, tirx.IntImm):
         return tirx.IntImm("int64", expr.value)
-    return expr if expr.ty.dtype == "int64" else expr.astype("int64")
+    return expr if dtype_of(expr) == "int64" else expr.astype("int64")
 
 
 def flatten(indices: tuple[Expr, ...], shape: tuple[Expr, ...]) -> Expr:

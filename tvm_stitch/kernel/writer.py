@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import tvm
 from tvm import tirx
 from tvm.tirx import ForKind
 
-from tvm_stitch.kernel.stage import Expr, Var, as_int64
+from tvm_stitch.kernel.stage import Expr, Var, as_int64, dtype_of
+
+ACCESS_BYTES = 16  # the widest access of a thread
 
 
 def int64(value: int) -> Expr:
@@ -36,7 +39,7 @@ class Writer:
         It goes into a buffer of one element: TVM's simplifier would write a bound variable's value
         out at every use, which grows exponentially along a chain of values that are used twice.
         """
-        buffer = self.allocate(name, 1, value.ty.dtype)
+        buffer = self.allocate(name, 1, dtype_of(value))
         self.store(buffer, int64(0), value)
         return buffer[int64(0)]
 
@@ -48,7 +51,7 @@ class Writer:
 
     def view(self, buffer: Var, size: Expr) -> Var:
         """The same memory as a buffer of one dimension."""
-        flat = tirx.decl_buffer((size,), buffer.ty.dtype, buffer.name, layout=None)
+        flat = tirx.decl_buffer((size,), dtype_of(buffer), buffer.name, layout=None)
         self.add(tirx.DeclBuffer(flat, data=tirx.buffer.buffer_data(buffer)))
         return flat
 
@@ -107,6 +110,16 @@ class Writer:
     def done(self) -> tirx.Stmt:
         """All statements of the outermost scope."""
         return sequence(self._scopes[0])
+
+
+def vector_copy(
+    writer: Writer, dtype: str, vector: int, move: Callable[[Writer, Expr], None]
+) -> None:
+    """Copies of at most 16 bytes each; TVM has no vectors of bool."""
+    bytes_each = (tvm.DataType(dtype).bits + 7) // 8
+    width = 1 if dtype == "bool" else min(vector, ACCESS_BYTES // bytes_each)
+    with writer.unrolled(vector // width, "part") as part, writer.vectorized(width, "lane") as lane:
+        move(writer, part * width + lane)
 
 
 def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:

@@ -12,7 +12,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.graph.read import StitchGraph
 from tvm_stitch.kernel.choose import Bounds, choose
 from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.program import make_program
+from tvm_stitch.kernel.program import make_programs
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused, constant, product
 
@@ -78,14 +78,12 @@ class Judge:
             if self._reduces(self.ancestors(var, nodes)):
                 return Refused(f"{var} fits neither the rows nor the elements of the kernel")
         stages = tuple(stage for node in members for stage in node.stages)
-        program = make_program(stages, tuple(self.graph.buffer(var) for var in main))
-        if isinstance(program, Refused):
-            return program
-        schedule = choose(program, self.device, self.bounds)
+        programs = make_programs(stages, tuple(self.graph.buffer(var) for var in main))
+        if isinstance(programs, Refused):
+            return programs
+        schedule = choose(programs, self.device, self.bounds, self.schemes)
         if isinstance(schedule, Refused):
             return schedule
-        if schedule.scheme not in self.schemes:
-            return Refused(f"the {schedule.scheme} scheme is switched off")
         return Verdict(tuple(main), tuple(spare), schedule)
 
     def _split(

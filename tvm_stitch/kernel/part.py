@@ -1,0 +1,328 @@
+"""Emits one part of a kernel: a Program by its Mapping.
+
+In: the Program, what it keeps (Residency), its Mapping, the block's number among the part's blocks
+and the thread's in the block. Writes TIR into a Writer. Decides nothing.
+
+A part goes through its rows once for each phase. In a phase, all elements of a thread are computed
+one after the other from what it loads or has kept, and added to the phase's reductions; these end
+the phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, field
+from functools import partial
+
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvm_stitch.kernel import reduce
+from tvm_stitch.kernel.frame import COLUMN, ROW, Address, Frame, Stride
+from tvm_stitch.kernel.memory import Residency
+from tvm_stitch.kernel.position import Position
+from tvm_stitch.kernel.program import Program, Where
+from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.stage import (
+    Expr,
+    Read,
+    Stage,
+    Var,
+    as_int64,
+    buffer_shape,
+    dtype_of,
+    handle,
+    substitute,
+)
+from tvm_stitch.kernel.step import Step
+from tvm_stitch.kernel.writer import Writer, int64, vector_copy
+
+Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
+
+
+@dataclass
+class Phase:
+    """What a phase has at hand."""
+
+    number: int
+    loaded: dict[Var, tuple[Var, Element]] = field(default_factory=dict)
+    accumulators: dict[Var, reduce.Accumulator] = field(default_factory=dict)
+
+
+class Part:
+    """One program on its way into TIR."""
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        mapping: Mapping,
+        views: MappingOf[Var, Var],
+        block: Expr,
+        thread: Expr,
+        writer: Writer,
+    ) -> None:
+        self.program, self.residency, self.mapping = program, residency, mapping
+        self.views, self.writer = views, writer
+        self.block_thread = thread
+        self.frame = Frame(program)
+        self.position = Position(program.space, mapping, block, thread, writer)
+        self.row_values: dict[Var, Expr] = {}
+        self.row_loads: dict[tuple[Var, str], Expr] = {}
+        self.kept: dict[Var, Var] = {}
+
+    def emit(self) -> None:
+        """Write the whole part."""
+        self._allocate_kept()
+        for number in range(self.residency.phases):
+            self._emit_phase(number)
+        if self.mapping.cluster > 1 and self.residency.phases > 1:
+            reduce.leave_cluster(self.writer)
+
+    def _allocate_kept(self) -> None:
+        mapping = self.mapping
+        each = mapping.vector * mapping.steps
+        for buffer in self.residency.kept:
+            if mapping.residence == "register":
+                tile = self._tile(f"{buffer.name}_kept", dtype_of(buffer))
+            else:
+                size = each * mapping.block_threads
+                tile = self.writer.allocate(
+                    f"{buffer.name}_kept", size, dtype_of(buffer), "shared.dyn"
+                )
+            self.kept[buffer] = tile
+
+    def _tile(self, name: str, dtype: str) -> Var:
+        """Registers for all elements of a thread.
+
+        Where not all of them exist, they are set to zero first: TVM would otherwise allocate only
+        those that are seen to be used, and count them from one that it finds at run time.
+        """
+        each = self.mapping.vector * self.mapping.steps
+        tile = self.writer.allocate(name, each, dtype)
+        if any(steps.care == "edge" for steps in self.position.steps()):
+            with self.writer.unrolled(each, "element") as element:
+                self.writer.store(tile, element, tirx.const(0, dtype))
+        return tile
+
+    def slot(self, step: Expr, lane: Expr) -> Expr:
+        """Where a thread keeps an element. In shared memory, neighbours take neighbouring banks."""
+        element = step * self.mapping.vector + lane
+        if self.mapping.residence == "register":
+            return element
+        return element * self.mapping.block_threads + self.block_thread
+
+    # Phases
+
+    def _emit_phase(self, number: int) -> None:
+        phase = Phase(number)
+        self._emit_row_stages(number)
+        for stage in self.program.stages:
+            if stage.is_reduction and self.residency.available[stage.output] - 1 == number:
+                started = reduce.start(self.writer, stage, self.mapping)
+                phase.accumulators[stage.output] = started
+        roots = self._roots(phase)
+        if not roots:
+            return
+        needed = self._needed(roots, number)
+        self._load_row_scalars(needed)
+        if self.mapping.residence == "register" and number == 0:
+            self._load_ahead(phase)
+        unroll = self.mapping.residence == "register"
+        for steps in self.position.steps():
+            loop = self.writer.unrolled if unroll else self.writer.serial
+            with loop(steps.count, "step", steps.start) as step:
+                Step(self, phase, needed, step, steps.care).emit()
+        if phase.accumulators:
+            results = reduce.finish(
+                self.writer,
+                list(phase.accumulators.values()),
+                self.mapping,
+                self.position,
+            )
+            self.row_values.update(results)
+            for output, value in results.items():
+                self._store_row(output, value)
+
+    def _roots(self, phase: Phase) -> list[Stage]:
+        """Reductions and outputs of a phase."""
+        available = self.residency.available
+        return [
+            stage
+            for stage in self.program.stages
+            if stage.output in phase.accumulators
+            or (
+                stage.output in self.program.outputs
+                and self.program.is_full(stage.output)
+                and available[stage.output] == phase.number
+            )
+        ]
+
+    def _needed(self, roots: list[Stage], number: int) -> list[Stage]:
+        """The stages whose elements a phase computes, in order."""
+        wanted = {stage.output for stage in roots}
+        for stage in reversed(self.program.stages):
+            if stage.output in wanted and not self.waits(stage.output, number):
+                for read in stage.reads:
+                    if self.program.place(stage, read) is Where.SAME:
+                        wanted.add(read.buffer)
+        return [
+            stage
+            for stage in self.program.stages
+            if stage.output in wanted and not self.waits(stage.output, number)
+        ]
+
+    def waits(self, buffer: Var, number: int) -> bool:
+        """Whether a value has been kept by an earlier phase."""
+        return buffer in self.residency.kept and self.residency.kept[buffer][0] < number
+
+    def _emit_row_stages(self, number: int) -> None:
+        for stage in self.program.stages:
+            buffer = stage.output
+            if stage.is_reduction or self.program.is_full(buffer):
+                continue
+            if self.residency.available[buffer] != number:
+                continue
+            self._load_row_scalars([stage])
+            known = partial(self.row_value, stage)
+            self.row_values[buffer] = self.writer.value(
+                stage.name, self.value(stage, known, int64(0))
+            )
+            self._store_row(buffer, self.row_values[buffer])
+
+    def _store_row(self, buffer: Var, value: Expr) -> None:
+        if buffer not in self.program.outputs:
+            return
+        first = self.position.thread == 0
+        if self.mapping.split or self.mapping.cluster > 1:
+            first = tirx.all(first, self.position.rank == 0)
+        if self.position.row_exists is not None:
+            first = tirx.all(first, self.position.row_exists)
+        with self.writer.when(first):
+            self.writer.store(self.views[buffer], self.position.row, value)
+
+    def _load_row_scalars(self, stages: list[Stage]) -> None:
+        """Loads that do not depend on the column, once for the row."""
+        inputs = self.program.inputs
+        for stage in stages:
+            for read in stage.reads:
+                if read.guarded or read.buffer not in inputs or self._is_same(stage, read):
+                    continue
+                address = self.frame.address(stage, read)
+                if address.stride is Stride.STILL and address.key not in self.row_loads:
+                    name = f"{read.buffer.name}_of_row"
+                    value = self.load(address, int64(0))
+                    self.row_loads[address.key] = self.writer.value(name, value)
+
+    def _is_same(self, stage: Stage, read: Read) -> bool:
+        return self.program.place(stage, read) is Where.SAME
+
+    def _load_ahead(self, phase: Phase) -> None:
+        """All loads of the row in the first phase are issued before their first use."""
+        for buffer in self.program.inputs:
+            if phase.number not in self.residency.needed.get(buffer, ()):
+                continue
+            tile = self.kept.get(buffer)
+            if tile is None:
+                tile = self._tile(f"{buffer.name}_ahead", dtype_of(buffer))
+            phase.loaded[buffer] = (tile, self.own_slot)
+        for steps in self.position.steps():
+            with self.writer.unrolled(steps.count, "step", steps.start) as step:
+                for buffer, (tile, element) in phase.loaded.items():
+                    self.copy_in(buffer, tile, step, steps.care, element)
+
+    def own_slot(self, step: Expr, lane: Expr) -> Expr:
+        """Where a thread has an element in a tile of registers."""
+        return step * self.mapping.vector + lane
+
+    # Copies between device memory and a thread's registers
+
+    def copy_in(self, buffer: Var, tile: Var, step: Expr, care: str, element: Element) -> None:
+        """A vector of an input into a tile."""
+
+        def move(writer: Writer, lane: Expr) -> None:
+            at = self.position.address(step, lane)
+            writer.store(tile, element(step, lane), self.views[buffer][at])
+
+        self._copy(dtype_of(buffer), step, care, move)
+
+    def copy_out(self, buffer: Var, tile: Var, step: Expr, care: str, element: Element) -> None:
+        """A vector of a tile into an output."""
+
+        def move(writer: Writer, lane: Expr) -> None:
+            at = self.position.address(step, lane)
+            writer.store(self.views[buffer], at, tile[element(step, lane)])
+
+        self._copy(dtype_of(buffer), step, care, move)
+
+    def _copy(
+        self, dtype: str, step: Expr, care: str, move: Callable[[Writer, Expr], None]
+    ) -> None:
+        vector = self.mapping.vector
+        if vector == 1:
+            with self.writer.when(None if care == "none" else self.position.inside(step, int64(0))):
+                move(self.writer, int64(0))
+        elif care == "edge":
+            with self.writer.branch(self.position.whole(step)) as (then, otherwise):
+                vector_copy(then, dtype, vector, move)
+                with (
+                    otherwise.unrolled(vector, "lane") as lane,
+                    otherwise.when(self.position.inside(step, lane)),
+                ):
+                    move(otherwise, lane)
+        else:
+            with self.writer.when(
+                self.position.inside(step, int64(0)) if care == "vector" else None
+            ):
+                vector_copy(self.writer, dtype, vector, move)
+
+    # Values
+
+    def load(self, address: Address, column: Expr) -> Expr:
+        """A load of one element; loads inside of its index are redirected as well."""
+        index = address.at(self.position.row, column)
+        return self._redirected(self.views[address.buffer][index])
+
+    def _redirected(self, expr: Expr) -> Expr:
+        """The expression with loads from parameters as loads from their flat views."""
+
+        def visit(load: Expr) -> Expr:
+            view = self.views.get(load.source)
+            if view is None:
+                return load
+            flat: Expr = int64(0)
+            for index, extent in zip(load.indices, buffer_shape(load.source), strict=True):
+                flat = flat * as_int64(extent) + as_int64(index)
+            return view[flat]
+
+        return tvm_ffi.structural_map(expr, (ir.TensorLoad, visit))
+
+    def row_value(self, stage: Stage, read: Read) -> Expr | None:
+        """What a load gives where that is one value for the row."""
+        if read.buffer in self.row_values:
+            return self.row_values[read.buffer]
+        address = self.frame.address(stage, read)
+        return self.row_loads.get(address.key)
+
+    def value(self, stage: Stage, known: Callable[[Read], Expr | None], column: Expr) -> Expr:
+        """A stage's value at a column, loads replaced by what is known of them."""
+        replacements: dict[int, Expr] = {}
+        for read in stage.reads:
+            found = known(read)
+            if found is None:
+                found = self.load(self.frame.address(stage, read), column)
+            replacements[read.key] = found
+        axes = {
+            axis: substitute(expr, {ROW: self.position.row, COLUMN: column})
+            for axis, expr in self.frame.axes(stage).items()
+        }
+
+        def visit(node: Expr) -> Expr:
+            if isinstance(node, ir.TensorLoad):
+                return replacements.get(handle(node), node)
+            return axes.get(node, node)
+
+        return tvm_ffi.structural_map(
+            stage.value, [(ir.TensorLoad, visit), (tirx.Var, visit)], order="pre"
+        )

@@ -1,0 +1,146 @@
+"""Which element a thread works on: rows, columns, addresses and the guards at a row's ends.
+
+In: a Space, a Mapping, and the expressions for the block and the thread. Must not know what is
+computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.program import Space
+from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.stage import Expr, constant
+from tvm_stitch.kernel.writer import Writer, int64
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Consecutive steps of a thread that need the same care at the row's ends."""
+
+    start: int
+    count: int
+    care: str  # "none"; "vector": a whole vector may lie outside; "edge": a part of one may
+
+
+class Position:
+    """A thread's place in the space, as TIR expressions."""
+
+    def __init__(
+        self, space: Space, mapping: Mapping, block: Expr, thread: Expr, writer: Writer
+    ) -> None:
+        self.space, self.mapping = space, mapping
+        self.row_of_block: Expr = int64(0)
+        self.thread = thread
+        if mapping.rows > 1:
+            self.row_of_block = tirx.floordiv(thread, mapping.threads)
+            self.thread = tirx.floormod(thread, mapping.threads)
+        self.rank: Expr = int64(0)  # of the block among those that share the row
+        self.row_exists: Expr | None = None
+        if mapping.split:
+            self.row: Expr = int64(0)
+            self.rank = block
+        else:
+            self._place_row(block)
+        self._start_row(writer)
+
+    def _place_row(self, block: Expr) -> None:
+        mapping = self.mapping
+        if mapping.cluster > 1:
+            self.row = tirx.floordiv(block, mapping.cluster)
+            self.rank = tirx.floormod(block, mapping.cluster)
+            return
+        self.row = block * mapping.rows + self.row_of_block if mapping.rows > 1 else block
+        rows = constant(self.space.rows)
+        if mapping.rows > 1 and (rows is None or rows % mapping.rows):
+            # A row past the end computes the last one again and does not write it: no thread
+            # leaves, so barriers and shuffles stay whole.
+            self.row_exists = self.row < self.space.rows
+            self.row = tirx.min(self.row, self.space.rows - 1)
+
+    def _start_row(self, writer: Writer) -> None:
+        """Where the row's vectors begin, in memory and as a column."""
+        start = self.row * self.space.columns
+        self.origin: Expr = start
+        self.first_column: Expr = int64(0)
+        if self.mapping.peeled:
+            vector = self.mapping.vector
+            self.origin = tirx.floordiv(start, vector) * vector
+            # Not an expression of the row: TVM would simplify the guards of the row's ends with it,
+            # to divisions by the row's length.
+            first = (self.origin - start).astype("int32")
+            stored = writer.value("first_column", first).astype("int64")
+            # The bounds let TVM compute in 32 bits.
+            self.first_column = tirx.max(tirx.min(stored, 0), 1 - vector)
+
+    @property
+    def blocks(self) -> Expr:
+        """Blocks that the space takes."""
+        space, mapping = self.space, self.mapping
+        if mapping.split:
+            count = tirx.floordiv(space.columns + (mapping.reach - 1), mapping.reach)
+        else:
+            count = tirx.floordiv(space.rows + (mapping.rows - 1), mapping.rows) * mapping.cluster
+        return tvm.sym.Analyzer().simplify(count)
+
+    def offset(self, step: Expr) -> Expr:
+        """Of a thread's vector in the row, counted from the first aligned element."""
+        mapping = self.mapping
+        if mapping.split:
+            turn = self.rank * mapping.steps + step
+        else:
+            turn = step * mapping.cluster + self.rank if mapping.cluster > 1 else step
+        return (turn * mapping.threads + self.thread) * mapping.vector
+
+    def address(self, step: Expr, lane: Expr) -> Expr:
+        """Of an element in memory."""
+        if self.space.whole:
+            return self.origin + self.offset(step) + lane
+        return self.space.flat(self.row, self.offset(step)) + lane
+
+    def column(self, step: Expr, lane: Expr) -> Expr:
+        """The column of an element; may lie outside of the row at its ends."""
+        return self.first_column + self.offset(step) + lane
+
+    def inside(self, step: Expr, lane: Expr) -> Expr:
+        """Whether an element exists."""
+        column = self.column(step, lane)
+        below = column < self.space.columns
+        return tirx.all(column >= 0, below) if self.mapping.peeled else below
+
+    def whole(self, step: Expr) -> Expr:
+        """Whether a vector lies inside of the row altogether."""
+        last = self.inside(step, int64(self.mapping.vector - 1))
+        if not self.mapping.peeled:
+            return last
+        return tirx.all(self.column(step, int64(0)) >= 0, last)
+
+    def steps(self) -> list[Steps]:
+        """Steps grouped by the care that they need."""
+        groups: list[Steps] = []
+        for step in range(self.mapping.steps):
+            care = self._care(step)
+            if groups and groups[-1].care == care:
+                last = groups.pop()
+                groups.append(Steps(last.start, last.count + 1, care))
+            else:
+                groups.append(Steps(step, 1, care))
+        return groups
+
+    def _care(self, step: int) -> str:
+        mapping = self.mapping
+        columns = constant(self.space.columns)
+        if columns is not None:
+            if mapping.split:
+                covered = columns % mapping.reach == 0
+            else:
+                per_step = mapping.cluster * mapping.threads * mapping.vector
+                covered = (step + 1) * per_step <= columns
+            if covered and not (mapping.peeled and step == 0):
+                return "none"
+        modular = tvm.sym.Analyzer().modular_set(self.space.columns)
+        fits = modular.coeff % mapping.vector == 0 and modular.base % mapping.vector == 0
+        return "vector" if fits and not mapping.peeled else "edge"

@@ -1,0 +1,154 @@
+"""Emits one vector of a thread in one phase: loads, all values of its elements, stores."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tvm_stitch.kernel.frame import Address, Stride
+from tvm_stitch.kernel.program import Where
+from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of
+from tvm_stitch.kernel.writer import Writer, int64, vector_copy
+
+if TYPE_CHECKING:
+    from tvm_stitch.kernel.part import Part, Phase
+
+
+class Step:
+    """One vector of a thread in one phase."""
+
+    def __init__(
+        self, part: Part, phase: Phase, needed: list[Stage], step: Expr, care: str
+    ) -> None:
+        self.part, self.phase, self.needed = part, phase, needed
+        self.step, self.care = step, care
+        self.writer = part.writer
+        self.vector = part.mapping.vector
+        self.fragments: dict[tuple[Var, str], Var] = {}
+        self.loaded = dict(phase.loaded)
+        self.outputs: dict[Var, Var] = {}
+
+    def emit(self) -> None:
+        """Write the step."""
+        part, vector = self.part, self.care == "vector"
+        # Inside of the guard of a whole vector, copies need none of their own.
+        care = "none" if vector else self.care
+        with self.writer.when(part.position.inside(self.step, int64(0)) if vector else None):
+            self._load(care)
+            for stage in self.needed:
+                if self._is_output(stage) and self.vector > 1:
+                    name = f"{stage.output.name}_out"
+                    dtype = dtype_of(stage.output)
+                    self.outputs[stage.output] = self.writer.allocate(name, self.vector, dtype)
+            with self.writer.unrolled(self.vector, "lane") as lane:
+                edge = self.care == "edge"
+                with self.writer.when(part.position.inside(self.step, lane) if edge else None):
+                    self._compute(lane)
+            for buffer, tile in self.outputs.items():
+                with self.writer.when(part.position.row_exists):
+                    part.copy_out(buffer, tile, self.step, care, lambda _, lane: lane)
+
+    def _is_output(self, stage: Stage) -> bool:
+        part = self.part
+        return (
+            stage.output in part.program.outputs
+            and part.program.is_full(stage.output)
+            and part.residency.available[stage.output] == self.phase.number
+        )
+
+    def _load(self, care: str) -> None:
+        """Inputs that this phase is the first to need, and vectors along the columns."""
+        part = self.part
+        for stage in self.needed:
+            for read in stage.reads:
+                buffer = read.buffer
+                if buffer not in part.program.inputs or read.guarded:
+                    continue
+                if part.program.place(stage, read) is Where.SAME:
+                    waits = part.residency.kept.get(buffer, (self.phase.number,))[0]
+                    if buffer not in self.loaded and waits == self.phase.number:
+                        self._load_fragment(buffer, care)
+                else:
+                    self._load_along(part.frame.address(stage, read))
+
+    def _load_fragment(self, buffer: Var, care: str) -> None:
+        """An input's vector; a phase after the first keeps it in its tile."""
+        part = self.part
+        in_tile = buffer in part.kept and part.mapping.residence == "register"
+        if in_tile:
+            self.loaded[buffer] = (part.kept[buffer], part.own_slot)
+        else:
+            fragment = self.writer.allocate(f"{buffer.name}_in", self.vector, dtype_of(buffer))
+            self.loaded[buffer] = (fragment, lambda _, lane: lane)
+        tile, element = self.loaded[buffer]
+        part.copy_in(buffer, tile, self.step, care, element)
+
+    def _load_along(self, address: Address) -> None:
+        """A vector along the columns, where it is aligned."""
+        part, frame = self.part, self.part.frame
+        fits = address.stride is Stride.UNIT and self.vector > 1 and self.care != "edge"
+        if not fits or part.mapping.peeled or address.key in self.fragments:
+            return
+        dtype = dtype_of(address.buffer)
+        if not frame.contiguous(address.index, self.vector):
+            return
+        if dtype == "bool" or not frame.aligned(address.index, self.vector):
+            return
+        fragment = self.writer.allocate(f"{address.buffer.name}_along", self.vector, dtype)
+
+        def move(writer: Writer, lane: Expr) -> None:
+            writer.store(fragment, lane, part.load(address, part.position.column(self.step, lane)))
+
+        vector_copy(self.writer, dtype, self.vector, move)
+        self.fragments[address.key] = fragment
+
+    def _compute(self, lane: Expr) -> None:
+        """All values of one element, each once."""
+        part = self.part
+        column = part.position.column(self.step, lane)
+        values: dict[Var, Expr] = {}
+        for stage in self.needed:
+            buffer = stage.output
+            known = partial(self._known, stage, values, lane)
+            value = part.value(stage, known, column)
+            if stage.is_reduction:
+                self.phase.accumulators[buffer].add(self.writer, lane, value)
+                continue
+            values[buffer] = self.writer.value(stage.name, value)
+            if buffer in part.kept:
+                slot = part.slot(self.step, lane)
+                self.writer.store(part.kept[buffer], slot, values[buffer])
+            if buffer in self.outputs:
+                self.writer.store(self.outputs[buffer], lane, values[buffer])
+            elif self._is_output(stage):
+                at = part.position.address(self.step, int64(0))
+                with self.writer.when(part.position.row_exists):
+                    self.writer.store(part.views[buffer], at, values[buffer])
+        self._keep_fragments(values, lane)
+
+    def _known(self, stage: Stage, values: dict[Var, Expr], lane: Expr, read: Read) -> Expr | None:
+        part, buffer = self.part, read.buffer
+        if part.program.place(stage, read) is Where.SAME:
+            if buffer in values:
+                return values[buffer]
+            if buffer in self.loaded:
+                tile, element = self.loaded[buffer]
+                return tile[element(self.step, lane)]
+            if part.waits(buffer, self.phase.number):
+                return part.kept[buffer][part.slot(self.step, lane)]
+            return None
+        if buffer in part.row_values:
+            return part.row_values[buffer]
+        address = part.frame.address(stage, read)
+        if address.key in self.fragments:
+            return self.fragments[address.key][lane]
+        return part.row_loads.get(address.key)
+
+    def _keep_fragments(self, values: dict[Var, Expr], lane: Expr) -> None:
+        """Inputs that wait in shared memory go there from their registers."""
+        part = self.part
+        for buffer, (tile, element) in self.loaded.items():
+            kept = part.kept.get(buffer)
+            if kept is not None and kept is not tile and buffer not in values:
+                slot = part.slot(self.step, lane)
+                self.writer.store(kept, slot, tile[element(self.step, lane)])
