@@ -1,0 +1,133 @@
+"""The helper that most tests of stitching are made of.
+
+`check(case)` says: this graph becomes one kernel, and that kernel is right.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import tvm
+from tvm import tirx
+from zoo import Case
+
+import tvm_stitch
+from tvm_stitch import Options
+from tvm_stitch.build import stitch_passes
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_program
+from tvm_stitch.kernel.classify import Pattern, classify
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.stage import read_stages
+from tvm_stitch.plan.plan import Fallback, Plan
+from tvm_stitch.reference import reference
+from tvm_stitch.verify import Verification
+
+H200 = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
+A100 = tvm.target.Target({"kind": "cuda", "arch": "sm_80"})
+HALVES = ("float16", "bfloat16")
+DTYPES = ("float32", *HALVES)
+# How far the float64 evaluation may be from NumPy: TVM's RMS norm computes in float32 whatever it
+# is given.
+REFERENCE = 4e-6
+
+
+def check(
+    case: Case,
+    kernels: int | None = 1,
+    orders: int = 3,
+    target: tvm.target.Target = H200,
+    options: Options | None = None,
+) -> Verification:
+    """The case becomes that many stitched kernels and no others, and they are right.
+
+    Right means: no hazard in any thread order, and no more than rounding away from float64. The
+    float64 evaluation that `verify` compares with must itself be what the case's NumPy says.
+    """
+    functions = primfuncs(case.module, target, options)
+    others = [name for name, function in functions.items() if not is_stitched_or_view(function)]
+    stitched = [name for name, function in functions.items() if is_stitched(function)]
+    if kernels is not None:
+        assert (len(stitched), others) == (kernels, [])
+    exact = reference(case.module, case.arrays)
+    assert len(exact) == len(case.expected)
+    for got, want in zip(exact, case.expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=REFERENCE, atol=REFERENCE)
+    verified = tvm_stitch.verify(case.module, target, case.arrays, orders=orders, options=options)
+    assert verified.ok, str(verified)
+    assert set(verified.kernels) == set(stitched)
+    return verified
+
+
+def primfuncs(
+    module: tvm.IRModule, target: tvm.target.Target = H200, options: Options | None = None
+) -> dict[str, tirx.PrimFunc]:
+    """All PrimFuncs of the stitched module, before TVM schedules what is not stitched."""
+    with target:
+        for stitch_pass in stitch_passes(target, options, default_schedules=False):
+            module = stitch_pass(module)
+    return {
+        var.name_hint: function
+        for var, function in module.functions_items()
+        if isinstance(function, tirx.PrimFunc)
+    }
+
+
+def is_stitched(function: tirx.PrimFunc) -> bool:
+    return SCHEDULE_ATTRIBUTE in function.attrs
+
+
+def is_stitched_or_view(function: tirx.PrimFunc) -> bool:
+    """Whether it is a stitched kernel, or a reshape, of which TVM makes no kernel at all."""
+    return is_stitched(function) or classify(read_stages(function) or ()) is Pattern.RESHAPE
+
+
+def the_kernel(
+    module: tvm.IRModule, target: tvm.target.Target = H200, options: Options | None = None
+) -> tirx.PrimFunc:
+    """The only kernel of a module."""
+    (kernel,) = filter(is_stitched, primfuncs(module, target, options).values())
+    return kernel
+
+
+def schedule_of(kernel: tirx.PrimFunc) -> Schedule:
+    """What the kernel says of its own layout."""
+    return Schedule.from_json(str(kernel.attrs[SCHEDULE_ATTRIBUTE]))
+
+
+def fused(module: tvm.IRModule, target: tvm.target.Target = H200) -> dict[str, tirx.PrimFunc]:
+    """The PrimFuncs after fusion, before any schedule."""
+    with target:
+        for stitch_pass in stitch_passes(target, default_schedules=False)[:-1]:
+            module = stitch_pass(module)
+    return {
+        var.name_hint: function
+        for var, function in module.functions_items()
+        if isinstance(function, tirx.PrimFunc)
+    }
+
+
+def program_of(module: tvm.IRModule) -> Program:
+    """The Program of a module that fuses into one PrimFunc."""
+    (function,) = fused(module).values()
+    program = read_program(function)
+    assert isinstance(program, Program), program
+    return program
+
+
+def plan_of(
+    module: tvm.IRModule, target: tvm.target.Target = H200, options: Options | None = None
+) -> Plan:
+    """What StitchOps decides on a module with one dataflow block."""
+    plans: list[Plan] = []
+    with target:
+        for stitch_pass in stitch_passes(target, options, plans=plans, default_schedules=False):
+            module = stitch_pass(module)
+    (plan,) = plans
+    return plan
+
+
+def fallbacks(
+    module: tvm.IRModule, target: tvm.target.Target = H200, options: Options | None = None
+) -> list[Fallback]:
+    """The operators of a module that are not stitched, with the reason of each."""
+    return list(plan_of(module, target, options).fallbacks)
