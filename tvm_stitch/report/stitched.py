@@ -1,21 +1,22 @@
-"""The report's entry for a stitched kernel, from its Program and Schedule.
+"""The report's entry for a stitched kernel, from its Programs and Schedule.
 
 In: the fused PrimFunc before it was emitted, and the Schedule it was emitted by. Out: a Kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel import cost
-from tvm_stitch.kernel.build import read_program
-from tvm_stitch.kernel.memory import Residency, plan_residency
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import residency_of
+from tvm_stitch.kernel.memory import Residency
 from tvm_stitch.kernel.program import Program, Where
-from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, Stage, Var, read_stages
 from tvm_stitch.report.launches import shown
 from tvm_stitch.report.operators import Operator
@@ -27,6 +28,7 @@ _EXCHANGE = {
     "local": "by one thread",
     "warp": "by shuffles within a warp",
     "regional": "through shared memory within a block",
+    "cluster": "through the shared memory of a cluster of blocks",
 }
 
 
@@ -40,52 +42,59 @@ class Fused:
     launches: int
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One of the unrelated computations that a kernel holds side by side; mostly the only one."""
+
+    program: Program
+    mapping: Mapping
+    residency: Residency
+
+
 def describe(fused: Fused, schedule: Schedule, device: Device) -> Kernel:
     """The report's entry for one stitched kernel."""
-    program = read_program(fused.function)
-    assert not isinstance(program, Refused), "a stitched kernel comes from a readable function"
-    residency = plan_residency(program)
+    programs = read_programs(fused.function)
+    assert not isinstance(programs, Refused), "a stitched kernel comes from a readable function"
+    parts = [
+        Part(program, mapping, residency_of(program, mapping))
+        for program, mapping in zip(programs, schedule.parts, strict=True)
+    ]
     return Kernel(
         name=fused.kernel,
         ops=tuple(operator.name for operator in fused.operators),
         scheme=schedule.scheme,
         mapping=schedule.mapping,
-        bytes_min=cost.least_bytes(program),
-        bytes_planned=planned_bytes(program, residency),
-        floor_us=cost.floor_us(program, device),
-        predicted_us=cost.predicted_us(program, schedule, device),
-        why=_why(program, schedule, residency),
+        bytes_min=cost.least_bytes(programs),
+        bytes_planned=planned_bytes(parts),
+        floor_us=cost.floor_us(programs, device),
+        predicted_us=cost.predicted_us(programs, schedule, device),
+        why=_why(parts),
         launches=fused.launches,
-        schemes=_schemes(fused, program, schedule, residency),
+        schemes=_schemes(fused, parts),
     )
 
 
-def planned_bytes(program: Program, residency: Residency) -> int | None:
+def planned_bytes(parts: Sequence[Part]) -> int | None:
     """What a kernel reads and writes: an input counts once for every phase that loads it."""
     total = 0
-    for buffer in program.outputs:
-        size = cost.tensor_bytes(buffer)
-        if size is None:
-            return None
-        total += size
-    for buffer in program.inputs:
-        size = cost.tensor_bytes(buffer)
-        if size is None:
-            return None
-        total += size * max(1, len(_loading_phases(program, residency, buffer)))
+    for part in parts:
+        loads = [(buffer, len(_loading_phases(part, buffer))) for buffer in part.program.inputs]
+        for buffer, times in [*loads, *((output, 1) for output in part.program.outputs)]:
+            size = cost.tensor_bytes(buffer)
+            if size is None:
+                return None
+            total += size * max(1, times)
     return total
 
 
-def _loading_phases(program: Program, residency: Residency, buffer: Var) -> set[int]:
+def _loading_phases(part: Part, buffer: Var) -> set[int]:
     """Phases that load an input from memory rather than find it on the chip."""
-    if buffer in residency.needed:
-        return set(residency.needed[buffer])
-    phases: set[int] = set()
+    program, residency = part.program, part.residency
+    phases = set(residency.needed.get(buffer, ()))
     for stage in program.stages:
-        if any(read.buffer == buffer for read in stage.reads):
-            reads = [read for read in stage.reads if read.buffer == buffer]
-            if any(program.place(stage, read) is Where.OTHER for read in reads):
-                phases |= _phases_of(residency, stage)
+        places = {program.place(stage, read) for read in stage.reads if read.buffer == buffer}
+        if Where.OTHER in places:
+            phases |= _phases_of(residency, stage)
     return phases
 
 
@@ -95,22 +104,19 @@ def _phases_of(residency: Residency, stage: Stage) -> frozenset[int]:
     return residency.needed.get(stage.output, frozenset([residency.available[stage.output]]))
 
 
-def _schemes(
-    fused: Fused, program: Program, schedule: Schedule, residency: Residency
-) -> dict[str, str]:
+def _schemes(fused: Fused, parts: Sequence[Part]) -> dict[str, str]:
     """By reduction and kept value, in the order of their making: where it flows."""
     names = _value_names(fused)
-    flows: dict[Var, str] = {}
-    for buffer in residency.kept:
-        flows[buffer] = _RESIDENCE_SCHEME[schedule.residence]
-    for stage in program.stages:
-        if stage.is_reduction:
-            flows[stage.output] = schedule.scheme
-    order = (*program.inputs, *(stage.output for stage in program.stages))
     found: dict[str, str] = {}
-    for buffer in order:
-        if buffer in flows:
-            found[_unused(names.get(buffer, buffer.name), found)] = flows[buffer]
+    for part in parts:
+        flows = dict.fromkeys(part.residency.kept, _RESIDENCE_SCHEME[part.mapping.residence])
+        for stage in part.program.stages:
+            if stage.is_reduction:
+                flows[stage.output] = part.mapping.scheme
+        order = (*part.program.inputs, *(stage.output for stage in part.program.stages))
+        for buffer in order:
+            if buffer in flows:
+                found[_unused(names.get(buffer, buffer.name), found)] = flows[buffer]
     return found
 
 
@@ -131,15 +137,23 @@ def _unused(name: str, taken: Container[str]) -> str:
     return unique
 
 
-def _why(program: Program, schedule: Schedule, residency: Residency) -> str:
+def _why(parts: Sequence[Part]) -> str:
     """One sentence: what the kernel's scheme rests on."""
-    if schedule.split:
+    sentences = list(dict.fromkeys(map(_why_part, parts)))
+    if len(parts) == 1:
+        return sentences[0]
+    together = f"{len(parts)} unrelated computations share one launch, by ranges of blocks"
+    return f"{together}: {'; '.join(sentences)}"
+
+
+def _why_part(part: Part) -> str:
+    if part.mapping.split:
         return "every element needs only its own inputs: nothing flows between threads"
-    reductions = sum(stage.is_reduction for stage in program.stages)
+    reductions = sum(stage.is_reduction for stage in part.program.stages)
     times = "once" if reductions == 1 else f"{reductions} times"
-    columns = shown(program.space.columns)
-    text = f"a row of {columns} columns is reduced {times} {_EXCHANGE[schedule.scheme]}"
-    if not residency.kept:
+    columns = shown(part.program.space.columns)
+    text = f"a row of {columns} columns is reduced {times} {_EXCHANGE[part.mapping.scheme]}"
+    if not part.residency.kept:
         return text
-    place = "registers" if schedule.residence == "register" else "shared memory"
+    place = "registers" if part.mapping.residence == "register" else "shared memory"
     return f"{text}; what is needed again waits in {place}"
