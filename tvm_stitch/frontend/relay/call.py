@@ -173,8 +173,8 @@ OperatorFunction = Callable[[OpCall], Expr]
 
 
 def constant(value: np.ndarray) -> Expr:
-    """A Relax constant."""
-    return relax.const(np.ascontiguousarray(value).reshape(value.shape))
+    """A Relax constant of the array's own dtype (left alone, Relax narrows 64 bits to 32)."""
+    return relax.const(np.ascontiguousarray(value).reshape(value.shape), value.dtype.name)
 
 
 def is_constant(value: Expr) -> bool:

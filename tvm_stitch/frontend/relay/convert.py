@@ -8,7 +8,7 @@ compared, so that no operator is read with another meaning than it had.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,19 @@ def convert(module: ast.Module, params: dict[str, np.ndarray] | None = None) -> 
             bound = _bind(function, params or {}) if name == _ENTRY else {}
             globals_[name] = _Function(builder, name, function, globals_, bound).build()
     except RelayError as error:
+        _abandon(builder)
         raise RelayError(f"{module.source}: {error}") from error.__cause__
     except RecursionError:
+        _abandon(builder)
         raise RelayError(f"{module.source}: types or branches are nested too deep") from None
     return _finish(builder.finalize(), module, functions)
+
+
+def _abandon(builder: relax.BlockBuilder) -> None:
+    """Close what is open, so that TVM has nothing to warn of."""
+    with suppress(Exception):
+        while True:
+            builder._end_block()
 
 
 def _finish(mod: tvm.IRModule, module: ast.Module, functions: list[str]) -> tvm.IRModule:
@@ -162,8 +171,7 @@ class _Function:
         self.function = function
         self.globals = globals_
         self.values: dict[ast.Expr, Any] = {var: constant(a) for var, a in bound.items()}
-        self.known: dict[ast.Expr, np.ndarray] = {}
-        self.known.update(bound)
+        self.known: dict[ast.Expr, np.ndarray] = {var: array for var, array in bound.items()}
         self.order = scopes.order(function)
 
     def build(self) -> Any:

@@ -184,17 +184,13 @@ def topk(call: OpCall, count: int) -> Expr:
     name, wanted = attrs.text("dtype", "int32"), attrs.text("ret_type", "both")
     if wanted not in ("both", "values", "indices"):
         raise RelayError(f"ret_type {wanted!r} is none of both, values, indices")
-    found = call.emit(_op.topk(call[0], count, axis, "both", not is_descending(call), "int32"))
+    largest = not attrs.flag("is_ascend")
+    found = call.emit(_op.topk(call[0], count, axis, "both", largest, "int32"))
     values = call.emit(relax.TupleGetItem(found, 0))
     indices = call.cast(call.emit(relax.TupleGetItem(found, 1)), name)
     if wanted == "both":
         return relax.Tuple([values, indices])
     return values if wanted == "values" else indices
-
-
-def is_descending(call: OpCall) -> bool:
-    """Whether ``is_ascend`` is off, as it is by default for topk."""
-    return not call.attrs.flag("is_ascend", False)
 
 
 def _topk(call: OpCall) -> Expr:

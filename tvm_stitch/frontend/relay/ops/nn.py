@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -311,17 +312,40 @@ def _subpixel(compute: Callable[..., Any], modes: tuple[str, ...]) -> OperatorFu
 def _space_to_batch_nd(call: OpCall) -> Expr:
     call.expect(1)
     block = call.attrs.integers("block_shape", [1, 1])
-    widths, fill = call.attrs.pairs("paddings"), call.attrs.number("pad_value", 0.0)
-    before, after = [w[0] for w in widths], [w[1] for w in widths]
-    return call.te(lambda a: topi.nn.space_to_batch_nd(a, block, before, after, fill), call[0])
+    widths = [(0, 0), *call.attrs.pairs("paddings")]
+    widths += [(0, 0)] * (rank(call[0]) - len(widths))
+    if len(block) >= rank(call[0]) or len(widths) != rank(call[0]):
+        raise RelayError(f"block_shape {block} does not fit a tensor of rank {rank(call[0])}")
+    value = call.emit(pad(call, call[0], widths, call.attrs.number("pad_value", 0.0)))
+    batch, *extents = dims(value)
+    spatial, rest = extents[: len(block)], extents[len(block) :]
+    small = [n // b for n, b in zip(spatial, block, strict=True)]
+    pairs = [extent for pair in zip(small, block, strict=True) for extent in pair]
+    parts = call.emit(_op.reshape(value, [batch, *pairs, *rest]))
+    count = len(block)
+    inner, outer = [2 * i + 2 for i in range(count)], [2 * i + 1 for i in range(count)]
+    last = list(range(2 * count + 1, rank(parts)))
+    moved = call.emit(_op.permute_dims(parts, [*inner, 0, *outer, *last]))
+    return _op.reshape(moved, [batch * math.prod(block), *small, *rest])
 
 
 def _batch_to_space_nd(call: OpCall) -> Expr:
     call.expect(1)
     block = call.attrs.integers("block_shape", [1, 1])
-    crops = call.attrs.pairs("crops")
-    before, after = [w[0] for w in crops], [w[1] for w in crops]
-    return call.te(lambda a: topi.nn.batch_to_space_nd(a, block, before, after), call[0])
+    crops, count = call.attrs.pairs("crops"), len(block)
+    batch, *extents = dims(call[0])
+    if count >= rank(call[0]) or len(crops) != count:
+        raise RelayError(f"block_shape {block} or crops {crops} does not fit shape {dims(call[0])}")
+    spatial, rest = extents[:count], extents[count:]
+    left = batch // math.prod(block)
+    parts = call.emit(_op.reshape(call[0], [*block, left, *spatial, *rest]))
+    pairs = [axis for i in range(count) for axis in (count + 1 + i, i)]
+    last = list(range(2 * count + 1, rank(parts)))
+    moved = call.emit(_op.permute_dims(parts, [count, *pairs, *last]))
+    large = [n * b for n, b in zip(spatial, block, strict=True)]
+    value = call.emit(_op.reshape(moved, [left, *large, *rest]))
+    begin, end = [c[0] for c in crops], [n - c[1] for n, c in zip(large, crops, strict=True)]
+    return _op.strided_slice(value, list(range(1, count + 1)), begin, end)
 
 
 def _dilate(call: OpCall) -> Expr:

@@ -114,8 +114,11 @@ def upsample(call: OpCall, scales: list[float]) -> Expr:
     data = layouts.rearrange(call, call[0], layout, "NCHW")
     size = _scaled(dims(data)[2:], scales)
 
+    method = method[2:] if method.startswith("bi") else method
+    mode = "align_corners" if align else "asymmetric"
+
     def compute(a: Any) -> Any:
-        return topi.nn.upsampling(a, *scales, "NCHW", method, align, size)
+        return topi.image.resize2d(a, [0.0] * 4, size, "NCHW", method, mode)
 
     result = call.te(compute, data)
     return layouts.rearrange(call, call.cast(result, dtype(data)), "NCHW", layout)
@@ -137,8 +140,10 @@ def upsample3d(call: OpCall, scales: list[float]) -> Expr:
     data = layouts.rearrange(call, call[0], layout, "NCDHW")
     size = _scaled(dims(data)[2:], scales)
 
+    method = method[3:] if method.startswith("tri") else method
+
     def compute(a: Any) -> Any:
-        return topi.nn.upsampling3d(a, *scales, "NCDHW", method, mode, size)
+        return topi.image.resize3d(a, [0.0] * 6, size, "NCDHW", method, mode)
 
     result = call.te(compute, data)
     return layouts.rearrange(call, call.cast(result, dtype(data)), "NCDHW", layout)

@@ -101,7 +101,8 @@ def _position(function: Callable[..., Any]) -> OperatorFunction:
         call.expect(1)
         axes, keepdims = _axes(call), call.attrs.flag("keepdims")
         last = call.attrs.flag("select_last_index")
-        return call.te(lambda a: function(a, axes, keepdims, last), call[0])
+        found = call.te(lambda a: function(a, axes, keepdims, last), call[0])
+        return call.cast(found, "int32")
 
     return operator
 

@@ -1,0 +1,596 @@
+"""Cases of neural-network operators: products, activations, norms, convolutions, pooling."""
+
+import itertools
+
+import numpy as np
+
+from relay.case import Case, Generator, Random, case
+
+# Products
+
+
+def _dense(r: Random) -> Case:
+    x = r.floats((*r.shape(1, 2), r.int(1, 6)))
+    w = r.floats((r.int(1, 5), x.shape[-1]))
+    units = r.pick("None", str(w.shape[0]))
+    return case(f"nn.dense(%x, %w, units={units})", x @ w.T, x=x, w=w)
+
+
+def _dense_integers(r: Random) -> Case:
+    x, w = r.ints((3, 7), -128, 127, "int8"), r.ints((4, 7), -128, 127, "int8")
+    want = x.astype("int32") @ w.astype("int32").T
+    return case('nn.dense(%x, %w, units=4, out_dtype="int32")', want, x=x, w=w)
+
+
+def _dense_pack(r: Random) -> Case:
+    x, w = r.floats((2, 6)), r.floats((8, 6))
+    packed = np.ascontiguousarray(w.reshape(2, 4, 6).transpose(0, 2, 1))
+    body = 'nn.contrib_dense_pack(%x, %w, units=8, weight_layout="NC4n")'
+    return case(body, x @ w.T, x=x, w=packed)
+
+
+def _matmul(r: Random) -> Case:
+    m, k, n, ta, tb = r.int(1, 5), r.int(1, 5), r.int(1, 5), r.flag(), r.flag()
+    a, b = r.floats((k, m) if ta else (m, k)), r.floats((n, k) if tb else (k, n))
+    want = (a.T if ta else a) @ (b.T if tb else b)
+    return case(f"nn.matmul(%a, %b, transpose_a={ta}, transpose_b={tb})", want, a=a, b=b)
+
+
+def _batch_matmul(r: Random) -> Case:
+    m, k, n, ta, tb = r.int(1, 4), r.int(1, 4), r.int(1, 4), r.flag(), r.flag()
+    batch = r.int(1, 3)
+    a = r.floats((batch, k, m) if ta else (batch, m, k))
+    b = r.floats((r.pick(1, batch), *((n, k) if tb else (k, n))))
+    want = (a.swapaxes(1, 2) if ta else a) @ (b.swapaxes(1, 2) if tb else b)
+    attrs = f"transpose_a={ta}" + ("" if tb else ", transpose_b=False")
+    return case(f"nn.batch_matmul(%a, %b, {attrs})", want, a=a, b=b)
+
+
+# Activations
+
+
+def _along(vector: np.ndarray, axis: int, ndim: int) -> np.ndarray:
+    shape = [1] * ndim
+    shape[axis] = vector.size
+    return vector.reshape(shape)
+
+
+def _bias_add(r: Random) -> Case:
+    x = r.floats(r.shape(2, 4))
+    axis = r.axis(x.ndim)
+    b = r.floats((x.shape[axis],))
+    return case(f"nn.bias_add(%x, %b, axis={axis})", x + _along(b, axis, x.ndim), x=x, b=b)
+
+
+def _relu(r: Random) -> Case:
+    x = r.pick(r.floats(), r.ints())
+    return case("nn.relu(%x)", np.maximum(x, 0), x=x)
+
+
+def _leaky_relu(r: Random) -> Case:
+    x = r.floats()
+    return case("nn.leaky_relu(%x, alpha=0.125f)", np.where(x > 0, x, x * x.dtype.type(0.125)), x=x)
+
+
+def _leaky_relu_default(r: Random) -> Case:
+    x = r.floats()
+    return case("nn.leaky_relu(%x)", np.where(x > 0, x, x * x.dtype.type(0.25)), x=x)
+
+
+def _prelu(r: Random) -> Case:
+    x = r.floats(r.shape(2, 4))
+    axis = r.axis(x.ndim)
+    slope = r.floats((x.shape[axis],))
+    want = np.where(x > 0, x, x * _along(slope, axis, x.ndim))
+    return case(f"nn.prelu(%x, %a, axis={axis})", want, x=x, a=slope)
+
+
+def _softmax(name: str) -> Generator:
+    def generate(r: Random) -> Case:
+        x = r.floats(r.shape(1, 4), -5, 5)
+        axis = r.axis(x.ndim)
+        shifted = x - x.max(axis, keepdims=True)
+        total = np.exp(shifted).sum(axis, keepdims=True)
+        want = shifted - np.log(total) if name == "nn.log_softmax" else np.exp(shifted) / total
+        return case(f"{name}(%x, axis={axis})", want, x=x)
+
+    return generate
+
+
+def _dropout(r: Random) -> Case:
+    x = r.floats()
+    return case("nn.dropout(%x, rate=0.3f)", x, np.ones_like(x), x=x)
+
+
+# Norms
+
+
+def _batch_norm(r: Random) -> Case:
+    x = r.floats(r.shape(2, 4))
+    axis, scale, center = r.axis(x.ndim), r.flag(), r.flag()
+    n = x.shape[axis]
+    gamma, beta, mean = r.floats((n,)), r.floats((n,)), r.floats((n,))
+    var = r.floats((n,), 0.5, 2)
+    g, b, m, v = (_along(t, axis, x.ndim) for t in (gamma, beta, mean, var))
+    want = (x - m) / np.sqrt(v + 1e-3) * (g if scale else 1) + (b if center else 0)
+    attrs = f"axis={axis}, epsilon=0.001f, scale={scale}, center={center}"
+    body = f"nn.batch_norm(%x, %g, %b, %m, %v, {attrs})"
+    inputs = dict(g=gamma, b=beta, m=mean, v=var)
+    return case(body, want.astype("float32"), mean, var, x=x, **inputs)
+
+
+def _standardized(x, axes, epsilon=1e-5):
+    wide = x.astype("float64")
+    mean, var = wide.mean(axes, keepdims=True), wide.var(axes, keepdims=True)
+    return (wide - mean) / np.sqrt(var + epsilon)
+
+
+def _norm(name: str) -> Generator:
+    def generate(r: Random) -> Case:
+        x = r.floats((r.int(1, 3), 4, r.int(2, 4), r.int(2, 4)))
+        x = (x + r.pick(0, 100)).astype("float32")
+        axis, scale, center = r.axis(4), r.flag(), r.flag()
+        if name == "nn.layer_norm":
+            want, more = _standardized(x, axis), ""
+        else:
+            axis, more = 1, ""
+            want = _standardized(x, (2, 3))
+        if name == "nn.group_norm":
+            more = ", num_groups=2"
+            want = _standardized(x.reshape(x.shape[0], 2, -1), 2).reshape(x.shape)
+        gamma, beta = r.floats((x.shape[axis],)), r.floats((x.shape[axis],))
+        want = want * (_along(gamma, axis, 4) if scale else 1)
+        want = want + (_along(beta, axis, 4) if center else 0)
+        attrs = f"axis={axis}, scale={scale}, center={center}{more}"
+        body = f"{name}(%x, %g, %b, {attrs})"
+        # A mean of 100 costs the variance two digits.
+        return case(body, want.astype("float32"), x=x, g=gamma, b=beta, tolerance=1e-4)
+
+    return generate
+
+
+def _l2_normalize(r: Random) -> Case:
+    x = r.floats(r.shape(1, 4))
+    axis = r.axis(x.ndim)
+    want = x / np.sqrt(np.maximum((x * x).sum(axis, keepdims=True), np.float32(1e-3)))
+    return case(f"nn.l2_normalize(%x, eps=0.001f, axis=[{axis}])", want, x=x)
+
+
+def _lrn(r: Random) -> Case:
+    x, size = r.floats((2, 6, 3, 3)), r.pick(1, 3, 5)
+    square, total = np.pad(x * x, [(0, 0), (size // 2, size // 2), (0, 0), (0, 0)]), 0.0
+    for i in range(size):
+        total = total + square[:, i : i + 6]
+    want = x / (2.0 + 0.5 * total / size) ** 0.75
+    attrs = f"size={size}, axis=1, bias=2f, alpha=0.5f, beta=0.75f"
+    return case(f"nn.lrn(%x, {attrs})", want.astype("float32"), x=x)
+
+
+# Losses
+
+
+def _cross_entropy(r: Random) -> Case:
+    x, y = r.floats((3, 4), 0.1, 1), r.floats((3, 4), 0, 1)
+    want = -(y * np.log(x)).sum() / 3
+    return case("nn.cross_entropy(%x, %y)", np.float32(want), x=x, y=y)
+
+
+def _cross_entropy_with_logits(r: Random) -> Case:
+    x, y = r.floats((3, 4)), r.floats((3, 4), 0, 1)
+    want = -(x * y).sum() / 3
+    return case("nn.cross_entropy_with_logits(%x, %y)", np.float32(want), x=x, y=y)
+
+
+def _nll_loss(r: Random) -> Case:
+    x, t, w = r.floats((5, 4)), r.ints((5,), 0, 3), r.floats((4,), 0.5, 2)
+    reduction = r.pick("mean", "sum", "none")
+    each = -x[np.arange(5), t] * w[t]
+    want = {"mean": each.sum() / w[t].sum(), "sum": each.sum(), "none": each}[reduction]
+    body = f'nn.nll_loss(%x, %t, %w, reduction="{reduction}", ignore_index=-100)'
+    return case(body, np.asarray(want, "float32"), x=x, t=t, w=w)
+
+
+# Rearranging
+
+
+def _widths(r: Random, ndim: int, most: int = 3) -> list[list[int]]:
+    return [[r.int(0, most), r.int(0, most)] for _ in range(ndim)]
+
+
+def _pad(r: Random) -> Case:
+    x = r.floats(r.shape(1, 4))
+    widths = _widths(r, x.ndim)
+    want = np.pad(x, widths, constant_values=np.float32(0.5))
+    return case(f"nn.pad(%x, 0.5f, pad_width={widths})", want, x=x)
+
+
+def _pad_with_input(r: Random) -> Case:
+    x, v = r.ints((3, 4)), r.ints((), 1, 9)
+    want = np.pad(x, [(1, 0), (0, 2)], constant_values=v)
+    return case("nn.pad(%x, %v, pad_width=[[1, 0], [0, 2]])", want, x=x, v=v)
+
+
+def _pad_modes(r: Random) -> Case:
+    x, mode = r.floats((1, 2, r.int(3, 5), r.int(3, 5))), r.pick("edge", "reflect")
+    widths = [[0, 0], [0, 0], *_widths(r, 2, 2)]
+    want = np.pad(x, widths, mode=mode)
+    return case(f'nn.pad(%x, 0f, pad_width={widths}, pad_mode="{mode}")', want, x=x)
+
+
+def _mirror_pad(r: Random) -> Case:
+    x, mode = r.floats((r.int(3, 5), r.int(3, 5))), r.pick("SYMMETRIC", "REFLECT")
+    widths = _widths(r, 2, 2)
+    want = np.pad(x, widths, mode=mode.lower())
+    return case(f'nn.mirror_pad(%x, mode="{mode}", pad_width={widths})', want, x=x)
+
+
+def _depth_to_space(r: Random) -> Case:
+    n, s, c, h, w, mode = 2, 2, r.int(1, 3), r.int(1, 3), r.int(1, 3), r.pick("DCR", "CDR")
+    x = r.floats((n, c * s * s, h, w))
+    if mode == "DCR":
+        y = x.reshape(n, s, s, c, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        y = x.reshape(n, c, s, s, h, w).transpose(0, 1, 4, 2, 5, 3)
+    want = y.reshape(n, c, h * s, w * s)
+    return case(f'nn.depth_to_space(%x, block_size=2, mode="{mode}")', want, x=x)
+
+
+def _space_to_depth(r: Random) -> Case:
+    n, s, c, h, w = 2, 2, r.int(1, 3), r.int(1, 3), r.int(1, 3)
+    x = r.floats((n, h * s, w * s, c))
+    y = x.reshape(n, h, s, w, s, c).transpose(0, 1, 3, 2, 4, 5).reshape(n, h, w, s * s * c)
+    return case('nn.space_to_depth(%x, block_size=2, layout="NHWC")', y, x=x)
+
+
+def _space_to_batch_nd(r: Random) -> Case:
+    x = r.floats((2, 3, 4, 2))
+    padded = np.pad(x, [(0, 0), (1, 0), (0, 2), (0, 0)])
+    y = padded.reshape(2, 2, 2, 3, 2, 2).transpose(2, 4, 0, 1, 3, 5).reshape(8, 2, 3, 2)
+    body = "nn.space_to_batch_nd(%x, block_shape=[2, 2], paddings=[[1, 0], [0, 2]])"
+    return case(body, y, x=x)
+
+
+def _batch_to_space_nd(r: Random) -> Case:
+    x = r.floats((8, 2, 3, 2))
+    y = x.reshape(2, 2, 2, 2, 3, 2).transpose(2, 3, 0, 4, 1, 5).reshape(2, 4, 6, 2)
+    body = "nn.batch_to_space_nd(%x, block_shape=[2, 2], crops=[[1, 0], [0, 2]])"
+    return case(body, y[:, 1:, :4], x=x)
+
+
+def _dilate(r: Random) -> Case:
+    x, strides = r.floats((3, 4)), [r.int(1, 3), r.int(1, 3)]
+    want = np.full([(n - 1) * s + 1 for n, s in zip(x.shape, strides)], 0.5, "float32")
+    want[:: strides[0], :: strides[1]] = x
+    return case(f"nn.dilate(%x, strides={strides}, dilation_value=0.5f)", want, x=x)
+
+
+def _batch_flatten(r: Random) -> Case:
+    x = r.floats(r.shape(2, 4))
+    return case("nn.batch_flatten(%x)", x.reshape(x.shape[0], -1), x=x)
+
+
+def _fifo_buffer(r: Random) -> Case:
+    axis, fresh = r.int(0, 1), r.int(1, 3)
+    shape = [4, 5]
+    buffer = r.floats(shape)
+    shape[axis] = fresh
+    x = r.floats(shape)
+    want = np.concatenate([buffer, x], axis).take(range(fresh, fresh + buffer.shape[axis]), axis)
+    return case(f"nn.fifo_buffer(%x, %b, axis={axis})", want, x=x, b=buffer)
+
+
+# Convolutions
+
+_SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
+
+
+def conv(x, w, strides, padding, dilation, groups):
+    """A convolution of (N, C, ...) data with (O, I, ...) weights; padding is (before, after)."""
+    count = x.ndim - 2
+    x = np.pad(x, [(0, 0), (0, 0), *padding])
+    kernel = w.shape[2:]
+    size = [
+        (n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(x.shape[2:], kernel, dilation, strides)
+    ]
+    per = w.shape[0] // groups
+    out = np.zeros((x.shape[0], w.shape[0], *size), np.result_type(x, w))
+    for taps in itertools.product(*map(range, kernel)):
+        window = tuple(
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(taps, dilation, size, strides)
+        )
+        piece = x[(slice(None), slice(None), *window)]
+        for g in range(groups):
+            part = piece[:, g * w.shape[1] : (g + 1) * w.shape[1]]
+            weights = w[(slice(g * per, (g + 1) * per), slice(None), *taps)]
+            out[:, g * per : (g + 1) * per] += np.einsum("ni...,oi->no...", part, weights)
+    assert out.ndim == count + 2
+    return out
+
+
+def to_layout(array, source, target):
+    return np.ascontiguousarray(array.transpose([source.index(axis) for axis in target]))
+
+
+def _conv_arguments(r: Random, count: int, dtype="float32"):
+    groups = r.pick(1, 1, 2)
+    c, o = groups * r.int(1, 3), groups * r.int(1, 3)
+    make = r.floats if dtype == "float32" else lambda s: r.ints(s, -128, 127, dtype)
+    x = make((r.int(1, 2), c, *(r.int(4, 6) for _ in range(count))))
+    w = make((o, c // groups, *(r.int(1, 3) for _ in range(count))))
+    strides = [r.int(1, 2) for _ in range(count)]
+    dilation = [r.int(1, 2) if k < 3 else 1 for k in w.shape[2:]]
+    padding = [(r.int(0, 2), r.int(0, 2)) for _ in range(count)]
+    flat = [p[0] for p in padding] + [p[1] for p in padding]
+    attrs = f"strides={strides}, padding={flat}, dilation={dilation}, groups={groups}"
+    attrs += f", channels={o}, kernel_size={list(w.shape[2:])}"
+    return x, w, (strides, padding, dilation, groups), attrs
+
+
+def _conv(count: int) -> Generator:
+    spatial = _SPATIAL[count]
+
+    def generate(r: Random) -> Case:
+        x, w, arguments, attrs = _conv_arguments(r, count)
+        want = conv(x, w, *arguments)
+        data = r.pick("NC" + spatial, "N" + spatial + "C")
+        kernel = r.pick("OI" + spatial, spatial + "IO")
+        out = r.pick(data, "NC" + spatial)
+        attrs += f', data_layout="{data}", kernel_layout="{kernel}", out_layout="{out}"'
+        x, w = to_layout(x, "NC" + spatial, data), to_layout(w, "OI" + spatial, kernel)
+        want = to_layout(want, "NC" + spatial, out)
+        return case(f"nn.conv{count}d(%x, %w, {attrs})", want, x=x, w=w)
+
+    return generate
+
+
+def _conv_integers(r: Random) -> Case:
+    x, w, arguments, attrs = _conv_arguments(r, 2, "int8")
+    want = conv(x.astype("int32"), w.astype("int32"), *arguments)
+    return case(f'nn.conv2d(%x, %w, {attrs}, out_dtype="int32")', want, x=x, w=w)
+
+
+def _conv_defaults(r: Random) -> Case:
+    x, w = r.floats((1, 2, 5, 5)), r.floats((3, 2, 3, 3))
+    return case("nn.conv2d(%x, %w)", conv(x, w, (1, 1), [(0, 0)] * 2, (1, 1), 1), x=x, w=w)
+
+
+def _conv_depthwise(r: Random) -> Case:
+    """TensorFlow's weights: height, width, channel, multiplier."""
+    x, w = r.floats((1, 5, 5, 3)), r.floats((3, 3, 3, 2))
+    plain = w.transpose(2, 3, 0, 1).reshape(6, 1, 3, 3)
+    want = conv(x.transpose(0, 3, 1, 2), plain, (1, 1), [(1, 1)] * 2, (1, 1), 3)
+    attrs = 'padding=[1, 1, 1, 1], groups=3, channels=6, kernel_size=[3, 3], data_layout="NHWC"'
+    body = f'nn.conv2d(%x, %w, {attrs}, kernel_layout="HWOI")'
+    return case(body, np.ascontiguousarray(want.transpose(0, 2, 3, 1)), x=x, w=w)
+
+
+def _conv_packed(r: Random) -> Case:
+    """Data and weights in blocks of four channels."""
+    x, w = r.floats((1, 8, 5, 5)), r.floats((4, 8, 3, 3))
+    want = conv(x, w, (1, 1), [(0, 0)] * 2, (1, 1), 1)
+    packed = np.ascontiguousarray(x.reshape(1, 2, 4, 5, 5).transpose(0, 1, 3, 4, 2))
+    result = np.ascontiguousarray(want.reshape(1, 1, 4, 3, 3).transpose(0, 1, 3, 4, 2))
+    body = 'nn.conv2d(%x, %w, channels=4, kernel_size=[3, 3], data_layout="NCHW4c")'
+    return case(body, result, x=packed, w=w)
+
+
+def conv_transpose(x, w, strides, padding, extra, groups):
+    """The transpose of a convolution of (N, C, ...) data with (I, O, ...) weights."""
+    kernel, per_in, per_out = w.shape[2:], w.shape[0] // groups, w.shape[1]
+    full = [(n - 1) * s + k for n, s, k in zip(x.shape[2:], strides, kernel)]
+    grown = [n + e for n, e in zip(full, extra)]
+    out = np.zeros((x.shape[0], per_out * groups, *grown), np.result_type(x, w))
+    for taps in itertools.product(*map(range, kernel)):
+        window = tuple(
+            slice(t, t + (n - 1) * s + 1, s) for t, n, s in zip(taps, x.shape[2:], strides)
+        )
+        for g in range(groups):
+            part = x[:, g * per_in : (g + 1) * per_in]
+            weights = w[(slice(g * per_in, (g + 1) * per_in), slice(None), *taps)]
+            where = (slice(None), slice(g * per_out, (g + 1) * per_out), *window)
+            out[where] += np.einsum("ni...,io->no...", part, weights)
+    crop = tuple(slice(b, n - a) for (b, a), n in zip(padding, grown))
+    return np.ascontiguousarray(out[(slice(None), slice(None), *crop)])
+
+
+def _conv_transpose(count: int) -> Generator:
+    spatial = _SPATIAL[count]
+
+    def generate(r: Random) -> Case:
+        groups = r.pick(1, 1, 2)
+        x = r.floats((r.int(1, 2), groups * r.int(1, 2), *(r.int(3, 4) for _ in range(count))))
+        w = r.floats((x.shape[1], r.int(1, 3), *(r.int(2, 3) for _ in range(count))))
+        strides = [r.int(1, 2) for _ in range(count)]
+        padding = [(r.int(0, 1), r.int(0, 1)) for _ in range(count)]
+        extra = [r.int(0, s - 1) for s in strides]
+        want = conv_transpose(x, w, strides, padding, extra, groups)
+        flat = [p[0] for p in padding] + [p[1] for p in padding]
+        data = r.pick("NC" + spatial, "N" + spatial + "C")
+        attrs = f"strides={strides}, padding={flat}, output_padding={extra}, groups={groups}"
+        attrs += f", channels={want.shape[1]}, kernel_size={list(w.shape[2:])}"
+        body = f'nn.conv{count}d_transpose(%x, %w, {attrs}, data_layout="{data}")'
+        x, want = to_layout(x, "NC" + spatial, data), to_layout(want, "NC" + spatial, data)
+        return case(body, want, x=x, w=w)
+
+    return generate
+
+
+def _deformable_conv2d(r: Random) -> Case:
+    """With offsets of zero it is a convolution; whole offsets move the window."""
+    x, w = r.floats((1, 2, 5, 5)), r.floats((3, 2, 3, 3))
+    offset = np.zeros((1, 18, 3, 3), "float32")
+    want = conv(x, w, (1, 1), [(0, 0)] * 2, (1, 1), 1)
+    body = "nn.deformable_conv2d(%x, %o, %w, kernel_size=[3, 3], channels=3)"
+    return case(body, want, x=x, o=offset, w=w)
+
+
+def _correlation(r: Random) -> Case:
+    a, b = r.floats((1, 3, 4, 4)), r.floats((1, 3, 4, 4))
+    padded = np.pad(b, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    want = np.stack(
+        [(a * padded[:, :, i : i + 4, j : j + 4]).mean(1) for i in range(3) for j in range(3)], 1
+    )
+    attrs = "kernel_size=1, max_displacement=1, stride1=1, stride2=1, padding=[1, 1]"
+    return case(f"nn.correlation(%a, %b, {attrs})", want, a=a, b=b)
+
+
+def _dilation2d(r: Random) -> Case:
+    x, w = r.floats((1, 2, 5, 5)), r.floats((2, 3, 3))
+    want = np.full((1, 2, 3, 3), -np.inf, "float32")
+    for i, j in itertools.product(range(3), range(3)):
+        want = np.maximum(want, x[:, :, i : i + 3, j : j + 3] + w[None, :, i, j, None, None])
+    return case("image.dilation2d(%x, %w)", want, x=x, w=w)
+
+
+# Pooling
+
+
+def pool(x, kind, size, strides, padding, dilation, ceil, include):
+    """Pooling of (N, C, ...) data, as Relay defined its padding and rounding."""
+    count = len(size)
+    out = []
+    for n, k, s, (b, a), d in zip(x.shape[2:], size, strides, padding, dilation):
+        span = n + b + a - (k - 1) * d - 1
+        out.append((-(-span // s) if ceil else span // s) + 1)
+    result = np.zeros((*x.shape[:2], *out), "float64")
+    for place in itertools.product(*map(range, out)):
+        taps, inside = [], 0
+        for tap in itertools.product(*map(range, size)):
+            at = [
+                p * s + t * d - pad[0]
+                for p, s, t, d, pad in zip(place, strides, tap, dilation, padding)
+            ]
+            reach = all(i < n + pad[1] for i, n, pad in zip(at, x.shape[2:], padding))
+            if all(0 <= i < n for i, n in zip(at, x.shape[2:])):
+                taps.append(x[(slice(None), slice(None), *at)])
+            inside += reach
+        values = np.stack(taps, -1).astype("float64")
+        where = (slice(None), slice(None), *place)
+        if kind == "max":
+            result[where] = values.max(-1)
+        else:
+            divisor = inside if include else len(taps)
+            result[where] = values.sum(-1) / divisor
+    assert result.ndim == count + 2
+    return result.astype(x.dtype)
+
+
+def _windowed(kind: str, count: int) -> Generator:
+    spatial = _SPATIAL[count]
+
+    def generate(r: Random) -> Case:
+        x = r.floats((r.int(1, 2), r.int(1, 3), *(r.int(5, 7) for _ in range(count))))
+        size = [r.int(2, 3) for _ in range(count)]
+        strides = [r.int(1, 2) for _ in range(count)]
+        padding = [(r.int(0, 1), r.int(0, 1)) for _ in range(count)]
+        ceil, include = r.flag() and count < 3, kind == "avg" and r.flag()
+        dilation = [r.pick(1, 2) if kind == "max" else 1 for _ in range(count)]
+        if ceil:
+            # Windows that would begin beyond the data are another matter.
+            padding = [(0, 0)] * count
+            dilation = [1] * count
+        want = pool(x, kind, size, strides, padding, dilation, ceil, include)
+        flat = [p[0] for p in padding] + [p[1] for p in padding]
+        layout = r.pick("NC" + spatial, "N" + spatial + "C")
+        attrs = f"pool_size={size}, strides={strides}, padding={flat}, dilation={dilation}"
+        attrs += f', ceil_mode={ceil}, layout="{layout}"'
+        attrs += f", count_include_pad={include}" if kind == "avg" else ""
+        x, want = to_layout(x, "NC" + spatial, layout), to_layout(want, "NC" + spatial, layout)
+        return case(f"nn.{kind}_pool{count}d(%x, {attrs})", want, x=x)
+
+    return generate
+
+
+def _global(kind: str, count: int) -> Generator:
+    def generate(r: Random) -> Case:
+        x = r.floats((2, 3, *(r.int(1, 5) for _ in range(count))))
+        axes = tuple(range(2, 2 + count))
+        want = (x.mean if kind == "avg" else x.max)(axes, keepdims=True)
+        return case(f"nn.global_{kind}_pool{count}d(%x)", want, x=x)
+
+    return generate
+
+
+def _adaptive(kind: str, count: int, name: str = "") -> Generator:
+    def generate(r: Random) -> Case:
+        x = r.floats((2, 3, *(r.int(3, 6) for _ in range(count))))
+        size = [r.int(1, n) for n in x.shape[2:]]
+        want = np.zeros((2, 3, *size), "float32")
+        for place in itertools.product(*map(range, size)):
+            window = tuple(
+                slice(p * n // k, -(-(p + 1) * n // k)) for p, n, k in zip(place, x.shape[2:], size)
+            )
+            piece = x[(slice(None), slice(None), *window)].reshape(2, 3, -1)
+            want[(slice(None), slice(None), *place)] = (
+                piece.mean(-1) if kind == "avg" else piece.max(-1)
+            )
+        operator = name or f"nn.adaptive_{kind}_pool{count}d"
+        return case(f"{operator}(%x, output_size={size})", want, x=x)
+
+    return generate
+
+
+def _upsampling(r: Random) -> Case:
+    x, h, w = r.floats((1, 2, 3, 4)), r.int(1, 3), r.int(1, 3)
+    want = x.repeat(h, 2).repeat(w, 3)
+    return case(f"nn.upsampling(%x, scale_h={h}f, scale_w={w}f)", want, x=x)
+
+
+def _upsampling3d(r: Random) -> Case:
+    x, d, h, w = r.floats((1, 2, 2, 3, 4)), r.int(1, 2), r.int(1, 2), r.int(1, 2)
+    want = x.repeat(d, 2).repeat(h, 3).repeat(w, 4)
+    attrs = f'scale_d={d}f, scale_h={h}f, scale_w={w}f, coordinate_transformation_mode="asymmetric"'
+    return case(f"nn.upsampling3d(%x, {attrs})", want, x=x)
+
+
+_KINDS = list(itertools.product(("max", "avg"), (1, 2, 3)))
+
+GENERATORS: dict[str, list[Generator]] = {
+    "image.dilation2d": [_dilation2d],
+    "nn.batch_flatten": [_batch_flatten],
+    "nn.batch_matmul": [_batch_matmul],
+    "nn.batch_norm": [_batch_norm],
+    "nn.batch_to_space_nd": [_batch_to_space_nd],
+    "nn.bias_add": [_bias_add],
+    "nn.contrib_dense_pack": [_dense_pack],
+    "nn.conv1d": [_conv(1)],
+    "nn.conv1d_transpose": [_conv_transpose(1)],
+    "nn.conv2d": [_conv(2), _conv_integers, _conv_defaults, _conv_depthwise, _conv_packed],
+    "nn.conv2d_transpose": [_conv_transpose(2)],
+    "nn.conv3d": [_conv(3)],
+    "nn.conv3d_transpose": [_conv_transpose(3)],
+    "nn.correlation": [_correlation],
+    "nn.cross_entropy": [_cross_entropy],
+    "nn.cross_entropy_with_logits": [_cross_entropy_with_logits],
+    "nn.deformable_conv2d": [_deformable_conv2d],
+    "nn.dense": [_dense, _dense_integers],
+    "nn.depth_to_space": [_depth_to_space],
+    "nn.dilate": [_dilate],
+    "nn.dropout": [_dropout],
+    "nn.fast_softmax": [_softmax("nn.fast_softmax")],
+    "nn.fifo_buffer": [_fifo_buffer],
+    "nn.group_norm": [_norm("nn.group_norm")],
+    "nn.instance_norm": [_norm("nn.instance_norm")],
+    "nn.l2_normalize": [_l2_normalize],
+    "nn.layer_norm": [_norm("nn.layer_norm")],
+    "nn.leaky_relu": [_leaky_relu, _leaky_relu_default],
+    "nn.log_softmax": [_softmax("nn.log_softmax")],
+    "nn.lrn": [_lrn],
+    "nn.matmul": [_matmul],
+    "nn.mirror_pad": [_mirror_pad],
+    "nn.nll_loss": [_nll_loss],
+    "nn.pad": [_pad, _pad_with_input, _pad_modes],
+    "nn.prelu": [_prelu],
+    "nn.relu": [_relu],
+    "nn.softmax": [_softmax("nn.softmax")],
+    "nn.space_to_batch_nd": [_space_to_batch_nd],
+    "nn.space_to_depth": [_space_to_depth],
+    "nn.upsampling": [_upsampling],
+    "nn.upsampling3d": [_upsampling3d],
+    **{f"nn.{kind}_pool{n}d": [_windowed(kind, n)] for kind, n in _KINDS},
+    **{f"nn.global_{kind}_pool{n}d": [_global(kind, n)] for kind, n in _KINDS},
+    **{f"nn.adaptive_{kind}_pool{n}d": [_adaptive(kind, n)] for kind, n in _KINDS},
+    "contrib.adaptive_avg_pool2d": [_adaptive("avg", 2, "contrib.adaptive_avg_pool2d")],
+    "contrib.adaptive_max_pool2d": [_adaptive("max", 2, "contrib.adaptive_max_pool2d")],
+}
