@@ -7,7 +7,7 @@ Takes CUDA source, runtime modules and thread-bound PrimFuncs; needs g++, no GPU
 NumPy only: nothing of graphs, plans or schedules.
 """
 
-from tvm_stitch.simt.function import Function, available, run
+from tvm_stitch.simt.function import Function, as_array, available, run
 from tvm_stitch.simt.hazards import Hazard
 from tvm_stitch.simt.launch import Kernel, Launch, Run, compile_many, load
 from tvm_stitch.simt.memory import from_bfloat16, to_bfloat16
@@ -19,6 +19,7 @@ __all__ = [
     "Kernel",
     "Launch",
     "Run",
+    "as_array",
     "available",
     "compile_many",
     "from_bfloat16",

@@ -20,8 +20,11 @@ from tvm_stitch.errors import CompilerMissing, SimtError
 _RUNTIME = Path(__file__).parent / "runtime"
 _RUNTIME_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 _KERNEL_FLAGS = (
-    "-std=c++17", "-O1", "-g1", "-gdwarf-4", "-w", "-fPIC", "-shared", "-fno-plt", "-fvisibility=hidden",
+    "-std=c++17", "-O1", "-g1", "-gdwarf-4", "-w", "-fPIC", "-shared", "-fno-plt",
+    "-fvisibility=hidden",
     "-fno-strict-aliasing", "-ffp-contract=off", "-fno-exceptions", "-fwrapv",
+    "-fno-tree-sra",  # a vector load stays one access, as on the device
+    "-fno-var-tracking", "-fno-var-tracking-assignments",  # most of the time, for nothing we use
 )  # fmt: skip
 # The hooks are the runtime's own; libtsan and libubsan are not linked.
 _CHECKS = (

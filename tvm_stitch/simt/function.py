@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from tvm import tirx
 
 from tvm_stitch.errors import CompilerMissing, InputError
 from tvm_stitch.simt import build
-from tvm_stitch.simt.launch import Kernel, Launch, Run, compile_many, load
+from tvm_stitch.simt.launch import STACK_BYTES, Kernel, Launch, Run, compile_many, load
 from tvm_stitch.simt.lowering import HostProgram, Scope, cuda_source, lower
 
 Arrays = Mapping[str, object] | Sequence[object]
@@ -47,7 +48,7 @@ class Function:
         """The names of the arguments, in the order of a call."""
         return tuple(p.name for p in self._program.parameters)
 
-    def __call__(self, *arguments: object, seed: int = 0) -> Run:
+    def __call__(self, *arguments: object, seed: int = 0, stack_bytes: int = STACK_BYTES) -> Run:
         """Runs it: `f(x, y)` or `f([x, y])` in the PrimFunc's order, or `f({"x": x, "y": y})`."""
         values = [as_array(value) for value in self._ordered(arguments)]
         scope = Scope(dict(zip(self._program.parameters, values, strict=True)))
@@ -57,7 +58,9 @@ class Function:
                 parameter: scope.argument(argument)
                 for parameter, argument in zip(call.parameters, call.arguments, strict=True)
             }
-            runs.append(self._kernels[call.kernel].launch(given, call.launch(scope), seed))
+            runs.append(
+                self._kernels[call.kernel].launch(given, call.launch(scope), seed, stack_bytes)
+            )
         return _joined(runs, self.name)
 
     def _ordered(self, arguments: tuple[object, ...]) -> Sequence[object]:
@@ -92,6 +95,7 @@ def run(
     cluster: int | Sequence[int] | None = None,
     seed: int = 0,
     check: bool = True,
+    stack_bytes: int = STACK_BYTES,
 ) -> Run:
     """Runs one CUDA kernel on the CPU; outputs are written in place in the given NumPy arrays.
 
@@ -99,20 +103,20 @@ def run(
     (pass `kernel` if there are several, and `grid` and `block`), or a thread-bound PrimFunc or
     IRModule, whose launch parameters are derived. `arrays` go by parameter name or in order: for
     a PrimFunc its own order, otherwise the kernel's. `seed` draws the order in which blocks and
-    threads run; 0 is the natural one.
+    threads run; 0 is the natural one. `check=False` is faster and finds less (see `load`).
     """
     if isinstance(module_or_source, (tirx.PrimFunc, tvm.IRModule)):
         if grid is not None or block is not None:
             raise InputError("the launch of a PrimFunc follows from it; leave out grid and block")
         function = Function(_primfunc(module_or_source, kernel), check=check)
-        return function(arrays, seed=seed)
+        return function(arrays, seed=seed, stack_bytes=stack_bytes)
     text = module_or_source
     if not isinstance(text, str):
         text = cuda_source(module_or_source)
     if grid is None or block is None:
         raise InputError("CUDA source does not say how it is launched; pass grid and block")
     launch = Launch.of(grid, block, shared_bytes, cooperative, cluster)
-    return load(text, kernel, check).launch(arrays, launch, seed)
+    return load(text, kernel, check).launch(arrays, launch, seed, stack_bytes)
 
 
 def available() -> str | None:
@@ -125,12 +129,27 @@ def available() -> str | None:
 
 
 def as_array(value: object) -> object:
-    """NumPy arrays and numbers as they are; CPU tensors (TVM, DLPack) as views of their memory."""
+    """NumPy arrays and numbers as they are; CPU tensors as views of their memory."""
     if isinstance(value, (np.ndarray, int, float, np.number, np.bool_)):
         return value
+    if isinstance(value, tvm.runtime.Tensor):
+        return _tensor_view(value)
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)  # type: ignore[arg-type]
     raise InputError(f"cannot use a {type(value).__name__} as an argument; pass a NumPy array")
+
+
+def _tensor_view(tensor: Any) -> np.ndarray:
+    """A TVM tensor's memory; bfloat16, which NumPy's DLPack refuses, as its bits."""
+    if tensor.device.dlpack_device_type() != 1:
+        raise InputError(f"the CPU executor needs arrays in CPU memory, not on {tensor.device}")
+    dtype = np.dtype({"bfloat16": "uint16"}.get(str(tensor.dtype), str(tensor.dtype)))
+    shape = tuple(int(extent) for extent in tensor.shape)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if not size:
+        return np.empty(shape, dtype)
+    memory = (ctypes.c_uint8 * size).from_address(tensor.data_ptr())
+    return np.frombuffer(memoryview(memory), dtype).reshape(shape)
 
 
 def _primfunc(module: Any, name: str | None) -> tirx.PrimFunc:

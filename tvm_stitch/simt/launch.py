@@ -19,7 +19,7 @@ from tvm_stitch.simt.memory import Arena, RawArray, check_array, scalar
 from tvm_stitch.simt.source import KernelSource, read_kernel
 
 _HAZARDS = 256  # distinct pairs of places; more than that nobody reads
-_STACK_BYTES = 256 << 10
+STACK_BYTES = 256 << 10
 _BLOCKS = 1 << 22
 # The runtime has one machine: launches of a process take turns.
 _MACHINE = threading.Lock()
@@ -166,18 +166,14 @@ class Kernel:
         arrays: Mapping[str, object] | Sequence[object],
         launch: Launch,
         seed: int = 0,
-        stack_bytes: int = _STACK_BYTES,
+        stack_bytes: int = STACK_BYTES,
     ) -> Run:
         """Runs it: `arrays` by parameter name (`x` or `x_ptr`), or in the kernel's order."""
         values = bind(self.source, arrays)
         pointers = {
             p.name: check_array(p, values[p.name]) for p in self.source.parameters if p.pointer
         }
-        arena = Arena(pointers)
-        try:
-            return self._run(arena, values, launch, seed, stack_bytes)
-        finally:
-            arena.close()
+        return self._run(Arena(pointers), values, launch, seed, stack_bytes)
 
     def _run(
         self, arena: Arena, values: Mapping[str, object], launch: Launch, seed: int, stack: int
@@ -308,7 +304,13 @@ class _Loaded:
 
 @cache
 def _load(path: str) -> _Loaded:
-    library = ctypes.CDLL(path)
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise SimtError(
+            f"the compiled kernel cannot be loaded: {error}; does it call a function that is "
+            "neither in its source nor CUDA's?"
+        ) from error
     entry = ctypes.cast(library.simt_entry, ctypes.c_void_p).value
     begin, end = _mapped(path)
     slots = (_Slot * 4096).in_dll(library, "simt_slots")

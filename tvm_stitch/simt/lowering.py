@@ -168,15 +168,16 @@ def lower(function: tirx.PrimFunc, target: Any = None, name: str = "main") -> Ho
             opt_level=context.opt_level, config=dict(context.config), instruments=[capture]
         ):
             built = tvm.tirx.build(tvm.IRModule({name: function}), target=chosen)
-        cuda = cuda_source(built)
-    except (InputError, SimtError):
-        raise
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise SimtError(
             f"TVM could not lower {name} to CUDA: {lines[-1]}; it has to be thread-bound and "
             "build for a CUDA target by tvm.tirx.build"
         ) from error
+    try:
+        cuda = cuda_source(built)
+    except InputError:
+        raise InputError(f"{name} launches no kernel; its loops have to be thread-bound") from None
     functions = {gv.name_hint: f for gv, f in capture.module.functions.items()}
     host = functions.pop(name)
     return HostProgram(name, tuple(host.params), cuda, host.body, functions)

@@ -18,7 +18,7 @@ from tvm_stitch.errors import InputError, SimtError
 from tvm_stitch.simt.source import Parameter
 
 _POISONED = 1 << 16  # bytes beside an array that hold all ones: NaN in every float format
-_NORESERVE = 0x4000 if hasattr(mmap, "MAP_ANONYMOUS") else 0
+_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # named since Python 3.13
 
 _KINDS = {
     "float": "f", "double": "f", "half": "f", "__half": "f", "bool": "bui", "char": "bui",
@@ -132,11 +132,6 @@ class Arena:
                     f"the kernel writes {region.names[0]}, but the array given for it is "
                     "read-only; pass a writeable array"
                 )
-
-    def close(self) -> None:
-        """Gives the memory back."""
-        del self._bytes
-        self._memory.close()
 
 
 def _page(value: int) -> int:

@@ -257,6 +257,7 @@ def _move(i: _Instruction) -> str | None:
         return None
     value, address = i.operands if i.name == "ld" else reversed(i.operands)
     if count == 1:
+        value = value.strip("{}")
         if i.name == "ld":
             return f"simt_assign({value}, simt_load{suffix}<{kind}>({_address(i, address)}));"
         return (

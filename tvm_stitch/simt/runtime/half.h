@@ -9,6 +9,13 @@ struct simt_raw_bfloat {
   uint16_t bits;
 };
 
+template <class A, class B>
+struct simt_only {};
+template <class A>
+struct simt_only<A, A> {
+  using type = A;
+};
+
 // Through the raw types a value goes in and out of volatile memory while copies stay trivial.
 #define SIMT_VOLATILE(T, RAW)                                                \
   SIMT_INLINE T(RAW raw) : bits(raw.bits) {}                                 \
@@ -30,7 +37,9 @@ struct half {
   SIMT_INLINE half(unsigned long x) : bits(simt_float_to_half((float)x)) {}
   SIMT_INLINE half(long long x) : bits(simt_float_to_half((float)x)) {}
   SIMT_INLINE half(unsigned long long x) : bits(simt_float_to_half((float)x)) {}
-  SIMT_INLINE half(struct nv_bfloat16 x);
+  // A template takes part for exactly this type, which keeps volatile copies unambiguous.
+  template <class B, class = typename simt_only<B, struct nv_bfloat16>::type>
+  SIMT_INLINE half(const B& x) : half((float)x) {}
   SIMT_INLINE operator float() const { return simt_half_to_float(bits); }
 };
 using __half = half;
@@ -53,11 +62,11 @@ struct nv_bfloat16 {
   SIMT_INLINE nv_bfloat16(unsigned long x) : bits(simt_float_to_bfloat((float)x)) {}
   SIMT_INLINE nv_bfloat16(long long x) : bits(simt_float_to_bfloat((float)x)) {}
   SIMT_INLINE nv_bfloat16(unsigned long long x) : bits(simt_float_to_bfloat((float)x)) {}
-  SIMT_INLINE nv_bfloat16(half x) : bits(simt_float_to_bfloat((float)x)) {}
+  template <class H, class = typename simt_only<H, half>::type>
+  SIMT_INLINE nv_bfloat16(const H& x) : nv_bfloat16((float)x) {}
   SIMT_INLINE operator float() const { return simt_bits<float>((unsigned)bits << 16); }
 };
 using __nv_bfloat16 = nv_bfloat16;
-SIMT_INLINE half::half(nv_bfloat16 x) : bits(simt_float_to_half((float)x)) {}
 
 #define SIMT_PAIR(PAIR, T)                       \
   struct alignas(4) PAIR {                       \
