@@ -1,0 +1,20 @@
+#!/bin/sh
+# Installs tvm_stitch with what its tests need into .venv, and runs ruff, mypy and pytest.
+# Arguments go to pytest: ./test.sh -k softmax
+set -eu
+cd "$(dirname "$0")"
+. .ci/environment.sh
+
+echo "Installing into .venv ..."
+make_environment --editable '.[dev]'
+# Some tests compare with PyTorch. Only its CPU build will do: the other brings gigabytes of CUDA.
+.venv/bin/python -c 'import torch' 2>/dev/null ||
+    make_environment 'torch==2.13.0+cpu' 2>/dev/null ||
+    echo "No CPU build of PyTorch for this Python on offer: the tests that need it are skipped."
+command -v "${CXX:-g++}" >/dev/null ||
+    echo "No g++ (Debian: apt-get install g++): the tests that run kernels on the CPU are skipped."
+
+.venv/bin/ruff check .
+.venv/bin/ruff format --check .
+.venv/bin/mypy
+exec .venv/bin/python -m pytest -n 2 "$@"

@@ -1,0 +1,63 @@
+"""What README shows works: its code runs, its commands, files and names exist."""
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tvm_stitch import cli, simt
+from tvm_stitch.kernel.schedule import SCHEMES
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced code blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.M | re.S)
+
+
+@pytest.mark.skipif(simt.available() is not None, reason="needs g++")
+def test_the_python_code_runs_from_top_to_bottom(capsys):
+    example, dropped_in = blocks("python")
+    names: dict[str, object] = {}
+    exec(compile(example, "README example", "exec"), names)
+    first = names.pop("executable")
+    exec(compile(dropped_in, "README drop-in", "exec"), names)
+    assert type(names["executable"]) is type(first)
+    output = capsys.readouterr().out
+    assert re.search(r"^after +1 kernel launch,", output, re.M)
+    assert "\nok\n" in output
+
+
+def test_the_scripts_are_there_and_may_be_run():
+    scripts = [line.split()[0] for line in blocks("sh")[0].splitlines()]
+    assert scripts == ["./demo.sh", "./test.sh"]
+    for script in (*scripts, ".ci/run"):
+        assert os.access(ROOT / script, os.X_OK), script
+
+
+def test_the_commands_are_the_command_lines(capsys):
+    for line in blocks("sh")[1].splitlines():
+        program, command, *arguments = shlex.split(line)
+        assert program == "tvm-stitch"
+        assert cli.main([command, *arguments]) == 2  # no such file, so far all is understood
+        assert "cannot read model.json" in capsys.readouterr().err
+
+
+def test_links_lead_somewhere():
+    for link in re.findall(r"\]\(((?!https?:)[^)]+)\)", README):
+        assert (ROOT / link).exists(), link
+
+
+def test_the_rooms_exist():
+    rooms = re.findall(r"^    (\S+) {2,}\S", README, re.M)
+    assert "tvm_stitch/kernel/" in rooms
+    for room in rooms:
+        assert (ROOT / room).exists(), room
+
+
+def test_the_schemes_are_all_there_are():
+    assert tuple(re.findall(r"^ *\| `(\w+)` \|", README, re.M)) == SCHEMES

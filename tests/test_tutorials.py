@@ -1,0 +1,52 @@
+"""Every tutorial runs from top to bottom, without a GPU, and prints what it promises."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TUTORIALS = Path(__file__).parents[1] / "tutorials"
+
+
+def run(name: str) -> str:
+    """The output of a tutorial in a process of its own."""
+    found = subprocess.run(
+        [sys.executable, str(TUTORIALS / name)],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def number(pattern: str, output: str) -> int:
+    """The number that a line of the output holds."""
+    found = re.search(pattern, output)
+    assert found, f"{pattern!r} is not in:\n{output}"
+    return int(found[1])
+
+
+def test_quickstart():
+    output = run("1_quickstart.py")
+    assert number(r"after +(\d+) kernel launch", output) == 1
+    assert number(r"before .* (\d+) kernel launch", output) > 1
+    assert "'mean': 'regional'" in output
+    assert "__global__" in output
+
+
+def test_in_your_pipeline():
+    output = run("2_in_your_pipeline.py")
+    stitched = number(r"tvm_stitch\.pipeline: +(\d+) kernel launches", output)
+    assert stitched < number(r"default pipeline: +(\d+) calls", output)
+    legalized, fused = map(int, re.findall(r"^ +(\d+) calls of TIR functions", output, re.M))
+    assert fused < legalized
+    assert "the same stitched kernels as the drop-in's: True" in output
+    assert stitched < number(r"local scheme alone: (\d+)", output)
+    assert "switched off" in output
+
+
+@pytest.mark.parametrize("path", sorted(TUTORIALS.glob("*.py")), ids=lambda path: path.name)
+def test_every_tutorial_is_tested(path):
+    assert path.name in Path(__file__).read_text(encoding="utf-8")
