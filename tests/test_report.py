@@ -81,10 +81,27 @@ def test_an_input_that_two_phases_load_counts_twice():
 
 
 def test_a_row_in_shared_memory_is_called_so():
-    (kernel,) = explain(softmax(64, 30000), H200).kernels
+    (kernel,) = explain(softmax(64, 30000), "sm_80").kernels
     assert kernel.scheme == "regional"
     assert set(kernel.schemes.values()) == {"regional"}
     assert "shared memory" in kernel.why
+
+
+def test_a_row_over_a_cluster_of_blocks():
+    (kernel,) = explain(softmax(64, 30000), H200).kernels
+    assert kernel.scheme == kernel.schemes["max"] == kernel.schemes["sum"] == "cluster"
+    assert "cluster of blocks" in kernel.why
+
+
+def test_unrelated_computations_in_one_launch():
+    def build(emit, x, y):
+        return relax.Tuple([emit(op.nn.softmax(x)), emit(op.nn.softmax(y))])
+
+    (kernel,) = explain(module(build, (64, 128), (64, 128)), H200).kernels
+    assert kernel.scheme == "independent"
+    assert set(kernel.schemes) >= {"max", "sum", "max 2", "sum 2"}
+    assert "2 unrelated computations" in kernel.why
+    assert kernel.bytes_min == kernel.bytes_planned == 4 * 64 * 128 * 4
 
 
 def test_elements_on_their_own():

@@ -1,7 +1,7 @@
 """Tutorial 2: stitching inside a TVM compilation pipeline.
 
-Run it with `python tutorials/2_in_your_pipeline.py`; it needs no GPU. For those who come from Relay,
-the last part says where its pieces went.
+Run it with `python tutorials/2_in_your_pipeline.py`; it needs no GPU. For those who come from
+Relay, the last part says where its pieces went.
 """
 
 import tvm
@@ -29,7 +29,7 @@ def kernels_called(mod: tvm.IRModule) -> int:
     return len(calls)
 
 
-# --- 1. TVM's default ------------------------------------------------------------------------------
+# --- 1. TVM's default ---------------------------------------------------------
 # tvm.compile takes the target's own pipeline: LegalizeOps turns operators into TIR, FuseOps and
 # FuseTIR merge neighbours, DLight schedules what comes out. A reduction ends a kernel.
 
@@ -48,7 +48,7 @@ print(sum(kernel.stitched for kernel in report.kernels), "different stitched ker
 # relax.build is the same function under its older name, and takes the same argument:
 relax.build(model, target, relax_pipeline=tvm_stitch.pipeline(target))
 
-# --- 3. A pipeline of one's own --------------------------------------------------------------------
+# --- 3. A pipeline of one's own -----------------------------------------------
 # The pipeline is a list of passes, three of them from tvm_stitch. Put your own among them: this one
 # shows how many calls are left after each step.
 
@@ -100,7 +100,7 @@ source = executable.mod.imports[0].imports[0].inspect_source()
 names = {kernel.name for kernel in report.kernels if kernel.stitched}
 print("the same stitched kernels as the drop-in's:", all(name in source for name in names))
 
-# --- 4. Choices ------------------------------------------------------------------------------------
+# --- 4. Choices ---------------------------------------------------------------
 # Options say what stitching may use. Here: nothing that crosses threads, so rows that a warp would
 # share are left to TVM, and the report says so.
 
@@ -109,14 +109,14 @@ narrow = tvm_stitch.explain(model, target, options)
 print("with the local scheme alone:", narrow.launches, "kernel launches")
 print("  for instance", next(f"{f.op}: {f.reason}" for f in narrow.fallbacks if "off" in f.reason))
 
-# --- 5. If you come from Relay ---------------------------------------------------------------------
+# --- 5. If you come from Relay ------------------------------------------------
 # TVM removed Relay in 0.20; Relax holds its place. Where its pieces went:
 #
 #   relay.build(mod, target, params)        tvm.compile(mod, target)  (relax.build is the same)
 #   relay.transform.FuseOps                 relax.transform.FuseOps, and FuseTIR after it;
 #                                           StitchOps stands where FuseOps stood
-#   TOPI compute and schedule, TE           LegalizeOps (compute), DLight (schedules); StitchSchedule
-#                                           for stitched kernels
+#   TOPI's compute definitions              relax.transform.LegalizeOps
+#   TOPI's schedules                        DLight; StitchSchedule for stitched kernels
 #   graph_executor.GraphModule              relax.VirtualMachine
 #   relay.frontend.from_onnx, from_pytorch  tvm.relax.frontend.onnx.from_onnx,
 #                                           tvm.relax.frontend.torch.from_exported_program
