@@ -184,7 +184,8 @@ def _tensor(array: Any) -> Any:
         tensor = tvm.runtime.empty(array.shape, "bfloat16")
         _array(tensor)[...] = np.asarray(array).view("uint16")
         return tensor
-    return tvm.runtime.tensor(np.ascontiguousarray(array))
+    # NumPy makes contiguous arrays of at least one dimension.
+    return tvm.runtime.tensor(np.ascontiguousarray(array).reshape(np.shape(array)))
 
 
 def _array(tensor: Any) -> np.ndarray:

@@ -23,12 +23,9 @@ Var = Any
 
 @dataclass(frozen=True)
 class Refused:
-    """A normal answer: this cannot be done, and why. Never truthy."""
+    """A normal answer: this cannot be done, and why."""
 
     reason: str
-
-    def __bool__(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, eq=False)
