@@ -37,7 +37,7 @@ with target:
     default = tvm.transform.Sequential(cuda_pipeline.legalize_passes(target))(model)
 print("TVM's default pipeline: ", kernels_called(default), "calls of kernels")
 
-# --- 2. The drop-in --------------------------------------------------------------------------------
+# --- 2. The drop-in ------------------------------------------------------------
 # One argument more. Whatever is not stitched goes TVM's way, with the same passes as above.
 
 executable = tvm.compile(model, target, relax_pipeline=tvm_stitch.pipeline(target))
