@@ -6,6 +6,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, residency_of
+from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.emit import emit
 from tvm_stitch.kernel.program import Program, make_programs
 from tvm_stitch.kernel.schedule import SCHEMES
@@ -19,6 +20,9 @@ def read_programs(func: tirx.PrimFunc) -> tuple[Program, ...] | Refused:
     stages = read_stages(func)
     if isinstance(stages, Refused):
         return stages
+    if classify(stages) is Pattern.RESHAPE:
+        # TVM makes a view of it later, unless it is scheduled.
+        return Refused("a view costs nothing")
     written = {stage.output for stage in stages}
     outputs = tuple(param for param in func.params if is_buffer(param) and param in written)
     return make_programs(stages, outputs)
