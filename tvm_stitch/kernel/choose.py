@@ -76,14 +76,14 @@ def choose(
         if isinstance(mapping, Refused):
             return mapping
         parts.append(mapping)
-    schedule = Schedule(tuple(parts)) if len(parts) == 1 else _side_by_side(programs, parts)
+    schedule = Schedule(tuple(parts)) if len(parts) == 1 else side_by_side(programs, parts)
     if isinstance(schedule, Refused):
         return schedule
     off = schedule.schemes - set(schemes)
     return Refused(f"the {min(off)} scheme is switched off") if off else schedule
 
 
-def _side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedule | Refused:
+def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedule | Refused:
     """Parts of one kernel have blocks of equally many threads."""
     common = max(part.block_threads for part in parts)
     equal = []

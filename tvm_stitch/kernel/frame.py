@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.program import Program, Space, Where, same_size
+from tvm_stitch.kernel.program import Program, Space, Where, same_size, unflatten
 from tvm_stitch.kernel.stage import (
     Expr,
     Read,
     Stage,
     Var,
-    as_int64,
     buffer_shape,
     constant,
     find_reads,
@@ -72,12 +71,12 @@ class Frame:
         """A stage's axes as expressions of ROW and COLUMN."""
         space = self.program.space
         if stage.is_reduction:
-            axes = _unflatten(ROW, stage.axes, stage.extents)
-            axes |= _unflatten(COLUMN, stage.reduced, stage.reduced_extents)
+            axes = unflatten(ROW, stage.axes, stage.extents)
+            axes |= unflatten(COLUMN, stage.reduced, stage.reduced_extents)
         elif same_size(stage.size, space.size):
             axes = _full_axes(stage, space)
         else:
-            axes = _unflatten(ROW, stage.axes, stage.extents)
+            axes = unflatten(ROW, stage.axes, stage.extents)
         return {axis: self.analyzer.simplify(expr) for axis, expr in axes.items()}
 
     def address(self, stage: Stage, read: Read) -> Address:
@@ -141,23 +140,9 @@ def _mentions(expr: Expr, var: Var) -> bool:
 def _full_axes(stage: Stage, space: Space) -> dict[Var, Expr]:
     """Split the axes where rows end and columns begin; if they do not, count elements."""
     if not space.whole:
-        return _unflatten(space.flat(ROW, COLUMN), stage.axes, stage.extents)
+        return unflatten(space.flat(ROW, COLUMN), stage.axes, stage.extents)
     for split in range(len(stage.axes) + 1):
         if same_size(product(stage.extents[split:]), space.columns):
-            axes = _unflatten(ROW, stage.axes[:split], stage.extents[:split])
-            return axes | _unflatten(COLUMN, stage.axes[split:], stage.extents[split:])
-    return _unflatten(space.flat(ROW, COLUMN), stage.axes, stage.extents)
-
-
-def _unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
-    found: dict[Var, Expr] = {}
-    outermost = True
-    for number in range(len(axes) - 1, -1, -1):
-        extent = as_int64(extents[number])
-        if constant(extent) == 1:
-            found[axes[number]] = tirx.IntImm("int64", 0)
-            continue
-        outermost = all(constant(e) == 1 for e in extents[:number])
-        found[axes[number]] = flat if outermost else tirx.floormod(flat, extent)
-        flat = tirx.floordiv(flat, extent)
-    return found
+            axes = unflatten(ROW, stage.axes[:split], stage.extents[:split])
+            return axes | unflatten(COLUMN, stage.axes[split:], stage.extents[split:])
+    return unflatten(space.flat(ROW, COLUMN), stage.axes, stage.extents)

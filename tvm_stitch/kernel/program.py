@@ -25,6 +25,7 @@ from tvm_stitch.kernel.stage import (
     Refused,
     Stage,
     Var,
+    as_int64,
     buffer_shape,
     constant,
     find_reads,
@@ -344,7 +345,25 @@ def bind_axes(stage: Stage) -> tvm.sym.Analyzer:
 
 def inlined(source: Stage, read: Read) -> Expr:
     """The value of an element-wise stage at the place that a load asks for."""
-    return substitute(source.value, dict(zip(source.axes, read.load.indices, strict=True)))
+    indices = tuple(read.load.indices)
+    if len(indices) != len(source.axes):  # axes of extent 1 that only one of the two counts
+        place = flatten(indices, buffer_shape(read.buffer))
+        return substitute(source.value, unflatten(place, source.axes, source.extents))
+    return substitute(source.value, dict(zip(source.axes, indices, strict=True)))
+
+
+def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
+    """The axes of the element at a row-major position."""
+    found: dict[Var, Expr] = {}
+    for number in range(len(axes) - 1, -1, -1):
+        extent = as_int64(extents[number])
+        if constant(extent) == 1:
+            found[axes[number]] = tirx.IntImm("int64", 0)
+            continue
+        outermost = all(constant(e) == 1 for e in extents[:number])
+        found[axes[number]] = flat if outermost else tirx.floormod(flat, extent)
+        flat = tirx.floordiv(flat, extent)
+    return found
 
 
 def replace_loads(value: Expr, replacements: dict[int, Expr]) -> Expr:

@@ -13,6 +13,7 @@ from tvm_stitch.kernel.classify import Pattern
 from tvm_stitch.kernel.cost import tensor_bytes
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.plan.judge import Judge
+from tvm_stitch.plan.pack import pack
 from tvm_stitch.plan.plan import Fallback, Group, Plan
 
 
@@ -24,7 +25,7 @@ def greedy_plan(graph: StitchGraph, judge: Judge) -> Plan:
     grower.join_readers()
     groups: list[Group] = []
     fallbacks = dict(grower.refused)
-    for members in grower.groups():
+    for members in grower.packs():
         nodes = _without_views(graph, members)
         reason = _left_to_default(graph, nodes)
         verdict = judge(nodes) if nodes else Refused("a view costs nothing")
@@ -55,6 +56,19 @@ class _Grower:
         unique = {min(members): members for members in self.of.values()}
         return [unique[first] for first in sorted(unique)]
 
+    def packs(self) -> list[frozenset[int]]:
+        """The groups, those that share a launch as one."""
+        own_way = [g for g in self.groups() if _left_to_default(self.graph, g)]
+        rest = [g for g in self.groups() if g not in own_way]
+        return own_way + pack(self.graph, self.judge, rest, self._merge)
+
+    def _merge(self, nodes: frozenset[int]) -> bool:
+        """Make nodes a group, unless that closes a cycle."""
+        if self._cyclic(nodes):
+            return False
+        self._settle(nodes)
+        return True
+
     def place(self, index: int) -> None:
         """Let a node join as many of its sources' groups as one kernel can hold."""
         if self.graph.nodes[index].reason:
@@ -62,19 +76,24 @@ class _Grower:
             return
         sources = {self.of[source] for source in self.graph.sources[index] if source in self.of}
         ordered = sorted(sources, key=lambda members: (-len(members), min(members)))
-        everything = frozenset({index}).union(*ordered)
-        if len(ordered) > 1 and self._accepted(everything):
-            self._settle(everything)
+        joined = self._joined([frozenset({index}), *ordered])
+        if joined is not None:
+            self._settle(joined)
             return
-        current = frozenset({index})
-        for members in ordered:
-            if self._accepted(current | members):
-                current |= members
-        if len(current) > 1 or self._accepted(current):
-            self._settle(current)
-        else:
-            verdict = self.judge(current)
-            self.refused[index] = verdict.reason if isinstance(verdict, Refused) else "a cycle"
+        verdict = self.judge(frozenset({index}))
+        self.refused[index] = verdict.reason if isinstance(verdict, Refused) else "a cycle"
+
+    def _joined(self, sets: list[frozenset[int]]) -> frozenset[int] | None:
+        """The first set and as many others as one kernel can hold; None if not even the first."""
+        everything = frozenset().union(*sets)
+        if self._accepted(everything, sets):
+            return everything
+        current: frozenset[int] | None = sets[0] if self._accepted(sets[0], sets[:1]) else None
+        for members in sets[1:]:
+            union = (current or sets[0]) | members
+            if self._accepted(union, [current or sets[0], members]):
+                current = union
+        return current
 
     def join_readers(self) -> None:
         """Groups that read the same value become one, the largest such value first."""
@@ -82,7 +101,7 @@ class _Grower:
             readers = [self.of[user] for user in self.graph.users_of[var] if user in self.of]
             together: frozenset[int] = frozenset()
             for members in sorted(set(readers), key=min):
-                if not together or self._accepted(together | members):
+                if not together or self._accepted(together | members, [together, members]):
                     together |= members
             self._settle(together)
 
@@ -91,8 +110,17 @@ class _Grower:
         buffer = self.graph.buffers.get(var)
         return tensor_bytes(buffer) or 0 if buffer is not None else 0
 
-    def _accepted(self, nodes: frozenset[int]) -> bool:
-        return not isinstance(self.judge(nodes), Refused) and not self._cyclic(nodes)
+    def _accepted(self, nodes: frozenset[int], of: list[frozenset[int]]) -> bool:
+        """Whether nodes can be one kernel with no more unrelated parts than what it is made of.
+
+        Packing unrelated parts comes later, when all groups are known.
+        """
+        verdict = self.judge(nodes)
+        if isinstance(verdict, Refused):
+            return False
+        parts = [found for found in map(self.judge, of) if not isinstance(found, Refused)]
+        most = max((len(found.programs) for found in parts), default=1)
+        return len(verdict.programs) <= most and not self._cyclic(nodes)
 
     def _settle(self, nodes: frozenset[int]) -> None:
         for index in nodes:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_stitch.device import Device
-from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.graph.read import Node, StitchGraph
 from tvm_stitch.kernel.choose import Bounds, choose
 from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.program import make_programs
+from tvm_stitch.kernel.program import Program, make_programs
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused, constant, product
 
@@ -27,6 +27,7 @@ class Verdict:
 
     outputs: tuple[object, ...]
     spare: tuple[object, ...]
+    programs: tuple[Program, ...]
     schedule: Schedule
 
 
@@ -73,25 +74,28 @@ class Judge:
         outputs = self.outputs(nodes)
         if not outputs:
             return Refused("nothing of it is used")
-        main, spare = self._split(outputs, nodes)
-        for var in spare:
-            if self._reduces(self.ancestors(var, nodes)):
-                return Refused(f"{var} fits neither the rows nor the elements of the kernel")
+        verdict = self._kernel(members, outputs, [])
+        if not isinstance(verdict, Refused) or self._reduces(nodes):
+            return verdict
+        main, spare = self._split(outputs)
+        return self._kernel(members, main, spare) if spare else verdict
+
+    def _kernel(
+        self, members: list[Node], outputs: list[object], spare: list[object]
+    ) -> Verdict | Refused:
         stages = tuple(stage for node in members for stage in node.stages)
-        programs = make_programs(stages, tuple(self.graph.buffer(var) for var in main))
+        programs = make_programs(stages, tuple(self.graph.buffer(var) for var in outputs))
         if isinstance(programs, Refused):
             return programs
         schedule = choose(programs, self.device, self.bounds, self.schemes)
         if isinstance(schedule, Refused):
             return schedule
-        return Verdict(tuple(main), tuple(spare), schedule)
+        return Verdict(tuple(outputs), tuple(spare), programs, schedule)
 
-    def _split(
-        self, outputs: list[object], nodes: frozenset[int]
-    ) -> tuple[list[object], list[object]]:
-        """Outputs of the kernel's own size (or one a row), and the small rest."""
+    def _split(self, outputs: list[object]) -> tuple[list[object], list[object]]:
+        """Outputs of an element-wise kernel's own size, and the small rest."""
         sizes = [constant(product(self.graph.buffer(var).ty.shape)) for var in outputs]
-        if None in sizes or self._reduces(nodes):
+        if None in sizes:
             return outputs, []
         largest = max(size for size in sizes if size is not None)
         main: list[object] = []
