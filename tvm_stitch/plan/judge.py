@@ -102,7 +102,8 @@ class Judge:
         spare: list[object] = []
         for var, size in zip(outputs, sizes, strict=True):
             assert size is not None
-            (spare if size <= largest * SPARE_SHARE else main).append(var)
+            small = size < largest and size <= largest * SPARE_SHARE
+            (spare if small else main).append(var)
         return main, spare
 
     def _reduces(self, nodes: frozenset[int]) -> bool:

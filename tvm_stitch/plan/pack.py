@@ -36,7 +36,7 @@ def pack(
             continue
         for number, found in enumerate(packs):
             together = parts.get(found, [])
-            if together and _compatible([*together, verdict]) and not _share(graph, found, group):
+            if together and _compatible([*together, verdict]) and not _related(graph, found, group):
                 union = found | group
                 if merge(union):
                     packs[number] = union
@@ -62,12 +62,14 @@ def _compatible(verdicts: list[Verdict]) -> bool:
     return not isinstance(side_by_side(programs, mappings), Refused)
 
 
-def _share(graph: StitchGraph, left: frozenset[int], right: frozenset[int]) -> bool:
-    """Whether two groups touch a common tensor: then they are one kernel already, or cannot be."""
+def _related(graph: StitchGraph, left: frozenset[int], right: frozenset[int]) -> bool:
+    """Whether one group uses what the other computes, or both read more than a common scalar."""
 
-    def touched(nodes: frozenset[int]) -> set[object]:
-        values = [v for n in nodes for v in (*graph.nodes[n].operands, *graph.nodes[n].results)]
-        buffers = {graph.buffer(value) for value in values}
-        return {b for b in buffers if constant(product(buffer_shape(b))) != 1}
+    def read(nodes: frozenset[int]) -> set[object]:
+        return {graph.buffer(value) for n in nodes for value in graph.nodes[n].operands}
 
-    return bool(touched(left) & touched(right))
+    def computed(nodes: frozenset[int]) -> set[object]:
+        return {graph.buffer(value) for n in nodes for value in graph.nodes[n].results}
+
+    common = {b for b in read(left) & read(right) if constant(product(buffer_shape(b))) != 1}
+    return bool(common or read(left) & computed(right) or computed(left) & read(right))
