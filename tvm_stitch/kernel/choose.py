@@ -170,8 +170,6 @@ def _flat_mapping(program: Program, device: Device) -> Mapping:
 def _row_mapping(
     program: Program, device: Device, columns: int, schemes: tuple[str, ...]
 ) -> Mapping | Refused:
-    if columns < 1:
-        return Refused("rows without elements")
     refused = Refused("no cluster is large enough")
     for cluster in _clusters(program, device, columns, schemes):
         mapping = _row_mapping_in(program, device, columns, cluster)

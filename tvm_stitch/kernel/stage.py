@@ -225,6 +225,8 @@ def _read_block(realize: s_tir.SBlockRealize, loops: Mapping[Var, Expr]) -> Stag
         reduced=tuple(axis.var for axis in reduced),
         reduced_extents=tuple(as_int64(axis.dom.extent) for axis in reduced),
     )
+    if 0 in map(constant, (*stage.extents, *stage.reduced_extents)):
+        return Refused(f"block {name} has no elements")
     if not _stores_whole_output(stage, store):
         return Refused(f"block {name} does not write its whole output in order")
     return _as_reduction(stage, store, block.init) if reduced else _as_element(stage)
