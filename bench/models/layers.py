@@ -128,10 +128,14 @@ def lstm_jax(p: dict[str, Any], x: Any, reverse: bool = False) -> Any:
 
 
 def cross_entropy(logits: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
-    """Mean cross entropy; the label is compared, not gathered, which every compiler reads."""
+    """Mean cross entropy, in a form that every compiler takes.
+
+    The label is compared, not gathered, and nothing follows the last sum: TVM's reader has no
+    gradient of gather, its default schedules none for a scalar that goes on.
+    """
     classes = torch.arange(logits.shape[-1], device=logits.device)
-    picked = (label[..., None] == classes).to(logits.dtype)
-    return -(F.log_softmax(logits, dim=-1) * picked).sum(-1).mean()
+    share = (label[..., None] == classes).to(logits.dtype) * (-1.0 / label.numel())
+    return (F.log_softmax(logits, dim=-1) * share).sum()
 
 
 def cross_entropy_jax(logits: Any, label: Any) -> Any:

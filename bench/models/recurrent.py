@@ -238,7 +238,7 @@ def cases() -> list[Case]:
     f32 = {"dtype": "float32"}
     talk = {"layers": 3, "frame": 80, "hidden": 512, "classes": 64, "batch": 32, "steps": 32}
     little = {"layers": 1, "frame": 4, "hidden": 6, "classes": 5, "batch": 2, "steps": 3, **f32}
-    shop = {"items": 100000, "width": 36, "batch": 256, "steps": 20, **f32}
+    shop = {"items": 100000, "width": 64, "batch": 256, "steps": 20, **f32}
     corner = {"items": 10, "width": 4, "batch": 3, "steps": 3, **f32}
 
     def case(name, title, define, sizes, small) -> Case:
