@@ -341,3 +341,46 @@ def test_without_checks_stray_writes_still_show():
     result, _ = run(kernel("  y_ptr[64 + threadIdx.x] = 1.0f;"), check=False)
     assert only(result, "out-of-bounds write").where == "y_ptr"
     assert result.instructions == 0
+
+
+SPLIT_BARRIER = """
+  namespace cg = cooperative_groups;
+  __shared__ float s_ptr[32];
+  auto cluster = cg::this_cluster();
+  {before}
+  cluster.barrier_arrive();
+  {between}
+  cluster.barrier_wait();
+  y_ptr[blockIdx.x * 32 + threadIdx.x] = *cluster.map_shared_rank(s_ptr + threadIdx.x, {rank});
+  cluster.sync();
+"""
+
+
+@pytest.mark.parametrize("seed", ORDERS)
+def test_a_cluster_barrier_orders_what_came_before_the_arrival(seed):
+    def launch(before, between):
+        body = SPLIT_BARRIER.replace("{before}", before).replace("{between}", between)
+        source = kernel(body.replace("{rank}", "cluster.block_rank() ^ 1"))
+        return run(source, grid=2, block=32, cluster=2, seed=seed)
+
+    store = "s_ptr[threadIdx.x] = x_ptr[blockIdx.x * 32 + threadIdx.x];"
+    result, y = launch(store, "")
+    assert result.ok, result
+    np.testing.assert_array_equal(y, np.arange(64) ^ 32)
+    result, _ = launch("", store)
+    assert result.hazards and {h.kind for h in result.hazards} <= {"race", "uninitialised read"}
+    assert "race" in {h.kind for h in result.hazards}
+
+
+def test_a_cluster_needs_a_cluster_launch():
+    body = SPLIT_BARRIER.replace("{before}", "s_ptr[threadIdx.x] = 1.0f;").replace("{between}", "")
+    result, y = run(kernel(body.replace("{rank}", "0")), grid=2, block=32)
+    assert result.ok and (y == 1).all()  # clusters of one block
+
+
+def test_a_line_in_a_helper_comes_with_the_line_that_called_it():
+    helper = "__device__ __forceinline__ void put(float* at, float v) { *at = v; }"
+    source = kernel("  put(y_ptr + 64 + threadIdx.x, 1.0f);", helpers=helper)
+    hazard = only(run(source, block=1)[0], "out-of-bounds write")
+    assert (hazard.line, hazard.called_from) == (1, 3)
+    assert "line 1, called from line 3" in str(hazard)

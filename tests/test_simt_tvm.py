@@ -314,3 +314,30 @@ def test_tensor_cores_are_refused_by_name():
 
 
 assert s_tir  # the dialect has to be loaded before its script is parsed
+
+
+@T.prim_func(s_tir=True)
+def with_ptx(x: T.Buffer((256,), "float32"), y: T.Buffer((256,), "float32")):
+    """Instructions as TVM's PTX table writes them."""
+    t = T.launch_thread("threadIdx.x", 64)
+    s = T.alloc_shared((256,), "float32")
+    r = T.alloc_local((5,), "float32")
+    T.evaluate(T.ptx["griddepcontrol.wait"]())
+    T.evaluate(T.ptx["cp.async.cg.shared.global"](s.ptr_to([t * 4]), x.ptr_to([t * 4]), 16))
+    T.evaluate(T.ptx["cp.async.commit_group"]())
+    T.evaluate(T.ptx["cp.async.wait_group"](0))
+    T.evaluate(T.ptx["ld.global.nc.L1::no_allocate.v4.f32"](
+        r[0], r[1], r[2], r[3], x.ptr_to([t * 4])
+    ))  # fmt: skip
+    T.evaluate(T.ptx["ex2.approx.ftz.f32"](r[4], s[t * 4 + 3]))
+    T.evaluate(T.ptx["st.global.v4.f32"](y.ptr_to([t * 4]), r[4], r[1], r[2], r[3]))
+
+
+def test_instructions_of_the_ptx_table():
+    x = np.linspace(-1, 1, 256).astype("float32")
+    y = np.zeros_like(x)
+    run = simt.run(with_ptx, arrays=[x, y], seed=1)
+    assert run.ok, run
+    expected = x.reshape(64, 4).copy()
+    expected[:, 0] = np.exp2(expected[:, 3])
+    np.testing.assert_allclose(y.reshape(64, 4), expected, rtol=1e-6)

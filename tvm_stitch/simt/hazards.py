@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from enum import IntEnum, IntFlag
 from pathlib import Path
 
+from tvm_stitch.simt.lines import SourceLines
 from tvm_stitch.simt.source import KernelSource
 
-_WRITE, _OTHER_WRITE, _SAME_VALUE, _ATOMIC, _LOCAL_INDEX, _EXITED = 1, 2, 4, 8, 16, 32
-_THREAD_BITS = 10
-_WAITS = {1: "a warp operation", 2: "__activemask", 3: "a block barrier", 4: "a cluster barrier",
-          5: "a grid barrier"}  # fmt: skip
+_THREAD_BITS = 10  # a thread's number is block << 10 | thread within the block
+
+
+class _Kind(IntEnum):
+    """`simt_hazard_kind` of runtime/abi.h."""
+
+    RACE = 0
+    OUT_OF_BOUNDS = 1
+    UNINITIALISED = 2
+    MISALIGNED = 3
+    DIVERGENT = 4
+    DEADLOCK = 5
+    WAITING = 6
+    STACK_OVERFLOW = 7
+    SIGNAL = 8
+
+
+class _Flag(IntFlag):
+    """`simt_flags` of runtime/abi.h."""
+
+    WRITE = 1
+    OTHER_WRITE = 2
+    SAME_VALUE = 4
+    ATOMIC = 8
+    LOCAL_INDEX = 16
+    EXITED = 32
 
 
 class RawHazard(ctypes.Structure):
@@ -43,7 +65,8 @@ class Hazard:
 
     `kind` is one of "race", "out-of-bounds read", "out-of-bounds write", "uninitialised read",
     "misaligned access", "divergent barrier", "deadlock", "stack overflow", "fault".
-    Lines count from 1 in the CUDA source; 0 is unknown. `thread` is the linear index within
+    Lines count from 1 in the CUDA source; 0 is unknown. `called_from` is the kernel's line when
+    `line` lies in a function that was inlined into it, else 0. `thread` is the linear index within
     `block`, which is the linear index within the grid; `count` is how often it was seen.
     """
 
@@ -60,14 +83,20 @@ class Hazard:
     other_source: str = ""
     benign_same_value: bool = False
     count: int = 1
+    called_from: int = 0
+    other_called_from: int = 0
 
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
         text = f"{self.kind}{f' in {self.where}' if self.where else ''}: {self.message}{times}"
-        for line, source in ((self.line, self.source), (self.other_line, self.other_source)):
-            if line:
-                text += f"\n    line {line}: {source}"
-        return text
+        return text + "".join(
+            f"\n    line {line}{f', called from line {caller}' if caller else ''}: {source}"
+            for line, caller, source in (
+                (self.line, self.called_from, self.source),
+                (self.other_line, self.other_called_from, self.other_source),
+            )
+            if line
+        )
 
 
 @dataclass(frozen=True)
@@ -77,57 +106,71 @@ class Place:
     name: str
     bytes: int
     element_bytes: int
-    type: str = ""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What regions the runtime's records refer to, and how to find source lines."""
+    """What regions the runtime's records refer to, and where the kernel's object lies."""
 
     source: KernelSource
     library: Path
+    base: int
     arrays: Sequence[Place]
     shared: Sequence[Place]
-    block_threads: int
-
-    def place(self, raw: RawHazard) -> Place | None:
-        """The array a record points into, if it is known."""
-        places = self.arrays if raw.place == 0 else self.shared if raw.place == 1 else ()
-        return places[raw.region] if 0 <= raw.region < len(places) else None
 
 
-def describe(raw: Sequence[RawHazard], layout: Layout, base: int) -> tuple[Hazard, ...]:
-    """Hazards for the runtime's records; `base` is where the kernel's object was loaded."""
-    addresses = sorted({pc - base - 1 for r in raw for pc in (r.pc, r.other_pc) if pc})
-    lines = _Lines(
-        dict(zip(addresses, _source_lines(layout.library, addresses), strict=True)), base
-    )
-    waiting = [r for r in raw if r.kind == 6]
-    found = [
-        _hazard(r, layout, lines, waiting)
-        for r in raw
-        if r.kind != 6 and not _same_statement(r, lines)
-    ]
-    return tuple(_merge(found))
+@dataclass(frozen=True)
+class _Report:
+    """One record with all that its words need."""
+
+    raw: RawHazard
+    layout: Layout
+    lines: SourceLines
+    waiting: Sequence[RawHazard]  # of a deadlock: who waits, and where
+
+    @property
+    def flags(self) -> _Flag:
+        return _Flag(self.raw.flags)
+
+    @property
+    def place(self) -> Place | None:
+        places = (self.layout.arrays, self.layout.shared, ())[self.raw.place]
+        return places[self.raw.region] if 0 <= self.raw.region < len(places) else None
+
+    @property
+    def line(self) -> int:
+        # The checks of indices and alignment bring their own line, should the other be missing.
+        brings_line = self.raw.kind in (_Kind.OUT_OF_BOUNDS, _Kind.MISALIGNED)
+        return self.lines.line(self.raw.pc) or (self.raw.detail if brings_line else 0)
+
+    @property
+    def who(self) -> str:
+        return _name(self.raw.thread)
+
+    @property
+    def other(self) -> str:
+        return _name(self.raw.other_thread)
+
+    @property
+    def element(self) -> str:
+        if self.place is None:
+            return f"address {self.raw.offset & (1 << 64) - 1:#x}"
+        return f"{self.place.name}[{self.raw.offset // self.place.element_bytes}]"
 
 
-class _Lines:
-    """Source lines of program counters; (innermost, outermost) where functions were inlined."""
-
-    def __init__(self, table: dict[int, tuple[int, ...]], base: int) -> None:
-        self._table, self._base = table, base
-
-    def chain(self, pc: int) -> tuple[int, ...]:
-        return self._table.get(pc - self._base - 1, ()) if pc else ()
-
-    def line(self, pc: int) -> int:
-        chain = self.chain(pc)
-        return chain[0] if chain else 0
+def describe(raw: Sequence[RawHazard], layout: Layout) -> tuple[Hazard, ...]:
+    """Hazards, in the order they were met, for the runtime's records."""
+    counters = [pc for r in raw for pc in (r.pc, r.other_pc)]
+    lines = SourceLines(layout.library, layout.base, counters)
+    waiting = [r for r in raw if r.kind == _Kind.WAITING]
+    reports = [_Report(r, layout, lines, waiting) for r in raw if r.kind != _Kind.WAITING]
+    return tuple(_merge(_hazard(r) for r in reports if not _one_statement(r)))
 
 
-def _same_statement(raw: RawHazard, lines: _Lines) -> bool:
-    """Whether a "divergent" barrier is one statement that the compiler copied."""
-    if raw.kind != 4 or raw.detail or not raw.other_pc or raw.flags & _EXITED:
+def _one_statement(report: _Report) -> bool:
+    """Whether two "different" barriers are one statement that the compiler copied."""
+    raw, lines = report.raw, report.lines
+    if raw.kind != _Kind.DIVERGENT or raw.detail or report.flags & _Flag.EXITED:
         return False
     return lines.chain(raw.pc) == lines.chain(raw.other_pc) != ()
 
@@ -138,184 +181,165 @@ def _merge(found: Iterable[Hazard]) -> list[Hazard]:
     for hazard in found:
         ends = frozenset(((hazard.line, hazard.source), (hazard.other_line, hazard.other_source)))
         key = (hazard.kind, hazard.where, ends)
-        if key in merged:
-            first = merged[key]
-            values = {**first.__dict__, "count": first.count + hazard.count}
-            values["benign_same_value"] = first.benign_same_value and hazard.benign_same_value
-            merged[key] = Hazard(**values)
-        else:
-            merged[key] = hazard
+        first = merged.get(key)
+        merged[key] = hazard if first is None else dataclasses.replace(
+            first,
+            count=first.count + hazard.count,
+            benign_same_value=first.benign_same_value and hazard.benign_same_value,
+        )  # fmt: skip
     return list(merged.values())
 
 
-def _hazard(raw: RawHazard, layout: Layout, lines: _Lines, waiting: list[RawHazard]) -> Hazard:
-    kind, message = _WORDS[raw.kind](raw, layout, lines, waiting)
-    place = layout.place(raw)
-    line = lines.line(raw.pc) or (raw.detail if raw.kind in (1, 3) else 0)
-    collides = raw.kind in (0, 4) and (raw.other_pc or raw.flags & _EXITED)
-    other_line = lines.line(raw.other_pc)
+def _hazard(report: _Report) -> Hazard:
+    raw, source = report.raw, report.layout.source
+    kind, message = _WORDS[_Kind(raw.kind)](report)
+    collides = raw.kind == _Kind.RACE or (
+        raw.kind == _Kind.DIVERGENT and bool(raw.other_pc or report.flags & _Flag.EXITED)
+    )
+    block, thread = _split(raw.thread)
+    other_block, other_thread = _split(raw.other_thread) if collides else (-1, -1)
+    other_line = report.lines.line(raw.other_pc)
     return Hazard(
-        kind,
-        place.name if place else "",
-        *_split_thread(raw.thread),
-        line,
-        layout.source.line(line),
-        message,
-        *(_split_thread(raw.other_thread) if collides else (-1, -1)),
-        other_line,
-        layout.source.line(other_line),
-        raw.kind == 0 and bool(raw.flags & _SAME_VALUE),
-        int(raw.count),
+        kind=kind,
+        where=report.place.name if report.place and raw.kind <= _Kind.MISALIGNED else "",
+        block=block,
+        thread=thread,
+        line=report.line,
+        source=source.line(report.line),
+        message=message,
+        other_block=other_block,
+        other_thread=other_thread,
+        other_line=other_line,
+        other_source=source.line(other_line),
+        benign_same_value=raw.kind == _Kind.RACE and bool(report.flags & _Flag.SAME_VALUE),
+        count=int(raw.count),
+        called_from=report.lines.caller(raw.pc),
+        other_called_from=report.lines.caller(raw.other_pc),
     )
 
 
-def _split_thread(thread: int) -> tuple[int, int]:
+def _split(thread: int) -> tuple[int, int]:
     return thread >> _THREAD_BITS, thread & ((1 << _THREAD_BITS) - 1)
 
 
-def _who(thread: int) -> str:
-    block, index = _split_thread(thread)
+def _name(thread: int) -> str:
+    block, index = _split(thread)
     return f"thread {index} of block {block}"
 
 
-def _element(raw: RawHazard, layout: Layout) -> str:
-    place = layout.place(raw)
-    if place is None:
-        return f"address {raw.offset & (1 << 64) - 1:#x}"
-    return f"{place.name}[{raw.offset // place.element_bytes}]"
-
-
-def _race(raw: RawHazard, layout: Layout, lines: _Lines, _: list[RawHazard]) -> tuple[str, str]:
-    if raw.flags & _EXITED:
-        owner = _split_thread(raw.other_thread)[0]
+def _race(report: _Report) -> tuple[str, str]:
+    flags = report.flags
+    if flags & _Flag.EXITED:
+        owner = _split(report.raw.other_thread)[0]
         return "race", (
-            f"{_who(raw.thread)} reads shared memory of block {owner}, which may have left by "
-            "then; a cluster barrier is needed after the last access"
+            f"{report.who} accesses shared memory of block {owner}, which may have left by then; "
+            "a cluster barrier is needed after the last access"
         )
-    verb = "writes" if raw.flags & _WRITE else "reads"
-    other = "wrote" if raw.flags & _OTHER_WRITE else "read"
-    atomic = "; one of the two is atomic" if raw.flags & _ATOMIC else ""
-    same = "; both wrote the same value" if raw.flags & _SAME_VALUE else ""
+    verb = "writes" if flags & _Flag.WRITE else "reads"
+    other = "wrote" if flags & _Flag.OTHER_WRITE else "read"
+    atomic = "; one of the two is atomic" if flags & _Flag.ATOMIC else ""
+    same = "; both wrote the same value" if flags & _Flag.SAME_VALUE else ""
     return "race", (
-        f"{_who(raw.thread)} {verb} {_element(raw, layout)} that {_who(raw.other_thread)} {other}, "
+        f"{report.who} {verb} {report.element} that {report.other} {other}, "
         f"with no barrier between them{atomic}{same}"
     )
 
 
-def _bounds(raw: RawHazard, layout: Layout, lines: _Lines, _: list[RawHazard]) -> tuple[str, str]:
-    if raw.flags & _LOCAL_INDEX:
-        return "out-of-bounds write" if _assigns(raw, layout, lines) else "out-of-bounds read", (
-            f"{_who(raw.thread)} uses index {raw.offset} beyond the declared size of an array"
+def _bounds(report: _Report) -> tuple[str, str]:
+    raw, place = report.raw, report.place
+    if report.flags & _Flag.LOCAL_INDEX:
+        verb = "write" if _stores_through_index(report) else "read"
+        return f"out-of-bounds {verb}", (
+            f"{report.who} uses index {raw.offset} beyond the declared size of an array"
         )
-    verb = "write" if raw.flags & _WRITE else "read"
-    place = layout.place(raw)
-    size = (
-        f", which has {place.bytes // place.element_bytes} elements"
-        if place
-        else (", which is in no array of this launch")
-    )
+    verb = "write" if report.flags & _Flag.WRITE else "read"
+    extent = ", which is in no array of this launch"
+    if place is not None:
+        extent = f", which has {place.bytes // place.element_bytes} elements"
     return f"out-of-bounds {verb}", (
-        f"{_who(raw.thread)} {verb}s {raw.size} bytes at {_element(raw, layout)}{size}"
+        f"{report.who} {verb}s {raw.size} bytes at {report.element}{extent}"
     )
 
 
-def _assigns(raw: RawHazard, layout: Layout, lines: _Lines) -> bool:
-    """Whether the statement with a bad index stores through it: the index stands left of `=`."""
-    text = layout.source.line(lines.line(raw.pc) or raw.detail)
-    left, assign, right = text.partition(" = ")
-    return bool(assign) and "[" in left and "[" not in right
+def _stores_through_index(report: _Report) -> bool:
+    """Whether the statement with a bad index assigns to it: brackets stand left of `=` only."""
+    left, assignment, right = report.layout.source.line(report.line).partition(" = ")
+    return bool(assignment) and "[" in left and "[" not in right
 
 
-def _uninitialised(
-    raw: RawHazard, layout: Layout, lines: _Lines, _: list[RawHazard]
-) -> tuple[str, str]:
+def _uninitialised(report: _Report) -> tuple[str, str]:
     return "uninitialised read", (
-        f"{_who(raw.thread)} reads {_element(raw, layout)}, which no thread of its block wrote"
+        f"{report.who} reads {report.element}, which no thread of its block wrote"
     )
 
 
-def _misaligned(
-    raw: RawHazard, layout: Layout, lines: _Lines, _: list[RawHazard]
-) -> tuple[str, str]:
-    place = layout.place(raw)
-    where = f"{place.name} + {raw.offset} bytes" if place else f"{raw.offset & (1 << 64) - 1:#x}"
+def _misaligned(report: _Report) -> tuple[str, str]:
+    raw, place = report.raw, report.place
+    where = f"{place.name} + {raw.offset} bytes" if place else report.element
     return "misaligned access", (
-        f"{_who(raw.thread)} accesses {where}, which must be a multiple of {raw.size} bytes"
+        f"{report.who} accesses {where}, which must be a multiple of {raw.size} bytes"
     )
 
 
-def _divergent(
-    raw: RawHazard, layout: Layout, lines: _Lines, _: list[RawHazard]
-) -> tuple[str, str]:
-    if raw.detail == 2 and not raw.flags & _EXITED:
-        return "divergent barrier", f"{_who(raw.thread)} is not in the mask it passes"
-    if raw.detail == 3 and not raw.flags & _EXITED:
-        return "divergent barrier", f"{_who(raw.thread)} arrives twice without waiting"
-    if raw.detail == 4 and not raw.flags & _EXITED:
-        return "divergent barrier", f"{_who(raw.thread)} waits without having arrived"
-    if raw.flags & _EXITED:
-        more = f" and {raw.detail - 1} more threads" if raw.detail > 1 else ""
-        return "divergent barrier", (
-            f"{_who(raw.thread)} waits at a barrier while {_who(raw.other_thread)}{more} "
-            "left the kernel"
-        )
-    return "divergent barrier", (
-        f"{_who(raw.thread)} and {_who(raw.other_thread)} meet at different barriers"
-    )
+def _divergent(report: _Report) -> tuple[str, str]:
+    detail = report.raw.detail
+    if report.flags & _Flag.EXITED:
+        more = f" and {detail - 1} more threads" if detail > 1 else ""
+        message = f"{report.who} waits at a barrier while {report.other}{more} left the kernel"
+    elif detail == 2:
+        message = f"{report.who} is not in the mask it passes"
+    elif detail == 3:
+        message = f"{report.who} arrives twice at a cluster barrier without waiting"
+    elif detail == 4:
+        message = f"{report.who} waits at a cluster barrier without having arrived"
+    else:
+        message = f"{report.who} and {report.other} meet at different barriers"
+    return "divergent barrier", message
 
 
-def _deadlock(
-    raw: RawHazard, layout: Layout, lines: _Lines, waiting: list[RawHazard]
-) -> tuple[str, str]:
-    if raw.detail == 1:
-        return "deadlock", f"{_who(raw.thread)} loops without progress (a wait nobody ends)"
-    if raw.detail == 2:
+_WAITS = {1: "a warp operation", 2: "__activemask", 3: "a block barrier", 4: "a cluster barrier",
+          5: "a grid barrier"}  # fmt: skip
+
+
+def _deadlock(report: _Report) -> tuple[str, str]:
+    if report.raw.detail == 1:
+        return "deadlock", f"{report.who} loops without progress (a wait nobody ends)"
+    if report.raw.detail == 2:
         return "deadlock", (
-            f"{_who(raw.thread)} waits for the whole grid in a launch that is not cooperative"
+            f"{report.who} waits for the whole grid in a launch that is not cooperative"
         )
-    groups = [
-        f"{w.count} thread(s) from {_who(w.thread)} at {_WAITS.get(w.detail, 'a barrier')}"
-        + (f" in line {lines.line(w.pc)}" if lines.line(w.pc) else "")
-        for w in waiting
-    ]
-    kinds = {w.detail for w in waiting}
-    kind = "divergent barrier" if len(groups) > 1 and kinds <= {1, 3, 4, 5} else "deadlock"
+    groups = []
+    for waiting in report.waiting:
+        line = report.lines.line(waiting.pc)
+        groups.append(
+            f"{waiting.count} thread(s) from {_name(waiting.thread)} at {_WAITS[waiting.detail]}"
+            + (f" in line {line}" if line else "")
+        )
+    kind = "divergent barrier" if len(groups) > 1 else "deadlock"
     return kind, "no thread can go on: " + "; ".join(groups)
 
 
-def _overflow(raw: RawHazard, layout: Layout, lines: _Lines, _: list[RawHazard]) -> tuple[str, str]:
+def _overflow(report: _Report) -> tuple[str, str]:
     return "stack overflow", (
-        f"{_who(raw.thread)} needs more stack than it has; pass a larger stack_bytes"
+        f"{report.who} needs more stack than it has; pass a larger stack_bytes"
     )
 
 
-def _fault(raw: RawHazard, layout: Layout, lines: _Lines, _: list[RawHazard]) -> tuple[str, str]:
-    names = {4: "an illegal instruction", 7: "a bus error", 8: "a division by zero",
-             11: "an access to unmapped or misaligned memory"}  # fmt: skip
-    what = names.get(raw.detail, "a trap")
-    return "fault", f"{_who(raw.thread)} met {what}"
+_SIGNALS = {4: "an illegal instruction", 7: "a bus error", 8: "a division by zero",
+            11: "an access to unmapped or misaligned memory"}  # fmt: skip
 
 
-_WORDS = {0: _race, 1: _bounds, 2: _uninitialised, 3: _misaligned, 4: _divergent, 5: _deadlock,
-          7: _overflow, 8: _fault}  # fmt: skip
+def _fault(report: _Report) -> tuple[str, str]:
+    return "fault", f"{report.who} met {_SIGNALS.get(report.raw.detail, 'a trap')}"
 
 
-@lru_cache(maxsize=256)
-def _source_lines_cached(library: str, addresses: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    command = ["addr2line", "-i", "-a", "-e", library, *(hex(a) for a in addresses)]
-    try:
-        output = subprocess.run(command, capture_output=True, text=True).stdout
-    except OSError:  # without binutils hazards lack their lines
-        return ((),) * len(addresses)
-    chains: list[list[int]] = []
-    for text in output.splitlines():
-        if text.startswith("0x"):
-            chains.append([])
-        elif os.path.basename(text.split(":")[0]) == "kernel.cu":
-            number = text.rsplit(":", 1)[1].split()[0]
-            chains[-1].append(int(number) if number.isdigit() else 0)
-    return tuple(tuple(chain) for chain in chains)
-
-
-def _source_lines(library: Path, addresses: list[int]) -> tuple[tuple[int, ...], ...]:
-    return _source_lines_cached(str(library), tuple(addresses)) if addresses else ()
+_WORDS: dict[_Kind, Callable[[_Report], tuple[str, str]]] = {
+    _Kind.RACE: _race,
+    _Kind.OUT_OF_BOUNDS: _bounds,
+    _Kind.UNINITIALISED: _uninitialised,
+    _Kind.MISALIGNED: _misaligned,
+    _Kind.DIVERGENT: _divergent,
+    _Kind.DEADLOCK: _deadlock,
+    _Kind.STACK_OVERFLOW: _overflow,
+    _Kind.SIGNAL: _fault,
+}

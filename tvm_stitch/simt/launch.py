@@ -29,8 +29,7 @@ class _Slot(ctypes.Structure):
     _fields_ = [
         ("name", ctypes.c_char_p),
         ("bytes", ctypes.c_uint64),
-        ("alignment", ctypes.c_uint32),
-        ("element_bytes", ctypes.c_uint32),
+        ("element_bytes", ctypes.c_uint64),
     ]
 
 
@@ -204,14 +203,14 @@ class Kernel:
                 f"{self.name}: no memory for {launch.blocks} blocks of {launch.threads} threads; "
                 "use a smaller grid or a smaller stack_bytes"
             )
-        layout = self._layout(arena, loaded, launch, slots)
-        hazards = describe(raw[: request.hazard_count], layout, loaded.begin)
+        layout = self._layout(arena, loaded, launch)
+        hazards = describe(raw[: request.hazard_count], layout)
         if not self.checked:
             hazards += _trespasses(arena, layout)
         arena.copy_back()
         return Run(self.name, launch, hazards, request.switches, request.accesses, seconds)
 
-    def _layout(self, arena: Arena, loaded: _Loaded, launch: Launch, slots: int) -> Layout:
+    def _layout(self, arena: Arena, loaded: _Loaded, launch: Launch) -> Layout:
         arrays = [
             Place(name, a.nbytes, max(a.itemsize, 1))
             for name, a in zip(arena.names, arena.arrays, strict=True)
@@ -221,7 +220,7 @@ class Kernel:
             for i, name in enumerate(self.source.shared_arrays)
         ]
         shared.append(Place("dynamic shared memory", launch.shared_bytes, 1))
-        return Layout(self.source, self.library, arrays, shared, launch.threads)
+        return Layout(self.source, self.library, loaded.begin, arrays, shared)
 
 
 def load(source: str, kernel: str | None = None, check: bool = True) -> Kernel:

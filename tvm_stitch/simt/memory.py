@@ -34,8 +34,7 @@ class RawArray(ctypes.Structure):
     _fields_ = [
         ("base", ctypes.c_void_p),
         ("bytes", ctypes.c_uint64),
-        ("element_bytes", ctypes.c_uint32),
-        ("written", ctypes.c_uint32),
+        ("element_bytes", ctypes.c_uint64),
     ]
 
 
@@ -92,7 +91,7 @@ class Arena:
         """The arrays as the runtime takes them."""
         return (RawArray * len(self._regions))(
             *(
-                RawArray(self.begin + r.offset, r.array.nbytes, max(r.array.itemsize, 1), 0)
+                RawArray(self.begin + r.offset, r.array.nbytes, max(r.array.itemsize, 1))
                 for r in self._regions
             )
         )

@@ -284,11 +284,11 @@ def _unit(name: str, parameters: tuple[Parameter, ...], cpp: str, slots: tuple[s
     arguments = ", ".join(
         f"*({p.type}{'*' if p.pointer else ''}*)arguments[{i}]" for i, p in enumerate(parameters)
     )
-    table = ", ".join(f'{{"{slot}", 0, 0, 0}}' for slot in slots)
+    table = ", ".join(f'{{"{slot}", 0, 0}}' for slot in slots)
     return (
         f'#line 1 "kernel.cu"\n{cpp}\n#line 1 "entry"\n'
         f'extern "C" __attribute__((visibility("default"))) simt_slot simt_slots[] = '
-        f"{{{table or '{nullptr, 0, 0, 0}'}}};\n"
+        f"{{{table or '{nullptr, 0, 0}'}}};\n"
         f'extern "C" __attribute__((visibility("default"), no_sanitize("thread", "undefined")))\n'
         f"void simt_entry(void** arguments) {{ {name}({arguments}); }}\n"
     )

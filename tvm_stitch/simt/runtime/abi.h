@@ -33,16 +33,13 @@ enum simt_special : int { SIMT_LANE, SIMT_WARP, SIMT_CLUSTER_RANK, SIMT_CLUSTER_
 
 struct simt_slot {  // one __shared__ array of a kernel
   const char* name;
-  uint64_t bytes;
-  uint32_t alignment;
-  uint32_t element_bytes;
+  uint64_t bytes, element_bytes;
 };
 
 struct simt_array {  // one kernel argument in guarded memory
   char* base;
   uint64_t bytes;
-  uint32_t element_bytes;
-  uint32_t written;  // out: a store was seen
+  uint64_t element_bytes;
 };
 
 enum simt_hazard_kind : uint32_t {

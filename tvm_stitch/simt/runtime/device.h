@@ -191,7 +191,6 @@ struct simt_declaration {
   static bool known;
   static bool declare() {
     simt_slots[K].bytes = sizeof(A);
-    simt_slots[K].alignment = alignof(A);
     simt_slots[K].element_bytes = sizeof(typename simt_element<A>::type);
     return true;
   }

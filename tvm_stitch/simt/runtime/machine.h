@@ -102,7 +102,6 @@ struct Region {
   uint64_t bytes;
   Cell* cells;
   uint32_t shift, index;
-  bool written;
 };
 
 struct Machine {
@@ -112,6 +111,7 @@ struct Machine {
   uint32_t block_threads, cluster_blocks, clock, grid_time, grid_arrived, alive;
   uint64_t random, polls, idle_polls, accesses, code_begin;
   bool natural, stopped, multi_block;
+  bool store_pending;  // a store that raced is about to happen; its value is looked at later
   // Fibers ready to run: a ring in order, or a pool drawn from when a seed shuffles.
   std::vector<Fiber*> ready;
   size_t ready_head, ready_count;
@@ -158,12 +158,19 @@ void leave_warp(Fiber* fiber);
 void leave_block(Fiber* fiber);
 void resolve_activemask(Warp* warp, Block* block);
 
+// shadow.cc
+void settle_pending_store();
+
 // memory.cc
 void prepare_memory();
 void begin_block_memory(Block& block);
 void end_block_memory(Block& block);
-void settle_pending_store();
 void release_memory();
+Region* find_region(uint64_t address);
+Block* block_of_shared(uint64_t address);
+// One access of the running fiber; `caller` is where in the kernel it comes from.
+void touch(const volatile void* address, uint32_t size, bool write, uint64_t caller,
+           uint32_t flags = 0);
 
 // report.cc
 simt_hazard* report(simt_hazard hazard);

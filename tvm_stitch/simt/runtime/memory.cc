@@ -1,25 +1,13 @@
-// What threads touch: guarded memory, its shadow, and the hooks the instrumented kernel calls.
-//
-// Kernels are compiled with -fsanitize=thread and -fsanitize=alignment,bounds, but linked against
-// the entry points below instead of the sanitizers' own runtimes.
-#include <stdlib.h>
+// Guarded memory: where arrays and shared memory lie, and what an access to them means.
 #include <string.h>
 #include <sys/mman.h>
 
-#include "machine.h"
+#include "shadow.h"
 
 namespace simt {
 namespace {
 
 constexpr uint64_t kSharedGuard = 1024;  // around every __shared__ array
-constexpr uint32_t kAtomic = 1u << 31;   // in Access::pc
-
-struct PendingStore {  // a store that collided: compare the bytes once it has happened
-  const char* address;
-  uint32_t size;
-  simt_hazard* hazard;
-  char before[16];
-} pending;
 
 Region* recent[256];  // by caller: an instruction nearly always touches the same array
 
@@ -31,173 +19,7 @@ void* reserve(uint64_t bytes) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-const Fiber* fiber_of(uint32_t thread) {
-  for (const Block& block : machine.blocks) {
-    if (block.linear == thread >> kThreadBits) {
-      return &block.fibers[thread & ((1u << kThreadBits) - 1)];
-    }
-  }
-  return nullptr;
-}
-
-// Whether the cluster's barrier (its last phase this thread has waited for) lies in between.
-bool ordered_by_cluster(const Access& earlier) {
-  const Fiber* self = now.fiber;
-  if (!self->phase) return false;
-  const Fiber* other = (earlier.thread ^ now.thread) >> kThreadBits
-                           ? fiber_of(earlier.thread)
-                           : &now.block->fibers[earlier.thread & ((1u << kThreadBits) - 1)];
-  return other && other->block->cluster == now.block->cluster &&
-         earlier.time < other->released[self->phase & 1];
-}
-
-bool ordered_slowly(const Access& earlier) {
-  if (earlier.time < machine.grid_time) return true;
-  const uint32_t differs = earlier.thread ^ now.thread;
-  if (!(differs >> kThreadBits)) {
-    if (differs < kLanes) {
-      const uint32_t lane = earlier.thread % kLanes;
-      if (earlier.time < now.warp->time) return true;
-      if (earlier.time < now.warp->seen[now.fiber->lane][lane]) return true;
-    }
-    constexpr uint32_t mask = (1u << kThreadBits) - 1;
-    const uint32_t warp = (now.thread & mask) / kLanes, other = (earlier.thread & mask) / kLanes;
-    if (earlier.time < now.block->met[warp][other]) return true;
-  }
-  return ordered_by_cluster(earlier);
-}
-
-inline bool happened_before(const Access& earlier) {
-  const uint32_t differs = earlier.thread ^ now.thread;
-  if (!differs) return true;
-  if (!(differs >> kThreadBits) && earlier.time < now.block_time) return true;
-  return ordered_slowly(earlier);
-}
-
-uint64_t code_address(uint32_t pc) {
-  return pc & ~kAtomic ? machine.code_begin + (pc & ~kAtomic) : 0;
-}
-
-struct Touch {  // one access of the running thread, as the slow paths need it
-  const char* address;
-  uint32_t size;
-  bool write;
-  uint32_t pc;
-  uint32_t place;
-  int32_t region;
-  int64_t offset;
-};
-
-simt_hazard describe(const Touch& touch, uint32_t kind) {
-  simt_hazard hazard = {};
-  hazard.kind = kind;
-  hazard.flags = touch.write ? uint32_t{SIMT_WRITE} : 0;
-  hazard.place = touch.place;
-  hazard.region = touch.region;
-  hazard.thread = now.thread;
-  hazard.pc = code_address(touch.pc);
-  hazard.offset = touch.offset;
-  hazard.size = touch.size;
-  return hazard;
-}
-
-__attribute__((noinline)) void report_race(const Touch& touch, const Access& other,
-                                           bool other_writes) {
-  if ((touch.pc & other.pc & kAtomic) != 0) return;  // atomics do not race with each other
-  simt_hazard hazard = describe(touch, SIMT_RACE);
-  hazard.other_thread = other.thread;
-  hazard.other_pc = code_address(other.pc);
-  if (other_writes) hazard.flags |= SIMT_OTHER_WRITE;
-  if ((touch.pc | other.pc) & kAtomic) hazard.flags |= SIMT_ATOMIC;
-  simt_hazard* kept = report(hazard);
-  if (!kept || !touch.write || !other_writes) return;
-  if (kept->count == 1) kept->flags |= SIMT_SAME_VALUE;  // until a store shows otherwise
-  if (!(kept->flags & SIMT_SAME_VALUE) || touch.size > sizeof pending.before) return;
-  pending.address = touch.address;
-  pending.size = touch.size;
-  pending.hazard = kept;
-  memcpy(pending.before, touch.address, touch.size);
-}
-
-__attribute__((noinline)) void report_touch(const Touch& touch, uint32_t kind) {
-  report(describe(touch, kind));
-}
-
-inline uint32_t distance(uint32_t left, uint32_t right) {
-  const uint32_t differs = left ^ right;
-  return differs < kLanes ? 0 : differs >> kThreadBits ? 2 : 1;
-}
-
-void note_read(Cell& cell, const Touch& touch, uint32_t since) {
-  const Access self = {now.thread, now.time, touch.pc};
-  if (cell.write.time > since && !happened_before(cell.write)) {
-    report_race(touch, cell.write, true);
-  }
-  if (cell.read.time <= since || happened_before(cell.read)) {
-    cell.read = self;
-  } else if (cell.other.time <= since || happened_before(cell.other)) {
-    cell.other = self;
-  } else if (distance(cell.read.thread, now.thread) >
-             distance(cell.read.thread, cell.other.thread)) {
-    // Of many readers two far apart stand for all: what orders both orders those in between.
-    cell.other = self;
-  }
-}
-
-void note_write(Cell& cell, const Touch& touch, uint32_t since) {
-  if (cell.write.time > since && !happened_before(cell.write)) {
-    report_race(touch, cell.write, true);
-  }
-  if (cell.read.time > since && !happened_before(cell.read)) {
-    report_race(touch, cell.read, false);
-  } else if (cell.other.time > since && !happened_before(cell.other)) {
-    report_race(touch, cell.other, false);
-  }
-  cell.write = {now.thread, now.time, touch.pc};
-  cell.read.time = cell.other.time = 0;
-}
-
-// A narrower access than any before: split the cells, backwards in place.
-void refine(Cell* cells, uint64_t bytes, uint32_t from, uint32_t to) {
-  const uint64_t count = (bytes + (1u << from) - 1) >> from;
-  const uint32_t parts = 1u << (from - to);
-  for (uint64_t i = count; i-- > 0;) {
-    const Cell cell = cells[i];
-    for (uint32_t j = 0; j < parts; ++j) cells[i * parts + j] = cell;
-  }
-}
-
-uint32_t granule_of(uint32_t element_bytes) {
-  return element_bytes >= 8 ? 3 : element_bytes >= 4 ? 2 : element_bytes >= 2 ? 1 : 0;
-}
-
-inline uint32_t narrowest(uint64_t offset, uint32_t size) {
-  return __builtin_ctzll(offset | size | 8);
-}
-
-template <class Note>
-inline void each_cell(Cell* cells, uint32_t shift, const Touch& touch, Note note) {
-  const uint64_t last = (touch.offset + touch.size - 1) >> shift;
-  for (uint64_t i = touch.offset >> shift; i <= last; ++i) note(cells[i]);
-}
-
-bool note_cells(Cell* cells, uint32_t shift, const Touch& touch, uint32_t since, bool shared) {
-  bool unwritten = false;
-  if (touch.write) {
-    each_cell(cells, shift, touch, [&](Cell& cell) { note_write(cell, touch, since); });
-  } else {
-    each_cell(cells, shift, touch, [&](Cell& cell) {
-      if (shared && cell.write.time <= since) unwritten = true;
-      note_read(cell, touch, since);
-    });
-  }
-  return unwritten;
-}
-
-Block* block_of_shared(uint64_t address) {
-  const uint64_t offset = address - reinterpret_cast<uint64_t>(machine.shared);
-  return &machine.blocks[offset >> machine.shared_stride_bits];
-}
+void report_touch(const Touch& touch, uint32_t kind) { report(describe(touch, kind)); }
 
 void refine_slot(int index, uint32_t to) {
   Slot& slot = machine.slots[index];
@@ -242,13 +64,6 @@ void touch_shared(uint64_t address, uint32_t size, bool write, uint32_t pc) {
   }
 }
 
-Region* find_region(uint64_t address) {
-  for (Region& region : machine.regions) {
-    if (address - reinterpret_cast<uint64_t>(region.base) < region.bytes) return &region;
-  }
-  return nullptr;
-}
-
 // Not in any array: name the nearest one. Memory that is not mapped would fault; stop before.
 __attribute__((noinline)) void touch_unknown(uint64_t address, uint32_t size, bool write,
                                              uint32_t pc) {
@@ -286,27 +101,12 @@ void touch_global(uint64_t address, uint32_t size, bool write, uint32_t pc, uint
   const Touch touch = {reinterpret_cast<char*>(address), size, write, pc, SIMT_GLOBAL,
                        static_cast<int32_t>(region->index), static_cast<int64_t>(offset)};
   if (offset + size > region->bytes) return report_touch(touch, SIMT_OUT_OF_BOUNDS);
-  region->written |= write;
   const uint32_t width = narrowest(offset, size);
   if (width < region->shift) {
     refine(region->cells, region->bytes, region->shift, width);
     region->shift = width;
   }
   note_cells(region->cells, region->shift, touch, 0, false);
-}
-
-inline void touch(const volatile void* pointer, uint32_t size, bool write, uint64_t caller,
-                  uint32_t flags = 0) {
-  const auto address = reinterpret_cast<uint64_t>(pointer);
-  if (address - reinterpret_cast<uint64_t>(machine.stacks) < machine.stacks_bytes) return;
-  if (pending.hazard) settle_pending_store();
-  ++machine.accesses;
-  const auto pc = static_cast<uint32_t>(caller - machine.code_begin) | flags;
-  if (address - reinterpret_cast<uint64_t>(machine.shared) < machine.shared_bytes) {
-    touch_shared(address, size, write, pc);
-  } else {
-    touch_global(address, size, write, pc, caller);
-  }
 }
 
 uint64_t align_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
@@ -350,6 +150,32 @@ bool reserve_shared() {
 
 }  // namespace
 
+Block* block_of_shared(uint64_t address) {
+  const uint64_t offset = address - reinterpret_cast<uint64_t>(machine.shared);
+  return &machine.blocks[offset >> machine.shared_stride_bits];
+}
+
+Region* find_region(uint64_t address) {
+  for (Region& region : machine.regions) {
+    if (address - reinterpret_cast<uint64_t>(region.base) < region.bytes) return &region;
+  }
+  return nullptr;
+}
+
+void touch(const volatile void* pointer, uint32_t size, bool write, uint64_t caller,
+           uint32_t flags) {
+  const auto address = reinterpret_cast<uint64_t>(pointer);
+  if (address - reinterpret_cast<uint64_t>(machine.stacks) < machine.stacks_bytes) return;
+  if (machine.store_pending) settle_pending_store();
+  ++machine.accesses;
+  const auto pc = static_cast<uint32_t>(caller - machine.code_begin) | flags;
+  if (address - reinterpret_cast<uint64_t>(machine.shared) < machine.shared_bytes) {
+    touch_shared(address, size, write, pc);
+  } else {
+    touch_global(address, size, write, pc, caller);
+  }
+}
+
 void prepare_memory() {
   const simt_launch_request& r = *machine.request;
   lay_out_shared();
@@ -358,10 +184,10 @@ void prepare_memory() {
     return;
   }
   machine.regions.clear();
-  pending.hazard = nullptr;
+  machine.store_pending = false;
   for (uint64_t i = 0; i < r.array_count; ++i) {
     Region region = {r.arrays[i].base, r.arrays[i].bytes, nullptr,
-                     granule_of(r.arrays[i].element_bytes), static_cast<uint32_t>(i), false};
+                     granule_of(r.arrays[i].element_bytes), static_cast<uint32_t>(i)};
     if (r.check) region.cells = static_cast<Cell*>(reserve((region.bytes + 8) * sizeof(Cell)));
     machine.regions.push_back(region);
   }
@@ -371,7 +197,6 @@ void release_memory() {
   if (machine.request->check) munmap(machine.shared_cells, shared_cells_bytes);
   for (Region& region : machine.regions) {
     if (region.cells) munmap(region.cells, (region.bytes + 8) * sizeof(Cell));
-    machine.request->arrays[region.index].written = region.written;
   }
   machine.regions.clear();
   memset(recent, 0, sizeof recent);
@@ -401,167 +226,4 @@ void end_block_memory(Block& block) {
   report(hazard);
 }
 
-void settle_pending_store() {
-  if (!pending.hazard) return;
-  if (memcmp(pending.before, pending.address, pending.size) != 0) {
-    pending.hazard->flags &= ~SIMT_SAME_VALUE;
-  }
-  pending.hazard = nullptr;
-}
-
 }  // namespace simt
-
-using namespace simt;
-
-#define CALLER reinterpret_cast<uint64_t>(__builtin_return_address(0))
-
-#pragma GCC visibility push(default)
-extern "C" {
-
-void* simt_shared(int slot) { return now.block->shared + machine.slots[slot].offset; }
-void* simt_dynamic_shared() { return now.block->shared + machine.slots.back().offset; }
-
-void* simt_map_shared(const void* address, unsigned rank) {
-  const Block* owner = block_of_shared(reinterpret_cast<uint64_t>(address));
-  const Block* other = &machine.blocks[owner->cluster * machine.cluster_blocks +
-                                       rank % machine.cluster_blocks];
-  return other->shared + (static_cast<const char*>(address) - owner->shared);
-}
-
-// The 32-bit window of the hardware: rank in the cluster and offset.
-unsigned simt_shared_window(const void* address) {
-  const Block* owner = block_of_shared(reinterpret_cast<uint64_t>(address));
-  return owner->rank << 24 | static_cast<unsigned>(static_cast<const char*>(address) -
-                                                   owner->shared);
-}
-
-void* simt_from_shared_window(unsigned address) {
-  const Block* owner = &machine.blocks[now.block->cluster * machine.cluster_blocks +
-                                       (address >> 24) % machine.cluster_blocks];
-  return owner->shared + (address & 0xffffff);
-}
-
-void simt_access(const volatile void* address, int bytes, int write) {
-  if (machine.request->check) touch(address, bytes, write, CALLER);
-}
-
-void simt_atomic_access(const volatile void* address, int bytes) {
-  if (machine.request->check) touch(address, bytes, true, CALLER, kAtomic);
-  let_others_run();
-}
-
-void simt_atomic_load(const volatile void* address, int bytes) {
-  if (machine.request->check) touch(address, bytes, false, CALLER, kAtomic);
-  let_others_run();
-}
-
-void simt_async_copy(void* to, const void* from, int bytes, int valid) {
-  now.fiber->copies.push_back({to, from, bytes, valid, CALLER});
-}
-
-void simt_async_commit() {
-  uint32_t grouped = 0;
-  for (uint32_t size : now.fiber->committed) grouped += size;
-  now.fiber->committed.push_back(now.fiber->copies.size() - grouped);
-}
-
-// The copies land as late as the program allows, so that a missing wait shows.
-void simt_async_wait(int pending_groups) {
-  Fiber* self = now.fiber;
-  while (static_cast<int>(self->committed.size()) > pending_groups) {
-    for (uint32_t i = 0; i < self->committed[0]; ++i) {
-      const CopyGroup copy = self->copies[i];
-      if (machine.request->check) {
-        if (copy.valid) touch(copy.from, copy.valid, false, copy.pc);
-        touch(copy.to, copy.bytes, true, copy.pc);
-      }
-      memcpy(copy.to, copy.from, copy.valid);
-      memset(static_cast<char*>(copy.to) + copy.valid, 0, copy.bytes - copy.valid);
-    }
-    self->copies.erase(self->copies.begin(), self->copies.begin() + self->committed[0]);
-    self->committed.erase(self->committed.begin());
-  }
-}
-
-void __tsan_init() {}
-void __tsan_func_entry(void*) {}
-void __tsan_func_exit() {}
-
-#define SIMT_HOOK(BYTES)                                                                  \
-  void __tsan_read##BYTES(void* p) { touch(p, BYTES, false, CALLER); }                    \
-  void __tsan_write##BYTES(void* p) { touch(p, BYTES, true, CALLER); }                    \
-  void __tsan_unaligned_read##BYTES(void* p) { touch(p, BYTES, false, CALLER); }          \
-  void __tsan_unaligned_write##BYTES(void* p) { touch(p, BYTES, true, CALLER); }          \
-  void __tsan_volatile_read##BYTES(void* p) {                                             \
-    touch(p, BYTES, false, CALLER);                                                       \
-    let_others_run();                                                                     \
-  }                                                                                       \
-  void __tsan_volatile_write##BYTES(void* p) { touch(p, BYTES, true, CALLER); }
-SIMT_HOOK(1)
-SIMT_HOOK(2)
-SIMT_HOOK(4)
-SIMT_HOOK(8)
-SIMT_HOOK(16)
-
-void __tsan_read_range(void* p, uint64_t size) {
-  if (size) touch(p, static_cast<uint32_t>(size), false, CALLER);
-}
-void __tsan_write_range(void* p, uint64_t size) {
-  if (size) touch(p, static_cast<uint32_t>(size), true, CALLER);
-}
-void __tsan_vptr_update(void*, void*) {}
-void __tsan_vptr_read(void*) {}
-
-// What the compiler passes to the handlers of -fsanitize=alignment and =bounds.
-struct SourceLocation {
-  const char* file;
-  uint32_t line, column;
-};
-struct TypeMismatch {
-  SourceLocation location;
-  const void* type;
-  unsigned char log_alignment, kind;
-};
-struct OutOfBounds {
-  SourceLocation location;
-  const void *array_type, *index_type;
-};
-
-void __ubsan_handle_type_mismatch_v1(TypeMismatch* data, uint64_t address) {
-  simt_hazard hazard = {};
-  hazard.kind = SIMT_MISALIGNED;
-  hazard.thread = now.thread;
-  hazard.pc = CALLER;
-  hazard.place = SIMT_UNKNOWN;
-  hazard.offset = static_cast<int64_t>(address);
-  hazard.size = 1u << data->log_alignment;
-  hazard.detail = data->location.line;
-  const uint64_t shared = address - reinterpret_cast<uint64_t>(machine.shared);
-  if (shared < machine.shared_bytes) {
-    const int slot = machine.slot_at[(shared & (machine.shared_stride - 1)) / 64];
-    hazard.place = SIMT_SHARED;
-    hazard.region = slot < 0 ? 0 : slot;
-    hazard.offset = static_cast<int64_t>((shared & (machine.shared_stride - 1)) -
-                                         machine.slots[hazard.region].offset);
-  } else if (const Region* region = find_region(address)) {
-    hazard.place = SIMT_GLOBAL;
-    hazard.region = static_cast<int32_t>(region->index);
-    hazard.offset = static_cast<int64_t>(address - reinterpret_cast<uint64_t>(region->base));
-  }
-  report(hazard);
-  stop();  // fatal on the device, and the access itself may fault here
-}
-
-void __ubsan_handle_out_of_bounds(OutOfBounds* data, uint64_t index) {
-  simt_hazard hazard = {};
-  hazard.kind = SIMT_OUT_OF_BOUNDS;
-  hazard.flags = SIMT_LOCAL_INDEX;
-  hazard.thread = now.thread;
-  hazard.pc = CALLER;
-  hazard.place = SIMT_UNKNOWN;
-  hazard.offset = static_cast<int64_t>(index);
-  hazard.detail = data->location.line;
-  report(hazard);
-}
-
-}  // extern "C"
