@@ -151,6 +151,12 @@ def test_every_fallback_is_named_with_its_reason():
             assert set(kernel.ops) <= set(reasons)
 
 
+def test_a_view_is_no_launch():
+    report = explain(mixed(), H200)
+    assert "reshape" not in {op for kernel in report.kernels for op in kernel.ops}
+    assert report.launches == report.before.launches
+
+
 def test_a_scheme_that_is_switched_off_is_the_reason():
     report = explain(softmax(64, 128), H200, Options(schemes=("local",)))
     assert {kernel.scheme for kernel in report.kernels} == {"default", "local"}
