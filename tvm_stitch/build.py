@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -14,6 +15,8 @@ from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
+
+KEEP_SCRATCH = "tirx.disable_storage_rewrite"
 
 
 def default_rules() -> list[Any]:
@@ -53,14 +56,22 @@ def stitch_passes(
 def pipeline(
     target: Any, options: Options | None = None, database: Any = None
 ) -> tvm.transform.Pass:
-    """A drop-in for `tvm.compile(mod, target, relax_pipeline=...)`."""
+    """A drop-in for `tvm.compile(mod, target, relax_pipeline=...)`.
+
+    Unrelated kernels share a launch only if `tirx.disable_storage_rewrite` is set in the
+    PassContext, as `compile` does; see lowering_context.
+    """
     cuda = cuda_target(target)
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")
     def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        chosen = options or Options()
+        if not tvm.transform.PassContext.current().config.get(KEEP_SCRATCH):
+            schemes = tuple(scheme for scheme in chosen.schemes if scheme != "independent")
+            chosen = replace(chosen, schemes=schemes)
         passes = [
             *cuda_pipeline.library_dispatch_passes(cuda),
-            *stitch_passes(cuda, options, database),
+            *stitch_passes(cuda, chosen, database),
             *cuda_pipeline.dataflow_lower_passes(cuda),
             *cuda_pipeline.finalize_passes(cuda),
         ]
@@ -80,6 +91,16 @@ def cuda_target(target: Any) -> tvm.target.Target:
     return given
 
 
+def lowering_context() -> tvm.transform.PassContext:
+    """The current settings, and those that stitched kernels ask of TVM's lowering.
+
+    StorageRewrite would merge the scratch of block reductions: that costs a barrier each, which
+    cannot be placed where several parts lie side by side in a kernel.
+    """
+    config = {**tvm.transform.PassContext.current().config, KEEP_SCRATCH: True}
+    return tvm.transform.PassContext(opt_level=3, config=config)
+
+
 def compile(
     mod: tvm.IRModule,
     target: Any = "cuda",
@@ -90,7 +111,5 @@ def compile(
     if not isinstance(mod, tvm.IRModule):
         raise InputError(f"expected a Relax IRModule, not {type(mod).__name__}")
     cuda = cuda_target(target)
-    # StorageRewrite would merge the scratch of block reductions and cost a barrier each.
-    config = {**tvm.transform.PassContext.current().config, "tirx.disable_storage_rewrite": True}
-    with tvm.transform.PassContext(opt_level=3, config=config):
+    with lowering_context():
         return tvm.compile(mod, cuda, relax_pipeline=pipeline(cuda, options, database))

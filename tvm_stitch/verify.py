@@ -19,7 +19,7 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_stitch import simt
-from tvm_stitch.build import cuda_target, stitch_passes
+from tvm_stitch.build import cuda_target, lowering_context, stitch_passes
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.options import Options
@@ -112,11 +112,12 @@ class _Runner:
         with target:
             for stitch_pass in stitch_passes(target, options, default_schedules=False):
                 mod = stitch_pass(mod)
-        self.functions = {
-            var: simt.Function(function, target)
-            for var, function in mod.functions_items()
-            if isinstance(function, tirx.PrimFunc) and SCHEDULE_ATTRIBUTE in function.attrs
-        }
+        with lowering_context():
+            self.functions = {
+                var: simt.Function(function, target)
+                for var, function in mod.functions_items()
+                if isinstance(function, tirx.PrimFunc) and SCHEDULE_ATTRIBUTE in function.attrs
+            }
         executable = tvm.compile(_redirected(mod, self._register()), "llvm")
         self.machine = relax.VirtualMachine(executable, tvm.cpu())
 
