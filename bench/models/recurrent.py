@@ -238,15 +238,15 @@ def cases() -> list[Case]:
     f32 = {"dtype": "float32"}
     talk = {"layers": 3, "frame": 80, "hidden": 512, "classes": 64, "batch": 32, "steps": 32}
     little = {"layers": 1, "frame": 4, "hidden": 6, "classes": 5, "batch": 2, "steps": 3, **f32}
-    shop = {"items": 100000, "width": 64, "batch": 256, "steps": 20, **f32}
+    shop = {"items": 100000, "width": 64, "batch": 256, "steps": 32, **f32}
     corner = {"items": 10, "width": 4, "batch": 3, "steps": 3, **f32}
 
     def case(name, title, define, sizes, small) -> Case:
         return Case(name, title, "models", define, sizes, small)
 
     return [
-        case("dien", "DIEN, 256×20 fp32", dien, shop, corner),
-        case("dien-train", "DIEN, training step, 256×20 fp32", dien, {**shop, "train": True},
+        case("dien", "DIEN, 256×32 fp32", dien, shop, corner),
+        case("dien-train", "DIEN, training step, 256×32 fp32", dien, {**shop, "train": True},
              {**corner, "train": True}),
         case("speech", "speech encoder (3 LSTMs of 512), 32×32 frames fp32", speech,
              {**talk, **f32}, little),
