@@ -4,6 +4,7 @@ from tvm_stitch import simt, transform
 from tvm_stitch.build import compile, pipeline
 from tvm_stitch.errors import CompilerMissing, InputError, RelayError, SimtError, StitchError
 from tvm_stitch.options import Options
+from tvm_stitch.report import explain
 from tvm_stitch.verify import verify
 
 __version__ = "0.1.0"
@@ -16,6 +17,7 @@ __all__ = [
     "SimtError",
     "StitchError",
     "compile",
+    "explain",
     "pipeline",
     "simt",
     "transform",

@@ -11,10 +11,10 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from tvm.s_tir import dlight
 
 from tvm_stitch import transform
-from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
+from tvm_stitch.target import cuda_target
 
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
 
@@ -79,16 +79,6 @@ def pipeline(
             return tvm.transform.Sequential(passes)(mod)
 
     return stitched
-
-
-def cuda_target(target: Any) -> tvm.target.Target:
-    """A CUDA target with the limits that TVM's rules ask for, from whatever names one."""
-    try:
-        given = target if isinstance(target, tvm.target.Target) else tvm.target.Target(target)
-    except Exception as error:
-        raise InputError(f"{target!r} is not a TVM target: {error}") from None
-    device_of(given)
-    return given
 
 
 def lowering_context() -> tvm.transform.PassContext:

@@ -20,7 +20,7 @@ import tvm
 import tvm_stitch
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError
 from tvm_stitch.report import explain
-from tvm_stitch.report.target import meant_target
+from tvm_stitch.target import cuda_target
 
 TARGET_HELP = (
     "an architecture (sm_90), a TVM tag (nvidia/nvidia-h100), TVM's JSON, or cuda: this machine's "
@@ -108,13 +108,13 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    report = explain(load_model(options.model), meant_target(options.target))
+    report = explain(load_model(options.model), cuda_target(options.target))
     print(json.dumps(report.to_json(), indent=2) if options.json else report)
     return 0
 
 
 def _compile(options: argparse.Namespace) -> int:
-    target = meant_target(options.target)
+    target = cuda_target(options.target)
     mod = load_model(options.model)
     output = Path(options.output)
     if not output.parent.is_dir():

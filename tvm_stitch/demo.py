@@ -17,7 +17,7 @@ from tvm.relax import op
 from tvm_stitch.build import compile as stitch_compile
 from tvm_stitch.errors import CompilerMissing
 from tvm_stitch.report import Report, explain
-from tvm_stitch.report.target import meant_target
+from tvm_stitch.target import cuda_target
 from tvm_stitch.verify import verify
 
 SMALL = (1, 4, 64, 128)  # batch, heads, tokens, features: seconds on the CPU executor
@@ -106,7 +106,7 @@ def main(target: Any = "cuda", say: Callable[[str], None] = print) -> int:
 
     Raises CompilerMissing, after the plan is shown, where g++ is.
     """
-    cuda = meant_target(target)
+    cuda = cuda_target(target)
     mod = block(*SMALL)
     say(f"A Transformer block ({_described(SMALL)}), compiled for {cuda.attrs['arch']}:\n")
     say(_summary(explain(mod, cuda)))

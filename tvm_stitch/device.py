@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tvm
 
@@ -39,7 +39,8 @@ _PRESETS = (
 
 
 def device_of(target: tvm.target.Target) -> Device:
-    """The device a CUDA target stands for: the newest preset not newer than its architecture."""
+    """The device a CUDA target stands for: this machine's GPU if that is of its architecture,
+    else the newest preset not newer."""
     if target.kind.name != "cuda":
         raise InputError(f"stitching is for CUDA; the target is {target.kind.name!r}")
     arch = str(target.attrs.get("arch", "sm_80"))
@@ -51,4 +52,12 @@ def device_of(target: tvm.target.Target) -> Device:
     if not fitting:
         oldest = _PRESETS[0].capability
         raise InputError(f"target arch {arch} is older than sm_{oldest}, the oldest supported")
-    return fitting[-1]
+    return _read_off(fitting[-1], capability)
+
+
+def _read_off(preset: Device, capability: int) -> Device:
+    """The preset with what this machine's GPU says of itself, if it is of that architecture."""
+    here = tvm.cuda(0)
+    if not here.exist or here.compute_version.replace(".", "") != str(capability):
+        return preset
+    return replace(preset, name=here.device_name, multiprocessors=here.multi_processor_count)

@@ -19,12 +19,13 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_stitch import simt
-from tvm_stitch.build import cuda_target, lowering_context, stitch_passes
+from tvm_stitch.build import lowering_context, stitch_passes
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.options import Options
 from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.reference.float64 import is_floating
+from tvm_stitch.target import cuda_target
 
 # The largest error of an output, relative to its largest magnitude, that rounding may explain.
 TOLERANCE = {"float64": 1e-5, "float32": 2e-5, "float16": 1e-2, "bfloat16": 8e-2}
@@ -197,7 +198,7 @@ def _array(tensor: Any) -> np.ndarray:
     count = int(np.prod(shape, dtype="int64"))
     if not count:
         return np.empty(shape, kind)
-    memory = (ctypes.c_uint8 * (count * kind.itemsize)).from_address(tensor.data_ptr())
+    memory: Any = (ctypes.c_uint8 * (count * kind.itemsize)).from_address(tensor.data_ptr())
     return np.frombuffer(memory, kind).reshape(shape)
 
 

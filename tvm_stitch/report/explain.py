@@ -24,7 +24,7 @@ from tvm_stitch.report.launches import calls, kernel_names, nests, outside_calls
 from tvm_stitch.report.operators import Operator, operator_name, operators
 from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
 from tvm_stitch.report.stitched import Fused, describe
-from tvm_stitch.report.target import meant_target
+from tvm_stitch.target import cuda_target
 
 READY_MADE = "its TIR came with a schedule"
 PACKED = ("call_pure_packed", "call_dps_packed", "call_inplace_packed")  # named by their callees
@@ -39,7 +39,7 @@ def explain(mod: tvm.IRModule, target: Any = "cuda", options: Options | None = N
         raise InputError(f"explain takes a Relax IRModule, not {type(mod).__name__}")
     if not any(isinstance(function, relax.Function) for function in mod.functions.values()):
         raise InputError("the module holds no Relax function: there is nothing to explain")
-    cuda = meant_target(target)
+    cuda = cuda_target(target)
     device = device_of(cuda)
     notes = _Notes()
     lowered = _run(mod, cuda, _stitching(cuda, options, notes))

@@ -8,14 +8,14 @@ from typing import Any
 
 import tvm
 
-from tvm_stitch.build import cuda_target
+from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 
 # Plans need an architecture; on a machine without a GPU TVM would take sm_50.
 WITHOUT_GPU = "sm_90"
 
 
-def meant_target(target: Any) -> tvm.target.Target:
+def cuda_target(target: Any) -> tvm.target.Target:
     """The CUDA target for "cuda" (this machine's GPU, or sm_90 without one), "sm_86", a tag, JSON.
 
     TVM's own targets and dicts pass through.
@@ -24,7 +24,12 @@ def meant_target(target: Any) -> tvm.target.Target:
         target = _from_text(target.strip())
     if isinstance(target, dict) and target.get("kind") == "cuda" and "arch" not in target:
         target = target if tvm.cuda(0).exist else {**target, "arch": WITHOUT_GPU}
-    return cuda_target(target)
+    try:
+        given = target if isinstance(target, tvm.target.Target) else tvm.target.Target(target)
+    except Exception as error:
+        raise InputError(f"{target!r} is not a TVM target: {error}") from None
+    device_of(given)
+    return given
 
 
 def _from_text(text: str) -> Any:
