@@ -90,9 +90,13 @@ class Space:
         spatial = flatten(stage.axes, stage.extents)
         if stage.is_reduction:
             return spatial, self.flat(spatial, flatten(stage.reduced, stage.reduced_extents))
-        if same_size(stage.size, self.size):
-            return self.row_of(spatial), spatial
-        return spatial, None
+        if not same_size(stage.size, self.size):
+            return spatial, None
+        for split in range(len(stage.axes) + 1):
+            # TVM proves little about divisions by a symbolic row length.
+            if self.whole and same_size(product(stage.extents[split:]), self.columns):
+                return flatten(stage.axes[:split], stage.extents[:split]), spatial
+        return self.row_of(spatial), spatial
 
 
 @dataclass(frozen=True, eq=False)
