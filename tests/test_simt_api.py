@@ -198,11 +198,11 @@ def test_builds_of_one_kernel_at_once_do_not_disturb_each_other(empty_cache):
 
 
 def test_a_missing_compiler_says_what_to_install(monkeypatch):
-    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("TVM_STITCH_CXX", "no-such-compiler")
     with pytest.raises(CompilerMissing, match="install"):
         simt.load(SCALE + "// not in the cache")
     assert "g++" in simt.available()
-    monkeypatch.delenv("CXX")
+    monkeypatch.delenv("TVM_STITCH_CXX")
     assert simt.available() is None
 
 

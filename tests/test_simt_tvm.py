@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tvm
-from tvm import relax, s_tir, tirx
+from tvm import relax, tirx
 from tvm.s_tir import dlight
 from tvm.script import relax as R
 from tvm.script import tirx as T
@@ -311,9 +311,6 @@ def test_modules_and_executables_hold_their_source():
 def test_tensor_cores_are_refused_by_name():
     with pytest.raises(Exception, match="mma"):
         simt.load("#include <mma.h>\n" + 'extern "C" __global__ void k(float* x) {}')
-
-
-assert s_tir  # the dialect has to be loaded before its script is parsed
 
 
 @T.prim_func(s_tir=True)

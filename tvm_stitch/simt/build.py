@@ -35,13 +35,14 @@ _CHECKS = (
 
 
 def compiler() -> str:
-    """The C++ compiler: $CXX, or g++ on the path."""
-    name = os.environ.get("CXX") or "g++"
+    """The C++ compiler: g++ on the path, or what $TVM_STITCH_CXX names (another version of g++)."""
+    name = os.environ.get("TVM_STITCH_CXX", "g++")
     found = shutil.which(name)
     if found is None:
         raise CompilerMissing(
             f"the CPU executor needs a C++17 compiler and {name!r} is not on the path; install "
-            "g++ (Debian/Ubuntu: `apt-get install g++`, Fedora: `dnf install gcc-c++`), or set CXX"
+            "g++ (Debian/Ubuntu: `apt-get install g++`, Fedora: `dnf install gcc-c++`), "
+            "or let TVM_STITCH_CXX name it"
         )
     return found
 

@@ -33,5 +33,6 @@ extern "C" uint16_t simt_float_to_half(float value) {
   if (magnitude < 0x38800000) {                       // subnormal: let the adder round
     return sign | static_cast<uint16_t>(bits_of(float_of(magnitude) + 0.5f) - 0x3f000000);
   }
-  return sign | static_cast<uint16_t>((magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
+  const uint32_t rounded = magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1);
+  return sign | static_cast<uint16_t>(rounded >> 13);
 }

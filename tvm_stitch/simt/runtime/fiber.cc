@@ -18,13 +18,13 @@ namespace {
 // Mappings beyond this many would meet the kernel's limit of about 65,000 per process.
 constexpr uint64_t kGuardedFibers = 16384;
 uint64_t stack_fibers = 0;
+}  // namespace
 
 void release_stacks() {
   if (machine.stacks) munmap(machine.stacks, machine.stacks_bytes);
   machine.stacks = nullptr;
-  stack_fibers = 0;
+  machine.stacks_bytes = stack_fibers = 0;
 }
-}  // namespace
 
 void prepare_stacks(uint64_t fibers, uint64_t bytes) {
   const uint64_t page = sysconf(_SC_PAGESIZE);

@@ -32,7 +32,10 @@ struct grid_group {
 struct cluster_group {
   struct arrival_token {};
   SIMT_INLINE void sync() const { simt_cluster_arrive(), simt_cluster_wait(); }
-  SIMT_INLINE arrival_token barrier_arrive() const { return simt_cluster_arrive(), arrival_token(); }
+  SIMT_INLINE arrival_token barrier_arrive() const {
+    simt_cluster_arrive();
+    return {};
+  }
   SIMT_INLINE void barrier_wait() const { simt_cluster_wait(); }
   SIMT_INLINE void barrier_wait(arrival_token&&) const { simt_cluster_wait(); }
   SIMT_INLINE static unsigned block_rank() { return simt_special_register(SIMT_CLUSTER_RANK); }

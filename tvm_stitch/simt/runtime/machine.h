@@ -133,6 +133,7 @@ extern Now now __attribute__((visibility("hidden")));
 
 // fiber.cc
 void prepare_stacks(uint64_t fibers, uint64_t bytes);
+void release_stacks();
 void reset_fiber(Fiber* fiber, uint64_t index);
 void switch_fiber(void** save, void* to);
 bool stack_guard_holds(uint64_t address);
@@ -162,7 +163,7 @@ void resolve_activemask(Warp* warp, Block* block);
 void settle_pending_store();
 
 // memory.cc
-void prepare_memory();
+bool prepare_memory();  // false: the system gave none
 void begin_block_memory(Block& block);
 void end_block_memory(Block& block);
 void release_memory();

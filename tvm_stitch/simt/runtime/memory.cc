@@ -11,7 +11,7 @@ constexpr uint64_t kSharedGuard = 1024;  // around every __shared__ array
 
 Region* recent[256];  // by caller: an instruction nearly always touches the same array
 
-uint64_t shared_cells_bytes = 0, shared_memory_bytes = 0;
+uint64_t shared_memory_bytes = 0;
 
 void* reserve(uint64_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -134,19 +134,25 @@ void lay_out_shared() {
   }
 }
 
+void release(void* memory, uint64_t bytes) {
+  if (memory) munmap(memory, bytes);
+}
+
+// The memory itself is kept from launch to launch; the shadow has to start empty.
 bool reserve_shared() {
   machine.shared_bytes = machine.blocks.size() * machine.shared_stride;
-  if (!machine.shared || shared_memory_bytes < machine.shared_bytes) {
-    if (machine.shared) munmap(machine.shared, shared_memory_bytes);
+  if (shared_memory_bytes < machine.shared_bytes) {
+    release(machine.shared, shared_memory_bytes);
     machine.shared = static_cast<char*>(reserve(machine.shared_bytes));
-    shared_memory_bytes = machine.shared_bytes;
+    shared_memory_bytes = machine.shared ? machine.shared_bytes : 0;
     if (!machine.shared) return false;
   }
   if (!machine.request->check) return true;
-  shared_cells_bytes = machine.shared_bytes * sizeof(Cell);
-  machine.shared_cells = static_cast<Cell*>(reserve(shared_cells_bytes));
+  machine.shared_cells = static_cast<Cell*>(reserve(machine.shared_bytes * sizeof(Cell)));
   return machine.shared_cells != nullptr;
 }
+
+uint64_t shadow_bytes(const Region& region) { return (region.bytes + 8) * sizeof(Cell); }
 
 }  // namespace
 
@@ -176,28 +182,25 @@ void touch(const volatile void* pointer, uint32_t size, bool write, uint64_t cal
   }
 }
 
-void prepare_memory() {
+bool prepare_memory() {
   const simt_launch_request& r = *machine.request;
-  lay_out_shared();
-  if (!reserve_shared()) {
-    machine.shared = nullptr;
-    return;
-  }
-  machine.regions.clear();
   machine.store_pending = false;
+  lay_out_shared();
+  bool enough = reserve_shared();
   for (uint64_t i = 0; i < r.array_count; ++i) {
     Region region = {r.arrays[i].base, r.arrays[i].bytes, nullptr,
                      granule_of(r.arrays[i].element_bytes), static_cast<uint32_t>(i)};
-    if (r.check) region.cells = static_cast<Cell*>(reserve((region.bytes + 8) * sizeof(Cell)));
+    if (r.check) region.cells = static_cast<Cell*>(reserve(shadow_bytes(region)));
+    enough &= !r.check || region.cells;
     machine.regions.push_back(region);
   }
+  return enough;
 }
 
 void release_memory() {
-  if (machine.request->check) munmap(machine.shared_cells, shared_cells_bytes);
-  for (Region& region : machine.regions) {
-    if (region.cells) munmap(region.cells, (region.bytes + 8) * sizeof(Cell));
-  }
+  release(machine.shared_cells, machine.shared_bytes * sizeof(Cell));
+  machine.shared_cells = nullptr;
+  for (const Region& region : machine.regions) release(region.cells, shadow_bytes(region));
   machine.regions.clear();
   memset(recent, 0, sizeof recent);
 }

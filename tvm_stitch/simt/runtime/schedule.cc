@@ -16,6 +16,8 @@ namespace {
 constexpr uint64_t kPolls = 64;          // atomic or volatile reads before others get a turn
 constexpr uint64_t kIdlePolls = 1 << 24;  // as many without any progress mean a wait for ever
 
+constexpr uint64_t kKeptFibers = 1 << 14;  // a whole grid's stacks are given back at once
+
 sigjmp_buf escape;
 volatile sig_atomic_t in_fiber = 0;
 volatile int caught_signal = 0;
@@ -305,19 +307,18 @@ extern "C" int simt_launch(simt_launch_request* request) {
   request->hazard_count = request->switches = request->accesses = 0;
   prepare_blocks(resident);
   prepare_stacks(resident * machine.block_threads, request->stack_bytes);
-  if (!machine.stacks) return 1;
-  prepare_memory();
-  if (!machine.shared) return 2;
+  const bool enough = machine.stacks && prepare_memory();
   const uint64_t groups = blocks / resident;
   const std::vector<uint32_t> order = group_order(groups);
-  {
+  if (enough) {
     SignalGuard guard;
     run_groups(order.data(), groups, resident / machine.cluster_blocks);
   }
   release_memory();
+  if (resident * machine.block_threads > kKeptFibers) release_stacks();
   request->accesses = machine.accesses;
   machine.request = nullptr;
-  return 0;
+  return enough ? 0 : 1;
 }
 
 extern "C" {

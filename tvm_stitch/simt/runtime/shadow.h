@@ -85,7 +85,8 @@ inline void each_cell(Cell* cells, uint32_t shift, const Touch& touch, Note note
 }
 
 // Whether a read met a granule that was not written since that tick.
-inline bool note_cells(Cell* cells, uint32_t shift, const Touch& touch, uint32_t since, bool shared) {
+inline bool note_cells(Cell* cells, uint32_t shift, const Touch& touch, uint32_t since,
+                       bool shared) {
   bool unwritten = false;
   if (touch.write) {
     each_cell(cells, shift, touch, [&](Cell& cell) { note_write(cell, touch, since); });
