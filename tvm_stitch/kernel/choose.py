@@ -173,8 +173,9 @@ def _row_mapping(
     refused = Refused("no cluster is large enough")
     for cluster in _clusters(program, device, columns, schemes):
         mapping = _row_mapping_in(program, device, columns, cluster)
-        for residence in ("register", "shared"):
-            placed = replace(mapping, residence=residence)
+        # Shared memory is scarcer than registers: it holds the least.
+        for residence, recompute in (("register", False), ("register", True), ("shared", True)):
+            placed = replace(mapping, residence=residence, recompute=recompute)
             verdict = _fits(program, placed, device)
             if verdict is None:
                 return placed
@@ -269,8 +270,8 @@ def _rows_of_block(program: Program, threads: int, device: Device) -> int:
 
 
 def residency_of(program: Program, mapping: Mapping) -> Residency:
-    """What a mapping keeps. Shared memory is scarcer than registers: it holds the least."""
-    return plan_residency(program, thrifty=mapping.residence == "shared")
+    """What a mapping keeps."""
+    return plan_residency(program, thrifty=mapping.recompute)
 
 
 def _fits(program: Program, mapping: Mapping, device: Device) -> Refused | None:

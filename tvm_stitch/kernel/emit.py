@@ -15,7 +15,7 @@ from tvm_stitch.kernel.part import Part
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Expr, Var, buffer_shape, constant, product
-from tvm_stitch.kernel.writer import Writer, int64
+from tvm_stitch.kernel.writer import Writer, int64, sequence
 
 
 def emit(
@@ -59,9 +59,28 @@ def _kernel(
     if cluster > 1:
         body = _bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
     body = _bound(block_var, "blockIdx.x", first, body)
+    if constant(first) is None:
+        body = _checked(programs, schedule, first, body)
     # TVM's passes over scheduled functions look for a root block.
     root = s_tir.SBlock([], [], [], "root", body)
     return s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
+
+
+def _checked(
+    programs: tuple[Program, ...], schedule: Schedule, blocks: Expr, launch: tirx.Stmt
+) -> tirx.Stmt:
+    """What the host makes sure of where sizes are symbolic: no row is too long, no grid empty."""
+    stmts: list[tirx.Stmt] = []
+    for program, mapping in zip(programs, schedule.parts, strict=True):
+        columns = program.space.columns
+        if constant(columns) is None and not mapping.split:
+            message = (
+                f"a row of this stitched kernel has at most {mapping.capacity} elements; state the "
+                "bounds of symbolic dimensions in the model's attribute tir_var_upper_bound"
+            )
+            kind, text = tirx.StringImm("ValueError"), [tirx.StringImm(message)]
+            stmts.append(tirx.AssertStmt(kind, columns <= mapping.capacity, text))
+    return sequence([*stmts, tirx.IfThenElse(blocks > 0, launch, None)])
 
 
 def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stmt:

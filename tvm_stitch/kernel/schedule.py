@@ -30,6 +30,7 @@ class Mapping:
     steps: int  # vectors of its row that a thread handles
     cluster: int = 1  # blocks that share a row
     residence: str = "register"  # kept values wait in the "register" or in "shared" memory
+    recompute: bool = False  # keep as little as possible, compute the rest again
     peeled: bool = False  # rows start misaligned: vectors begin at the first aligned element
     split: bool = False  # the row is split over blocks (nothing is reduced along it)
 
@@ -43,6 +44,11 @@ class Mapping:
         """Columns that one block covers."""
         return self.threads * self.vector * self.steps
 
+    @property
+    def capacity(self) -> int:
+        """Columns that a row may have wherever it starts."""
+        return self.cluster * self.reach - (self.vector - 1 if self.peeled else 0)
+
     def __str__(self) -> str:
         """One line for people."""
         each = f"{self.steps} x {self.vector} elements a thread"
@@ -54,6 +60,8 @@ class Mapping:
         words += [f"{self.rows} rows a block", each]
         if self.residence != "register":
             words.append(f"row in {self.residence} memory")
+        if self.recompute:
+            words.append("computed again rather than kept")
         if self.peeled:
             words.append("peeled")
         return ", ".join(words)
