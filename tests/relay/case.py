@@ -76,7 +76,9 @@ class Random:
         """Two shapes that broadcast."""
         full = self.shape(1, 4)
         left = tuple(1 if self.int(0, 3) == 0 else n for n in full)
-        right = tuple(m if m != 1 and self.int(0, 3) else n for n, m in zip(full, left))
+        right = tuple(
+            m if m != 1 and self.int(0, 3) else n for n, m in zip(full, left, strict=True)
+        )
         right = tuple(1 if self.int(0, 4) == 0 else n for n in full)
         return left, right[self.int(0, len(right) - 1) :]
 

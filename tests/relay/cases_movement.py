@@ -161,7 +161,7 @@ def _strided_slice(r: Random) -> Case:
         begin.append(low - (n if r.flag() else 0))
         end.append(r.pick(high + 1, high + 1 - n if high + 1 < n else n + 5))
         strides.append(stride)
-    want = x[tuple(slice(*part) for part in zip(begin, end, strides))]
+    want = x[tuple(slice(*part) for part in zip(begin, end, strides, strict=True))]
     body = f"strided_slice(%x, begin={begin}, end={end}, strides={strides}, axes=None)"
     return case(body, want, x=x)
 

@@ -259,7 +259,7 @@ def _batch_to_space_nd(r: Random) -> Case:
 
 def _dilate(r: Random) -> Case:
     x, strides = r.floats((3, 4)), [r.int(1, 3), r.int(1, 3)]
-    want = np.full([(n - 1) * s + 1 for n, s in zip(x.shape, strides)], 0.5, "float32")
+    want = np.full([(n - 1) * s + 1 for n, s in zip(x.shape, strides, strict=True)], 0.5, "float32")
     want[:: strides[0], :: strides[1]] = x
     return case(f"nn.dilate(%x, strides={strides}, dilation_value=0.5f)", want, x=x)
 
@@ -290,14 +290,15 @@ def conv(x, w, strides, padding, dilation, groups):
     x = np.pad(x, [(0, 0), (0, 0), *padding])
     kernel = w.shape[2:]
     size = [
-        (n - (k - 1) * d - 1) // s + 1 for n, k, d, s in zip(x.shape[2:], kernel, dilation, strides)
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, d, s in zip(x.shape[2:], kernel, dilation, strides, strict=True)
     ]
     per = w.shape[0] // groups
     out = np.zeros((x.shape[0], w.shape[0], *size), np.result_type(x, w))
     for taps in itertools.product(*map(range, kernel)):
         window = tuple(
             slice(t * d, t * d + (n - 1) * s + 1, s)
-            for t, d, n, s in zip(taps, dilation, size, strides)
+            for t, d, n, s in zip(taps, dilation, size, strides, strict=True)
         )
         piece = x[(slice(None), slice(None), *window)]
         for g in range(groups):
@@ -378,19 +379,20 @@ def _conv_packed(r: Random) -> Case:
 def conv_transpose(x, w, strides, padding, extra, groups):
     """The transpose of a convolution of (N, C, ...) data with (I, O, ...) weights."""
     kernel, per_in, per_out = w.shape[2:], w.shape[0] // groups, w.shape[1]
-    full = [(n - 1) * s + k for n, s, k in zip(x.shape[2:], strides, kernel)]
-    grown = [n + e for n, e in zip(full, extra)]
+    full = [(n - 1) * s + k for n, s, k in zip(x.shape[2:], strides, kernel, strict=True)]
+    grown = [n + e for n, e in zip(full, extra, strict=True)]
     out = np.zeros((x.shape[0], per_out * groups, *grown), np.result_type(x, w))
     for taps in itertools.product(*map(range, kernel)):
         window = tuple(
-            slice(t, t + (n - 1) * s + 1, s) for t, n, s in zip(taps, x.shape[2:], strides)
+            slice(t, t + (n - 1) * s + 1, s)
+            for t, n, s in zip(taps, x.shape[2:], strides, strict=True)
         )
         for g in range(groups):
             part = x[:, g * per_in : (g + 1) * per_in]
             weights = w[(slice(g * per_in, (g + 1) * per_in), slice(None), *taps)]
             where = (slice(None), slice(g * per_out, (g + 1) * per_out), *window)
             out[where] += np.einsum("ni...,io->no...", part, weights)
-    crop = tuple(slice(b, n - a) for (b, a), n in zip(padding, grown))
+    crop = tuple(slice(b, n - a) for (b, a), n in zip(padding, grown, strict=True))
     return np.ascontiguousarray(out[(slice(None), slice(None), *crop)])
 
 
@@ -450,7 +452,7 @@ def pool(x, kind, size, strides, padding, dilation, ceil, include):
     """Pooling of (N, C, ...) data, as Relay defined its padding and rounding."""
     count = len(size)
     out = []
-    for n, k, s, (b, a), d in zip(x.shape[2:], size, strides, padding, dilation):
+    for n, k, s, (b, a), d in zip(x.shape[2:], size, strides, padding, dilation, strict=True):
         span = n + b + a - (k - 1) * d - 1
         out.append((-(-span // s) if ceil else span // s) + 1)
     result = np.zeros((*x.shape[:2], *out), "float64")
@@ -459,10 +461,10 @@ def pool(x, kind, size, strides, padding, dilation, ceil, include):
         for tap in itertools.product(*map(range, size)):
             at = [
                 p * s + t * d - pad[0]
-                for p, s, t, d, pad in zip(place, strides, tap, dilation, padding)
+                for p, s, t, d, pad in zip(place, strides, tap, dilation, padding, strict=True)
             ]
-            reach = all(i < n + pad[1] for i, n, pad in zip(at, x.shape[2:], padding))
-            if all(0 <= i < n for i, n in zip(at, x.shape[2:])):
+            reach = all(i < n + pad[1] for i, n, pad in zip(at, x.shape[2:], padding, strict=True))
+            if all(0 <= i < n for i, n in zip(at, x.shape[2:], strict=True)):
                 taps.append(x[(slice(None), slice(None), *at)])
             inside += reach
         values = np.stack(taps, -1).astype("float64")
@@ -519,7 +521,8 @@ def _adaptive(kind: str, count: int, name: str = "") -> Generator:
         want = np.zeros((2, 3, *size), "float32")
         for place in itertools.product(*map(range, size)):
             window = tuple(
-                slice(p * n // k, -(-(p + 1) * n // k)) for p, n, k in zip(place, x.shape[2:], size)
+                slice(p * n // k, -(-(p + 1) * n // k))
+                for p, n, k in zip(place, x.shape[2:], size, strict=True)
             )
             piece = x[(slice(None), slice(None), *window)].reshape(2, 3, -1)
             want[(slice(None), slice(None), *place)] = (

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 
@@ -65,11 +66,9 @@ def same_dim(left: Dim, right: Dim) -> bool:
     """Whether two extents are provably one."""
     if isinstance(left, int) and isinstance(right, int):
         return left == right
-    return bool(tirx.analysis.expr_deep_equal(_prim(left), _prim(right)))
-
-
-def _prim(dim: Dim) -> Any:
-    return tirx.IntImm("int64", dim) if isinstance(dim, int) else dim
+    if isinstance(left, int) or isinstance(right, int):
+        return False
+    return bool(tvm_ffi.structural_equal(left, right))
 
 
 def axis_of(axis: int, ndim: int, what: str = "axis") -> int:

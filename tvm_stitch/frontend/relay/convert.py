@@ -29,21 +29,37 @@ def convert(module: ast.Module, params: dict[str, np.ndarray] | None = None) -> 
     """Convert a module; arrays in ``params`` take the place of the parameters of that name."""
     functions = _reachable(module)
     builder = relax.BlockBuilder()
-    # Outer: the first function that cannot be read is named before any detail of it.
     globals_: dict[str, Any] = {}
     try:
         for name in functions:
             function = module.functions[name]
             assert isinstance(function, ast.Function)
             bound = _bind(function, params or {}) if name == _ENTRY else {}
-            globals_[name] = _Function(builder, name, function, globals_, bound).build()
+            private = not _is_public(name, module)
+            globals_[name] = _Function(builder, name, function, globals_, bound, private).build()
     except RelayError as error:
         _abandon(builder)
         raise RelayError(f"{module.source}: {error}") from error.__cause__
     except RecursionError:
         _abandon(builder)
         raise RelayError(f"{module.source}: types or branches are nested too deep") from None
-    return _finish(builder.finalize(), module, functions)
+    mod = builder.finalize()
+    for name in functions:
+        if _is_public(name, module):
+            mod = _named(mod, globals_[name], name)
+    return _finish(mod, module, functions)
+
+
+def _is_public(name: str, module: ast.Module) -> bool:
+    """``main`` alone can be called from outside; where there is none, all functions."""
+    return name == _ENTRY or _ENTRY not in module.functions
+
+
+def _named(mod: tvm.IRModule, found: Any, name: str) -> tvm.IRModule:
+    """The module with a function of that name: the builder merges equal functions into one."""
+    if found.name_hint != name:
+        mod[name] = mod[found].with_attr("global_symbol", name)
+    return mod
 
 
 def _abandon(builder: relax.BlockBuilder) -> None:
@@ -58,7 +74,8 @@ def _finish(mod: tvm.IRModule, module: ast.Module, functions: list[str]) -> tvm.
     if any(_has_branch(module.functions[name]) for name in functions):
         passes.append(relax.transform.ConvertToDataflow(min_size=1))
     # What only served to compute shapes is of no use any more.
-    passes.append(relax.transform.DeadCodeElimination(functions))
+    public = [name for name in functions if _is_public(name, module)]
+    passes.append(relax.transform.DeadCodeElimination(public))
     return tvm.transform.Sequential(passes)(mod)
 
 
@@ -165,11 +182,13 @@ class _Function:
         function: ast.Function,
         globals_: dict[str, Any],
         bound: dict[ast.Var, np.ndarray],
+        private: bool,
     ) -> None:
         self.builder = builder
         self.name = name
         self.function = function
         self.globals = globals_
+        self.private = private
         self.values: dict[ast.Expr, Any] = {var: constant(a) for var, a in bound.items()}
         self.known: dict[ast.Expr, np.ndarray] = {var: array for var, array in bound.items()}
         self.order = scopes.order(function)
@@ -177,9 +196,7 @@ class _Function:
     def build(self) -> Any:
         """Emit the function; its global variable."""
         params = [self.parameter(v) for v in self.function.params if v not in self.values]
-        attrs = {} if self.name == _ENTRY else {"relax.force_pure": False}
-        del attrs
-        with self.builder.function(self.name, params, private=self.name != _ENTRY):
+        with self.builder.function(self.name, params, private=self.private):
             if self.order.branches:
                 self.emit_block(self.order.body)
                 result = self.checked(self.value(self.function.body))

@@ -34,7 +34,7 @@ def value_of(name: str, call: OpCall) -> np.ndarray | None:
     if any(value is None or value.size > _MAX_ELEMENTS for value in values):
         return None
     try:
-        result = fold(call, values)  # type: ignore[arg-type]
+        result = np.asarray(fold(call, values))  # type: ignore[arg-type]
     except (ValueError, TypeError, IndexError, ZeroDivisionError):
         return None
     return result if result.size <= _MAX_ELEMENTS else None

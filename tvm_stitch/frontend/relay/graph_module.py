@@ -7,6 +7,7 @@ saved and loaded by a process that knows nothing of how it was made.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -32,18 +33,36 @@ class GraphModule:
         given = library if isinstance(library, GraphModule) else None
         self.library: Any = given.library if given else library
         self.device: Any = device or (given.device if given else tvm.cpu())
-        try:
-            self._vm = relax.VirtualMachine(library, self.device)
-            names = self._vm._get_function_param_name
-            count = self._vm._get_function_arity(_ENTRY)
-            self.input_names: list[str] = [names(_ENTRY, i) for i in range(count)]
-        except (AttributeError, ValueError, RuntimeError, tvm.error.TVMError) as error:
-            raise RelayError(
-                "this library has no compiled Relax function main; was it saved by TVM 0.19 or "
-                "older? Such libraries have to be built again from the Relay module"
-            ) from error
         self._inputs: dict[str, Any] = {}
         self._outputs: list[Any] | None = None
+
+    @cached_property
+    def _vm(self) -> Any:
+        """The virtual machine, started when it is first needed.
+
+        A library for a GPU can so be built and saved where there is none.
+        """
+        if not self.device.exist:
+            raise RelayError(
+                f"there is no {self.device} on this machine: export_library saves the model for "
+                "one that has it"
+            )
+        try:
+            machine = relax.VirtualMachine(self.library, self.device)
+            machine[_ENTRY]
+        except Exception as error:
+            raise RelayError(
+                f"this library cannot run on {self.device}: {_last_line(error)}. It needs a "
+                "compiled Relax function main for this device; libraries of TVM 0.19 or older "
+                "have to be built again from the Relay module"
+            ) from error
+        return machine
+
+    @cached_property
+    def input_names(self) -> list[str]:
+        """The inputs that are left to be set, in order."""
+        count = self._vm._get_function_arity(_ENTRY)
+        return [self._vm._get_function_param_name(_ENTRY, i) for i in range(count)]
 
     @classmethod
     def load(cls, path: str | PathLike[str], device: Any = None) -> GraphModule:
@@ -73,7 +92,8 @@ class GraphModule:
     def set_input(self, key: Any = None, value: Any = None, **params: Any) -> None:
         """Set an input by name or position, or several by keyword."""
         if key is not None:
-            self._inputs[self._name(key)] = self._tensor(value)
+            name = self._name(key)
+            self._inputs[name] = self._tensor(value)
         for name, array in params.items():
             # Parameters bound at build time may be given again, as GraphModule allowed.
             if name in self.input_names:
@@ -123,7 +143,7 @@ class GraphModule:
         arguments = self._arguments()
         try:
             result = self._vm[_ENTRY](*arguments)
-        except (ValueError, TypeError, RuntimeError, tvm.error.TVMError) as error:
+        except Exception as error:
             raise RelayError(
                 f"the model does not accept its inputs: {_last_line(error)}"
             ) from error

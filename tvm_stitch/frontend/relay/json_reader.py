@@ -64,6 +64,8 @@ def read_json(text: str, name: str = "the given JSON") -> ast.Module:
     functions: dict[str, ast.Expr] = {}
     for key, value in graph.map_items(graph.reference(root, "functions")):
         function_name = graph.string(graph.reference(graph.node(key), "name_hint"))
+        if not function_name:
+            raise RelayError(f"{name}, node {key}: a global function has no name")
         functions[function_name] = graph.expression(value)
     if not functions:
         raise RelayError(f"{name} has no functions")

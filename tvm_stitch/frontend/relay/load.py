@@ -17,6 +17,7 @@ from tvm_stitch.frontend.relay.json_reader import read_json
 from tvm_stitch.frontend.relay.text import read_text
 
 _LONGEST_PATH = 4096
+_TEXT_BEGINS = ("#[", "def ", "def@", "type ", "/*", "//")
 
 
 def load(source: str | PathLike[str] | bytes, params: Parameters | None = None) -> tvm.IRModule:
@@ -50,14 +51,14 @@ def build(
         mod = load(mod, params)
     try:
         compiled_for = tvm.target.Target(target)
-    except (ValueError, TypeError, tvm.error.TVMError) as error:
+    except Exception as error:
         raise RelayError(f"target {target!r} is not known to TVM") from error
     if str(compiled_for.kind) == "cuda":
         # Here, so that reading modules does not need the compiler.
         from tvm_stitch.build import compile as stitch
 
         library = stitch(mod, target, options=options, database=database)
-        return GraphModule(library, tvm.cuda() if tvm.cuda().exist else None)
+        return GraphModule(library, tvm.cuda())
     if options is not None or database is not None:
         raise RelayError(f"options and database are for target cuda, not {compiled_for.kind}")
     return GraphModule(tvm.compile(mod, target=compiled_for))
@@ -68,7 +69,7 @@ def _read(source: Any) -> Module:
     start = text[:1024].lstrip()
     if start.startswith("{"):
         return read_json(text, name)
-    if start.startswith(("#[", "def ", "def@", "/*", "//", "type ")):
+    if start.startswith(_TEXT_BEGINS):
         return read_text(text, name)
     raise RelayError(
         f"{name} is neither tvm.ir.save_json's JSON (which begins with {{) nor Relay's text format "
@@ -82,7 +83,8 @@ def _text(source: Any) -> tuple[str, str]:
         return _decoded(bytes(source), "the given bytes"), "the given bytes"
     if isinstance(source, str):
         start = source[:1024].lstrip()
-        if "\n" in source or len(source) > _LONGEST_PATH or start.startswith(("{", "#[", "def ")):
+        is_path = "\n" not in source and len(source) <= _LONGEST_PATH
+        if not is_path or start.startswith(("{", *_TEXT_BEGINS[:-1])):
             return source, "the given text"
     elif not isinstance(source, PathLike):
         raise RelayError(

@@ -370,6 +370,11 @@ class _Parser:
             return ast.TensorType((), token.text)
         if token.text == "_":
             return None
+        if token.text == "fn":
+            yield self.type()
+            self.expect("->")
+            yield self.type()
+            return ast.OtherType("fn")
         raise self.error(
             f"type {token.text!r} has no Relax counterpart; Tensor[...], scalars and tuples are "
             "read, algebraic data types and references are not",
