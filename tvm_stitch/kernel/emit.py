@@ -7,7 +7,7 @@ Schedule, what is kept from kernel/memory.
 
 from __future__ import annotations
 
-from tvm import s_tir, tirx
+from tvm import ir, s_tir, tirx
 from tvm.tirx import IterVar
 
 from tvm_stitch.kernel.memory import Residency
@@ -59,8 +59,7 @@ def _kernel(
     if cluster > 1:
         body = _bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
     body = _bound(block_var, "blockIdx.x", first, body)
-    if constant(first) is None:
-        body = _checked(programs, schedule, first, body)
+    body = _checked(programs, schedule, first, body)
     # TVM's passes over scheduled functions look for a root block.
     root = s_tir.SBlock([], [], [], "root", body)
     return s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
@@ -78,9 +77,12 @@ def _checked(
                 f"a row of this stitched kernel has at most {mapping.capacity} elements; state the "
                 "bounds of symbolic dimensions in the model's attribute tir_var_upper_bound"
             )
-            kind, text = tirx.StringImm("ValueError"), [tirx.StringImm(message)]
-            stmts.append(tirx.AssertStmt(kind, columns <= mapping.capacity, text))
-    return sequence([*stmts, tirx.IfThenElse(blocks > 0, launch, None)])
+            kind, text = ir.StringImm("ValueError"), [ir.StringImm(message)]
+            # TVM's constructor takes the condition first, whatever its signature says.
+            stmts.append(tirx.AssertStmt(columns <= mapping.capacity, kind, text))
+    if constant(blocks) is None:
+        launch = tirx.IfThenElse(blocks > 0, launch, None)
+    return sequence([*stmts, launch])
 
 
 def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stmt:
