@@ -376,6 +376,31 @@ def _conv_packed(r: Random) -> Case:
     return case(body, result, x=packed, w=w)
 
 
+def _conv_blocked(r: Random) -> Case:
+    """What Relay's layout pass made of conv2d for CPUs: data and weights in blocks."""
+    x, w = r.floats((1, 8, 5, 5)), r.floats((8, 8, 3, 3))
+    want = conv(x, w, (1, 1), [(1, 1)] * 2, (1, 1), 1)
+    x = np.ascontiguousarray(x.reshape(1, 2, 4, 5, 5).transpose(0, 1, 3, 4, 2))
+    w = w.reshape(2, 4, 2, 4, 3, 3).transpose(0, 2, 4, 5, 3, 1)
+    want = np.ascontiguousarray(want.reshape(1, 2, 4, 5, 5).transpose(0, 1, 3, 4, 2))
+    attrs = 'padding=[1, 1, 1, 1], channels=8, kernel_size=[3, 3], data_layout="NCHW4c"'
+    attrs += ', kernel_layout="OIHW4i4o", out_layout="NCHW4c"'
+    body = f"nn.contrib_conv2d_NCHWc(%x, %w, {attrs})"
+    return case(body, want, x=x, w=np.ascontiguousarray(w))
+
+
+def _depthwise_blocked(r: Random) -> Case:
+    x, w = r.floats((1, 8, 5, 5)), r.floats((8, 1, 3, 3))
+    want = conv(x, w, (1, 1), [(1, 1)] * 2, (1, 1), 8)
+    x = np.ascontiguousarray(x.reshape(1, 2, 4, 5, 5).transpose(0, 1, 3, 4, 2))
+    w = w.reshape(2, 4, 1, 1, 3, 3).transpose(0, 2, 4, 5, 3, 1)
+    want = np.ascontiguousarray(want.reshape(1, 2, 4, 5, 5).transpose(0, 1, 3, 4, 2))
+    attrs = 'padding=[1, 1, 1, 1], groups=8, channels=8, kernel_size=[3, 3], out_layout="NCHW4c"'
+    attrs += ', data_layout="NCHW4c", kernel_layout="OIHW1i4o"'
+    body = f"nn.contrib_depthwise_conv2d_NCHWc(%x, %w, {attrs})"
+    return case(body, want, x=x, w=np.ascontiguousarray(w))
+
+
 def conv_transpose(x, w, strides, padding, extra, groups):
     """The transpose of a convolution of (N, C, ...) data with (I, O, ...) weights."""
     kernel, per_in, per_out = w.shape[2:], w.shape[0] // groups, w.shape[1]
@@ -557,6 +582,8 @@ GENERATORS: dict[str, list[Generator]] = {
     "nn.batch_to_space_nd": [_batch_to_space_nd],
     "nn.bias_add": [_bias_add],
     "nn.contrib_dense_pack": [_dense_pack],
+    "nn.contrib_conv2d_NCHWc": [_conv_blocked],
+    "nn.contrib_depthwise_conv2d_NCHWc": [_depthwise_blocked],
     "nn.conv1d": [_conv(1)],
     "nn.conv1d_transpose": [_conv_transpose(1)],
     "nn.conv2d": [_conv(2), _conv_integers, _conv_defaults, _conv_depthwise, _conv_packed],

@@ -29,14 +29,10 @@ _OBJECT_NUMBERS = frozenset(
     }
 )  # fmt: skip
 # The type of "axis" depends on the operator.
-_OBJECT_AXIS = ("Gather", "Repeat", "Reverse", "Scanop", "Scatter", "Stack", "Take")
-_OBJECT_FIELDS = {
-    "TopKAttrs": {"k"},
-    "TopkAttrs": {"k"},
-    "YoloReorgAttrs": {"stride"},
-    "ArgReduceAttrs": set(),
-    "AllClassNonMaximumSuppressionAttrs": set(),
-}
+_OBJECT_AXIS = ("Cum", "Gather", "Repeat", "Reverse", "Scanop", "Scatter", "Stack", "Take")
+# What is an object in one operator only, or a list in all but one.
+_OBJECT_FIELDS = {("TopKAttrs", "k"), ("TopkAttrs", "k")}
+_INLINE_FIELDS = {("LRNAttrs", "size"), ("CorrelationAttrs", "kernel_size")}
 _NUMBER_LISTS = frozenset(
     {
         "axes", "begin", "block_shape", "crop_size", "crops", "dilation", "dilations", "end",
@@ -264,7 +260,7 @@ class _Graph:
             return self.value(int(text))
         # A string of digits is no layout, mode or dtype: it is the number of a string's node.
         target = int(text)
-        if not _is_number(name) and target < len(self.nodes):
+        if _is_text(name) and target < len(self.nodes):
             node_kind = self.kind(target)
             if node_kind == "runtime.String":
                 return self.string(target)
@@ -273,8 +269,10 @@ class _Graph:
         return int(text)
 
     def is_object(self, kind: str, name: str) -> bool:
-        if name in _OBJECT_FIELDS.get(kind, ()):
+        if (kind, name) in _OBJECT_FIELDS:
             return True
+        if (kind, name) in _INLINE_FIELDS:
+            return False
         if name == "axis":
             return kind.startswith(_OBJECT_AXIS + _LIST_AXIS)
         return name in _OBJECT_NUMBERS or name in _NUMBER_LISTS
@@ -395,9 +393,11 @@ class _Graph:
         return ast.Global(self.string(int(text)) if text.isdigit() else text)
 
 
-def _is_number(name: str) -> bool:
-    """Whether a field written in place is a number, going by its name."""
-    return not any(part in name for part in ("layout", "mode", "method", "type", "rounding"))
+def _is_text(name: str) -> bool:
+    """Whether a field is a string, going by its name."""
+    return name in ("equation", "indexing", "reduction", "compiler") or any(
+        part in name for part in ("layout", "mode", "method", "type", "rounding")
+    )
 
 
 _BUILDERS: dict[str, Callable[[_Graph, int, str], ast.Expr]] = {

@@ -246,6 +246,8 @@ def _dilation2d(call: OpCall) -> Expr:
 
 OPERATORS: dict[str, OperatorFunction] = {
     "image.dilation2d": _dilation2d,
+    "nn.contrib_conv2d_NCHWc": _convolution(2),
+    "nn.contrib_depthwise_conv2d_NCHWc": _convolution(2),
     "nn.conv1d": _convolution(1),
     "nn.conv1d_transpose": _transposed(1),
     "nn.conv2d": _convolution(2),

@@ -98,6 +98,7 @@ def _meshgrid(call: OpCall) -> Expr:
 
 def _dyn_one_hot(call: OpCall) -> Expr:
     call.expect(4)
+    call.attrs.ignore("depth")
     return index.one_hot(call, int(call.scalar(3, "the depth")))
 
 
@@ -121,11 +122,13 @@ def _dyn_pad(call: OpCall) -> Expr:
 
 def _dyn_upsampling(call: OpCall) -> Expr:
     call.expect(3)
+    call.attrs.ignore("scale_h", "scale_w")
     return pool.upsample(call, [call.scalar(i, "a factor") for i in (1, 2)])
 
 
 def _dyn_upsampling3d(call: OpCall) -> Expr:
     call.expect(4)
+    call.attrs.ignore("scale_d", "scale_h", "scale_w")
     return pool.upsample3d(call, [call.scalar(i, "a factor") for i in (1, 2, 3)])
 
 

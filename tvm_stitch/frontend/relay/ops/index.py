@@ -162,6 +162,7 @@ def put_sparse(call: OpCall, shape: list[int], indices: Expr, values: Expr, defa
 
 def _sort(call: OpCall) -> Expr:
     call.expect(1)
+    call.attrs.ignore("dtype")
     axis = axis_of(call.attrs.integer("axis", -1), rank(call[0]))
     return _op.sort(call[0], axis, not call.attrs.flag("is_ascend", True))
 
@@ -196,6 +197,7 @@ def topk(call: OpCall, count: int) -> Expr:
 def _topk(call: OpCall) -> Expr:
     call.expect(1, 2)
     if len(call) == 2:
+        call.attrs.ignore("k")
         return topk(call, int(call.scalar(1, "k")))
     count = call.attrs.integer("k", 1)
     if count < 1:
