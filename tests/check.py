@@ -13,11 +13,11 @@ from zoo import Case
 import tvm_stitch
 from tvm_stitch import Options
 from tvm_stitch.build import stitch_passes
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_program
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import read_stages
+from tvm_stitch.kernel.stage import Refused, read_stages
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.reference import reference
 from tvm_stitch.verify import Verification
@@ -78,7 +78,9 @@ def is_stitched(function: tirx.PrimFunc) -> bool:
 
 def is_stitched_or_view(function: tirx.PrimFunc) -> bool:
     """Whether it is a stitched kernel, or a reshape, of which TVM makes no kernel at all."""
-    return is_stitched(function) or classify(read_stages(function) or ()) is Pattern.RESHAPE
+    stages = read_stages(function)
+    is_view = not isinstance(stages, Refused) and classify(stages) is Pattern.RESHAPE
+    return is_stitched(function) or is_view
 
 
 def the_kernel(
@@ -107,10 +109,11 @@ def fused(module: tvm.IRModule, target: tvm.target.Target = H200) -> dict[str, t
 
 
 def program_of(module: tvm.IRModule) -> Program:
-    """The Program of a module that fuses into one PrimFunc."""
+    """The Program of a module that fuses into one PrimFunc of one part."""
     (function,) = fused(module).values()
-    program = read_program(function)
-    assert isinstance(program, Program), program
+    programs = read_programs(function)
+    assert isinstance(programs, tuple), programs
+    (program,) = programs
     return program
 
 

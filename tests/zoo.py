@@ -68,6 +68,21 @@ class Graph:
         return Case(builder.get(), tuple(self.arrays), outputs)
 
 
+def graph(dtype: str, shapes: list[tuple], build: Callable, expected: Callable) -> Case:
+    """A case of inputs of one dtype with random values; `expected` is the NumPy of `build`."""
+    return graph_of([(shape, dtype, None) for shape in shapes], build, expected)
+
+
+def graph_of(inputs: list[tuple], build: Callable, expected: Callable) -> Case:
+    """A case of inputs (shape, dtype, values); values of None are random."""
+    g = Graph()
+    arrays = [
+        g.input(f"p{number}", shape, dtype, values)
+        for number, (shape, dtype, values) in enumerate(inputs)
+    ]
+    return g.case(build, expected(*arrays))
+
+
 def softmax64(x: Array, axis: int = -1) -> Array:
     exps = np.exp(x - x.max(axis, keepdims=True))
     return exps / exps.sum(axis, keepdims=True)
