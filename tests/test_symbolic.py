@@ -1,0 +1,137 @@
+"""One compiled kernel for rows of many numbers and lengths."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from check import DTYPES, H200, check, schedule_of, the_kernel
+from tvm import tirx
+from tvm.relax import op
+from zoo import Case, graph, layer_norm, softmax, softmax64
+
+from tvm_stitch import simt
+from tvm_stitch.build import lowering_context
+from tvm_stitch.errors import InputError
+from tvm_stitch.kernel.stage import substitute
+
+ROWS, COLUMNS = tirx.Var("n", "int64"), tirx.Var("m", "int64")
+
+
+def compiled(case: Case) -> simt.Function:
+    with lowering_context():
+        return simt.Function(the_kernel(case.module), H200)
+
+
+def bounded(case: Case, **bounds: int) -> Case:
+    """The case with upper bounds of its symbolic dimensions."""
+    main = case.module["main"].with_attr("tir_var_upper_bound", bounds)
+    return dataclasses.replace(case, module=tvm.IRModule({"main": main}))
+
+
+def run_softmax(function: simt.Function, rows: int, columns: int) -> None:
+    """Run for one size and compare; what lies beyond the last row must stay as it is."""
+    x = np.random.default_rng(rows + columns).standard_normal((rows, columns)).astype("float32")
+    for seed in (0, 1, 2):
+        out = np.empty_like(x)
+        run = function(x, out, seed=seed)
+        assert run.ok, str(run)
+        np.testing.assert_allclose(out, softmax64(x.astype("float64")), atol=2e-6)
+
+
+@pytest.mark.parametrize("columns", (7, 100, 1027))
+def test_any_number_of_rows(columns):
+    function = compiled(softmax("float32", (ROWS, 5), columns))
+    for rows in (1, 3, 5, 64, 129):
+        run_softmax(function, rows, columns)
+
+
+@pytest.mark.parametrize("columns", (100, None))
+def test_no_rows_launch_nothing(columns):
+    case = softmax("float32", (ROWS, 5), columns or (COLUMNS, 5))
+    with pytest.raises(InputError, match="launches no kernel"):
+        empty = np.empty((0, columns or 5), "float32")
+        compiled(case)(empty, empty)
+
+
+@pytest.mark.parametrize("columns", (1, 2, 31, 33, 500, 1024))
+def test_any_row_length_below_the_bound(columns):
+    case = bounded(softmax("float32", 3, (COLUMNS, 50)), m=1024)
+    run_softmax(compiled(case), 3, columns)
+
+
+def test_rows_of_the_bound_fit_wherever_they_start():
+    function = compiled(bounded(softmax("float32", 9, (COLUMNS, 50)), m=1023))
+    run_softmax(function, 9, 1023)
+
+
+@pytest.mark.parametrize("columns", (1, 1000, 16384))
+def test_without_a_bound_rows_may_have_16384_elements(columns):
+    run_softmax(compiled(softmax("float32", 3, (COLUMNS, 50))), 3, columns)
+
+
+def test_rows_and_columns():
+    function = compiled(bounded(softmax("float32", (ROWS, 5), (COLUMNS, 50)), m=512))
+    for rows, columns in ((1, 1), (5, 5), (40, 129), (3, 512)):
+        run_softmax(function, rows, columns)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_verified_in_every_dtype(dtype):
+    check(layer_norm(dtype, (ROWS, 5), 100))
+    check(softmax(dtype, (ROWS, 5), (COLUMNS, 77)))
+
+
+def test_elements_of_any_shape():
+    check(
+        graph(
+            "float32",
+            [((ROWS, 6), (COLUMNS, 11)), ((COLUMNS, 11),)],
+            lambda emit, x, y: emit(op.tanh(emit(op.add(x, y)))),
+            lambda x, y: np.tanh(x + y),
+        )
+    )
+
+
+def test_a_longer_row_than_the_bound_is_an_error_before_the_launch():
+    """A kernel must not leave the rest of a row undone in silence."""
+    case = bounded(softmax("float32", (ROWS, 5), (COLUMNS, 50)), m=1000)
+    kernel = the_kernel(case.module)
+    (check_of_host,) = host_checks(kernel)
+    capacity = schedule_of(kernel).parts[0].capacity
+    assert capacity >= 1000
+    assert holds(check_of_host.condition, capacity)
+    assert not holds(check_of_host.condition, capacity + 1)
+    message = "".join(str(part.value) for part in check_of_host.message_parts)
+    assert "tir_var_upper_bound" in message
+
+
+def test_known_row_lengths_need_no_check():
+    assert not host_checks(the_kernel(softmax("float32", (ROWS, 5), 100).module))
+
+
+def host_checks(kernel: tirx.PrimFunc) -> list[tirx.AssertStmt]:
+    """The checks that are left on the host once TVM has taken the kernel out of the function."""
+    after: list[tvm.IRModule] = []
+
+    @tvm.instrument.pass_instrument
+    class Capture:
+        def run_after_pass(self, module, info):
+            if info.name == "tirx.SplitHostDevice":
+                after.append(module)
+
+    target = tvm.target.Target(H200, host="llvm")
+    module = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
+    with tvm.transform.PassContext(instruments=[Capture()]):
+        tvm.tirx.build(module, target=target)
+    found: list[tirx.AssertStmt] = []
+    tvm_ffi.structural_walk(after[0]["main"].body, (tirx.AssertStmt, found.append))
+    return found
+
+
+def holds(condition, columns: int) -> bool:
+    """Whether a check of the host passes for a row length."""
+    (var,) = tirx.analysis.undefined_vars(condition)
+    value = substitute(condition, {var: tirx.IntImm("int64", columns)})
+    return bool(tvm.sym.Analyzer().simplify(value))
