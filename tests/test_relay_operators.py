@@ -4,10 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+import tvm_ffi
 from relay.all_cases import GENERATORS
-from relay.case import Random, check
+from relay.case import Random, check, write
+from relay.saving import saved_json
 
 import tvm_stitch.frontend.relay as frontend
+from tvm_stitch import relay
 from tvm_stitch.frontend.relay.ops import FAMILIES, OPERATORS, REFUSED
 
 _TABLE = Path(frontend.__file__).parent / "OPERATORS.md"
@@ -21,6 +24,14 @@ _ONE_EACH = [
 @pytest.mark.parametrize("generate", _ONE_EACH)
 def test_agrees_with_numpy(generate):
     check(generate(Random(0)))
+
+
+@pytest.mark.parametrize("generate", _ONE_EACH)
+def test_json_and_text_are_one_module(generate):
+    for seed in range(3):
+        text = write(generate(Random(seed)))
+        from_text, from_json = relay.load(text), relay.load(saved_json(text))
+        assert tvm_ffi.structural_equal(from_text, from_json), f"{text}\n{from_json.script()}"
 
 
 def test_every_operator_has_a_case():

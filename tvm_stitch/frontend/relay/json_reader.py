@@ -42,6 +42,15 @@ _NUMBER_LISTS = frozenset(
         "strides", "target_shape", "variances", "window_shape", "src_layouts",
     }
 )  # fmt: skip
+# Strings, which later versions made objects.
+_TEXTS = frozenset(
+    {
+        "coordinate_transformation_mode", "data_layout", "dst_layout", "equation", "indexing",
+        "kernel_layout", "layout", "method", "mode", "out_layout", "pad_mode", "padding_mode",
+        "reduction", "ret_type", "rounding", "rounding_method", "slice_mode", "src_layout",
+        "weight_layout",
+    }
+)  # fmt: skip
 # Lists in some operators, numbers written in place in others.
 _LIST_AXIS = ("Reduce", "Squeeze", "L2Normalize", "ArgReduce", "Variance")
 
@@ -260,7 +269,7 @@ class _Graph:
             return self.value(int(text))
         # A string of digits is no layout, mode or dtype: it is the number of a string's node.
         target = int(text)
-        if _is_text(name) and target < len(self.nodes):
+        if name in _TEXTS and target < len(self.nodes):
             node_kind = self.kind(target)
             if node_kind == "runtime.String":
                 return self.string(target)
@@ -319,6 +328,81 @@ class _Graph:
     def build(self, index: int) -> ast.Expr:
         kind, place = self.kind(index), f"node {index}"
         build = _BUILDERS.get(kind)
+        if build is not None:
+            return build(self, index, place)
+        if index == 0 or not kind:
+            raise self.error(index, "an expression is missing here")
+        return ast.Unsupported(_UNSUPPORTED.get(kind, f"{kind} has no Relax counterpart"), place)
+
+    def built(self, index: int) -> ast.Expr:
+        return self._expressions[index]
+
+    def variable(self, index: int, place: str) -> ast.Var:
+        node = self.node(index)
+        identity = self.reference(node, "vid")
+        # Before 0.7 a variable carried its name; later an identity object does.
+        holder = self.node(identity) if identity else node
+        text = self.attributes(holder).get("name_hint", "")
+        name = self.string(int(text)) if text.isdigit() else text
+        annotation = self.type(self.reference(node, "type_annotation"))
+        return ast.Var(name, annotation or self.checked_type(node), place)
+
+    def checked_type(self, node: dict[str, Any]) -> ast.Type | None:
+        return self.type(self.reference(node, "_checked_type_"))
+
+    def call(self, index: int, place: str) -> ast.Call:
+        node = self.node(index)
+        callee, *args = [self.built(child) for child in self.children(index)]
+        return ast.Call(
+            callee,
+            tuple(args),
+            self.operator_attributes(self.reference(node, "attrs")),
+            self.checked_type(node),
+            place,
+        )
+
+    def function(self, index: int, place: str) -> ast.Function:
+        node = self.node(index)
+        *params, body = [self.built(child) for child in self.children(index)]
+        if not all(isinstance(param, ast.Var) for param in params):
+            raise self.error(index, "a function's parameter is not a variable")
+        result = self.type(self.reference(node, "ret_type"))
+        attrs = self.operator_attributes(self.reference(node, "attrs"))
+        return ast.Function(tuple(params), body, result, attrs, place)  # type: ignore[arg-type]
+
+    def let(self, index: int, place: str) -> ast.Let:
+        var, value, body = [self.built(child) for child in self.children(index)]
+        if not isinstance(var, ast.Var):
+            raise self.error(index, "a let binds something that is not a variable")
+        return ast.Let(var, value, body, place)
+
+    def projection(self, index: int, place: str) -> ast.Field:
+        text = self.attributes(self.node(index)).get("index", "")
+        if not str(text).isdigit():
+            raise self.error(index, f"{text!r} is not a tuple index")
+        return ast.Field(self.built(self.children(index)[0]), int(text), place)
+
+    def branch(self, index: int, place: str) -> ast.If:
+        condition, then, otherwise = [self.built(child) for child in self.children(index)]
+        return ast.If(condition, then, otherwise, place)
+
+    def tuple(self, index: int, place: str) -> ast.Tuple:
+        return ast.Tuple(tuple(self.built(child) for child in self.children(index)), place)
+
+    def constant(self, index: int, place: str) -> ast.Constant:
+        node = self.node(index)
+        return ast.Constant(self.tensor(self.reference(node, "data"), index), place)
+
+    def operator(self, index: int, place: str) -> ast.Operator:
+        return ast.Operator(self.string(index))
+
+    def global_name(self, index: int, place: str) -> ast.Global:
+        node = self.node(index)
+        text = str(self.attributes(node).get("name_hint", ""))
+        return ast.Global(self.string(int(text)) if text.isdigit() else text)
+
+
+_BUILDERS.get(kind)
         if build is not None:
             return build(self, index, place)
         if index == 0 or not kind:
