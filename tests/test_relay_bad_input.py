@@ -194,6 +194,28 @@ def test_functions_that_double_are_bounded():
     assert time.perf_counter() - start < 60
 
 
+def test_ifs_nested_too_deep():
+    """Relax nests branches, so their depth is bounded by TVM; the answer is an error, no crash."""
+    depth = 3000
+    body = "if (%c) { " * depth + "%x" + " } else { %x }" * depth
+    with pytest.raises(RelayError, match="branches are nested too deep"):
+        relay.load(_main(body, _X + ", %c: bool"))
+    body = "if (%c) { " * 50 + "%x" + " } else { %x }" * 50
+    assert relay.load(_main(body, _X + ", %c: bool"))["main"]
+
+
+def test_a_text_with_200_megabytes_of_metadata():
+    graph = Graph()
+    weights = np.ones((7240, 7240), "float32")
+    entries = graph.array(graph.constant(weights))
+    root = graph.node("Map", keys=["relay.Constant"], data=[entries])
+    text = _main("nn.dense(%x, meta[relay.Constant][0])", "%x: Tensor[(1, 7240), float32]")
+    text += "\n#[metadata]\n" + graph.text(root)
+    start = time.perf_counter()
+    assert relay.load(text)["main"]
+    assert time.perf_counter() - start < 30
+
+
 def test_a_constant_section_of_200_megabytes():
     """Loading is linear in its size, and takes seconds."""
     graph = Graph()

@@ -18,41 +18,7 @@ import numpy as np
 from tvm_stitch.errors import RelayError
 from tvm_stitch.frontend.relay import ast
 from tvm_stitch.frontend.relay.arrays import Reader, read_tensor
-
-# A field of an attribute object is either written in place ("3", "NCHW") or as a node's number.
-# Which one followed from its C++ type: these numbers were objects, so their "3" is node 3. Lists
-# always are objects; numbers of the other fields always are written in place.
-_OBJECT_NUMBERS = frozenset(
-    {
-        "batch_axis", "batch_dims", "channels", "depth_multiplier", "exclusive", "index_rank",
-        "inverse", "lhs_end", "newshape", "repeats", "rhs_end", "seq_axis", "units",
-    }
-)  # fmt: skip
-# The type of "axis" depends on the operator.
-_OBJECT_AXIS = ("Cum", "Gather", "Repeat", "Reverse", "Scanop", "Scatter", "Stack", "Take")
-# What is an object in one operator only, or a list in all but one.
-_OBJECT_FIELDS = {("TopKAttrs", "k"), ("TopkAttrs", "k")}
-_INLINE_FIELDS = {("LRNAttrs", "size"), ("CorrelationAttrs", "kernel_size")}
-_NUMBER_LISTS = frozenset(
-    {
-        "axes", "begin", "block_shape", "crop_size", "crops", "dilation", "dilations", "end",
-        "indices_or_sections", "kernel_size", "newaxis", "offsets", "output_padding",
-        "output_shape", "output_size", "pad_width", "padding", "paddings", "pool_size",
-        "pooled_size", "ratios", "reps", "roi", "scales", "shape", "size", "sizes", "steps",
-        "strides", "target_shape", "variances", "window_shape", "src_layouts",
-    }
-)  # fmt: skip
-# Strings, which later versions made objects.
-_TEXTS = frozenset(
-    {
-        "coordinate_transformation_mode", "data_layout", "dst_layout", "equation", "indexing",
-        "kernel_layout", "layout", "method", "mode", "out_layout", "pad_mode", "padding_mode",
-        "reduction", "ret_type", "rounding", "rounding_method", "slice_mode", "src_layout",
-        "weight_layout",
-    }
-)  # fmt: skip
-# Lists in some operators, numbers written in place in others.
-_LIST_AXIS = ("Reduce", "Squeeze", "L2Normalize", "ArgReduce", "Variance")
+from tvm_stitch.frontend.relay.json_fields import TEXTS, inline, is_object
 
 
 def read_json(text: str, name: str = "the given JSON") -> ast.Module:
@@ -90,16 +56,6 @@ def read_metadata(text: str, name: str) -> dict[str, list[Any]]:
             for item in graph.items(value)
         ]
     return entries
-
-
-def _inline(text: str) -> Any:
-    """A field written in place, by what it looks like."""
-    for convert in (int, float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return text
 
 
 class _Graph:
@@ -235,14 +191,14 @@ class _Graph:
             return {str(key): self.value(item, depth + 1) for key, item in self.map_items(index)}
         if kind in ("IntImm", "FloatImm"):
             fields = self.attributes(node)
-            number = _inline(str(fields.get("value", "")))
+            number = inline(str(fields.get("value", "")))
             if isinstance(number, str):
                 raise self.error(index, f"{number!r} is not a number")
             return bool(number) if fields.get("dtype") == "bool" else number
         if kind in ("runtime.String", "StringImm", "tir.StringImm", "Op"):
             return self.string(index) if "Imm" not in kind else self.attributes(node).get("value")
         if kind.startswith("runtime.Box"):
-            return _inline(self.string(index))
+            return inline(self.string(index))
         if kind == "relay.Constant":
             return self.tensor(self.reference(node, "data"), index).tolist()
         if kind.endswith("Attrs"):
@@ -264,27 +220,18 @@ class _Graph:
 
     def field(self, kind: str, name: str, text: str) -> ast.AttributeValue:
         if not text.isdigit():
-            return None if text == "void" else _inline(text)
-        if self.is_object(kind, name):
+            return None if text == "void" else inline(text)
+        if is_object(kind, name):
             return self.value(int(text))
         # A string of digits is no layout, mode or dtype: it is the number of a string's node.
         target = int(text)
-        if name in _TEXTS and target < len(self.nodes):
+        if name in TEXTS and target < len(self.nodes):
             node_kind = self.kind(target)
             if node_kind == "runtime.String":
                 return self.string(target)
             if node_kind in ("Array", "runtime.Array") and self.items(target):
                 return self.value(target)
         return int(text)
-
-    def is_object(self, kind: str, name: str) -> bool:
-        if (kind, name) in _OBJECT_FIELDS:
-            return True
-        if (kind, name) in _INLINE_FIELDS:
-            return False
-        if name == "axis":
-            return kind.startswith(_OBJECT_AXIS + _LIST_AXIS)
-        return name in _OBJECT_NUMBERS or name in _NUMBER_LISTS
 
     # Expressions
 

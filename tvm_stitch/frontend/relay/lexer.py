@@ -89,3 +89,56 @@ def tokenize(source: Source) -> tuple[list[Token], int | None]:
         position = match.end()
     tokens.append(Token("end", "the end of the text", position))
     return tokens, None
+
+
+class Cursor:
+    """A place among tokens, and the means to move on."""
+
+    def __init__(self, source: Source, tokens: list[Token]) -> None:
+        self.source = source
+        self.tokens = tokens
+        self.at = 0
+
+    @property
+    def token(self) -> Token:
+        """The token to read next."""
+        return self.tokens[self.at]
+
+    def next(self) -> Token:
+        """Take the next token; the last one stays."""
+        token = self.tokens[self.at]
+        if token.kind != "end":
+            self.at += 1
+        return token
+
+    def sees(self, text: str, ahead: int = 0) -> bool:
+        """Whether a mark or word comes next (or so far ahead)."""
+        token = self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
+        return token.text == text and token.kind not in ("string", "end")
+
+    def accept(self, text: str) -> bool:
+        """Take a mark or word if it comes next."""
+        if self.sees(text):
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, text: str) -> Token:
+        """Take a mark or word that has to come next."""
+        if not self.sees(text):
+            raise self.error(f"expected {text!r}, found {self.token.text!r}")
+        return self.next()
+
+    def expect_kind(self, kind: str, what: str) -> Token:
+        """Take a token of a kind that has to come next."""
+        if self.token.kind != kind:
+            raise self.error(f"expected {what}, found {self.token.text!r}")
+        return self.next()
+
+    def error(self, message: str, token: Token | None = None) -> RelayError:
+        """An error at a token, or at the next one."""
+        return self.source.error((token or self.token).offset, message)
+
+    def place(self, token: Token) -> str:
+        """Where a token stands."""
+        return self.source.place(token.offset)

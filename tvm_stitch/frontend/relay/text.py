@@ -11,10 +11,9 @@ import re
 from collections.abc import Generator
 from typing import Any
 
-from tvm_stitch.errors import RelayError
 from tvm_stitch.frontend.relay import ast, numbers
 from tvm_stitch.frontend.relay.json_reader import read_metadata
-from tvm_stitch.frontend.relay.lexer import Source, Token, tokenize
+from tvm_stitch.frontend.relay.lexer import Cursor, Source, Token, tokenize
 
 _VERSION = "0.0.5"
 _SCALARS = ("float", "int", "uint", "bool", "bfloat")
@@ -53,52 +52,12 @@ def read_text(text: str, name: str = "the given text") -> ast.Module:
     return _Parser(source, tokens, metadata).module()
 
 
-class _Parser:
+class _Parser(Cursor):
     def __init__(self, source: Source, tokens: list[Token], metadata: dict[str, list[Any]]) -> None:
-        self.source = source
-        self.tokens = tokens
+        super().__init__(source, tokens)
         self.metadata = metadata
-        self.at = 0
         # Names in scope, innermost last: variables (%x) and graph bindings (%0).
         self.scopes: list[dict[str, ast.Expr]] = []
-
-    # Tokens
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.at]
-
-    def next(self) -> Token:
-        token = self.tokens[self.at]
-        if token.kind != "end":
-            self.at += 1
-        return token
-
-    def sees(self, text: str, ahead: int = 0) -> bool:
-        token = self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
-        return token.text == text and token.kind not in ("string", "end")
-
-    def accept(self, text: str) -> bool:
-        if self.sees(text):
-            self.at += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> Token:
-        if not self.sees(text):
-            raise self.error(f"expected {text!r}, found {self.token.text!r}")
-        return self.next()
-
-    def expect_kind(self, kind: str, what: str) -> Token:
-        if self.token.kind != kind:
-            raise self.error(f"expected {what}, found {self.token.text!r}")
-        return self.next()
-
-    def error(self, message: str, token: Token | None = None) -> RelayError:
-        return self.source.error((token or self.token).offset, message)
-
-    def place(self, token: Token) -> str:
-        return self.source.place(token.offset)
 
     # Modules and functions
 

@@ -17,6 +17,8 @@ from tvm_stitch.frontend.relay.ops import (
     pool,
     qnn,
     reduce,
+    slices,
+    spatial,
     vision,
 )
 from tvm_stitch.frontend.relay.ops.refused import REFUSED
@@ -27,7 +29,9 @@ FAMILIES = {
     "neural networks": nn.OPERATORS,
     "convolutions": conv.OPERATORS,
     "pooling": pool.OPERATORS,
+    "padding and spatial rearrangement": spatial.OPERATORS,
     "movement": movement.OPERATORS,
+    "slices": slices.OPERATORS,
     "indexing, sorting, scanning": index.OPERATORS,
     "creation and the dyn dialect": create.OPERATORS,
     "images": image.OPERATORS,

@@ -21,7 +21,7 @@ from tvm_stitch.frontend.relay.call import (
     dtype,
     rank,
 )
-from tvm_stitch.frontend.relay.ops import image, index, movement, nn, pool
+from tvm_stitch.frontend.relay.ops import image, index, movement, pool, slices, spatial
 
 _op = relax.op
 
@@ -117,7 +117,7 @@ def _dyn_pad(call: OpCall) -> Expr:
     widths = call.known_integers(1, "the widths")
     pairs = list(zip(widths[::2], widths[1::2], strict=True))
     fill = call[2] if call.known_values[2] is None else call.scalar(2, "the fill value")
-    return nn.pad(call, call[0], pairs, fill)
+    return spatial.pad(call, call[0], pairs, fill)
 
 
 def _dyn_upsampling(call: OpCall) -> Expr:
@@ -153,7 +153,7 @@ def _dyn_strided_slice(call: OpCall) -> Expr:
     axes = call.attrs.integers("axes")
     if axes is not None:
         axes = [axis_of(axis, rank(call[0])) for axis in axes]
-    return movement.strided_slice(call, begin, end, strides, axes)
+    return slices.strided_slice(call, begin, end, strides, axes)
 
 
 OPERATORS: dict[str, OperatorFunction] = {
