@@ -134,8 +134,10 @@ class _Runner:
         for var, function in self.functions.items():
             name = f"tvm_stitch.verify.{next(_names)}.{var.name_hint}"
 
-            def call(*tensors: Any, _name: str = var.name_hint, _function: Any = function) -> None:
-                run = _function([_array(tensor) for tensor in tensors], seed=self.seed)
+            def call(*given: Any, _name: str = var.name_hint, _function: Any = function) -> None:
+                # Symbolic dimensions that no tensor's shape gives come as numbers.
+                arguments = [v if isinstance(v, int) else _array(v) for v in given]
+                run = _function(arguments, seed=self.seed)
                 self.ran.append(_name)
                 self.hazards.extend(run.hazards)
 

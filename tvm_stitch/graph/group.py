@@ -7,6 +7,7 @@ call for each group, and the functions. This stands where FuseOps stands in TVM'
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from typing import Any
 
 import tvm
@@ -72,12 +73,15 @@ def _function(members: list[Node], outputs: tuple[Expr, ...]) -> tuple[relax.Fun
     inside = {binding.var for node in members for binding in node.bindings}
     mapping: dict[Any, relax.Var] = {}
     arguments: list[Expr] = []
+    named: Counter[str] = Counter()
     for node in members:
         for operand in node.operands:
             key = operand if isinstance(operand, relax.Var) else operand.__chandle__()
             if operand not in inside and key not in mapping:
                 name = operand.name if isinstance(operand, relax.Var) else "constant"
-                mapping[key] = relax.Var(name, operand.ty)
+                number = f"_{named[name]}" if named[name] else ""
+                named[name] += 1
+                mapping[key] = relax.Var(name + number, operand.ty)
                 arguments.append(operand)
     params = list(mapping.values())
 

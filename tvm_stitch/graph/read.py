@@ -187,6 +187,8 @@ class _Reader:
         for operand in operands:
             if not isinstance(operand, (relax.Var, GenericConst)):
                 return f"an operand is a {type(operand).__name__}"
+            if not isinstance(operand.ty, relax.TensorType):
+                return "an operand is a symbolic dimension"
             if not _has_static_rank(operand):
                 return "an operand's rank or dtype is unknown"
         tuple_result = isinstance(bindings[0].var.ty, relax.TupleType)
