@@ -32,6 +32,7 @@ from tvm_stitch.kernel.stage import (
     flatten,
     handle,
     product,
+    shown,
     substitute,
 )
 
@@ -136,7 +137,8 @@ class Program:
         return tuple(found)
 
     def __repr__(self) -> str:
-        lines = [f"program over {self.space.rows} rows x {self.space.columns} columns"]
+        rows, columns = shown(self.space.rows), shown(self.space.columns)
+        lines = [f"program over {rows} rows x {columns} columns"]
         return "\n  ".join([*lines, *map(repr, self.stages)])
 
 
@@ -236,8 +238,9 @@ def _find_space(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Space | 
             other.reduced_size, first.reduced_size
         ):
             return Refused(
-                f"{first.name} and {other.name} reduce different rows: {first.size} x "
-                f"{first.reduced_size} and {other.size} x {other.reduced_size}"
+                f"{first.name} and {other.name} reduce different rows: {shown(first.size)} x "
+                f"{shown(first.reduced_size)} and {shown(other.size)} x "
+                f"{shown(other.reduced_size)}"
             )
     return Space(first.size, first.reduced_size, _run(reductions))
 
@@ -299,8 +302,8 @@ class _Placing:
         if stage.is_reduction or any(same_size(stage.size, size) for size in sizes):
             return None
         return Refused(
-            f"{stage.name} has {stage.size} elements, which is neither one a row nor one an "
-            f"element of {self.space.rows} rows x {self.space.columns} columns"
+            f"{stage.name} has {shown(stage.size)} elements, which is neither one a row nor one an "
+            f"element of {shown(self.space.rows)} rows x {shown(self.space.columns)} columns"
         )
 
     def _place(self, stage: Stage) -> Stage | Refused:

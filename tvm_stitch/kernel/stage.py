@@ -7,6 +7,7 @@ Must not know how a stage will be mapped to threads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -91,8 +92,17 @@ class Stage:
         )
 
     def __repr__(self) -> str:
-        over = f" over {list(self.reduced_extents)}" if self.is_reduction else ""
-        return f"{self.name}{list(self.extents)} = {self.combiner or 'element'}{over}"
+        over = f" over {_shape(self.reduced_extents)}" if self.is_reduction else ""
+        return f"{self.name}{_shape(self.extents)} = {self.combiner or 'element'}{over}"
+
+
+def shown(expr: Expr) -> str:
+    """An extent for people, without TVM's dtypes."""
+    return re.sub(r"T\.int\d+\((-?\d+)\)", r"\1", str(expr))
+
+
+def _shape(extents: tuple[Expr, ...]) -> str:
+    return f"[{', '.join(map(shown, extents))}]"
 
 
 # The class of the update's expression -> the combiner.
