@@ -47,7 +47,10 @@ _WRONG_TEXT = {
     "missing constant": (_main("add(%x, meta[relay.Constant][0])"), "not in the metadata section"),
     "defined twice": (_main("%x") + "def @main() { 1 }", "@main is defined twice"),
     "no function": ('#[version = "0.0.5"]\n', "no function"),
-    "algebraic data type": ("type List[A] { Nil, Cons(A) }", "algebraic data types"),
+    "algebraic data type": (
+        _main("Cons(%x)").replace("def", "type List[A] { Nil, Cons(A) }\ndef"),
+        "line 4, column 3.*Cons constructs an algebraic data type",
+    ),
     "match": (_main("match (%x) { Nil => %x }"), "match has no Relax counterpart"),
     "type of an algebraic data type": (_main("%x", "%x: List[int32]"), "'List' has no Relax"),
     "operator as value": (_main("add"), "named but not called"),

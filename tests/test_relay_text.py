@@ -102,12 +102,36 @@ def test_global_functions_call_each_other():
 
 
 def test_functions_that_main_does_not_need_are_left_out():
-    text = _VERSION + "def @other(%a: List[int]) { %a }\n"
-    with pytest.raises(RelayError, match="List"):
-        relay.load(text + 'def @main() { zeros(shape=[2], dtype="float32") }')
     text = _VERSION + "def @other(%a: float32) { no.such.operator(%a) }\n"
     mod = relay.load(text + "def @main(%x: float32) { exp(%x) }\n")
     assert [gvar.name_hint for gvar in mod.functions] == ["main"]
+
+
+_PRELUDE = (
+    _VERSION
+    + "type List[A] {\n  Cons(A, List[A]),\n  Nil,\n}\n"
+    + "def @id[A](%x: A) -> A { %x }\n"
+    + "def @hd(%l: List[float32]) -> float32 { match (%l) { Cons(%h, _) => %h } }\n"
+)
+
+
+def test_a_prelude_of_data_types_does_not_matter_to_a_model():
+    """Importers for PyTorch and TensorFlow put one into every module."""
+    text = _PRELUDE + "def @main(%x: Tensor[(2, 3), float32]) { exp(%x) }\n"
+    np.testing.assert_allclose(_value(text), np.exp(_X), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("@hd(%x)", "@hd: .*line 7.*'List' has no Relax counterpart"),
+        ("@id(%x)", "@id: .*type parameters have no Relax counterpart"),
+        ("Cons(%x, %x)", "Cons constructs an algebraic data type"),
+    ],
+)
+def test_a_prelude_that_is_used_is_refused(body, message):
+    with pytest.raises(RelayError, match=message):
+        relay.load(_PRELUDE + f"def @main(%x: float32) {{ {body} }}\n")
 
 
 def test_equal_functions_keep_their_names():

@@ -139,6 +139,16 @@ class Cursor:
         """An error at a token, or at the next one."""
         return self.source.error((token or self.token).offset, message)
 
+    def skip_block(self) -> bool:
+        """Go behind the next block in braces; False if it is not closed."""
+        depth = 0
+        while self.token.kind != "end":
+            text = self.next().text
+            depth += {"{": 1, "}": -1}.get(text, 0)
+            if text == "}" and depth == 0:
+                return True
+        return False
+
     def place(self, token: Token) -> str:
         """Where a token stands."""
         return self.source.place(token.offset)

@@ -7,16 +7,15 @@ Nothing in the text is executed.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Generator
 from typing import Any
 
+from tvm_stitch.errors import RelayError
 from tvm_stitch.frontend.relay import ast, numbers
 from tvm_stitch.frontend.relay.json_reader import read_metadata
-from tvm_stitch.frontend.relay.lexer import Cursor, Source, Token, tokenize
+from tvm_stitch.frontend.relay.lexer import Source, Token, tokenize
+from tvm_stitch.frontend.relay.text_values import Rule, ValueParser, not_finite
 
 _VERSION = "0.0.5"
-_SCALARS = ("float", "int", "uint", "bool", "bfloat")
 # Weakest first.
 _INFIX = (
     {"==": "equal", "!=": "not_equal"},
@@ -24,9 +23,6 @@ _INFIX = (
     {"+": "add", "-": "subtract"},
     {"*": "multiply", "/": "divide"},
 )
-_NOT_FINITE = re.compile(r"(inf|nan)f(16|64)?$")
-
-Rule = Generator[Any, Any, Any]
 
 
 def _run(rule: Rule) -> Any:
@@ -52,10 +48,10 @@ def read_text(text: str, name: str = "the given text") -> ast.Module:
     return _Parser(source, tokens, metadata).module()
 
 
-class _Parser(Cursor):
+class _Parser(ValueParser):
     def __init__(self, source: Source, tokens: list[Token], metadata: dict[str, list[Any]]) -> None:
-        super().__init__(source, tokens)
-        self.metadata = metadata
+        super().__init__(source, tokens, metadata)
+        self.constructors: set[str] = set()
         # Names in scope, innermost last: variables (%x) and graph bindings (%0).
         self.scopes: list[dict[str, ast.Expr]] = []
 
@@ -70,16 +66,40 @@ class _Parser(Cursor):
                 name = self.expect_kind("global", "a function's name (@main)")
                 if name.text[1:] in functions:
                     raise self.error(f"{name.text} is defined twice", name)
-                functions[name.text[1:]] = _run(self.function(name))
-            elif self.sees("type") or self.sees("extern"):
-                raise self.error(
-                    "algebraic data types (type definitions) have no Relax counterpart"
-                )
+                functions[name.text[1:]] = self.global_function(name)
+            elif self.accept("type"):
+                self.data_type()
             else:
                 raise self.error(f"expected a function definition, found {self.token.text!r}")
         if not functions:
             raise self.error("there is no function in this module")
         return ast.Module(functions, self.source.name)
+
+    def global_function(self, name: Token) -> ast.Expr:
+        """A function, or why it cannot be read: importers add some that no model calls."""
+        start = self.at
+        try:
+            return _run(self.function(name))
+        except RelayError as error:
+            self.at = start
+            if name.text == "@main" or not self.skip_block():
+                raise
+            self.scopes.clear()
+            reason = str(error).removeprefix(f"{self.source.name}, ")
+            return ast.Unsupported(reason, self.place(name))
+
+    def data_type(self) -> None:
+        """The definition of an algebraic data type: only its constructors' names are kept."""
+        start = self.at
+        if not self.skip_block():
+            raise self.error("this type definition is not closed")
+        body = self.tokens[start : self.at]
+        opening = next(i for i, token in enumerate(body) if token.text == "{")
+        depth = 0
+        for token in body[opening + 1 :]:
+            if token.kind == "name" and depth == 0:
+                self.constructors.add(token.text)
+            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(token.text, 0)
 
     def version(self) -> None:
         self.expect("version")
@@ -208,7 +228,7 @@ class _Parser(Cursor):
             return self.variable(self.next())
         if token.kind == "global":
             return ast.Global(self.next().text[1:])
-        if token.kind == "number" or self.sees("-") or _not_finite(token) is not None:
+        if token.kind == "number" or self.sees("-") or not_finite(token) is not None:
             value, dtype = self.number()
             try:
                 return ast.Constant(numbers.scalar(value, dtype), self.place(token))
@@ -270,134 +290,7 @@ class _Parser(Cursor):
             return value
         if token.text in ("match", "ref", "ref_read", "ref_write"):
             raise self.error(f"{token.text} has no Relax counterpart", token)
+        if token.text in self.constructors:
+            what = f"{token.text} constructs an algebraic data type"
+            return ast.Unsupported(what, self.place(token))
         return ast.Operator(token.text)
-
-    def meta(self) -> Any:
-        """``meta[relay.Constant][3]``."""
-        start = self.expect("meta")
-        self.expect("[")
-        kind = self.expect_kind("name", "a type name").text
-        self.expect("]")
-        self.expect("[")
-        index = int(self.expect_kind("number", "an index").text)
-        self.expect("]")
-        entries = self.metadata.get(kind, [])
-        if index >= len(entries):
-            raise self.error(
-                f"meta[{kind}][{index}] is not in the metadata section, which holds "
-                f"{len(entries)} of that type; the text may be cut off, or was saved with "
-                "astext(show_meta_data=False)",
-                start,
-            )
-        return entries[index]
-
-    def number(self) -> tuple[int | float, str]:
-        negative = self.accept("-")
-        token = self.next()
-        special = _not_finite(token)
-        if special is not None:
-            return (-special[0] if negative else special[0]), special[1]
-        try:
-            value, dtype = numbers.literal(token.text)
-        except ValueError:
-            raise self.error(f"expected a number, found {token.text!r}", token) from None
-        return (-value if negative else value), dtype
-
-    # Types and attributes
-
-    def type(self) -> Rule:
-        token = self.next()
-        if token.text == "Tensor" and self.accept("["):
-            self.expect("(")
-            shape: list[int | None] = []
-            while not self.accept(")"):
-                shape.append(self.dimension())
-                if not self.sees(")"):
-                    self.expect(",")
-            self.expect(",")
-            dtype = self.expect_kind("name", "a dtype").text
-            self.expect("]")
-            return ast.TensorType(tuple(shape), dtype)
-        if token.text == "(":
-            fields = []
-            while not self.accept(")"):
-                fields.append((yield self.type()))
-                if not self.sees(")"):
-                    self.expect(",")
-            return ast.TupleType(tuple(fields))
-        if token.kind == "name" and token.text.startswith(_SCALARS):
-            return ast.TensorType((), token.text)
-        if token.text == "_":
-            return None
-        if token.text == "fn":
-            yield self.type()
-            self.expect("->")
-            yield self.type()
-            return ast.OtherType("fn")
-        raise self.error(
-            f"type {token.text!r} has no Relax counterpart; Tensor[...], scalars and tuples are "
-            "read, algebraic data types and references are not",
-            token,
-        )
-
-    def dimension(self) -> int | None:
-        if self.accept("?"):
-            return None
-        token = self.expect_kind("number", "a dimension (a number or ?)")
-        try:
-            value, dtype = numbers.literal(token.text)
-        except ValueError:
-            value, dtype = 0, "float32"
-        if dtype.startswith("float"):
-            raise self.error(f"{token.text} is not a dimension", token)
-        return int(value)
-
-    def attribute(self, attrs: dict[str, Any]) -> Rule:
-        name = self.expect_kind("name", "an attribute's name")
-        self.expect("=")
-        if name.text in attrs:
-            raise self.error(f"attribute {name.text} is given twice", name)
-        attrs[name.text] = yield self.attribute_value()
-        return None
-
-    def attribute_value(self) -> Rule:
-        token = self.token
-        if token.kind == "string":
-            return self.next().text[1:-1].replace('\\"', '"').replace("\\\\", "\\")
-        if token.kind == "number" or self.sees("-") or _not_finite(token) is not None:
-            value, _ = self.number()
-            return numbers.restore(value) if isinstance(value, float) else value
-        for opening, closing in (("[", "]"), ("(", ")")):
-            if self.accept(opening):
-                items: list[Any] = []
-                while not self.accept(closing):
-                    items.append((yield self.attribute_value()))
-                    if not self.sees(closing):
-                        self.expect(",")
-                return items
-        if self.sees("meta"):
-            value = self.meta()
-            return value.value.tolist() if isinstance(value, ast.Constant) else value
-        if token.kind == "name":
-            word = self.next().text
-            return {"None": None, "True": True, "False": False}.get(word, word)
-        if self.sees("{"):
-            return self.skip_braces()
-        raise self.error(f"expected an attribute's value, found {token.text!r}")
-
-    def skip_braces(self) -> None:
-        """A dictionary, which only attributes without effect on the result hold."""
-        depth = 0
-        while True:
-            token = self.next()
-            if token.kind == "end":
-                raise self.error("this dictionary is never closed", token)
-            depth += {"{": 1, "}": -1}.get(token.text, 0)
-            if depth == 0:
-                return
-
-
-def _not_finite(token: Token) -> tuple[float, str] | None:
-    """``inff`` and ``nanf`` are what C++ streams and Relay's suffix make together."""
-    match = _NOT_FINITE.match(token.text)
-    return (float(match[1]), f"float{match[2] or 32}") if match else None

@@ -14,6 +14,8 @@ from tvm_stitch.frontend.relay.ops.conv import padding_of, per_axis
 
 _op = relax.op
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+# Relay's; today's topi has another default.
+_CUBIC_ALPHA = -0.5
 _WINDOWED: dict[tuple[str, int], Callable[..., Any]] = {
     ("max", 1): _op.nn.max_pool1d,
     ("max", 2): _op.nn.max_pool2d,
@@ -118,7 +120,7 @@ def upsample(call: OpCall, scales: list[float]) -> Expr:
     mode = "align_corners" if align else "asymmetric"
 
     def compute(a: Any) -> Any:
-        return topi.image.resize2d(a, [0.0] * 4, size, "NCHW", method, mode)
+        return topi.image.resize2d(a, [0.0] * 4, size, "NCHW", method, mode, "", _CUBIC_ALPHA)
 
     result = call.te(compute, data)
     return layouts.rearrange(call, call.cast(result, dtype(data)), "NCHW", layout)
@@ -143,7 +145,7 @@ def upsample3d(call: OpCall, scales: list[float]) -> Expr:
     method = method[3:] if method.startswith("tri") else method
 
     def compute(a: Any) -> Any:
-        return topi.image.resize3d(a, [0.0] * 6, size, "NCDHW", method, mode)
+        return topi.image.resize3d(a, [0.0] * 6, size, "NCDHW", method, mode, "", _CUBIC_ALPHA)
 
     result = call.te(compute, data)
     return layouts.rearrange(call, call.cast(result, dtype(data)), "NCDHW", layout)
