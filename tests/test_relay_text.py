@@ -38,6 +38,11 @@ def test_infix_operators_bind_as_usual():
     check(case("%x + 0f == %x", np.ones((2, 3), bool), x=_X))
 
 
+def test_spaces_do_not_matter():
+    text = '#[version="0.0.5"]def@main(%x:Tensor[(2,3),float32]){%0=%x/2f;%0+%x*%x}'
+    np.testing.assert_allclose(_value(text), _X / 2 + _X * _X)
+
+
 def test_tuples_nest():
     body = "%0 = ((%x, exp(%x)), negative(%x));\n  %1 = %0.0;\n  add(%1.1, %0.1)"
     check(case(body, np.exp(_X) - _X, x=_X))
@@ -281,6 +286,18 @@ def test_shapes_computed_from_a_symbolic_dimension():
     text = _main(body, "%x: Tensor[(?, 3, 4), float32]")
     x = Random(0).floats((2, 3, 4))
     np.testing.assert_allclose(_value(text, x), x.reshape(2, 12))
+
+
+@pytest.mark.parametrize(("mode", "extent"), [("clip", 2), ("wrap", 4)])
+def test_known_values_follow_the_mode_of_take(mode, extent):
+    """An index of -1 is clipped to 0, or wraps to the last."""
+    body = (
+        f'%0 = shape_of(%x, dtype="int64");\n  %1 = take(%0, -1i64, mode="{mode}");\n'
+        "  %2 = (%1, -1i64);\n  %3 = stack(%2);\n  dyn.reshape(%x, %3)"
+    )
+    x = Random(0).floats((2, 3, 4))
+    value = _value(_main(body, "%x: Tensor[(2, 3, 4), float32]"), x)
+    np.testing.assert_allclose(value, x.reshape(extent, -1))
 
 
 def test_shape_of_a_symbolic_tensor_is_a_value_too():

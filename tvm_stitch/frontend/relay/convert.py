@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -335,8 +336,6 @@ class _Function:
 
 
 def _unknown(name: str) -> str:
-    from difflib import get_close_matches
-
     near = get_close_matches(name, [*OPERATORS, *REFUSED], n=3)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     return f"operator {name} is not one of Relay's{hint}"

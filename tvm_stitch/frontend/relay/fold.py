@@ -54,6 +54,10 @@ def join(axis: int | None, values: list[np.ndarray | None]) -> np.ndarray | None
     return np.stack(known) if axis is None else np.concatenate(known, axis)
 
 
+def _fail() -> np.ndarray:
+    raise ValueError("this form is not folded")
+
+
 def _array(extents: list[Any]) -> np.ndarray:
     if all(isinstance(extent, int) for extent in extents):
         return np.array(extents, np.int64)
@@ -70,8 +74,11 @@ def _cast(call: OpCall, values: list[np.ndarray]) -> np.ndarray:
 
 
 def _take(call: OpCall, values: list[np.ndarray]) -> np.ndarray:
-    axis = call.attrs.integer("axis")
-    return np.take(values[0], values[1].astype(np.int64), axis)
+    axis, mode = call.attrs.integer("axis"), call.attrs.text("mode", "clip")
+    if call.attrs.integer("batch_dims", 0):
+        return _fail()
+    indices = values[1].astype(np.int64)
+    return np.take(values[0], indices, axis, mode="wrap" if mode == "wrap" else "clip")
 
 
 def _strided_slice(call: OpCall, values: list[np.ndarray]) -> np.ndarray:
@@ -79,7 +86,7 @@ def _strided_slice(call: OpCall, values: list[np.ndarray]) -> np.ndarray:
     begin, end = attrs.integers("begin"), attrs.integers("end")
     strides = attrs.integers("strides") or [1] * len(begin)
     if attrs.text("slice_mode", "end") != "end" or attrs.integers("axes") not in (None, [0]):
-        raise ValueError
+        return _fail()
     return values[0][tuple(slice(*part) for part in zip(begin, end, strides, strict=True))]
 
 
@@ -90,7 +97,7 @@ def _squeeze(call: OpCall, values: list[np.ndarray]) -> np.ndarray:
 
 def _expand_dims(call: OpCall, values: list[np.ndarray]) -> np.ndarray:
     if call.attrs.integer("num_newaxis", 1) != 1:
-        raise ValueError
+        return _fail()
     return np.expand_dims(values[0], call.attrs.integer("axis", 0))
 
 
@@ -127,10 +134,6 @@ def _plain(side: np.ndarray) -> np.ndarray:
         item = side[index]
         result[index] = int(item) if isinstance(item, np.integer) else item
     return result
-
-
-def _fail() -> np.ndarray:
-    raise ValueError("this form is not folded")
 
 
 def _truncated(left: np.ndarray, right: np.ndarray) -> np.ndarray:

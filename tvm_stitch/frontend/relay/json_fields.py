@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+# Numbers that have a node of their own.
 _OBJECT_NUMBERS = frozenset(
     {
-        "batch_axis", "batch_dims", "channels", "depth_multiplier", "exclusive", "index_rank",
+        "batch_axis", "batch_dims", "channels", "exclusive", "index_rank",
         "inverse", "lhs_end", "newshape", "repeats", "rhs_end", "seq_axis", "units",
     }
 )  # fmt: skip
@@ -19,13 +20,14 @@ _OBJECT_AXIS = ("Cum", "Gather", "Repeat", "Reverse", "Scanop", "Scatter", "Stac
 # What is an object in one operator only, or a list in all but one.
 _OBJECT_FIELDS = {("TopKAttrs", "k"), ("TopkAttrs", "k")}
 _INLINE_FIELDS = {("LRNAttrs", "size"), ("CorrelationAttrs", "kernel_size")}
+# Lists, which always have one.
 _NUMBER_LISTS = frozenset(
     {
         "axes", "begin", "block_shape", "crop_size", "crops", "dilation", "dilations", "end",
-        "indices_or_sections", "kernel_size", "newaxis", "offsets", "output_padding",
+        "indices_or_sections", "kernel_size", "offsets", "output_padding",
         "output_shape", "output_size", "pad_width", "padding", "paddings", "pool_size",
-        "pooled_size", "ratios", "reps", "roi", "scales", "shape", "size", "sizes", "steps",
-        "strides", "target_shape", "variances", "window_shape", "src_layouts",
+        "pooled_size", "ratios", "reps", "roi", "shape", "size", "sizes", "steps",
+        "strides", "target_shape", "variances", "window_shape",
     }
 )  # fmt: skip
 # Strings, which later versions made objects.

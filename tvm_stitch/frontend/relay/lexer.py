@@ -18,7 +18,7 @@ _TOKEN = re.compile(
     r"""
     (?P<space>\s+|//[^\n]*)
   | (?P<comment>/\*)
-  | (?P<local>%[A-Za-z_][\w]*(?:[./:][\w]+)*|%\d+)
+  | (?P<local>%[A-Za-z_][\w]*(?:\.[\w]+)*|%\d+)
   | (?P<global>@[A-Za-z_][\w.:/]*)
   | (?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?:(?:bf|f|i|u)\d*)?)
   | (?P<string>"(?:[^"\\]|\\.)*")

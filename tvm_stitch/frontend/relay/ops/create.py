@@ -7,6 +7,7 @@ of the types, so the argument has to be a constant or to follow from shapes (see
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from tvm import relax
 
@@ -19,6 +20,7 @@ from tvm_stitch.frontend.relay.call import (
     axis_of,
     dims,
     dtype,
+    is_float,
     rank,
 )
 from tvm_stitch.frontend.relay.ops import image, index, movement, pool, slices, spatial
@@ -66,12 +68,11 @@ def _arange(call: OpCall) -> Expr:
     call.attrs.ignore("start", "stop", "step")
     call.expect(3)
     name = call.attrs.text("dtype", "float32")
-    bounds = (
-        [call.known_integers(i, what) for i, what in enumerate(("start", "stop", "step"))]
-        if (not name.startswith("float"))
-        else [[call.scalar(i, what)] for i, what in enumerate(("start", "stop", "step"))]
-    )
-    start, stop, step = (bound[0] for bound in bounds)
+    bounds: list[Any] = []
+    for i, what in enumerate(("start", "stop", "step")):
+        exact = not is_float(name)
+        bounds += call.known_integers(i, what)[:1] if exact else [call.scalar(i, what)]
+    start, stop, step = bounds
     return _op.arange(start, stop, step, name)
 
 
