@@ -412,6 +412,28 @@ def _einsum(r: Random) -> Case:
     return case(body, a @ b, a=a, b=b)
 
 
+# Fourier transforms
+
+
+def _dft(r: Random) -> Case:
+    a, b, inverse = r.floats((2, 3, 6)), r.floats((2, 3, 6)), r.flag()
+    value = a.astype("float64") + 1j * b
+    want = np.fft.ifft(value) if inverse else np.fft.fft(value)
+    body = f"dft(%a, %b, inverse={inverse})"
+    return case(body, want.real.astype("float32"), want.imag.astype("float32"), a=a, b=b)
+
+
+def _stft(r: Random) -> Case:
+    x, w = r.floats((2, 20)), r.floats((8,), 0.5, 1)
+    normalized, onesided = r.flag(), r.flag()
+    frames = np.stack([x[:, i * 3 : i * 3 + 8] for i in range(5)], 1) * w
+    spectrum = np.fft.rfft(frames) if onesided else np.fft.fft(frames)
+    spectrum = spectrum.transpose(0, 2, 1) / (8**0.5 if normalized else 1)
+    want = np.stack([spectrum.real, spectrum.imag], -1).astype("float32")
+    attrs = f"n_fft=8, hop_length=3, win_length=8, normalized={normalized}, onesided={onesided}"
+    return case(f"stft(%x, %w, {attrs})", want, x=x, w=w)
+
+
 # Creation
 
 
@@ -583,6 +605,7 @@ GENERATORS: dict[str, list[Generator]] = {
     "contrib_reverse_reshape": [_contrib_reverse_reshape],
     "cumprod": [_scan("cumprod")],
     "cumsum": [_scan("cumsum")],
+    "dft": [_dft],
     "einsum": [_einsum],
     "expand_dims": [_expand_dims],
     "full": [_full],
@@ -617,6 +640,7 @@ GENERATORS: dict[str, list[Generator]] = {
     "split": [_split],
     "squeeze": [_squeeze],
     "stack": [_stack],
+    "stft": [_stft],
     "strided_set": [_strided_set],
     "strided_slice": [
         _strided_slice,

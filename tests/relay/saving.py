@@ -327,6 +327,17 @@ CLASSES: dict[str, tuple[str, dict]] = {
         for name in ("cumsum", "cumprod")
     },
     "einsum": ("EinsumAttrs", {"equation": ("s", "")}),
+    "dft": ("DFTAttrs", {"inverse": ("o", False)}),
+    "stft": (
+        "StftAttrs",
+        {
+            "n_fft": ("i", -1),
+            "hop_length": ("i", -1),
+            "win_length": ("i", -1),
+            "normalized": ("i", False),
+            "onesided": ("i", True),
+        },
+    ),
     "trilu": ("TriluAttrs", {"upper": ("i", True)}),
     "sliding_window": (
         "SlidingWindowAttrs",
