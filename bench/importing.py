@@ -52,6 +52,7 @@ def to_relax(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> Any:
                 "conv2d.default": _convolution,
                 "index_put.default": _index_put,
                 "native_layer_norm.default": _layer_norm,
+                "_fused_rms_norm.default": _rms_norm,
             },
         )
 
@@ -126,6 +127,15 @@ def _layer_norm(node: Any, importer: Any) -> Any:
     variance = emit(relax.op.variance(x, axes, keepdims=True))
     inverse = emit(relax.op.rsqrt(emit(relax.op.add(variance, epsilon))))
     return normal, emit(relax.op.mean(x, axes, keepdims=True)), inverse
+
+
+def _rms_norm(node: Any, importer: Any) -> Any:
+    """RMS norm as torch.export leaves it where inputs lie on a GPU; only its result is used."""
+    from tvm import relax
+
+    x, shape, weight, epsilon = importer.retrieve_args(node)
+    axes = list(range(-len(shape), 0))
+    return (importer.block_builder.emit(relax.op.nn.rms_norm(x, weight, axes, epsilon)),)
 
 
 def _index_put(node: Any, importer: Any) -> Any:

@@ -11,11 +11,13 @@ import ctypes
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_stitch import simt
@@ -110,14 +112,17 @@ class _Runner:
         self.hazards: list[Any] = []
         self.ran: list[str] = []
         self.seed = 0
-        with target:
+        # Operators that TVM writes for GPU threads by hand, such as sorts, get their CPU form.
+        with tvm.target.Target("llvm"):
             for stitch_pass in stitch_passes(target, options, default_schedules=False):
                 mod = stitch_pass(mod)
         with lowering_context():
             self.functions = {
-                var: simt.Function(function, target)
+                # The user's own GPU kernels run there too; their hazards are not ours.
+                var: simt.Function(function, target, check=_is_stitched(function))
                 for var, function in mod.functions_items()
-                if isinstance(function, tirx.PrimFunc) and SCHEDULE_ATTRIBUTE in function.attrs
+                if isinstance(function, tirx.PrimFunc)
+                and (_is_stitched(function) or _is_threaded(function))
             }
         executable = tvm.compile(_redirected(mod, self._register()), "llvm")
         self.machine = relax.VirtualMachine(executable, tvm.cpu())
@@ -134,16 +139,45 @@ class _Runner:
         for var, function in self.functions.items():
             name = f"tvm_stitch.verify.{next(_names)}.{var.name_hint}"
 
-            def call(*given: Any, _name: str = var.name_hint, _function: Any = function) -> None:
-                # Symbolic dimensions that no tensor's shape gives come as numbers.
-                arguments = [v if isinstance(v, int) else _array(v) for v in given]
-                run = _function(arguments, seed=self.seed)
-                self.ran.append(_name)
-                self.hazards.extend(run.hazards)
-
-            tvm.register_global_func(name, call, override=True)
+            tvm.register_global_func(name, partial(self._call, var.name_hint, function))
             registered[var] = name
         return registered
+
+    def _call(self, name: str, function: simt.Function, *given: Any) -> None:
+        """What the virtual machine calls for a kernel."""
+        # Symbolic dimensions that no tensor's shape gives come as numbers.
+        arguments = [value if isinstance(value, int) else _array(value) for value in given]
+        run = function(_apart(arguments), seed=self.seed)
+        self.hazards.extend(run.hazards)
+        self.ran.append(name)
+
+
+def _apart(arguments: list[Any]) -> list[Any]:
+    """Arguments in memory of their own: inputs may be views of each other, outputs come last."""
+    apart: list[Any] = []
+    for number, value in enumerate(arguments):
+        later = (other for other in arguments[number + 1 :] if isinstance(other, np.ndarray))
+        is_array = isinstance(value, np.ndarray)
+        shared = is_array and any(np.may_share_memory(value, other) for other in later)
+        apart.append(value.copy() if shared else value)
+    return apart
+
+
+def _is_stitched(function: tirx.PrimFunc) -> bool:
+    return SCHEDULE_ATTRIBUTE in function.attrs
+
+
+def _is_threaded(function: tirx.PrimFunc) -> bool:
+    """Whether a function is written for GPU threads already."""
+    found: list[bool] = []
+
+    def visit(stmt: Any) -> None:
+        binds = isinstance(stmt, tirx.AttrStmt) and stmt.attr_key == "thread_extent"
+        loops = isinstance(stmt, tirx.For) and stmt.kind == tirx.ForKind.THREAD_BINDING
+        found.extend([True] if binds or loops else [])
+
+    tvm_ffi.structural_walk(function.body, (tirx.Stmt, visit))
+    return bool(found)
 
 
 def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IRModule:

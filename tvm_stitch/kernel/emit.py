@@ -14,7 +14,7 @@ from tvm_stitch.kernel.memory import Residency
 from tvm_stitch.kernel.part import Part
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import Expr, Var, buffer_shape, constant, product
+from tvm_stitch.kernel.stage import Expr, Var, buffer_shape, constant, product, substitute
 from tvm_stitch.kernel.writer import Writer, int64, sequence
 
 
@@ -26,10 +26,25 @@ def emit(
 ) -> tirx.PrimFunc:
     """The kernel."""
     body = _kernel(programs, residencies, schedule)
-    emitted = tirx.PrimFunc(func.params, body, func.ret_type)
+    emitted = _with_names_apart(tirx.PrimFunc(func.params, body, func.ret_type))
     for key, value in (func.attrs or {}).items():
         emitted = emitted.with_attr(key, value)
     return emitted.with_attrs({"tirx.noalias": True, "tirx.is_scheduled": True, "s_tir": True})
+
+
+def _with_names_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Every parameter with a name of its own: the CUDA source tells them apart by nothing else."""
+    taken: set[str] = set()
+    mapping: dict[Var, Var] = {}
+    for param in func.params:
+        number, name = 1, param.name
+        while name in taken:
+            name, number = f"{param.name}_{number}", number + 1
+        taken.add(name)
+        if name != param.name:
+            mapping[param] = tirx.Var(name, param.ty)
+    params = [mapping.get(param, param) for param in func.params]
+    return tirx.PrimFunc(params, substitute(func.body, mapping), func.ret_type)
 
 
 def _kernel(

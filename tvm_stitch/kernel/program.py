@@ -318,7 +318,8 @@ class _Placing:
                 if where is Where.OTHER and read.buffer in self.producer:
                     source = self.producer[read.buffer]
                     if source.is_reduction:
-                        return Refused(f"{stage.name} needs {source.name} of other rows")
+                        why = "for an address" if read.nested else "of other rows"
+                        return Refused(f"{stage.name} needs {source.name} {why}")
                     inline[read.key] = inlined(source, read)
             if not inline:
                 return stage
@@ -329,7 +330,7 @@ class _Placing:
     def _where(self, read: Read, analyzer: tvm.sym.Analyzer, row: Expr, flat: Expr) -> Where:
         shape = buffer_shape(read.buffer)
         size = product(shape)
-        if any(find_reads(index) for index in read.load.indices):
+        if read.nested or any(find_reads(index) for index in read.load.indices):
             return Where.OTHER
         at = flatten(tuple(read.load.indices), shape)
         if same_size(size, self.space.size):

@@ -31,10 +31,11 @@ class Refused:
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """One load in a stage's value; `guarded` if it stands in a branch that may not be taken."""
+    """One load in a stage's value."""
 
     load: Expr
-    guarded: bool
+    guarded: bool  # it stands in a branch that may not be taken
+    nested: bool  # it stands in the index of another load
 
     @property
     def buffer(self) -> Var:
@@ -157,7 +158,7 @@ def constant(expr: Expr) -> int | None:
 
 
 def find_reads(value: Expr) -> tuple[Read, ...]:
-    """The loads of an expression; those in branches of if_then_else are marked as guarded."""
+    """The loads of an expression, each object once."""
     guarded: set[int] = set()
 
     def note_branches(call: Expr) -> None:
@@ -167,7 +168,9 @@ def find_reads(value: Expr) -> tuple[Read, ...]:
 
     tvm_ffi.structural_walk(value, (tvm.ir.Call, note_branches))
     unique = {handle(load): load for load in _loads(value)}
-    return tuple(Read(load, key in guarded) for key, load in unique.items())
+    indices = [index for load in unique.values() for index in load.indices]
+    nested = {handle(load) for index in indices for load in _loads(index)}
+    return tuple(Read(load, key in guarded, key in nested) for key, load in unique.items())
 
 
 def _loads(expr: Expr) -> list[Expr]:
