@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,8 @@ from tvm_stitch.target import cuda_target
 
 # The largest error of an output, relative to its largest magnitude, that rounding may explain.
 TOLERANCE = {"float64": 1e-5, "float32": 2e-5, "float16": 1e-2, "bfloat16": 8e-2}
+# Times the error of the unfused module in the same dtypes that is allowed where that is more.
+UNFUSED_FACTOR = 4.0
 _names = itertools.count()
 
 
@@ -99,8 +101,30 @@ def verify(
     for order in range(orders):
         found = _compare(runner.run(arrays, 0 if order == 0 else seed + order), expected, mod)
         worst = [max(pair, key=_severity) for pair in zip(worst or found, found, strict=True)]
+    if not all(error.ok for error in worst):
+        worst = _against_unfused(worst, mod, arrays, expected)
     kernels = tuple(runner.ran[: len(runner.ran) // orders])
     return Verification(tuple(worst), tuple(dict.fromkeys(runner.hazards)), kernels, orders)
+
+
+def _against_unfused(
+    errors: list[OutputError], mod: tvm.IRModule, arrays: list[Any], expected: list[np.ndarray]
+) -> list[OutputError]:
+    """Allow what the unfused module loses as well.
+
+    Where large values cancel, as in the gradient of a key's bias, rounding alone exceeds any fixed
+    share of what is left.
+    """
+    try:
+        machine = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+        outputs = list(map(_array, _leaves(machine["main"](*map(_tensor, arrays)))))
+    except Exception:  # what TVM's own pipeline refuses gives no figure to compare with
+        return errors
+    plain = _compare(outputs, expected, mod)
+    return [
+        replace(error, tolerance=max(error.tolerance, UNFUSED_FACTOR * unfused.error))
+        for error, unfused in zip(errors, plain, strict=True)
+    ]
 
 
 class _Runner:
