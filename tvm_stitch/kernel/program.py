@@ -38,6 +38,8 @@ from tvm_stitch.kernel.stage import (
 
 # A value read at other places than its own is computed again there; this bounds how often.
 MAX_INLINED = 64
+# Of an index, once values are inlined: every nested one doubles the time that TVM takes over it.
+MAX_DIVISIONS = 12
 
 
 class Where(enum.Enum):
@@ -313,6 +315,8 @@ class _Placing:
             row, flat = self.space.position(stage)
             inline: dict[int, Expr] = {}
             for read in stage.reads:
+                if max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
+                    return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
                 where = self._where(read, analyzer, row, flat)
                 self.where[handle(stage.output), read.key] = where
                 if where is Where.OTHER and read.buffer in self.producer:
@@ -320,9 +324,11 @@ class _Placing:
                     if source.is_reduction:
                         why = "for an address" if read.nested else "of other rows"
                         return Refused(f"{stage.name} needs {source.name} {why}")
-                    inline[read.key] = inlined(source, read)
+                    inline[read.key] = inlined(source, read, analyzer)
             if not inline:
                 return stage
+            if len(inline) > MAX_INLINED:
+                break
             value = replace_loads(stage.value, inline)
             stage = replace(stage, value=value)
         return Refused(f"{stage.name} reads computed values at too many places")
@@ -351,13 +357,24 @@ def bind_axes(stage: Stage) -> tvm.sym.Analyzer:
     return analyzer
 
 
-def inlined(source: Stage, read: Read) -> Expr:
+def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
     """The value of an element-wise stage at the place that a load asks for."""
-    indices = tuple(read.load.indices)
+    indices = tuple(map(analyzer.simplify, read.load.indices))
     if len(indices) != len(source.axes):  # axes of extent 1 that only one of the two counts
         place = flatten(indices, buffer_shape(read.buffer))
         return substitute(source.value, unflatten(place, source.axes, source.extents))
     return substitute(source.value, dict(zip(source.axes, indices, strict=True)))
+
+
+def _divisions(index: Expr) -> int:
+    count = 0
+
+    def visit(node: Expr) -> None:
+        nonlocal count
+        count += type(node).__name__ in ("FloorDiv", "FloorMod")
+
+    tvm_ffi.structural_walk(index, (tvm.ir.Expr, visit))
+    return count
 
 
 def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
