@@ -40,7 +40,7 @@ def test_reductions(reduce, combiner):
     assert stage.combiner == combiner
     assert constant(stage.size) == 4 and constant(stage.reduced_size) == 30
     assert stage.identity is not None
-    assert repr(stage).endswith(f"= {combiner} over [T.int64(5), T.int64(6)]")
+    assert repr(stage).endswith(f"= {combiner} over [5, 6]")
 
 
 @pytest.mark.parametrize("reduce, combiner", [(topi.all, "all"), (topi.any, "any")])
