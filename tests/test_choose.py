@@ -1,0 +1,205 @@
+"""Mappings follow from shape, dtype and device; what has none is refused with the reason."""
+
+import pytest
+from check import A100, H200
+from tvm import te, topi
+
+from tvm_stitch.device import device_of
+from tvm_stitch.kernel.build import read_programs, stitch_function
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, side_by_side
+from tvm_stitch.kernel.schedule import SCHEMES, Mapping
+from tvm_stitch.kernel.stage import Refused
+
+BIG, SMALL = device_of(H200), device_of(A100)
+
+
+def tensor(*shape, dtype="float32", name="x"):
+    return te.placeholder(shape, dtype, name)
+
+
+def softmax(rows, columns, dtype="float32"):
+    """The tensors of a softmax that computes in float32."""
+    x = tensor(rows, columns, dtype=dtype)
+    wide = topi.cast(x, "float32") if dtype != "float32" else x
+    exps = topi.exp(topi.subtract(wide, topi.max(wide, axis=1, keepdims=True)))
+    result = topi.divide(exps, topi.sum(exps, axis=1, keepdims=True))
+    return x, topi.cast(result, dtype) if dtype != "float32" else result
+
+
+def chosen(*tensors, device=BIG, bounds=NO_BOUNDS, schemes=SCHEMES):
+    programs = read_programs(te.create_prim_func(list(tensors)))
+    assert not isinstance(programs, Refused), programs
+    return choose(programs, device, bounds, schemes)
+
+
+def mapping(*tensors, **settings) -> Mapping:
+    schedule = chosen(*tensors, **settings)
+    assert not isinstance(schedule, Refused), schedule
+    (found,) = schedule.parts
+    return found
+
+
+def refusal(*tensors, **settings) -> str:
+    schedule = chosen(*tensors, **settings)
+    assert isinstance(schedule, Refused), schedule
+    return schedule.reason
+
+
+# Mappings
+
+
+def test_short_rows_share_a_warp():
+    found = mapping(*softmax(100_000, 16))
+    assert found.threads < 32 and found.rows * found.threads >= 128
+
+
+def test_rows_of_one_vector_need_no_other_thread():
+    assert mapping(*softmax(1_000_000, 4)).scheme == "local"
+
+
+def test_a_warp_for_a_row_that_fits_it():
+    found = mapping(*softmax(100_000, 1024))
+    assert (found.scheme, found.threads, found.reach) == ("warp", 32, 1024)
+
+
+def test_a_block_for_longer_rows():
+    found = mapping(*softmax(100_000, 8192))
+    assert found.scheme == "regional" and found.threads > 32
+
+
+def test_rows_too_long_for_registers_wait_in_shared_memory():
+    assert mapping(*softmax(1000, 30_000), device=SMALL).residence == "shared"
+
+
+def test_clusters_for_rows_beyond_a_block():
+    assert mapping(*softmax(1000, 100_000)).scheme == "cluster"
+    assert isinstance(chosen(*softmax(1000, 100_000), device=SMALL), Refused)
+
+
+def test_more_threads_a_row_where_rows_are_few():
+    few, many = mapping(*softmax(8, 1024)), mapping(*softmax(100_000, 1024))
+    assert few.threads > many.threads
+
+
+@pytest.mark.parametrize("dtype, vector", [("float32", 4), ("float16", 8), ("bfloat16", 8)])
+def test_accesses_of_16_bytes(dtype, vector):
+    assert mapping(*softmax(100_000, 4096, dtype)).vector == vector
+
+
+def test_misaligned_rows_are_peeled():
+    found = mapping(*softmax(1000, 1027))
+    assert found.peeled and found.capacity >= 1027
+
+
+@pytest.mark.parametrize("columns", (1, 2, 3, 31, 1000, 1027, 4096, 30_000, 100_000))
+@pytest.mark.parametrize("dtype", ("float32", "float16"))
+@pytest.mark.parametrize("rows", (1, 64, 100_000))
+def test_a_mapping_covers_its_row(rows, dtype, columns):
+    found = mapping(*softmax(rows, columns, dtype))
+    assert found.capacity >= columns
+    assert found.block_threads <= 1024
+    assert found.threads & (found.threads - 1) == 0  # the threads of a row reduce in a butterfly
+
+
+def test_elements_without_rows_are_split_over_blocks():
+    x = tensor(4096, 4096)
+    found = mapping(x, topi.exp(x))
+    assert found.split and found.scheme == "local" and found.vector == 4
+
+
+def test_unrelated_parts_have_equal_blocks():
+    x, y = tensor(100_000, 64), tensor(100_000, 1024, name="y")
+    schedule = chosen(x, y, topi.sum(x, axis=1), topi.max(y, axis=1))
+    assert schedule.scheme == "independent"
+    assert len({part.block_threads for part in schedule.parts}) == 1
+
+
+def test_bounds_say_how_long_symbolic_rows_are():
+    m = te.var("m", "int64")
+    x = tensor(100_000, m)
+    short = mapping(x, topi.sum(x, axis=1), bounds=Bounds((("m", 256),)))
+    unknown = mapping(x, topi.sum(x, axis=1))
+    assert 256 <= short.capacity < 16_384 <= unknown.capacity
+
+
+# Refusals
+
+
+def test_dtypes_without_kernels():
+    x = tensor(4, 5, dtype="float64")
+    assert refusal(x, topi.exp(x)) == "x has dtype float64"
+
+
+def test_matrix_products():
+    x, y = tensor(4, 5), tensor(5, 6, name="y")
+    assert refusal(x, y, topi.matmul(x, y)).endswith("is a matrix product")
+
+
+def test_column_reductions():
+    x = tensor(40, 50)
+    assert "across the rows" in refusal(x, topi.sum(x, axis=0))
+
+
+def test_rows_in_short_pieces():
+    x = tensor(4, 5, 8)
+    assert refusal(x, topi.sum(x, axis=[0, 2])) == "rows lie in memory in pieces of 8 elements"
+
+
+def test_rows_beyond_a_blocks_shared_memory():
+    reason = refusal(*softmax(1000, 60_000), device=SMALL)
+    assert reason.endswith("bytes of shared memory, a block has 166912")
+
+
+def test_rows_beyond_a_cluster():
+    assert "bytes of shared memory, a block has" in refusal(*softmax(2, 4_000_000))
+
+
+@pytest.mark.parametrize(
+    "scheme, tensors",
+    [
+        ("local", lambda x: [topi.exp(x)]),
+        ("warp", lambda x: [topi.sum(x, axis=1)]),
+    ],
+)
+def test_schemes_that_are_switched_off(scheme, tensors):
+    x = tensor(100_000, 64)
+    others = tuple(other for other in SCHEMES if other != scheme)
+    assert refusal(x, *tensors(x), schemes=others) == f"the {scheme} scheme is switched off"
+
+
+def test_without_clusters_long_rows_have_no_room():
+    others = tuple(scheme for scheme in SCHEMES if scheme != "cluster")
+    assert "bytes of shared memory" in refusal(*softmax(1000, 100_000), schemes=others)
+
+
+def test_independent_parts_switched_off():
+    x, y = tensor(100_000, 64), tensor(100_000, 1024, name="y")
+    others = tuple(scheme for scheme in SCHEMES if scheme != "independent")
+    reason = refusal(x, y, topi.sum(x, axis=1), topi.max(y, axis=1), schemes=others)
+    assert reason == "the independent scheme is switched off"
+
+
+def programs_of(*tensors):
+    return read_programs(te.create_prim_func(list(tensors)))
+
+
+def test_a_cluster_fills_its_kernel():
+    x, y = tensor(4, 64), tensor(4, 64, name="y")
+    programs = programs_of(x, y, topi.sum(x, axis=1), topi.max(y, axis=1))
+    parts = [Mapping("warp", 32, 1, 1, 2), Mapping("cluster", 32, 1, 1, 1, cluster=2)]
+    refused = side_by_side(programs, parts)
+    assert refused == Refused("a part that needs a cluster fills a kernel of its own")
+
+
+def test_parts_of_different_block_sizes():
+    n = te.var("n", "int64")
+    x, y = tensor(n, 64), tensor(4, 64, name="y")
+    programs = programs_of(x, y, topi.sum(x, axis=1), topi.max(y, axis=1))
+    parts = [Mapping("warp", 32, 1, 1, 2), Mapping("regional", 64, 1, 1, 1)]
+    assert side_by_side(programs, parts) == Refused("its parts need blocks of different sizes")
+
+
+def test_a_view_is_no_kernel():
+    x = tensor(4, 5)
+    function = te.create_prim_func([x, topi.reshape(x, (20,))])
+    assert stitch_function(function, BIG) == Refused("a view costs nothing")

@@ -1,0 +1,90 @@
+"""Schedules are data: they go through JSON unchanged, and broken texts are refused."""
+
+import json
+
+import pytest
+from check import schedule_of, the_kernel
+from zoo import ZOO, softmax
+
+from tvm_stitch.errors import InputError
+from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
+
+WARP = Mapping("warp", threads=32, rows=4, vector=4, steps=8)
+BLOCK = Mapping("regional", threads=128, rows=1, vector=8, steps=2, residence="shared")
+CLUSTER = Mapping("cluster", 256, 1, 4, 3, cluster=4, peeled=True)
+FLAT = Mapping("local", threads=256, rows=1, vector=4, steps=2, split=True)
+
+
+@pytest.mark.parametrize("parts", [(WARP,), (BLOCK,), (CLUSTER,), (FLAT,), (WARP, BLOCK)])
+def test_round_trip(parts):
+    schedule = Schedule(parts)
+    assert Schedule.from_json(schedule.to_json()) == schedule
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_a_kernel_says_how_it_is_laid_out(name):
+    schedule = schedule_of(the_kernel(ZOO[name]("float16").module))
+    assert Schedule.from_json(schedule.to_json()) == schedule
+    assert schedule.schemes <= set(SCHEMES)
+
+
+def test_equal_schedules_have_equal_texts():
+    text = Schedule((WARP,)).to_json()
+    shuffled = json.dumps({"parts": [dict(reversed(json.loads(text)["parts"][0].items()))]})
+    assert Schedule.from_json(shuffled).to_json() == text
+
+
+def test_figures():
+    assert WARP.block_threads == BLOCK.block_threads == 128
+    assert WARP.reach == 1024 and WARP.capacity == 1024
+    assert CLUSTER.capacity == 4 * 256 * 4 * 3 - 3  # a row may start three elements late
+
+
+def test_the_widest_scheme_names_the_kernel():
+    assert Schedule((WARP,)).scheme == "warp"
+    assert Schedule((WARP, BLOCK)).scheme == "independent"
+    assert Schedule((WARP, BLOCK)).schemes == {"independent", "warp", "regional"}
+
+
+def test_mappings_in_words():
+    assert str(WARP) == "32 threads a row, 4 rows a block, 8 x 4 elements a thread"
+    assert "row in shared memory" in str(BLOCK)
+    assert "256 threads a row in each of 4 blocks" in str(CLUSTER) and "peeled" in str(CLUSTER)
+    assert str(FLAT) == "256 threads a block, 2 x 4 elements a thread"
+    assert Schedule((WARP, WARP, BLOCK)).mapping == f"2 of {WARP}; 1 of {BLOCK}"
+
+
+def part(**changes) -> dict:
+    (data,) = json.loads(Schedule((WARP,)).to_json())["parts"]
+    return {key: value for key, value in {**data, **changes}.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("[]", "JSON object with the field parts"),
+        ("{}", "JSON object with the field parts"),
+        ('{"parts": [], "more": 1}', "JSON object with the field parts"),
+        ('{"parts": []}', "at least one mapping"),
+        ('{"parts": {}}', "at least one mapping"),
+        ('{"parts": [7]}', "mapping must be a JSON object"),
+        (json.dumps({"parts": [part(tread=3)]}), "with the fields"),
+        (json.dumps({"parts": [part(threads="32")]}), "threads must be int"),
+        (json.dumps({"parts": [part(threads=32.0)]}), "threads must be int"),
+        (json.dumps({"parts": [part(threads=True)]}), "threads must be int"),
+        (json.dumps({"parts": [part(peeled=1)]}), "peeled must be bool"),
+        (json.dumps({"parts": [part(scheme=3)]}), "scheme must be str"),
+        (json.dumps({"parts": [part(threads=None)]}), "incomplete.*threads"),
+    ],
+)
+def test_broken_texts(text, message):
+    with pytest.raises(InputError, match=message):
+        Schedule.from_json(text)
+
+
+def test_texts_of_kernels_are_stable():
+    """The same function gives the same schedule, run to run."""
+    texts = {schedule_of(the_kernel(softmax("float32").module)).to_json() for _ in range(3)}
+    assert len(texts) == 1
