@@ -16,7 +16,7 @@ from tvm_stitch.device import Device, device_of
 from tvm_stitch.graph.decompose import Decompose
 from tvm_stitch.graph.group import Grouping
 from tvm_stitch.graph.read import read_block
-from tvm_stitch.kernel.build import stitch_function
+from tvm_stitch.kernel.build import VIEW, stitch_function
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.options import Options
@@ -104,7 +104,7 @@ def StitchSchedule(
                 continue
             kernel = stitch_function(function, device, bounds, chosen.schemes)
             if isinstance(kernel, Refused):
-                if log is not None:
+                if log is not None and kernel is not VIEW:
                     log.append(Fallback(var.name_hint, kernel.reason))
             else:
                 mod.update_func(var, kernel)

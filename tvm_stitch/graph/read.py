@@ -50,6 +50,11 @@ class Node:
         """The call of the first binding."""
         return self.bindings[0].value
 
+    @property
+    def is_operator(self) -> bool:
+        """Whether it does something at run time, other than putting tuples together."""
+        return isinstance(self.bindings[0], relax.MatchCast) or isinstance(self.call, tvm.ir.Call)
+
 
 @dataclass(frozen=True, eq=False)
 class StitchGraph:
@@ -163,7 +168,7 @@ class _Reader:
         operands: tuple[Expr, ...] = ()
         stages: tuple[Stage, ...] = ()
         if isinstance(bindings[0], relax.MatchCast):
-            reason = "it checks a shape at run time"
+            name, reason = "match_cast", "it checks a shape at run time"
         elif not _is_call_tir(value):
             reason = "TVM has no TIR for it"
         else:
@@ -262,6 +267,8 @@ def _has_static_rank(value: Expr) -> bool:
 
 def _describe(value: Expr) -> str:
     if isinstance(value, tvm.ir.Call):
+        if value.args and isinstance(value.args[0], relax.ExternFunc):
+            return value.args[0].global_symbol.rpartition(".")[2]  # relax.run.unique
         name = getattr(value.op, "name", getattr(value.op, "name_hint", "call"))
         return name.removeprefix("relax.")
     return type(value).__name__

@@ -13,6 +13,7 @@ from tvm_stitch.kernel.schedule import SCHEMES
 from tvm_stitch.kernel.stage import Refused, is_buffer, read_stages
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
+VIEW = Refused("a view costs nothing")
 
 
 def read_programs(func: tirx.PrimFunc) -> tuple[Program, ...] | Refused:
@@ -22,7 +23,7 @@ def read_programs(func: tirx.PrimFunc) -> tuple[Program, ...] | Refused:
         return stages
     if classify(stages) is Pattern.RESHAPE:
         # TVM makes a view of it later, unless it is scheduled.
-        return Refused("a view costs nothing")
+        return VIEW
     written = {stage.output for stage in stages}
     outputs = tuple(param for param in func.params if is_buffer(param) and param in written)
     return make_programs(stages, outputs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.kernel.build import VIEW
 from tvm_stitch.kernel.classify import Pattern
 from tvm_stitch.kernel.cost import tensor_bytes
 from tvm_stitch.kernel.stage import Refused
@@ -28,19 +29,19 @@ def greedy_plan(graph: StitchGraph, judge: Judge) -> Plan:
     for members in grower.packs():
         nodes = _without_views(graph, members)
         reason = _left_to_default(graph, nodes)
-        verdict = judge(nodes) if nodes else Refused("a view costs nothing")
+        verdict = judge(nodes) if nodes else VIEW
         if reason or isinstance(verdict, Refused):
             text = reason or getattr(verdict, "reason", "")
             fallbacks.update(dict.fromkeys(members, text))
             continue
-        fallbacks.update(dict.fromkeys(members - nodes, "a view costs nothing"))
+        fallbacks.update(dict.fromkeys(members - nodes, VIEW.reason))
         groups.append(Group(tuple(sorted(nodes)), verdict.outputs))
         for var in verdict.spare:
             groups.append(Group(tuple(sorted(judge.ancestors(var, nodes))), (var,)))
     reported = [
         Fallback(graph.nodes[index].name, fallbacks[index])
         for index in sorted(fallbacks)
-        if graph.nodes[index].pattern is not Pattern.RESHAPE and graph.nodes[index].results
+        if graph.nodes[index].pattern is not Pattern.RESHAPE and graph.nodes[index].is_operator
     ]
     return Plan(tuple(groups), tuple(reported))
 
