@@ -73,6 +73,11 @@ class Space:
         """All elements."""
         return product((self.rows, self.columns))
 
+    @cached_property
+    def key(self) -> tuple[str, str, str]:
+        """Equal for equal spaces."""
+        return str(self.rows), str(self.columns), str(self.run)
+
     def flat(self, row: Expr, column: Expr) -> Expr:
         """Where an element lies in memory."""
         if self.whole:
@@ -182,27 +187,28 @@ def _unrelated(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> list[tuple[tuple[Stage, ...], tuple[Var, ...]]]:
     """Parts that share no computed value, and no input that all elements of both read."""
-    leader = {stage.output: stage.output for stage in stages}
+    writer = {stage.output: number for number, stage in enumerate(stages)}
+    leader = list(range(len(stages)))
 
-    def find(buffer: Var) -> Var:
-        while leader[buffer] != buffer:
-            buffer = leader[buffer]
-        return buffer
+    def find(number: int) -> int:
+        while leader[number] != number:
+            leader[number] = leader[leader[number]]
+            number = leader[number]
+        return number
 
-    readers: dict[Var, Var] = {}
-    for stage in stages:
-        for read in stage.reads:
-            if read.buffer in leader:
-                leader[find(read.buffer)] = find(stage.output)
-            elif same_size(product(buffer_shape(read.buffer)), total_size(stage)):
-                first = readers.setdefault(read.buffer, stage.output)
-                leader[find(first)] = find(stage.output)
-    parts: dict[Var, tuple[list[Stage], list[Var]]] = {}
-    for stage in stages:
-        parts.setdefault(find(stage.output), ([], []))[0].append(stage)
+    readers: dict[Var, int] = {}
+    for number, stage in enumerate(stages):
+        for buffer in dict.fromkeys(read.buffer for read in stage.reads):
+            if buffer in writer:
+                leader[find(writer[buffer])] = find(number)
+            elif same_size(product(buffer_shape(buffer)), total_size(stage)):
+                leader[find(readers.setdefault(buffer, number))] = find(number)
+    parts: dict[int, tuple[list[Stage], list[Var]]] = {}
+    for number, stage in enumerate(stages):
+        parts.setdefault(find(number), ([], []))[0].append(stage)
     for output in outputs:
-        if output in leader:
-            parts[find(output)][1].append(output)
+        if output in writer:
+            parts[find(writer[output])][1].append(output)
     return [(tuple(own), tuple(found)) for own, found in parts.values() if found]
 
 
@@ -311,20 +317,20 @@ class _Placing:
     def _place(self, stage: Stage) -> Stage | Refused:
         """Inline until every computed value is read at its own row (or row and column)."""
         for _ in range(MAX_INLINED):
-            analyzer = bind_axes(stage)
-            row, flat = self.space.position(stage)
+            found = stage.memo.get(self.space.key) or self._look(stage)
+            if isinstance(found, Refused):
+                return found
+            # Planners ask for the same stages in many company: the answer stays with the stage.
+            stage.memo[self.space.key] = found
             inline: dict[int, Expr] = {}
             for read in stage.reads:
-                if max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
-                    return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
-                where = self._where(read, analyzer, row, flat)
-                self.where[handle(stage.output), read.key] = where
+                where = self.where[handle(stage.output), read.key] = found[read.key]
                 if where is Where.OTHER and read.buffer in self.producer:
                     source = self.producer[read.buffer]
                     if source.is_reduction:
                         why = "for an address" if read.nested else "of other rows"
                         return Refused(f"{stage.name} needs {source.name} {why}")
-                    inline[read.key] = inlined(source, read, analyzer)
+                    inline[read.key] = inlined(source, read, bind_axes(stage))
             if not inline:
                 return stage
             if len(inline) > MAX_INLINED:
@@ -332,6 +338,17 @@ class _Placing:
             value = replace_loads(stage.value, inline)
             stage = replace(stage, value=value)
         return Refused(f"{stage.name} reads computed values at too many places")
+
+    def _look(self, stage: Stage) -> dict[int, Where] | Refused:
+        """Where each read of a stage goes."""
+        analyzer = bind_axes(stage)
+        row, flat = self.space.position(stage)
+        found: dict[int, Where] = {}
+        for read in stage.reads:
+            if max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
+                return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
+            found[read.key] = self._where(read, analyzer, row, flat)
+        return found
 
     def _where(self, read: Read, analyzer: tvm.sym.Analyzer, row: Expr, flat: Expr) -> Where:
         shape = buffer_shape(read.buffer)

@@ -82,6 +82,11 @@ class Stage:
         """Elements that are combined into one of the output; 1 where nothing is."""
         return product(self.reduced_extents)
 
+    @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """Where its reads go, by space."""
+        return {}
+
     def rebound(self, mapping: Mapping[Var, Expr]) -> Stage:
         """The same stage over other buffers and shape variables."""
         return replace(
