@@ -235,6 +235,8 @@ def _rounded(mod: tvm.IRModule, inputs: Sequence[Any]) -> list[np.ndarray]:
     arrays = []
     for dtype, given in zip(dtypes, inputs, strict=False):
         array = np.asarray(given)
+        if dtype == "bfloat16" and array.dtype == np.uint16:
+            array = array.view(ml_dtypes.bfloat16)
         floating = is_floating(dtype) and is_floating(array.dtype.name)
         arrays.append(array.astype(getattr(ml_dtypes, dtype, dtype)) if floating else array)
     return arrays
