@@ -1,6 +1,6 @@
 """Stitching for Apache TVM: memory-intensive operators become few, fast CUDA kernels."""
 
-from tvm_stitch import simt, transform
+from tvm_stitch import relay, simt, transform
 from tvm_stitch.build import compile, pipeline
 from tvm_stitch.errors import CompilerMissing, InputError, RelayError, SimtError, StitchError
 from tvm_stitch.options import Options
@@ -19,6 +19,7 @@ __all__ = [
     "compile",
     "explain",
     "pipeline",
+    "relay",
     "simt",
     "transform",
     "verify",
