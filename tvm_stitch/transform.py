@@ -23,6 +23,7 @@ from tvm_stitch.options import Options
 from tvm_stitch.plan.greedy import greedy_plan
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.plan import Fallback, Plan
+from tvm_stitch.target import cuda_target
 
 __all__ = ["Decompose", "StitchOps", "StitchSchedule"]
 
@@ -30,14 +31,14 @@ UPPER_BOUND = "tir_var_upper_bound"
 
 
 def StitchOps(
-    target: tvm.target.Target, options: Options | None = None, log: list[Plan] | None = None
+    target: Any, options: Options | None = None, log: list[Plan] | None = None
 ) -> tvm.transform.Pass:
     """Group operators that one kernel can hold; FuseTIR then merges each group.
 
     Put it after LegalizeOps and AnnotateTIROpPattern. What it leaves alone can go through
     relax.transform.FuseOps afterwards. `log` receives the Plan of every dataflow block.
     """
-    device = device_of(target)
+    device = device_of(cuda_target(target))
     chosen = options or Options()
 
     @tvm.transform.module_pass(opt_level=0, name="StitchOps")
@@ -81,7 +82,7 @@ def bounds_of(function: relax.Function) -> Bounds:
 
 
 def StitchSchedule(
-    target: tvm.target.Target,
+    target: Any,
     database: Any = None,
     options: Options | None = None,
     log: list[Fallback] | None = None,
@@ -91,7 +92,7 @@ def StitchSchedule(
     Put it after FuseTIR and before DLight, which skips what is scheduled. `log` receives the
     functions that stay as they are, with the reason.
     """
-    device = device_of(target)
+    device = device_of(cuda_target(target))
     chosen = options or Options()
 
     @tvm.transform.module_pass(opt_level=0, name="StitchSchedule")
