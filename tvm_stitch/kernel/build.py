@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.check import check_kernel
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, residency_of
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.emit import emit
@@ -44,4 +45,7 @@ def stitch_function(
         return schedule
     residencies = tuple(map(residency_of, programs, schedule.parts))
     kernel = emit(func, programs, residencies, schedule)
+    hazard = check_kernel(kernel, device)
+    if hazard is not None:
+        return hazard
     return kernel.with_attr(SCHEDULE_ATTRIBUTE, schedule.to_json())
