@@ -1,0 +1,40 @@
+"""Generated CUDA as it is kept in tests/golden, so that every change of it is seen and reviewed.
+
+After a change that is meant: `pytest tests/test_golden.py --renew`, then read the difference.
+"""
+
+from pathlib import Path
+
+import pytest
+from check import H200, the_kernel
+from zoo import layer_norm, residual_rms_norm, softmax
+
+from tvm_stitch import simt
+from tvm_stitch.build import lowering_context
+
+GOLDEN = Path(__file__).parent / "golden"
+KERNELS = {
+    "softmax_warp": softmax("float32", 1000, 20),
+    "softmax_block_peeled": softmax("float16", 6, 1027),
+    "layer_norm_block": layer_norm("float32", 6, 1024),
+    "residual_rms_norm_two_outputs": residual_rms_norm("bfloat16", 6, 512),
+}
+
+
+def kernel_text(source: str) -> str:
+    """The kernel itself: what TVM writes before it changes with TVM, not with this package."""
+    return source[source.rindex('extern "C" __global__') :].rstrip() + "\n"
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_generated_cuda(name, request):
+    with lowering_context():
+        text = kernel_text(simt.Function(the_kernel(KERNELS[name].module), H200).source)
+    file = GOLDEN / f"{name}.cu"
+    if request.config.getoption("--renew"):
+        file.write_text(text)
+    assert text == file.read_text()
+
+
+def test_no_golden_file_is_left_over():
+    assert {file.stem for file in GOLDEN.glob("*.cu")} == set(KERNELS)
