@@ -11,7 +11,7 @@ make_environment --editable '.[dev]'
 .venv/bin/python -c 'import torch' 2>/dev/null ||
     make_environment 'torch==2.13.0+cpu' 2>/dev/null ||
     echo "No CPU build of PyTorch for this Python on offer: the tests that need it are skipped."
-command -v "${CXX:-g++}" >/dev/null ||
+command -v "${TVM_STITCH_CXX:-g++}" >/dev/null ||
     echo "No g++ (Debian: apt-get install g++): the tests that run kernels on the CPU are skipped."
 
 .venv/bin/ruff check .

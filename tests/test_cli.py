@@ -158,7 +158,7 @@ def test_the_demo(capsys):
 
 def test_the_demo_without_a_compiler(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("TVM_STITCH_CACHE", str(tmp_path))
-    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("TVM_STITCH_CXX", "no-such-compiler")
     code, out, err = run(capsys, "demo")
     assert code == 1
     assert "kernel launches" in out and "stitched_" in out

@@ -81,14 +81,14 @@ def test_an_input_that_two_phases_load_counts_twice():
 
 
 def test_a_row_in_shared_memory_is_called_so():
-    (kernel,) = explain(softmax(64, 30000), "sm_80").kernels
+    (kernel,) = explain(softmax(4096, 30000), "sm_80").kernels
     assert kernel.scheme == "regional"
     assert set(kernel.schemes.values()) == {"regional"}
     assert "shared memory" in kernel.why
 
 
 def test_a_row_over_a_cluster_of_blocks():
-    (kernel,) = explain(softmax(64, 30000), H200).kernels
+    (kernel,) = explain(softmax(64, 60000), H200).kernels
     assert kernel.scheme == kernel.schemes["max"] == kernel.schemes["sum"] == "cluster"
     assert "cluster of blocks" in kernel.why
 

@@ -47,6 +47,11 @@ def test_in_your_pipeline():
     assert "switched off" in output
 
 
+def test_relay_build():
+    output = run("relay_build.py")
+    assert "the output is NumPy's" in output
+
+
 @pytest.mark.parametrize("path", sorted(TUTORIALS.glob("*.py")), ids=lambda path: path.name)
 def test_every_tutorial_is_tested(path):
     assert path.name in Path(__file__).read_text(encoding="utf-8")

@@ -182,6 +182,8 @@ class _Reader:
                 else:
                     stages = found
         pattern = classify(stages) if stages else Pattern.OPAQUE
+        if name == "reshape" and not stages:  # of a shape known at run time only: still a view
+            pattern = Pattern.RESHAPE
         if pattern is Pattern.PRODUCT:
             reason = "a matrix product or convolution"
         return Node(len(self.nodes), bindings, name, operands, results, stages, pattern, reason)
