@@ -45,29 +45,45 @@ def check(
     """
     functions = primfuncs(case.module, target, options)
     others = [name for name, function in functions.items() if not is_stitched_or_view(function)]
-    stitched = [name for name, function in functions.items() if is_stitched(function)]
+    kernel_names = [name for name, function in functions.items() if is_stitched(function)]
     if kernels is not None:
-        assert (len(stitched), others) == (kernels, [])
+        assert (len(kernel_names), others) == (kernels, [])
     exact = reference(case.module, case.arrays)
     assert len(exact) == len(case.expected)
     for got, want in zip(exact, case.expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=REFERENCE, atol=REFERENCE)
     verified = tvm_stitch.verify(case.module, target, case.arrays, orders=orders, options=options)
     assert verified.ok, str(verified)
-    assert set(verified.kernels) == set(stitched)
+    assert set(verified.kernels) == set(kernel_names)
     return verified
 
 
+def stitched(
+    module: tvm.IRModule,
+    target: tvm.target.Target = H200,
+    options: Options | None = None,
+    before: str = "",
+    plans: list[Plan] | None = None,
+) -> tvm.IRModule:
+    """The module after the stitching passes, or as the pass `before` gets it."""
+    with target:
+        for each in stitch_passes(target, options, plans=plans, default_schedules=False):
+            if each.info.name == before:
+                break
+            module = each(module)
+    return module
+
+
 def primfuncs(
-    module: tvm.IRModule, target: tvm.target.Target = H200, options: Options | None = None
+    module: tvm.IRModule,
+    target: tvm.target.Target = H200,
+    options: Options | None = None,
+    before: str = "",
 ) -> dict[str, tirx.PrimFunc]:
     """All PrimFuncs of the stitched module, before TVM schedules what is not stitched."""
-    with target:
-        for stitch_pass in stitch_passes(target, options, default_schedules=False):
-            module = stitch_pass(module)
     return {
         var.name_hint: function
-        for var, function in module.functions_items()
+        for var, function in stitched(module, target, options, before).functions_items()
         if isinstance(function, tirx.PrimFunc)
     }
 
@@ -96,21 +112,9 @@ def schedule_of(kernel: tirx.PrimFunc) -> Schedule:
     return Schedule.from_json(str(kernel.attrs[SCHEDULE_ATTRIBUTE]))
 
 
-def fused(module: tvm.IRModule, target: tvm.target.Target = H200) -> dict[str, tirx.PrimFunc]:
-    """The PrimFuncs after fusion, before any schedule."""
-    with target:
-        for stitch_pass in stitch_passes(target, default_schedules=False)[:-1]:
-            module = stitch_pass(module)
-    return {
-        var.name_hint: function
-        for var, function in module.functions_items()
-        if isinstance(function, tirx.PrimFunc)
-    }
-
-
 def program_of(module: tvm.IRModule) -> Program:
     """The Program of a module that fuses into one PrimFunc of one part."""
-    (function,) = fused(module).values()
+    (function,) = primfuncs(module, before="StitchSchedule").values()
     programs = read_programs(function)
     assert isinstance(programs, tuple), programs
     (program,) = programs
@@ -122,9 +126,7 @@ def plan_of(
 ) -> Plan:
     """What StitchOps decides on a module with one dataflow block."""
     plans: list[Plan] = []
-    with target:
-        for stitch_pass in stitch_passes(target, options, plans=plans, default_schedules=False):
-            module = stitch_pass(module)
+    stitched(module, target, options, plans=plans)
     (plan,) = plans
     return plan
 
