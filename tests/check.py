@@ -12,7 +12,7 @@ from zoo import Case
 
 import tvm_stitch
 from tvm_stitch import Options
-from tvm_stitch.build import stitch_passes
+from tvm_stitch.build import lowering_context, stitch_passes
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.program import Program
@@ -105,6 +105,14 @@ def the_kernel(
     """The only kernel of a module."""
     (kernel,) = filter(is_stitched, primfuncs(module, target, options).values())
     return kernel
+
+
+def cuda_of(kernel: tirx.PrimFunc, target: tvm.target.Target = H200, name: str = "main") -> str:
+    """The CUDA source that TVM makes of a kernel, which it calls `name`_kernel."""
+    module = tvm.IRModule({name: kernel.with_attr("global_symbol", name)})
+    with lowering_context():
+        built = tvm.tirx.build(module, target=tvm.target.Target(target, host="llvm"))
+    return built.imports[0].inspect_source()
 
 
 def schedule_of(kernel: tirx.PrimFunc) -> Schedule:

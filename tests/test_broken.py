@@ -4,11 +4,10 @@ import re
 
 import numpy as np
 import pytest
-from check import H200, schedule_of, the_kernel
+from check import cuda_of, schedule_of, the_kernel
 from zoo import softmax, softmax64
 
 from tvm_stitch import simt
-from tvm_stitch.build import lowering_context
 
 
 class Softmax:
@@ -17,8 +16,7 @@ class Softmax:
     def __init__(self, rows: int, columns: int) -> None:
         kernel = the_kernel(softmax("float32", rows, columns).module)
         (self.mapping,) = schedule_of(kernel).parts
-        with lowering_context():
-            self.source = simt.Function(kernel, H200).source
+        self.source = cuda_of(kernel)
         self.x = np.random.default_rng(0).standard_normal((rows, columns)).astype("float32")
 
     def broken(self, pattern: str, replacement: str) -> str:

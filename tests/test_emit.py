@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from check import DTYPES, H200, check, program_of, the_kernel
+from check import DTYPES, H200, check, cuda_of, program_of, the_kernel
 from tvm import relax
 from tvm.relax import op
 from zoo import Graph, graph, graph_of, norm64, softmax64
@@ -397,5 +397,4 @@ def test_the_row_is_read_from_memory_once():
 
 def source(case) -> str:
     """The CUDA source of a case's only kernel."""
-    with lowering_context():
-        return simt.Function(the_kernel(case.module), H200).source
+    return cuda_of(the_kernel(case.module))

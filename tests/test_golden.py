@@ -6,11 +6,8 @@ After a change that is meant: `pytest tests/test_golden.py --renew`, then read t
 from pathlib import Path
 
 import pytest
-from check import H200, the_kernel
+from check import cuda_of, the_kernel
 from zoo import layer_norm, residual_rms_norm, softmax
-
-from tvm_stitch import simt
-from tvm_stitch.build import lowering_context
 
 GOLDEN = Path(__file__).parent / "golden"
 KERNELS = {
@@ -28,8 +25,7 @@ def kernel_text(source: str) -> str:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_generated_cuda(name, request):
-    with lowering_context():
-        text = kernel_text(simt.Function(the_kernel(KERNELS[name].module), H200).source)
+    text = kernel_text(cuda_of(the_kernel(KERNELS[name].module)))
     file = GOLDEN / f"{name}.cu"
     if request.config.getoption("--renew"):
         file.write_text(text)

@@ -1,0 +1,83 @@
+"""NVIDIA's compiler takes every kernel of the zoo, and no thread needs its stack.
+
+A stack frame or a spill means that registers run over: the kernel would be slow in silence.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from check import A100, DTYPES, H200, cuda_of, the_kernel
+from tvm import tirx
+from zoo import ZOO, layer_norm, residual_rms_norm, softmax
+
+NVCC = shutil.which("nvcc")
+pytestmark = pytest.mark.skipif(NVCC is None, reason="nvcc is not on the path")
+
+ANY_ROWS = (tirx.Var("n", "int64"), 4)  # mapped as if there were many
+LONG = {
+    f"{graph.__name__}_{columns}": (graph, columns)
+    for graph in (softmax, layer_norm, residual_rms_norm)
+    for columns in (1024, 4096)
+}
+
+
+class Kernels:
+    """Sources that are compiled together: each kernel under a name of its own."""
+
+    def __init__(self, target) -> None:
+        self.target = target
+        self.sources: dict[str, str] = {}
+
+    def add(self, name: str, module) -> None:
+        self.sources[name] = cuda_of(the_kernel(module, self.target), self.target, name)
+
+    def reports(self, folder: Path) -> dict[str, str]:
+        """What ptxas says of each kernel, from one invocation of nvcc."""
+        files = []
+        for name, source in self.sources.items():
+            files.append(folder / f"{name}.cu")
+            files[-1].write_text(source)
+        arch = str(self.target.attrs["arch"])
+        command = [NVCC, f"-arch={arch}", "-cubin", "-Xptxas", "-v", "-O3", "--threads", "2"]
+        done = subprocess.run(
+            [*command, *map(str, files)], cwd=folder, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        found = re.split(r"Compiling entry function '(\w+)_kernel'", done.stderr)
+        return dict(zip(found[1::2], found[2::2], strict=True))
+
+
+def wasteful(reports: dict[str, str]) -> Iterable[str]:
+    """The kernels that use the stack, with what ptxas says."""
+    for name, text in reports.items():
+        (frame,) = re.findall(r"(\d+) bytes stack frame", text)
+        spills = re.findall(r"(\d+) bytes spill", text)
+        if int(frame) or any(map(int, spills)):
+            yield f"{name}: {' '.join(text.split())}"
+
+
+@pytest.mark.parametrize("target", (A100, H200), ids=("sm_80", "sm_90"))
+def test_the_zoo(target, tmp_path):
+    kernels = Kernels(target)
+    for number, make in enumerate(ZOO.values()):
+        for dtype in DTYPES:
+            kernels.add(f"zoo_{number}_{dtype}", make(dtype).module)
+    reports = kernels.reports(tmp_path)
+    assert len(reports) == len(DTYPES) * len(ZOO)
+    assert not list(wasteful(reports))
+
+
+@pytest.mark.parametrize("target", (A100, H200), ids=("sm_80", "sm_90"))
+def test_rows_of_up_to_4096_elements(target, tmp_path):
+    kernels = Kernels(target)
+    for name, (graph, columns) in LONG.items():
+        for dtype in ("float32", "bfloat16"):
+            kernels.add(f"{name}_few_{dtype}", graph(dtype, 64, columns).module)
+            kernels.add(f"{name}_many_{dtype}", graph(dtype, ANY_ROWS, columns).module)
+    reports = kernels.reports(tmp_path)
+    assert len(reports) == 4 * len(LONG)
+    assert not list(wasteful(reports))
