@@ -48,7 +48,8 @@ def StitchOps(
             if isinstance(function, relax.Function) and "Primitive" not in (function.attrs or {}):
                 rewritten = _group_function(mod, function, device, chosen, grouping, log)
                 grouping.builder.update_func(var, rewritten)
-        return grouping.builder.get()
+        # Gives the new bodies their types.
+        return relax.transform.Normalize()(grouping.builder.get())
 
     return stitch_ops
 
