@@ -32,18 +32,21 @@ FLAT_BYTES = 32  # of each tensor, a thread of an element-wise kernel
 OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 CLUSTERS = (1, 2, 4, 8, 16)
 CLUSTER_CAPABILITY = 90
-# Rows that need more are split over a cluster, into blocks of at most the second size. Measured on
-# an H200: softmax and layer norm of 65536 bf16 columns run in 1138 and 1241 us with 4 blocks of 256
-# threads and 1230 and 1251 us with one of 1024; 50304 columns in 233 and 227.
-ROW_SHARED_BYTES = 120 * 1024
-CLUSTER_SHARED_BYTES = 36 * 1024
-# Where kept values wait, whether they are computed again instead, and bytes a thread keeps. The
-# last register entry fills a multiprocessor with one block, which suits a device that has one row
-# for each: 64 x 30000 float32 log-softmax takes 7.7 us, in shared memory 8.3, in clusters 11.
+# Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200:
+# softmax and layer norm of 65536 bf16 columns run in 1138 and 1241 us with 4 blocks of 256 threads
+# and 1230 and 1251 us with one of 1024; 50304 columns in 233 and 227. Layer norm of 262144 columns
+# takes 1318 us with 8 blocks of 512 threads and 1431 with 16 of 256, batch norm 77 and 80.
+_KB = 1024
+SHARED_BYTES = {1: 120 * _KB, 2: 36 * _KB, 4: 36 * _KB, 8: 112 * _KB, 16: 1024 * _KB}
+# Where kept values wait, whether they are computed again instead, and bytes a thread keeps. Where
+# there is a row or two for each multiprocessor, fewer threads that keep more do better: 64 x 30000
+# float32 log-softmax takes 7.7 us, in shared memory 8.3, in clusters 11; group norm of 256 rows of
+# 40960 float16 takes 16.0 us with 512 threads, 19.0 with 1024.
 SHARED_PLACE = ("shared", True, KEPT_BYTES)
 PLACES = (("register", False, KEPT_BYTES), ("register", True, KEPT_BYTES), SHARED_PLACE)
-FEW_ROWS_PLACES = (*PLACES[:2], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
+FEW_ROWS_PLACES = (PLACES[0], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
 CLUSTER_THREADS = 256  # blocks of a cluster have at least this many threads with work
+MAX_CLUSTER_THREADS = 512
 SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64")
 SYMBOLIC_COLUMNS = 16384  # bound of a symbolic row length where the model states none
 
@@ -231,6 +234,8 @@ def _row_mapping_in(
     threads = min(max(threads, narrowest, 1), widest, MAX_BLOCK_THREADS)
     threads = _fill_device(program, threads, cluster, min(widest, most), device)
     if cluster > 1:
+        threads = min(threads, MAX_CLUSTER_THREADS)
+    if cluster > 1:
         scheme = "cluster"
     else:
         scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
@@ -299,8 +304,10 @@ def _fits(
             return Refused("too many registers")
         return None
     needed = shared_bytes(program, residency, mapping)
-    most = ROW_SHARED_BYTES if mapping.cluster == 1 else CLUSTER_SHARED_BYTES
-    if needed > (device.shared_block if last else most):
+    most = device.shared_block
+    if not last:
+        most = min(most, SHARED_BYTES[mapping.cluster])
+    if needed > most:
         return Refused(
             f"a row of {mapping.cluster} x {mapping.reach} columns needs {needed} bytes of shared "
             f"memory, a block has {device.shared_block}"
