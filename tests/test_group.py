@@ -150,7 +150,7 @@ def test_long_groups_have_short_names():
     assert all(len(name) <= 60 for name in grouped(build, (4, 5)))
 
 
-def test_several_dataflow_blocks():
+def test_blocks_with_pure_operators_between_are_planned_together():
     x = relax.Var("x", relax.TensorType((4, 5), "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
@@ -161,11 +161,21 @@ def test_several_dataflow_blocks():
             second = builder.emit_output(op.exp(first))
         builder.emit_func_output(relax.Tuple([second, outside]))
     functions = functions_of(stitched(builder.get(), before="FuseOps"))
-    assert set(functions) == {
-        "main",
-        "stitched_max_subtract_tir_exp_sum_divide",
-        "stitched_tir_exp",
-    }
+    assert set(functions) == {"main", "stitched_max_subtract_tir_exp_sum_divide"}
+
+
+def test_blocks_around_an_effect_stay_apart():
+    x = relax.Var("x", relax.TensorType((4, 5), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x], pure=False):
+        with builder.dataflow():
+            first = builder.emit_output(op.nn.softmax(x))
+        builder.emit(op.print(first))
+        with builder.dataflow():
+            second = builder.emit_output(op.exp(first))
+        builder.emit_func_output(second)
+    functions = functions_of(stitched(builder.get(), before="FuseOps"))
+    assert len(functions) == 3
 
 
 def test_every_function_of_a_module_is_grouped():
