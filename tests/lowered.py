@@ -30,11 +30,15 @@ def by_default(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
 
 
 def run_lowered(
-    module: tvm.IRModule, arrays: Sequence[Array], target: tvm.target.Target
+    module: tvm.IRModule,
+    arrays: Sequence[Array],
+    target: tvm.target.Target,
+    settings: tvm.transform.PassContext | None = None,
+    check: bool = False,
 ) -> list[Array]:
-    """The outputs of main."""
+    """The outputs of main. With `check`, hazards are looked for; they are errors."""
     main = module["main"]
-    run = _Run(module, target)
+    run = _Run(module, target, settings or lowering_context(), check)
     for param, array in zip(main.params, arrays, strict=True):
         run.values[param] = _as_dtype(array, str(param.ty.dtype))
     for block in main.body.blocks:
@@ -49,8 +53,14 @@ def run_lowered(
 class _Run:
     """The value of every variable: arrays in their own dtype, bfloat16 as bits."""
 
-    def __init__(self, module: tvm.IRModule, target: tvm.target.Target) -> None:
-        self.module, self.target = module, target
+    def __init__(
+        self,
+        module: tvm.IRModule,
+        target: tvm.target.Target,
+        settings: tvm.transform.PassContext,
+        check: bool,
+    ) -> None:
+        self.module, self.target, self.settings, self.check = module, target, settings, check
         self.values: dict[Any, Any] = {}
 
     def value(self, expr: Any) -> Any:
@@ -66,8 +76,8 @@ class _Run:
         (ty,) = expr.ty_args
         outputs = [_unwritten(t) for t in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
         inputs = [self.value(argument) for argument in expr.args[1].fields]
-        with lowering_context():
-            function = simt.Function(self.module[expr.args[0]], self.target, check=False)
+        with self.settings:
+            function = simt.Function(self.module[expr.args[0]], self.target, check=self.check)
         run = function([*inputs, *outputs])
         assert run.ok, str(run)
         return outputs if isinstance(ty, relax.TupleType) else outputs[0]

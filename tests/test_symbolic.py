@@ -135,3 +135,63 @@ def holds(condition, columns: int) -> bool:
     (var,) = tirx.analysis.undefined_vars(condition)
     value = substitute(condition, {var: tirx.IntImm("int64", columns)})
     return bool(tvm.sym.Analyzer().simplify(value))
+
+
+# Views of symbolic shapes: TVM's indices are full of divisions, yet nothing moves
+
+
+@pytest.mark.parametrize(
+    "shape, view",
+    [
+        ((2, (ROWS, 7), 64), lambda n: (2, n, 8, 8)),
+        ((2, (ROWS, 7), 8, 8), lambda n: (2, n, 64)),
+        (((ROWS, 7), 64), lambda n: (n, 1, 64)),
+    ],
+    ids=str,
+)
+def test_a_view_does_not_part_a_kernel(shape, view):
+    check(
+        graph(
+            "float32",
+            [shape],
+            lambda emit, x: emit(op.exp(emit(op.reshape(emit(op.tanh(x)), view(ROWS))))),
+            lambda x: np.exp(np.tanh(x).reshape(view(7))),
+        )
+    )
+
+
+def test_rows_of_a_view():
+    check(
+        graph(
+            "float16",
+            [(2, (ROWS, 7), 64)],
+            lambda emit, x: emit(op.nn.softmax(emit(op.reshape(x, (2, ROWS, 8, 8))))),
+            lambda x: softmax64(x.reshape(2, 7, 8, 8)),
+        )
+    )
+
+
+def test_heads_moved_to_the_front():
+    check(
+        graph(
+            "float32",
+            [(2, (ROWS, 7), 64)],
+            lambda emit, x: emit(
+                op.permute_dims(emit(op.reshape(emit(op.tanh(x)), (2, ROWS, 4, 16))), [0, 2, 1, 3])
+            ),
+            lambda x: np.tanh(x).reshape(2, 7, 4, 16).transpose(0, 2, 1, 3),
+        )
+    )
+
+
+def test_dimensions_that_no_tensor_gives_are_arguments():
+    """A tensor of n + m rows says neither n nor m: TVM passes them, and each operator is alone."""
+    check(
+        graph(
+            "float32",
+            [(4, (COLUMNS, 9))],
+            lambda emit, x: emit(op.exp(emit(op.reshape(emit(op.tanh(x)), (4 * COLUMNS,))))),
+            lambda x: np.exp(np.tanh(x).reshape(-1)),
+        ),
+        kernels=2,
+    )
