@@ -47,6 +47,7 @@ PLACES = (("register", False, KEPT_BYTES), ("register", True, KEPT_BYTES), SHARE
 FEW_ROWS_PLACES = (PLACES[0], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
 CLUSTER_THREADS = 256  # blocks of a cluster have at least this many threads with work
 MAX_CLUSTER_THREADS = 512
+LONG_COLUMNS = 1 << 16  # a block alone is slow with more
 SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64")
 SYMBOLIC_COLUMNS = 16384  # bound of a symbolic row length where the model states none
 
@@ -193,6 +194,8 @@ def _row_mapping(
     few_rows = (constant(program.space.rows) or 1 << 30) <= 2 * device.multiprocessors
     refused = Refused("no cluster is large enough")
     for cluster in clusters:
+        if cluster != clusters[-1] and _leaves_idle(program, columns, cluster, device):
+            continue
         places = FEW_ROWS_PLACES if few_rows else PLACES
         for residence, recompute, each in places if cluster == 1 else [SHARED_PLACE]:
             residency = plan_residency(program, thrifty=recompute)
@@ -203,6 +206,12 @@ def _row_mapping(
                 return mapping
             refused = verdict
     return refused
+
+
+def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -> bool:
+    """Whether a few blocks would work through long rows while most multiprocessors wait."""
+    rows = constant(program.space.rows) or device.multiprocessors
+    return columns > cluster * LONG_COLUMNS and rows * cluster * 4 <= device.multiprocessors
 
 
 def _clusters(
