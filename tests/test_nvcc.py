@@ -17,6 +17,10 @@ from zoo import ZOO, layer_norm, residual_rms_norm, softmax
 NVCC = shutil.which("nvcc")
 pytestmark = pytest.mark.skipif(NVCC is None, reason="nvcc is not on the path")
 
+# Rows of 40960 elements fill the registers: measured, a block with a spilled word or two is quicker
+# than one of twice the threads. Rows of up to 4096 must not spill at all.
+LONG_ROW = f"zoo_{list(ZOO).index('group norm + SiLU, long rows')}_"
+LONG_ROW_STACK = 16
 ANY_ROWS = (tirx.Var("n", "int64"), 4)  # mapped as if there were many
 LONG = {
     f"{graph.__name__}_{columns}": (graph, columns)
@@ -54,9 +58,9 @@ class Kernels:
 def wasteful(reports: dict[str, str]) -> Iterable[str]:
     """The kernels that use the stack, with what ptxas says."""
     for name, text in reports.items():
-        (frame,) = re.findall(r"(\d+) bytes stack frame", text)
-        spills = re.findall(r"(\d+) bytes spill", text)
-        if int(frame) or any(map(int, spills)):
+        used = re.findall(r"(\d+) bytes (?:stack frame|spill)", text)
+        assert len(used) == 3, text
+        if max(map(int, used)) > (LONG_ROW_STACK if name.startswith(LONG_ROW) else 0):
             yield f"{name}: {' '.join(text.split())}"
 
 
