@@ -1,5 +1,6 @@
 """What README shows works: its code runs, its commands, files and names exist."""
 
+import json
 import os
 import re
 import shlex
@@ -61,3 +62,23 @@ def test_the_rooms_exist():
 
 def test_the_schemes_are_all_there_are():
     assert tuple(re.findall(r"^ *\| `(\w+)` \|", README, re.M)) == SCHEMES
+
+
+def test_the_headline_table_is_what_was_measured():
+    stored = json.loads((ROOT / "bench/results/h200/subgraphs.json").read_text(encoding="utf-8"))
+    names = {case["title"]: name for name, case in stored["cases"].items()}
+    measured = {(row["case"], row["system"]): row for row in stored["rows"]}
+    table = re.findall(r"^\| (.+) \|$", README.split("## How fast it is")[1], re.M)
+    lines = [line.split(" | ") for line in table if line.split(" | ")[0] in names]
+    assert len(lines) == 15
+    for title, copy, *cells in lines:
+        case = names[title]
+        assert float(copy) == pytest.approx(stored["cases"][case]["copy_us"], rel=0.02)
+        for system, cell in zip(("stitch", "inductor", "xla", "tvm"), cells[:4], strict=True):
+            row = measured[case, system]
+            if row["us"] is None:
+                assert cell == row["status"]
+                continue
+            time, kernels = cell.split(" / ")
+            assert float(time) == pytest.approx(row["us"], rel=0.01)
+            assert int(kernels) == row["kernels"]
