@@ -147,7 +147,7 @@ def holds(condition, columns: int) -> bool:
         ((2, (ROWS, 7), 8, 8), lambda n: (2, n, 64)),
         (((ROWS, 7), 64), lambda n: (n, 1, 64)),
     ],
-    ids=str,
+    ids=["heads split", "heads joined", "axis added"],
 )
 def test_a_view_does_not_part_a_kernel(shape, view):
     check(

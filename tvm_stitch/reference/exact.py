@@ -43,6 +43,17 @@ def _legal_layer_norm(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
     return builder.call_te(compute, *call.args, primfunc_name_hint="layer_norm")
 
 
+def _legal_rms_norm(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
+    def compute(x: Any, gamma: Any) -> Any:
+        axes = [int(axis) % len(x.shape) for axis in call.attrs.axes]
+        squares = topi.sum(topi.multiply(x, x), axis=axes, keepdims=True)
+        mean = topi.divide(squares, _count(x, axes))
+        normal = topi.divide(x, topi.sqrt(topi.add(mean, float(call.attrs.epsilon))))
+        return topi.multiply(normal, _along(gamma, normal, axes))
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="rms_norm")
+
+
 def _legal_instance_norm(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
     def compute(x: Any, gamma: Any, beta: Any) -> Any:
         rank = len(x.shape)
@@ -71,7 +82,8 @@ def _legal_multiply_add(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
 
 
 _LEGALISATIONS: dict[str, Callable] = {
-    # TVM's own refuse float64, or do not exist.
+    # TVM's own refuse float64, compute in float32 all the same, or do not exist.
+    "relax.nn.rms_norm": _legal_rms_norm,
     "relax.nn.layer_norm": _legal_layer_norm,
     "relax.nn.instance_norm": _legal_instance_norm,
     "relax.nn.group_norm": _legal_group_norm,
@@ -79,10 +91,16 @@ _LEGALISATIONS: dict[str, Callable] = {
 }
 
 
-def _standardized(x: Any, axes: Sequence[int], call: Call) -> Any:
+def _count(x: Any, axes: Sequence[int]) -> Any:
+    """Elements of some axes together."""
     count = 1
     for axis in axes:
         count = count * x.shape[axis]
+    return count
+
+
+def _standardized(x: Any, axes: Sequence[int], call: Call) -> Any:
+    count = _count(x, axes)
     mean = topi.divide(topi.sum(x, axis=list(axes), keepdims=True), count)
     centred = topi.subtract(x, mean)
     squares = topi.sum(topi.multiply(centred, centred), axis=list(axes), keepdims=True)
@@ -90,17 +108,18 @@ def _standardized(x: Any, axes: Sequence[int], call: Call) -> Any:
     return topi.divide(centred, deviation)
 
 
+def _along(parameter: Any, normal: Any, axes: Sequence[int]) -> Any:
+    """A parameter whose extents are those of these axes, in this order, to broadcast."""
+    order = sorted(range(len(axes)), key=lambda position: axes[position])
+    rising = topi.transpose(parameter, order) if len(axes) > 1 else parameter
+    shape = [extent if axis in axes else 1 for axis, extent in enumerate(normal.shape)]
+    return topi.reshape(rising, shape)
+
+
 def _affine(normal: Any, gamma: Any, beta: Any, axes: Sequence[int], call: Call) -> Any:
-    """normal * gamma + beta, whose extents are those of these axes, in this order."""
-
-    def along(parameter: Any) -> Any:
-        order = sorted(range(len(axes)), key=lambda position: axes[position])
-        rising = topi.transpose(parameter, order) if len(axes) > 1 else parameter
-        shape = [extent if axis in axes else 1 for axis, extent in enumerate(normal.shape)]
-        return topi.reshape(rising, shape)
-
+    """normal * gamma + beta."""
     if call.attrs.scale:
-        normal = topi.multiply(normal, along(gamma))
+        normal = topi.multiply(normal, _along(gamma, normal, axes))
     if call.attrs.center:
-        normal = topi.add(normal, along(beta))
+        normal = topi.add(normal, _along(beta, normal, axes))
     return normal
