@@ -75,3 +75,10 @@ def test_all_errors_have_one_base():
     names = ("CompilerMissing", "InputError", "RelayError", "SimtError")
     assert all(issubclass(getattr(tvm_stitch, name), StitchError) for name in names)
     assert issubclass(InputError, ValueError)
+
+
+def test_a_database_is_refused_rather_than_ignored():
+    with pytest.raises(InputError, match="records cannot be applied yet"):
+        StitchSchedule("sm_90", database="records.jsonl")
+    with pytest.raises(InputError, match="records cannot be applied yet"):
+        tvm_stitch.pipeline(H200, database="records.jsonl")

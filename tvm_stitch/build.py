@@ -61,6 +61,7 @@ def pipeline(
     Unrelated kernels share a launch only if `tirx.disable_storage_rewrite` is set in the
     PassContext, as `compile` does; see lowering_context.
     """
+    transform.refuse_database(database)
     cuda = cuda_target(target)
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")

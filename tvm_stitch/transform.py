@@ -13,6 +13,7 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_stitch.device import Device, device_of
+from tvm_stitch.errors import InputError
 from tvm_stitch.graph.decompose import Decompose
 from tvm_stitch.graph.group import Grouping
 from tvm_stitch.graph.read import read_block
@@ -82,6 +83,12 @@ def bounds_of(function: relax.Function) -> Bounds:
     return Bounds(tuple(sorted((str(name), int(value)) for name, value in stated.items())))
 
 
+def refuse_database(database: Any) -> None:
+    """Say so, rather than ignore what somebody tuned."""
+    if database is not None:
+        raise InputError("tuned records cannot be applied yet: leave database out")
+
+
 def StitchSchedule(
     target: Any,
     database: Any = None,
@@ -93,6 +100,7 @@ def StitchSchedule(
     Put it after FuseTIR and before DLight, which skips what is scheduled. `log` receives the
     functions that stay as they are, with the reason.
     """
+    refuse_database(database)
     device = device_of(cuda_target(target))
     chosen = options or Options()
 
