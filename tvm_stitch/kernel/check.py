@@ -15,8 +15,7 @@ from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.memory import item_bytes
-from tvm_stitch.kernel.stage import Expr, Refused, Var, buffer_shape, constant, dtype_of
+from tvm_stitch.kernel.stage import Expr, Refused, Var, buffer_shape, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
 MAX_THREADS = 1024

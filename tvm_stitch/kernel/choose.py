@@ -14,10 +14,10 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.frame import Frame, Stride
-from tvm_stitch.kernel.memory import Residency, item_bytes, plan_residency
+from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused, constant, dtype_of, shown
+from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes, shown
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
 WARP = 32
@@ -238,13 +238,12 @@ def _row_mapping_in(
     widest = _power_of_two(-(-own // vector))
     kept = max(residency.live_bytes, 2)
     threads = _power_of_two(-(-own * kept // each))
+    most = threads if each > KEPT_BYTES else MAX_BLOCK_THREADS
     narrowest = ROW_BYTES // (vector * min(kept, 4))
-    most = _power_of_two(-(-own * kept // each)) if each > KEPT_BYTES else MAX_BLOCK_THREADS
     threads = min(max(threads, narrowest, 1), widest, MAX_BLOCK_THREADS)
     threads = _fill_device(program, threads, cluster, min(widest, most), device)
     if cluster > 1:
         threads = min(threads, MAX_CLUSTER_THREADS)
-    if cluster > 1:
         scheme = "cluster"
     else:
         scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"

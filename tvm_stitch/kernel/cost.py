@@ -7,10 +7,9 @@ dimension leaves them open.
 from __future__ import annotations
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.memory import item_bytes
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Mapping, Schedule
-from tvm_stitch.kernel.stage import Var, buffer_shape, constant, dtype_of, product
+from tvm_stitch.kernel.stage import Var, buffer_shape, constant, dtype_of, item_bytes, product
 
 
 def tensor_bytes(buffer: Var) -> int | None:

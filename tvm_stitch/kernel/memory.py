@@ -14,7 +14,7 @@ import tvm
 import tvm_ffi
 
 from tvm_stitch.kernel.program import Program, Where
-from tvm_stitch.kernel.stage import Stage, Var, dtype_of
+from tvm_stitch.kernel.stage import Stage, Var, dtype_of, item_bytes
 
 # Operations that cost about as much as keeping a value: more than this many are not repeated.
 CHEAP_OPERATIONS = 4
@@ -47,12 +47,6 @@ class Residency:
             for buffer, (first, last) in self.kept.items()
             if first <= boundary < last
         ]
-
-
-def item_bytes(dtype: str) -> int:
-    """Bytes of one element."""
-    data_type = tvm.DataType(dtype)
-    return (data_type.bits * data_type.lanes + 7) // 8
 
 
 def plan_residency(program: Program, thrifty: bool = False) -> Residency:

@@ -132,17 +132,6 @@ class Program:
         stage = self.producer[buffer]
         return not stage.is_reduction and same_size(stage.size, self.space.size)
 
-    @cached_property
-    def shape_vars(self) -> tuple[Var, ...]:
-        """Symbolic dimensions of the space and of the inputs, in order of appearance."""
-        found: dict[Var, None] = {}
-        extents = [self.space.rows, self.space.columns]
-        for buffer in (*self.inputs, *self.outputs):
-            extents.extend(buffer_shape(buffer))
-        for extent in extents:
-            found.update(dict.fromkeys(tirx.analysis.undefined_vars(tirx.Evaluate(extent), [])))
-        return tuple(found)
-
     def __repr__(self) -> str:
         rows, columns = shown(self.space.rows), shown(self.space.columns)
         lines = [f"program over {rows} rows x {columns} columns"]

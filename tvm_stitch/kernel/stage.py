@@ -125,6 +125,12 @@ def dtype_of(expr: Expr) -> str:
     return str(expr.ty.dtype)
 
 
+def item_bytes(dtype: str) -> int:
+    """Bytes of one element."""
+    data_type = tvm.DataType(dtype)
+    return (data_type.bits * data_type.lanes + 7) // 8
+
+
 def product(extents: tuple[Expr, ...]) -> Expr:
     """The number of elements of a shape."""
     total: Expr = tirx.IntImm("int64", 1)

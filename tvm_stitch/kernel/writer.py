@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import tvm
 from tvm import tirx
 from tvm.tirx import ForKind
 
-from tvm_stitch.kernel.stage import Expr, Var, as_int64, dtype_of
+from tvm_stitch.kernel.stage import Expr, Var, as_int64, dtype_of, item_bytes
 
 ACCESS_BYTES = 16  # the widest access of a thread
 
@@ -116,8 +115,7 @@ def vector_copy(
     writer: Writer, dtype: str, vector: int, move: Callable[[Writer, Expr], None]
 ) -> None:
     """Copies of at most 16 bytes each; TVM has no vectors of bool."""
-    bytes_each = (tvm.DataType(dtype).bits + 7) // 8
-    width = 1 if dtype == "bool" else min(vector, ACCESS_BYTES // bytes_each)
+    width = 1 if dtype == "bool" else min(vector, ACCESS_BYTES // item_bytes(dtype))
     with writer.unrolled(vector // width, "part") as part, writer.vectorized(width, "lane") as lane:
         move(writer, part * width + lane)
 
