@@ -17,6 +17,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.graph.decompose import Decompose
 from tvm_stitch.graph.group import Grouping
 from tvm_stitch.graph.read import read_block
+from tvm_stitch.graph.workspace import with_workspaces
 from tvm_stitch.kernel.build import VIEW, stitch_function
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.stage import Refused
@@ -118,6 +119,6 @@ def StitchSchedule(
                     log.append(Fallback(var.name_hint, kernel.reason))
             else:
                 mod.update_func(var, kernel)
-        return mod
+        return with_workspaces(mod)
 
     return stitch_schedule

@@ -20,6 +20,8 @@ from bench.lazy import jax
 RATE, DECAY = 1e-2, 0.9
 # Errors grow with depth; these are a few times what the eager models themselves show.
 TOLERANCE = {"float32": 2e-3, "float16": 8e-2, "bfloat16": 2e-1}
+# Gradients lose more: eager float32 shows 2.8e-3 for the Transformer's.
+TRAINING_TOLERANCE = {"float32": 1e-2, "float16": 2e-1, "bfloat16": 4e-1}
 
 
 def meta(make: Callable[[], nn.Module]) -> nn.Module:
@@ -96,7 +98,8 @@ def training(
 
     momenta = tuple(Array(a.shape, dtype, scale=1e-4) for a in named.values())
     arrays = (*named.values(), *momenta, *inputs)
-    return Workload(function, step, arrays, tolerance=TOLERANCE[dtype], differentiates=True)
+    allowed = TRAINING_TOLERANCE[dtype]
+    return Workload(function, step, arrays, tolerance=allowed, differentiates=True)
 
 
 def sub(values: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -99,10 +99,10 @@ def bert(
 class DecoderLayer(nn.Module):
     """Causal attention, attention to the encoder, feed-forward; norms behind."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, activation: str) -> None:
         super().__init__()
         self.own, self.other = Attention(width, heads), Attention(width, heads)
-        self.feed = FeedForward(width, 4 * width, "relu")
+        self.feed = FeedForward(width, 4 * width, activation)
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.norm3 = nn.LayerNorm(width)
 
@@ -113,22 +113,23 @@ class DecoderLayer(nn.Module):
         return self.norm3(x + self.feed(x))
 
 
-def decoder_layer_jax(p: Any, heads: int, x: Any, memory: Any, causal: Any) -> Any:
+def decoder_layer_jax(p: Any, heads: int, x: Any, memory: Any, causal: Any, activation: str) -> Any:
     """DecoderLayer."""
     x = norm_jax(sub(p, "norm1"), x + attention_jax(sub(p, "own"), heads, x, x, causal))
     x = norm_jax(sub(p, "norm2"), x + attention_jax(sub(p, "other"), heads, x, memory))
-    return norm_jax(sub(p, "norm3"), x + feed_forward_jax(sub(p, "feed"), x, "relu"))
+    return norm_jax(sub(p, "norm3"), x + feed_forward_jax(sub(p, "feed"), x, activation))
 
 
 class Transformer(nn.Module):
     """Encoder and decoder over one vocabulary; with labels it returns the loss."""
 
-    def __init__(self, layers: int, width: int, heads: int, words: int) -> None:
+    def __init__(self, layers: int, width: int, heads: int, words: int, activation: str) -> None:
         super().__init__()
         self.scale = math.sqrt(width)
         self.embed = nn.Embedding(words, width)
-        self.encoder = nn.ModuleList(EncoderLayer(width, heads, "relu") for _ in range(layers))
-        self.decoder = nn.ModuleList(DecoderLayer(width, heads) for _ in range(layers))
+        sizes = width, heads, activation
+        self.encoder = nn.ModuleList(EncoderLayer(*sizes) for _ in range(layers))
+        self.decoder = nn.ModuleList(DecoderLayer(*sizes) for _ in range(layers))
         self.head = nn.Linear(width, words, bias=False)
 
     def forward(
@@ -150,21 +151,27 @@ def transformer(
     layers: int, width: int, heads: int, batch: int, length: int, words: int,
     dtype: str, train: bool = False,
 ) -> Workload:  # fmt: skip
-    """The Transformer, forward or one training step."""
+    """The Transformer, forward or one training step.
+
+    A ReLU's gradient jumps at zero: an activation that is 1e-9 in float64 and -1e-9 in float32
+    makes gradients that differ by what it contributes. The training step takes a GELU, so that its
+    error can be judged.
+    """
+    activation = "gelu" if train else "relu"
 
     def in_jax(
         p: Any, source: Any, target: Any, places: Any, causal: Any, label: Any = None
     ) -> Any:
         memory = p["embed.weight"][source] * math.sqrt(width) + places
         for i in range(layers):
-            memory = encoder_layer_jax(sub(p, f"encoder.{i}"), heads, memory, None, "relu")
+            memory = encoder_layer_jax(sub(p, f"encoder.{i}"), heads, memory, None, activation)
         x = p["embed.weight"][target] * math.sqrt(width) + places
         for i in range(layers):
-            x = decoder_layer_jax(sub(p, f"decoder.{i}"), heads, x, memory, causal)
+            x = decoder_layer_jax(sub(p, f"decoder.{i}"), heads, x, memory, causal, activation)
         logits = linear_jax(sub(p, "head"), x)
         return logits if label is None else cross_entropy_jax(logits, label)
 
-    module = meta(lambda: Transformer(layers, width, heads, words))
+    module = meta(lambda: Transformer(layers, width, heads, words, activation))
     tokens = Array((batch, length), "int64", "index", high=words)
     inputs = (
         tokens,

@@ -12,15 +12,15 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.choose_grid import grid_mapping
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.program import Program, Where
-from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
+from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes, shown
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
-WARP = 32
 # A thread keeps at most this much of its row before more threads share the row. Measured: 32
 # fp32 elements a thread reach the copy bandwidth with 8 loads in flight, fewer threads spill.
 KEPT_BYTES = 128
@@ -100,8 +100,8 @@ def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedul
     common = max(part.block_threads for part in parts)
     equal = []
     for program, part in zip(programs, parts, strict=True):
-        if part.cluster > 1:
-            return Refused("a part that needs a cluster fills a kernel of its own")
+        if part.cluster > 1 or part.blocks:
+            return Refused(f"a part of the {part.scheme} scheme fills a kernel of its own")
         if part.split:
             equal.append(replace(part, threads=common))
         elif part.block_threads == common:
@@ -142,6 +142,8 @@ def _mapping(
 ) -> Mapping | Refused:
     if not program.reduces:
         return _flat_mapping(program, device)
+    if program.across:
+        return grid_mapping(program, device, vector_width(program), bounds.columns(program))
     return _row_mapping(program, device, bounds.columns(program), schemes)
 
 

@@ -1,8 +1,8 @@
 """Programs and a Schedule become one thread-bound TIR function.
 
 In: the fused PrimFunc, its Programs, a Schedule that kernel/choose found legal. Out: a PrimFunc
-with the same parameters that TVM's CUDA target builds. Decides nothing: mapping comes from the
-Schedule, what is kept from kernel/memory.
+with the same parameters, and a workspace in the global scheme, that TVM's CUDA target builds.
+Decides nothing: mapping comes from the Schedule, what is kept from kernel/memory.
 """
 
 from __future__ import annotations
@@ -10,12 +10,28 @@ from __future__ import annotations
 from tvm import ir, s_tir, tirx
 from tvm.tirx import IterVar
 
+from tvm_stitch.kernel.grid import GridPart, workspace
 from tvm_stitch.kernel.memory import Residency
 from tvm_stitch.kernel.part import Part
+from tvm_stitch.kernel.position import Position
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import Expr, Var, buffer_shape, constant, product, substitute
+from tvm_stitch.kernel.stage import (
+    Expr,
+    Var,
+    buffer_shape,
+    constant,
+    product,
+    substitute,
+)
 from tvm_stitch.kernel.writer import Writer, int64, sequence
+
+# TVM's, for kernels with a barrier of the whole grid.
+LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
+COOPERATIVE = "tirx.use_cooperative_launch"
+RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
+# The kernel's last parameter is a buffer that callers must provide and nobody reads afterwards.
+WORKSPACE_ATTRIBUTE = "tvm_stitch.workspace"
 
 
 def emit(
@@ -25,10 +41,15 @@ def emit(
     schedule: Schedule,
 ) -> tirx.PrimFunc:
     """The kernel."""
-    body = _kernel(programs, residencies, schedule)
-    emitted = _with_names_apart(tirx.PrimFunc(func.params, body, func.ret_type))
+    own = zip(programs, schedule.parts, strict=True)
+    shared = [workspace(program, mapping) for program, mapping in own if mapping.blocks]
+    body = _kernel(programs, residencies, schedule, shared)
+    emitted = tirx.PrimFunc([*func.params, *shared], body, func.ret_type)
+    emitted = _with_names_apart(emitted)
     for key, value in (func.attrs or {}).items():
         emitted = emitted.with_attr(key, value)
+    if shared:
+        emitted = emitted.with_attrs({LAUNCH_ATTRIBUTE: [COOPERATIVE], WORKSPACE_ATTRIBUTE: True})
     return emitted.with_attrs({"tirx.noalias": True, "tirx.is_scheduled": True, "s_tir": True})
 
 
@@ -48,7 +69,10 @@ def _with_names_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _kernel(
-    programs: tuple[Program, ...], residencies: tuple[Residency, ...], schedule: Schedule
+    programs: tuple[Program, ...],
+    residencies: tuple[Residency, ...],
+    schedule: Schedule,
+    shared: list[Var],
 ) -> tirx.Stmt:
     writer = Writer()
     views: dict[Var, Var] = {}
@@ -56,19 +80,30 @@ def _kernel(
         for buffer in (*program.inputs, *program.outputs):
             if buffer not in views:
                 views[buffer] = writer.view(buffer, product(buffer_shape(buffer)))
+    shares = [writer.view(buffer, product(buffer_shape(buffer))) for buffer in shared]
     block_var, thread_var = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
     block, thread = block_var.astype("int64"), thread_var.astype("int64")
     first: Expr = int64(0)
     bodies: list[tuple[Expr, tirx.Stmt]] = []  # the block after the part's last, the part
     for program, residency, mapping in zip(programs, residencies, schedule.parts, strict=True):
         inner = Writer()
-        part = Part(program, residency, mapping, views, block - first, thread, inner)
+        place = block - first, thread, inner
+        part: Part | GridPart
+        if mapping.blocks:
+            part = GridPart(program, residency, mapping, views, shares[0], *place)
+        else:
+            position = Position(program.space, mapping, *place)
+            part = Part(program, residency, mapping, views, position, thread, inner)
         part.emit()
         first = first + part.position.blocks
         bodies.append((first, inner.done()))
     writer.add(_side_by_side(block, bodies))
     # Loops stay loops in the source, for the CUDA compiler to unroll: TVM would write them out.
     body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), writer.done())
+    resident = max(mapping.resident for mapping in schedule.parts)
+    if resident:
+        # The CUDA compiler leaves enough registers for that many blocks.
+        body = tirx.AttrStmt(0, RESIDENT, tirx.IntImm("int32", resident), body)
     body = _bound(thread_var, "threadIdx.x", int64(schedule.block_threads), body)
     cluster = max(mapping.cluster for mapping in schedule.parts)
     if cluster > 1:

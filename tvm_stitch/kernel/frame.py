@@ -70,7 +70,10 @@ class Frame:
     def axes(self, stage: Stage) -> dict[Var, Expr]:
         """A stage's axes as expressions of ROW and COLUMN."""
         space = self.program.space
-        if stage.is_reduction:
+        if stage.output in self.program.columnwise:
+            axes = unflatten(COLUMN, stage.axes, stage.extents)
+            axes |= unflatten(ROW, stage.reduced, stage.reduced_extents)
+        elif stage.is_reduction:
             axes = unflatten(ROW, stage.axes, stage.extents)
             axes |= unflatten(COLUMN, stage.reduced, stage.reduced_extents)
         elif same_size(stage.size, space.size):

@@ -78,12 +78,21 @@ def plan_residency(program: Program, thrifty: bool = False) -> Residency:
             needed[buffer] = frozenset([min(wanted[buffer])])
             if len(wanted[buffer]) > 1:
                 kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
-    return Residency(max(available.values(), default=0) + 1, available, needed, kept)
+    return Residency(_phases(program, available), available, needed, kept)
+
+
+def _phases(program: Program, available: dict[Var, int]) -> int:
+    """Reductions along a row make the next phase begin, those over the rows do not."""
+    over_rows = {stage.output for stage in program.across}
+    return max((available[b] + (b not in over_rows) for b in available), default=1)
 
 
 def _available(program: Program) -> dict[Var, int]:
+    """The first phase in which a value can be used; the columns' values come after all phases."""
     available: dict[Var, int] = {}
     for stage in program.stages:
+        if stage.output in program.columnwise and not stage.is_reduction:
+            continue
         ready = max((available.get(read.buffer, 0) for read in stage.reads), default=0)
         available[stage.output] = ready + 1 if stage.is_reduction else ready
     return available

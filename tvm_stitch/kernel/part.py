@@ -59,15 +59,17 @@ class Part:
         residency: Residency,
         mapping: Mapping,
         views: MappingOf[Var, Var],
-        block: Expr,
+        position: Position,
         thread: Expr,
         writer: Writer,
+        sums: MappingOf[Var, Var] | None = None,
     ) -> None:
         self.program, self.residency, self.mapping = program, residency, mapping
         self.views, self.writer = views, writer
         self.block_thread = thread
         self.frame = Frame(program)
-        self.position = Position(program.space, mapping, block, thread, writer)
+        self.position = position
+        self.sums = sums or {}  # a thread's share of each reduction over the rows
         self.row_values: dict[Var, Expr] = {}
         self.row_loads: dict[tuple[Var, str], Expr] = {}
         self.kept: dict[Var, Var] = {}
@@ -119,7 +121,7 @@ class Part:
         phase = Phase(number)
         self._emit_row_stages(number)
         for stage in self.program.stages:
-            if stage.is_reduction and self.residency.available[stage.output] - 1 == number:
+            if stage.output not in self.sums and self._ends(stage, number):
                 started = reduce.start(self.writer, stage, self.mapping)
                 phase.accumulators[stage.output] = started
         roots = self._roots(phase)
@@ -145,13 +147,17 @@ class Part:
             for output, value in results.items():
                 self._store_row(output, value)
 
+    def _ends(self, stage: Stage, number: int) -> bool:
+        """Whether a stage is a reduction whose values a phase adds up."""
+        return stage.is_reduction and self.residency.available[stage.output] - 1 == number
+
     def _roots(self, phase: Phase) -> list[Stage]:
         """Reductions and outputs of a phase."""
         available = self.residency.available
         return [
             stage
             for stage in self.program.stages
-            if stage.output in phase.accumulators
+            if self._ends(stage, phase.number)
             or (
                 stage.output in self.program.outputs
                 and self.program.is_full(stage.output)
@@ -180,7 +186,7 @@ class Part:
     def _emit_row_stages(self, number: int) -> None:
         for stage in self.program.stages:
             buffer = stage.output
-            if stage.is_reduction or self.program.is_full(buffer):
+            if stage.is_reduction or self.program.holds(buffer) is not Where.ROW:
                 continue
             if self.residency.available[buffer] != number:
                 continue

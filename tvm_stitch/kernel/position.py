@@ -30,7 +30,13 @@ class Position:
     """A thread's place in the space, as TIR expressions."""
 
     def __init__(
-        self, space: Space, mapping: Mapping, block: Expr, thread: Expr, writer: Writer
+        self,
+        space: Space,
+        mapping: Mapping,
+        block: Expr,
+        thread: Expr,
+        writer: Writer,
+        turn: Expr | None = None,
     ) -> None:
         self.space, self.mapping = space, mapping
         self.row_of_block: Expr = int64(0)
@@ -40,12 +46,21 @@ class Position:
             self.thread = tirx.floormod(thread, mapping.threads)
         self.rank: Expr = int64(0)  # of the block among those that share the row
         self.row_exists: Expr | None = None
-        if mapping.split:
+        if turn is not None:
+            self._take_turn(block, turn)
+        elif mapping.split:
             self.row: Expr = int64(0)
             self.rank = block
         else:
             self._place_row(block)
         self._start_row(writer)
+
+    def _take_turn(self, block: Expr, turn: Expr) -> None:
+        """A grid of fixed size: neighbouring blocks share rows that are split."""
+        pieces = grid_pieces(self.space, self.mapping)
+        self.rank = tirx.floormod(block, pieces) if pieces > 1 else int64(0)
+        first = tirx.floordiv(block, pieces) if pieces > 1 else block
+        self._place_row(turn * (self.mapping.blocks // pieces) + first)
 
     def _place_row(self, block: Expr) -> None:
         mapping = self.mapping
@@ -80,6 +95,8 @@ class Position:
     def blocks(self) -> Expr:
         """Blocks that the space takes."""
         space, mapping = self.space, self.mapping
+        if mapping.blocks:
+            return int64(mapping.blocks)
         if mapping.split:
             count = tirx.floordiv(space.columns + (mapping.reach - 1), mapping.reach)
         else:
@@ -144,3 +161,10 @@ class Position:
         modular = tvm.sym.Analyzer().modular_set(self.space.columns)
         fits = modular.coeff % mapping.vector == 0 and modular.base % mapping.vector == 0
         return "vector" if fits and not mapping.peeled else "edge"
+
+
+def grid_pieces(space: Space, mapping: Mapping) -> int:
+    """Blocks that share a row in a grid of fixed size."""
+    columns = constant(space.columns)
+    assert columns is not None, "the global scheme knows its columns"
+    return -(-columns // mapping.reach) if mapping.split else 1

@@ -1,11 +1,13 @@
 """Stages placed in one space of rows and columns.
 
 In: Stages in order and the buffers that must be written.
-Out: a Program, in which every value is either one element for each (row, column) or one for each
-row, and every stage reads what its own row (or element) produced; or the reason why there is none.
-Must not know threads.
+Out: a Program, in which every value is one element for each (row, column), one for each row or one
+for each column, and every stage reads what its own row, column or element produced; or the reason
+why there is none. Must not know threads.
 
 The space comes from the reductions: what they keep is the row, what they reduce is the column.
+Where others reduce the rows of the same elements and keep the columns, their results are known
+once all rows have been seen: only stages of one value a column may use them.
 A program without reductions is one row that holds all elements.
 """
 
@@ -47,6 +49,7 @@ class Where(enum.Enum):
 
     SAME = "the same row and column"
     ROW = "one value for the row"
+    COLUMN = "one value for the column"
     OTHER = "any other"
 
 
@@ -90,14 +93,17 @@ class Space:
         row = tirx.floordiv(flat, self.run)
         return row if self.whole else tirx.floormod(row, self.rows)
 
-    def position(self, stage: Stage) -> tuple[Expr, Expr | None]:
+    def position(self, stage: Stage, across: bool = False) -> tuple[Expr, Expr | None]:
         """Row and place in memory of a stage's iteration, in its own axes.
 
-        The place is None for a stage that computes one value a row.
+        The place is None for a stage that computes one value a row. `across` says of a reduction
+        that it goes over the rows.
         """
         spatial = flatten(stage.axes, stage.extents)
         if stage.is_reduction:
-            return spatial, self.flat(spatial, flatten(stage.reduced, stage.reduced_extents))
+            reduced = flatten(stage.reduced, stage.reduced_extents)
+            row, column = (reduced, spatial) if across else (spatial, reduced)
+            return row, self.flat(row, column)
         if not same_size(stage.size, self.size):
             return spatial, None
         for split in range(len(stage.axes) + 1):
@@ -117,6 +123,7 @@ class Program:
     space: Space
     reduces: bool
     where: dict[tuple[int, int], Where]  # (handle of the stage's output, key of the read)
+    columnwise: frozenset[Var] = frozenset()  # what is one value a column: known after all rows
 
     @cached_property
     def producer(self) -> dict[Var, Stage]:
@@ -127,10 +134,26 @@ class Program:
         """Which element of its buffer a read takes."""
         return self.where[handle(stage.output), read.key]
 
+    @cached_property
+    def across(self) -> tuple[Stage, ...]:
+        """The reductions over the rows."""
+        return tuple(s for s in self.stages if s.is_reduction and s.output in self.columnwise)
+
+    def is_across(self, stage: Stage) -> bool:
+        """Whether a stage is a reduction over the rows."""
+        return stage.is_reduction and stage.output in self.columnwise
+
+    def holds(self, buffer: Var) -> Where:
+        """Whether a buffer that a stage computes has a value for each element, row or column."""
+        if buffer in self.columnwise:
+            return Where.COLUMN
+        stage = self.producer[buffer]
+        full = not stage.is_reduction and same_size(stage.size, self.space.size)
+        return Where.SAME if full else Where.ROW
+
     def is_full(self, buffer: Var) -> bool:
         """Whether a buffer that a stage computes holds an element for each row and column."""
-        stage = self.producer[buffer]
-        return not stage.is_reduction and same_size(stage.size, self.space.size)
+        return self.holds(buffer) is Where.SAME
 
     def __repr__(self) -> str:
         rows, columns = shown(self.space.rows), shown(self.space.columns)
@@ -149,10 +172,11 @@ def same_size(left: Expr, right: Expr) -> bool:
 def make_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
     """Place stages in one space; refuse with the reason if they do not share one."""
     stages = _unit_reductions_as_elements(stages)
-    space = _find_space(stages, outputs)
+    across = [stage for stage in stages if _goes_across(stage)]
+    space = _find_space(stages, across, outputs)
     if isinstance(space, Refused):
         return space
-    return _Placing(space, stages, outputs).program()
+    return _Placing(space, stages, _columnwise(stages, across), outputs).program()
 
 
 def make_programs(
@@ -221,14 +245,40 @@ def _unit_reductions_as_elements(stages: tuple[Stage, ...]) -> tuple[Stage, ...]
     return tuple(map(plain, stages))
 
 
-def _find_space(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Space | Refused:
-    reductions = [stage for stage in stages if stage.is_reduction]
-    if not reductions:
-        size = product(buffer_shape(outputs[0]))
-        for output in outputs[1:]:
-            if not same_size(product(buffer_shape(output)), size):
-                return Refused(f"outputs of different sizes, {outputs[0]} and {output}")
-        return Space(tirx.IntImm("int64", 1), size, size)
+def _find_space(
+    stages: tuple[Stage, ...], across: list[Stage], outputs: tuple[Var, ...]
+) -> Space | Refused:
+    along = [stage for stage in stages if stage.is_reduction and stage not in across]
+    if along:
+        space = _space_along(along)
+    elif across:
+        space = Space(across[0].reduced_size, across[0].size, across[0].size)
+    else:
+        space = _space_of_elements(outputs)
+    if isinstance(space, Refused):
+        return space
+    for stage in across:
+        if not (
+            space.whole
+            and same_size(stage.size, space.columns)
+            and same_size(stage.reduced_size, space.rows)
+        ):
+            return Refused(
+                f"{stage.name} reduces {shown(stage.reduced_size)} rows of {shown(stage.size)}, "
+                f"other stages work on {shown(space.rows)} rows of {shown(space.columns)}"
+            )
+    return space
+
+
+def _space_of_elements(outputs: tuple[Var, ...]) -> Space | Refused:
+    size = product(buffer_shape(outputs[0]))
+    for output in outputs[1:]:
+        if not same_size(product(buffer_shape(output)), size):
+            return Refused(f"outputs of different sizes, {outputs[0]} and {output}")
+    return Space(tirx.IntImm("int64", 1), size, size)
+
+
+def _space_along(reductions: list[Stage]) -> Space | Refused:
     first = reductions[0]
     for other in reductions[1:]:
         if not same_size(other.size, first.size) or not same_size(
@@ -240,6 +290,38 @@ def _find_space(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Space | 
                 f"{shown(other.reduced_size)}"
             )
     return Space(first.size, first.reduced_size, _run(reductions))
+
+
+def _goes_across(stage: Stage) -> bool:
+    """Whether a reduction keeps the last axes of what it reads and reduces the first.
+
+    Planners ask for the same stages in many company: the answer stays with the stage.
+    """
+    if "across" not in stage.memo:
+        stage.memo["across"] = stage.is_reduction and _reads_across(stage)
+    return stage.memo["across"]
+
+
+def _reads_across(stage: Stage) -> bool:
+    analyzer = bind_axes(stage)
+    space = Space(stage.reduced_size, stage.size, stage.size)
+    _, place = space.position(stage, across=True)
+    if constant(stage.size) == 1 or not any(
+        _reads_at(read, place, space, analyzer) for read in stage.reads
+    ):
+        return False
+    along = Space(stage.size, stage.reduced_size, stage.reduced_size)
+    _, place = along.position(stage)
+    return not any(_reads_at(read, place, along, analyzer) for read in stage.reads)
+
+
+def _columnwise(stages: tuple[Stage, ...], across: list[Stage]) -> frozenset[Var]:
+    """All results that depend on a reduction over the rows."""
+    found = {stage.output for stage in across}
+    for stage in stages if across else ():
+        if any(read.buffer in found for read in stage.reads):
+            found.add(stage.output)
+    return frozenset(found)
 
 
 def _run(reductions: list[Stage]) -> Expr:
@@ -265,8 +347,15 @@ def _reads_at(read: Read, place: Expr, space: Space, analyzer: tvm.sym.Analyzer)
 class _Placing:
     """Works backwards from the outputs, inlining what is read at other places than its own."""
 
-    def __init__(self, space: Space, stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> None:
+    def __init__(
+        self,
+        space: Space,
+        stages: tuple[Stage, ...],
+        columnwise: frozenset[Var],
+        outputs: tuple[Var, ...],
+    ) -> None:
         self.space = space
+        self.columnwise = columnwise
         self.outputs = outputs
         self.producer = {stage.output: stage for stage in stages}
         self.order = {stage.output: number for number, stage in enumerate(stages)}
@@ -292,9 +381,16 @@ class _Placing:
         reduces = any(stage.is_reduction for stage in stages)
         inputs = [read.buffer for stage in stages for read in stage.reads]
         inputs = [buffer for buffer in dict.fromkeys(inputs) if buffer not in self.placed]
-        return Program(stages, tuple(inputs), self.outputs, self.space, reduces, self.where)
+        columnwise = frozenset(s.output for s in stages if s.output in self.columnwise)
+        return Program(
+            stages, tuple(inputs), self.outputs, self.space, reduces, self.where, columnwise
+        )
 
     def _fits(self, stage: Stage) -> Refused | None:
+        if stage.output in self.columnwise:
+            if same_size(stage.size, self.space.columns) and not self._reduces_along(stage):
+                return None
+            return Refused(f"{stage.name} needs sums over all rows before the first row")
         sizes = (self.space.rows, self.space.size)
         if stage.is_reduction or any(same_size(stage.size, size) for size in sizes):
             return None
@@ -303,14 +399,18 @@ class _Placing:
             f"element of {shown(self.space.rows)} rows x {shown(self.space.columns)} columns"
         )
 
+    def _reduces_along(self, stage: Stage) -> bool:
+        return stage.is_reduction and not _goes_across(stage)
+
     def _place(self, stage: Stage) -> Stage | Refused:
-        """Inline until every computed value is read at its own row (or row and column)."""
+        """Inline until every computed value is read at its own row, column or both."""
+        key = (*self.space.key, stage.output in self.columnwise)
         for _ in range(MAX_INLINED):
-            found = stage.memo.get(self.space.key) or self._look(stage)
+            found = stage.memo.get(key) or self._look(stage)
             if isinstance(found, Refused):
                 return found
             # Planners ask for the same stages in many company: the answer stays with the stage.
-            stage.memo[self.space.key] = found
+            stage.memo[key] = found
             inline: dict[int, Expr] = {}
             for read in stage.reads:
                 where = self.where[handle(stage.output), read.key] = found[read.key]
@@ -331,20 +431,31 @@ class _Placing:
     def _look(self, stage: Stage) -> dict[int, Where] | Refused:
         """Where each read of a stage goes."""
         analyzer = bind_axes(stage)
-        row, flat = self.space.position(stage)
+        columns = stage.output in self.columnwise and not stage.is_reduction
+        row, flat = (None, None) if columns else self.space.position(stage, _goes_across(stage))
         found: dict[int, Where] = {}
         for read in stage.reads:
             if max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
                 return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
-            found[read.key] = self._where(read, analyzer, row, flat)
+            at = _address(read)
+            if at is None:
+                found[read.key] = Where.OTHER
+            elif columns:
+                found[read.key] = self._where_in_column(stage, read, at, analyzer)
+            else:
+                found[read.key] = self._where(read, at, analyzer, row, flat)
         return found
 
-    def _where(self, read: Read, analyzer: tvm.sym.Analyzer, row: Expr, flat: Expr) -> Where:
-        shape = buffer_shape(read.buffer)
-        size = product(shape)
-        if read.nested or any(find_reads(index) for index in read.load.indices):
-            return Where.OTHER
-        at = flatten(tuple(read.load.indices), shape)
+    def _where_in_column(
+        self, stage: Stage, read: Read, at: Expr, analyzer: tvm.sym.Analyzer
+    ) -> Where:
+        own = analyzer.can_prove_equal(at, flatten(stage.axes, stage.extents))
+        return Where.COLUMN if own and read.buffer in self.columnwise else Where.OTHER
+
+    def _where(
+        self, read: Read, at: Expr, analyzer: tvm.sym.Analyzer, row: Expr, flat: Expr
+    ) -> Where:
+        size = product(buffer_shape(read.buffer))
         if same_size(size, self.space.size):
             if flat is not None and analyzer.can_prove_equal(at, flat):
                 return Where.SAME
@@ -352,6 +463,13 @@ class _Placing:
         if same_size(size, self.space.rows) and analyzer.can_prove_equal(at, row):
             return Where.ROW
         return Where.OTHER
+
+
+def _address(read: Read) -> Expr | None:
+    """Where a read lies in its buffer, unless that is itself read from memory."""
+    if read.nested or any(find_reads(index) for index in read.load.indices):
+        return None
+    return flatten(tuple(read.load.indices), buffer_shape(read.buffer))
 
 
 def bind_axes(stage: Stage) -> tvm.sym.Analyzer:

@@ -8,11 +8,10 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.position import Position
-from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.schedule import WARP, Mapping
 from tvm_stitch.kernel.stage import Expr, Stage, Var, dtype_of
 from tvm_stitch.kernel.writer import Writer, int64
 
-WARP = 32
 # Independent partial results of a thread: they shorten the chain of dependent additions.
 LANES = 4
 CUDA_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long",
@@ -90,10 +89,15 @@ def finish(
     if mapping.cluster > 1:
         warp_results = _exchange_blocks(writer, accumulators, warp_results, mapping, position)
     for accumulator, value in zip(accumulators, warp_results, strict=True):
-        output = accumulator.stage.output
-        result = value != 0 if dtype_of(output) == "bool" else value.astype(dtype_of(output))
-        results[output] = writer.value(accumulator.stage.name, result)
+        stage = accumulator.stage
+        results[stage.output] = writer.value(stage.name, result(stage, value))
     return results
+
+
+def result(stage: Stage, total: Expr) -> Expr:
+    """A reduction's result in its own dtype."""
+    dtype = dtype_of(stage.output)
+    return total != 0 if dtype == "bool" else total.astype(dtype)
 
 
 def _exchange(

@@ -8,8 +8,9 @@ from typing import Any
 
 from tvm_stitch.errors import InputError
 
+WARP = 32  # threads that exchange registers
 # How values flow between stages, from the narrowest reach to the widest.
-SCHEMES = ("local", "warp", "regional", "cluster", "independent")
+SCHEMES = ("local", "warp", "regional", "cluster", "global", "independent")
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,9 @@ class Mapping:
     elements at a time and does so `steps` times. With a `cluster` of more than one block, that many
     blocks share a row, taking turns along it. A program without reductions is one long row that is
     `split` over as many blocks as it takes. The threads of a row are a power of two, so that they
-    reduce in a butterfly.
+    reduce in a butterfly. In the global scheme a fixed number of `blocks` takes turns at the rows
+    and meets at a barrier of the whole grid, so all of them must be resident at once; if the row is
+    split, neighbouring blocks work on its pieces.
     """
 
     scheme: str  # how the threads of a row exchange values
@@ -33,6 +36,8 @@ class Mapping:
     recompute: bool = False  # keep as little as possible, compute the rest again
     peeled: bool = False  # rows start misaligned: vectors begin at the first aligned element
     split: bool = False  # the row is split over blocks (nothing is reduced along it)
+    blocks: int = 0  # of a grid that takes turns at the rows; 0: as many as there are rows
+    resident: int = 0  # of these, how many share a multiprocessor
 
     @property
     def block_threads(self) -> int:
@@ -49,15 +54,24 @@ class Mapping:
         """Columns that a row may have wherever it starts."""
         return self.cluster * self.reach - (self.vector - 1 if self.peeled else 0)
 
+    @property
+    def row_scheme(self) -> str:
+        """How the threads of a row exchange values, whatever blocks do with each other."""
+        if self.scheme != "global":
+            return self.scheme
+        return "local" if self.threads == 1 else "warp" if self.threads <= WARP else "regional"
+
     def __str__(self) -> str:
         """One line for people."""
         each = f"{self.steps} x {self.vector} elements a thread"
-        if self.split:
+        if self.split and not self.blocks:
             return f"{self.threads} threads a block, {each}"
-        words = [f"{self.threads} threads a row"]
+        words = [f"{self.threads} threads a {'piece of a ' if self.split else ''}row"]
         if self.cluster > 1:
             words[0] += f" in each of {self.cluster} blocks"
         words += [f"{self.rows} rows a block", each]
+        if self.blocks:
+            words.append(f"{self.blocks} blocks in turns, {self.resident} a multiprocessor")
         if self.residence != "register":
             words.append(f"row in {self.residence} memory")
         if self.recompute:

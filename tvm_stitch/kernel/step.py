@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvm_stitch.kernel.frame import Address, Stride
 from tvm_stitch.kernel.program import Where
+from tvm_stitch.kernel.reduce import combine
 from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of
 from tvm_stitch.kernel.writer import Writer, int64, vector_copy
 
@@ -111,6 +112,9 @@ class Step:
             buffer = stage.output
             known = partial(self._known, stage, values, lane)
             value = part.value(stage, known, column)
+            if buffer in part.sums:
+                self._add_to_column(stage, lane, value)
+                continue
             if stage.is_reduction:
                 self.phase.accumulators[buffer].add(self.writer, lane, value)
                 continue
@@ -125,6 +129,13 @@ class Step:
                 with self.writer.when(part.position.row_exists):
                     self.writer.store(part.views[buffer], at, values[buffer])
         self._keep_fragments(values, lane)
+
+    def _add_to_column(self, stage: Stage, lane: Expr, value: Expr) -> None:
+        """Add a value to the thread's share of its column; a row that is not there adds nothing."""
+        own, at = self.part.sums[stage.output], self.part.own_slot(self.step, lane)
+        total = combine(stage.combiner, own[at], value.astype(dtype_of(own)))
+        with self.writer.when(self.part.position.row_exists):
+            self.writer.store(own, at, total)
 
     def _known(self, stage: Stage, values: dict[Var, Expr], lane: Expr, read: Read) -> Expr | None:
         part, buffer = self.part, read.buffer

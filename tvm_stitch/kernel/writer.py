@@ -79,7 +79,7 @@ class Writer:
             yield index
 
     @contextmanager
-    def serial(self, extent: int, name: str, start: int = 0) -> Iterator[Expr]:
+    def serial(self, extent: int | Expr, name: str, start: int = 0) -> Iterator[Expr]:
         """A plain loop."""
         with self._loop(extent, name, ForKind.SERIAL, start) as index:
             yield index
@@ -91,8 +91,8 @@ class Writer:
             yield index
 
     @contextmanager
-    def _loop(self, extent: int, name: str, kind: ForKind, start: int) -> Iterator[Expr]:
-        if extent == 1:
+    def _loop(self, extent: int | Expr, name: str, kind: ForKind, start: int) -> Iterator[Expr]:
+        if isinstance(extent, int) and extent == 1:
             yield int64(start)
             return
         index = tirx.Var(name, "int64")

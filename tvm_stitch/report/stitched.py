@@ -112,7 +112,8 @@ def _schemes(fused: Fused, parts: Sequence[Part]) -> dict[str, str]:
         flows = dict.fromkeys(part.residency.kept, _RESIDENCE_SCHEME[part.mapping.residence])
         for stage in part.program.stages:
             if stage.is_reduction:
-                flows[stage.output] = part.mapping.scheme
+                across = part.program.is_across(stage)
+                flows[stage.output] = "global" if across else part.mapping.row_scheme
         order = (*part.program.inputs, *(stage.output for stage in part.program.stages))
         for buffer in order:
             if buffer in flows:
@@ -147,12 +148,17 @@ def _why(parts: Sequence[Part]) -> str:
 
 
 def _why_part(part: Part) -> str:
-    if part.mapping.split:
+    program, mapping = part.program, part.mapping
+    along = sum(s.is_reduction and not program.is_across(s) for s in program.stages)
+    columns = shown(program.space.columns)
+    times = "once" if along == 1 else f"{along} times"
+    exchange = _EXCHANGE[mapping.row_scheme]
+    text = f"a row of {columns} columns is reduced {times} {exchange}" if along else ""
+    if program.across:
+        sums = f"{len(program.across)} sum{'s' if len(program.across) > 1 else ''} over the rows"
+        text += f"{'; ' if text else ''}{sums} meet behind a barrier of the grid"
+    if not text:
         return "every element needs only its own inputs: nothing flows between threads"
-    reductions = sum(stage.is_reduction for stage in part.program.stages)
-    times = "once" if reductions == 1 else f"{reductions} times"
-    columns = shown(part.program.space.columns)
-    text = f"a row of {columns} columns is reduced {times} {_EXCHANGE[part.mapping.scheme]}"
     if not part.residency.kept:
         return text
     place = "registers" if part.mapping.residence == "register" else "shared memory"

@@ -1,0 +1,218 @@
+"""Emits a part of the global scheme: sums along the rows and over them in one kernel.
+
+In: a Program that reduces over its rows, its Mapping, a workspace in device memory. Writes TIR into
+a Writer. Decides nothing.
+
+A fixed number of blocks takes turns at the rows, which are worked on as in any other part. Each
+thread adds up its own columns in registers while the rows go by. Then every block writes its share
+into the workspace, once, and all blocks meet at a barrier of the grid. After it they share out the
+columns among them; the shares are combined in a fixed order, so that equal inputs give equal
+results to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from functools import partial
+
+from tvm import tirx
+from tvm.script import tirx as T
+
+from tvm_stitch.kernel import reduce
+from tvm_stitch.kernel.memory import Residency
+from tvm_stitch.kernel.part import Part
+from tvm_stitch.kernel.position import Position, grid_pieces
+from tvm_stitch.kernel.program import Program, Space
+from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, constant, dtype_of
+from tvm_stitch.kernel.writer import Writer, int64, vector_copy
+
+# A warp reads this many neighbouring columns of a share: a whole line of memory.
+TASK = 32
+
+
+def workspace(program: Program, mapping: Mapping) -> Var:
+    """Room for the share of every reduction that each group of blocks has collected."""
+    reductions, shares = int64(len(program.across)), int64(_shares(program.space, mapping))
+    dtype = reduce.accumulator_dtype(program.across[0])
+    return tirx.decl_buffer((reductions, shares, program.space.columns), dtype, "workspace")
+
+
+def _shares(space: Space, mapping: Mapping) -> int:
+    return mapping.blocks // grid_pieces(space, mapping)
+
+
+class GridPart:
+    """One program of the global scheme on its way into TIR."""
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        mapping: Mapping,
+        views: MappingOf[Var, Var],
+        shares: Var,  # a flat view of the workspace
+        block: Expr,
+        thread: Expr,
+        writer: Writer,
+    ) -> None:
+        self.program, self.residency, self.mapping = program, residency, mapping
+        self.views, self.shares = views, shares
+        self.block, self.thread, self.writer = block, thread, writer
+        self.pieces = grid_pieces(program.space, mapping)
+        self.count = _shares(program.space, mapping)
+        self.position = Position(program.space, mapping, block, thread, writer, int64(0))
+        self.sums: dict[Var, Var] = {}
+
+    def emit(self) -> None:
+        """Write the whole part."""
+        for stage in self.program.across:
+            self.sums[stage.output] = self._start(stage)
+        with self.writer.serial(self._turns(), "turn") as turn:
+            self._part(turn).emit()
+        for number, stage in enumerate(self.program.across):
+            self._write_share(number, stage)
+        self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
+        self._finish()
+
+    def _part(self, turn: Expr) -> Part:
+        mapping, space = self.mapping, self.program.space
+        position = Position(space, mapping, self.block, self.thread, self.writer, turn)
+        views, sums = self.views, self.sums
+        return Part(
+            self.program, self.residency, mapping, views, position, self.thread, self.writer, sums
+        )
+
+    def _turns(self) -> Expr:
+        """How often this block has rows to work on."""
+        mapping = self.mapping
+        groups = tirx.floordiv(self.program.space.rows + (mapping.rows - 1), mapping.rows)
+        exact = constant(groups)
+        if exact is not None and exact % self.count == 0:
+            return int64(exact // self.count)
+        first = tirx.floordiv(self.block, self.pieces)
+        return tirx.floordiv(groups - first + (self.count - 1), self.count)
+
+    def _start(self, stage: Stage) -> Var:
+        each = self.mapping.vector * self.mapping.steps
+        dtype = reduce.accumulator_dtype(stage)
+        own = self.writer.allocate(f"{stage.name}_sums", each, dtype)
+        with self.writer.unrolled(each, "element") as element:
+            self.writer.store(own, element, stage.identity.astype(dtype))
+        return own
+
+    # Shares
+
+    def _write_share(self, number: int, stage: Stage) -> None:
+        """What the rows of a block collected, row after row, then out to the workspace."""
+        own, writer, mapping = self.sums[stage.output], self.writer, self.mapping
+        if mapping.rows == 1:
+            self._copy_share(number, own)
+            return
+        each = mapping.vector * mapping.steps
+        scope = reduce.scratch_scope(mapping)
+        size = each * mapping.block_threads
+        tile = writer.allocate(f"{stage.name}_rows", size, dtype_of(own), scope)
+        row, thread = self.position.row_of_block, self.position.thread
+
+        def slot(row: Expr, element: Expr) -> Expr:
+            return (row * each + element) * mapping.threads + thread
+
+        with writer.unrolled(each, "element") as element:
+            writer.store(tile, slot(row, element), own[element])
+        writer.add(tirx.Evaluate(T.tvm_storage_sync(scope)))
+        with writer.when(row == 0):
+            with writer.unrolled(each, "element") as element:
+                for other in range(1, mapping.rows):
+                    value = tile[slot(int64(other), element)]
+                    total = reduce.combine(stage.combiner, own[element], value)
+                    writer.store(own, element, total)
+            self._copy_share(number, own)
+
+    def _copy_share(self, number: int, own: Var) -> None:
+        mapping, position = self.mapping, self.position
+        share = tirx.floordiv(self.block, self.pieces) + number * self.count
+        start = share * self.program.space.columns
+        for steps in position.steps():
+            with self.writer.unrolled(steps.count, "step", steps.start) as step:
+                exists = None if steps.care == "none" else position.inside(step, int64(0))
+
+                def move(writer: Writer, lane: Expr, step: Expr = step) -> None:
+                    value = own[step * mapping.vector + lane]
+                    writer.store(self.shares, start + position.column(step, lane), value)
+
+                with self.writer.when(exists):
+                    vector_copy(self.writer, dtype_of(own), mapping.vector, move)
+
+    # After the barrier
+
+    def _finish(self) -> None:
+        """The blocks share out the columns; a block's warps share out the shares of each."""
+        writer, columns = self.writer, self.program.space.columns
+        tasks = -(-self._columns // TASK)
+        blocks = self.mapping.blocks
+        rounds = tirx.floordiv(int64(tasks + blocks - 1) - self.block, blocks)
+        tiles = {stage.output: self._tile(stage) for stage in self.program.across}
+        sync = tirx.Evaluate(T.tvm_storage_sync(reduce.scratch_scope(self.mapping)))
+        with writer.serial(rounds, "task") as task:
+            lane = tirx.floormod(self.thread, TASK)
+            column = (task * blocks + self.block) * TASK + lane
+            exists = column < columns if self._columns % TASK else None
+            for number, stage in enumerate(self.program.across):
+                value = self._own_shares(number, stage, column, exists)
+                writer.store(tiles[stage.output], self.thread, value)
+            writer.add(sync)
+            first = self.thread < TASK
+            with writer.when(first if exists is None else tirx.all(first, exists)):
+                self._finish_column(tiles, lane, column)
+            writer.add(sync)
+
+    @property
+    def _columns(self) -> int:
+        return constant(self.program.space.columns) or 0
+
+    def _tile(self, stage: Stage) -> Var:
+        size, dtype = self.mapping.block_threads, reduce.accumulator_dtype(stage)
+        scope = reduce.scratch_scope(self.mapping)
+        return self.writer.allocate(f"{stage.name}_shares", size, dtype, scope)
+
+    def _own_shares(self, number: int, stage: Stage, column: Expr, exists: Expr | None) -> Expr:
+        """The sum of every so many shares of a column, by the number of warps."""
+        writer, warps = self.writer, self.mapping.block_threads // TASK
+        dtype = reduce.accumulator_dtype(stage)
+        own = writer.allocate(f"{stage.name}_own", 1, dtype)
+        writer.store(own, int64(0), stage.identity.astype(dtype))
+        start, end = number * self.count, (number + 1) * self.count
+        with writer.when(exists), writer.serial(-(-self.count // warps), "turn") as turn:
+            share = start + turn * warps + tirx.floordiv(self.thread, TASK)
+            with writer.when(share < end if self.count % warps else None):
+                value = self.shares[share * self._columns + column]
+                writer.store(own, int64(0), reduce.combine(stage.combiner, own[int64(0)], value))
+        return own[int64(0)]
+
+    def _finish_column(self, tiles: dict[Var, Var], lane: Expr, column: Expr) -> None:
+        """One thread has a column's results, and what is computed from them."""
+        writer, values = self.writer, {}
+        part = self._part(int64(0))
+        for stage in self.program.across:
+            tile = tiles[stage.output]
+            total = writer.allocate(stage.name, 1, dtype_of(tile))
+            writer.store(total, int64(0), tile[lane])
+            with writer.serial(self.mapping.block_threads // TASK - 1, "warp", start=1) as warp:
+                other = tile[warp * TASK + lane]
+                writer.store(
+                    total, int64(0), reduce.combine(stage.combiner, total[int64(0)], other)
+                )
+            values[stage.output] = reduce.result(stage, total[int64(0)])
+        known = partial(_known, values)
+        for stage in self.program.stages:
+            if stage.output not in self.program.columnwise:
+                continue
+            if not stage.is_reduction:
+                values[stage.output] = writer.value(stage.name, part.value(stage, known, column))
+            if stage.output in self.program.outputs:
+                writer.store(self.views[stage.output], column, values[stage.output])
+
+
+def _known(values: MappingOf[Var, Expr], read: Read) -> Expr | None:
+    return values.get(read.buffer)
