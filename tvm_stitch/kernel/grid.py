@@ -20,7 +20,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel import reduce
 from tvm_stitch.kernel.memory import Residency
-from tvm_stitch.kernel.part import Part
+from tvm_stitch.kernel.part import Following, Part
 from tvm_stitch.kernel.position import Position, grid_pieces
 from tvm_stitch.kernel.program import Program, Space
 from tvm_stitch.kernel.schedule import Mapping
@@ -61,27 +61,50 @@ class GridPart:
         self.block, self.thread, self.writer = block, thread, writer
         self.pieces = grid_pieces(program.space, mapping)
         self.count = _shares(program.space, mapping)
-        self.position = Position(program.space, mapping, block, thread, writer, int64(0))
+        self.position = self._position(int64(0))
         self.sums: dict[Var, Var] = {}
 
     def emit(self) -> None:
         """Write the whole part."""
         for stage in self.program.across:
             self.sums[stage.output] = self._start(stage)
-        with self.writer.serial(self._turns(), "turn") as turn:
-            self._part(turn).emit()
-        for number, stage in enumerate(self.program.across):
-            self._write_share(number, stage)
+        turns = self._turns()
+        tiles = self._first_row(turns) if self.mapping.ahead else {}
+        with self.writer.serial(turns, "turn") as turn:
+            following = None
+            if tiles:
+                following = Following(self._position(turn + 1), turn + 1 < turns, tiles)
+            self._part(turn, following).emit()
+        self._write_shares()
         self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
         self._finish()
 
-    def _part(self, turn: Expr) -> Part:
+    def _position(self, turn: Expr) -> Position:
         mapping, space = self.mapping, self.program.space
-        position = Position(space, mapping, self.block, self.thread, self.writer, turn)
-        views, sums = self.views, self.sums
+        return Position(space, mapping, self.block, self.thread, self.writer, turn)
+
+    def _part(self, turn: Expr, following: Following | None = None) -> Part:
         return Part(
-            self.program, self.residency, mapping, views, position, self.thread, self.writer, sums
+            self.program,
+            self.residency,
+            self.mapping,
+            self.views,
+            self._position(turn),
+            self.thread,
+            self.writer,
+            self.sums,
+            following,
         )
+
+    def _first_row(self, turns: Expr) -> dict[Var, Var]:
+        part = self._part(int64(0))
+        tiles = {
+            buffer: part.tile(f"{buffer.name}_next", dtype_of(buffer))
+            for buffer in part.first_inputs()
+        }
+        with self.writer.when(turns > 0 if constant(turns) is None else None):
+            part.load_row(tiles, part.position)
+        return tiles
 
     def _turns(self) -> Expr:
         """How often this block has rows to work on."""
@@ -103,16 +126,26 @@ class GridPart:
 
     # Shares
 
-    def _write_share(self, number: int, stage: Stage) -> None:
+    def _write_shares(self) -> None:
         """What the rows of a block collected, row after row, then out to the workspace."""
-        own, writer, mapping = self.sums[stage.output], self.writer, self.mapping
+        writer, mapping, across = self.writer, self.mapping, self.program.across
         if mapping.rows == 1:
-            self._copy_share(number, own)
+            for number, stage in enumerate(across):
+                self._copy_share(number, self.sums[stage.output])
             return
-        each = mapping.vector * mapping.steps
         scope = reduce.scratch_scope(mapping)
-        size = each * mapping.block_threads
-        tile = writer.allocate(f"{stage.name}_rows", size, dtype_of(own), scope)
+        size = mapping.vector * mapping.steps * mapping.block_threads
+        tile = writer.allocate("rows", size, reduce.accumulator_dtype(across[0]), scope)
+        sync = tirx.Evaluate(T.tvm_storage_sync(scope))
+        for number, stage in enumerate(across):
+            if number:
+                writer.add(sync)
+            self._meet(number, stage, tile, sync)
+
+    def _meet(self, number: int, stage: Stage, tile: Var, sync: tirx.Stmt) -> None:
+        """The first row's threads add up what those of the others hold of the same columns."""
+        writer, mapping, own = self.writer, self.mapping, self.sums[stage.output]
+        each = mapping.vector * mapping.steps
         row, thread = self.position.row_of_block, self.position.thread
 
         def slot(row: Expr, element: Expr) -> Expr:
@@ -120,7 +153,7 @@ class GridPart:
 
         with writer.unrolled(each, "element") as element:
             writer.store(tile, slot(row, element), own[element])
-        writer.add(tirx.Evaluate(T.tvm_storage_sync(scope)))
+        writer.add(sync)
         with writer.when(row == 0):
             with writer.unrolled(each, "element") as element:
                 for other in range(1, mapping.rows):

@@ -50,6 +50,15 @@ class Phase:
     accumulators: dict[Var, reduce.Accumulator] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class Following:
+    """The row after this one: its tiles are full when its turn begins."""
+
+    position: Position
+    exists: Expr
+    tiles: MappingOf[Var, Var]
+
+
 class Part:
     """One program on its way into TIR."""
 
@@ -63,6 +72,7 @@ class Part:
         thread: Expr,
         writer: Writer,
         sums: MappingOf[Var, Var] | None = None,
+        following: Following | None = None,
     ) -> None:
         self.program, self.residency, self.mapping = program, residency, mapping
         self.views, self.writer = views, writer
@@ -70,6 +80,7 @@ class Part:
         self.frame = Frame(program)
         self.position = position
         self.sums = sums or {}  # a thread's share of each reduction over the rows
+        self.following = following
         self.row_values: dict[Var, Expr] = {}
         self.row_loads: dict[tuple[Var, str], Expr] = {}
         self.kept: dict[Var, Var] = {}
@@ -87,7 +98,7 @@ class Part:
         each = mapping.vector * mapping.steps
         for buffer in self.residency.kept:
             if mapping.residence == "register":
-                tile = self._tile(f"{buffer.name}_kept", dtype_of(buffer))
+                tile = self.tile(f"{buffer.name}_kept", dtype_of(buffer))
             else:
                 size = each * mapping.block_threads
                 tile = self.writer.allocate(
@@ -95,7 +106,7 @@ class Part:
                 )
             self.kept[buffer] = tile
 
-    def _tile(self, name: str, dtype: str) -> Var:
+    def tile(self, name: str, dtype: str) -> Var:
         """Registers for all elements of a thread.
 
         Where not all of them exist, they are set to zero first: TVM would otherwise allocate only
@@ -226,17 +237,32 @@ class Part:
 
     def _load_ahead(self, phase: Phase) -> None:
         """All loads of the row in the first phase are issued before their first use."""
-        for buffer in self.program.inputs:
-            if phase.number not in self.residency.needed.get(buffer, ()):
-                continue
+        for buffer in self.first_inputs():
             tile = self.kept.get(buffer)
             if tile is None:
-                tile = self._tile(f"{buffer.name}_ahead", dtype_of(buffer))
+                tile = self.tile(f"{buffer.name}_ahead", dtype_of(buffer))
             phase.loaded[buffer] = (tile, self.own_slot)
-        for steps in self.position.steps():
+        tiles = {buffer: tile for buffer, (tile, _) in phase.loaded.items()}
+        if self.following is None:
+            self.load_row(tiles, self.position)
+            return
+        for buffer, tile in tiles.items():
+            each = self.mapping.vector * self.mapping.steps
+            with self.writer.unrolled(each, "element") as element:
+                self.writer.store(tile, element, self.following.tiles[buffer][element])
+        with self.writer.when(self.following.exists):
+            self.load_row(self.following.tiles, self.following.position)
+
+    def first_inputs(self) -> list[Var]:
+        """The inputs of which the first phase needs whole rows."""
+        return [b for b in self.program.inputs if 0 in self.residency.needed.get(b, ())]
+
+    def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
+        """A thread's share of a row of each input, into registers."""
+        for steps in position.steps():
             with self.writer.unrolled(steps.count, "step", steps.start) as step:
-                for buffer, (tile, element) in phase.loaded.items():
-                    self.copy_in(buffer, tile, step, steps.care, element)
+                for buffer, tile in tiles.items():
+                    self.copy_in(buffer, tile, step, steps.care, self.own_slot, position)
 
     def own_slot(self, step: Expr, lane: Expr) -> Expr:
         """Where a thread has an element in a tile of registers."""
@@ -244,11 +270,20 @@ class Part:
 
     # Copies between device memory and a thread's registers
 
-    def copy_in(self, buffer: Var, tile: Var, step: Expr, care: str, element: Element) -> None:
+    def copy_in(
+        self,
+        buffer: Var,
+        tile: Var,
+        step: Expr,
+        care: str,
+        element: Element,
+        position: Position | None = None,
+    ) -> None:
         """A vector of an input into a tile."""
+        place = position or self.position
 
         def move(writer: Writer, lane: Expr) -> None:
-            at = self.position.address(step, lane)
+            at = place.address(step, lane)
             writer.store(tile, element(step, lane), self.views[buffer][at])
 
         self._copy(dtype_of(buffer), step, care, move)

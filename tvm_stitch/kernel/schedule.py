@@ -38,6 +38,7 @@ class Mapping:
     split: bool = False  # the row is split over blocks (nothing is reduced along it)
     blocks: int = 0  # of a grid that takes turns at the rows; 0: as many as there are rows
     resident: int = 0  # of these, how many share a multiprocessor
+    ahead: bool = False  # a turn loads the rows of the next one before it works on its own
 
     @property
     def block_threads(self) -> int:
@@ -72,6 +73,8 @@ class Mapping:
         words += [f"{self.rows} rows a block", each]
         if self.blocks:
             words.append(f"{self.blocks} blocks in turns, {self.resident} a multiprocessor")
+        if self.ahead:
+            words.append("the next row loaded ahead")
         if self.residence != "register":
             words.append(f"row in {self.residence} memory")
         if self.recompute:
