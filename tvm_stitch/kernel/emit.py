@@ -42,7 +42,7 @@ def emit(
 ) -> tirx.PrimFunc:
     """The kernel."""
     own = zip(programs, schedule.parts, strict=True)
-    shared = [workspace(program, mapping) for program, mapping in own if mapping.blocks]
+    shared = [workspace(program, mapping) for program, mapping in own if program.across]
     body = _kernel(programs, residencies, schedule, shared)
     emitted = tirx.PrimFunc([*func.params, *shared], body, func.ret_type)
     emitted = _with_names_apart(emitted)
@@ -90,7 +90,8 @@ def _kernel(
         place = block - first, thread, inner
         part: Part | GridPart
         if mapping.blocks:
-            part = GridPart(program, residency, mapping, views, shares[0], *place)
+            own = shares[0] if program.across else None
+            part = GridPart(program, residency, mapping, views, own, *place)
         else:
             position = Position(program.space, mapping, *place)
             part = Part(program, residency, mapping, views, position, thread, inner)

@@ -1,13 +1,13 @@
-"""Emits a part of the global scheme: sums along the rows and over them in one kernel.
+"""Emits a part whose blocks take turns at the rows, and the sums over all rows where it has any.
 
-In: a Program that reduces over its rows, its Mapping, a workspace in device memory. Writes TIR into
-a Writer. Decides nothing.
+In: a Program, its Mapping with a fixed number of blocks, in the global scheme a workspace in device
+memory. Writes TIR into a Writer. Decides nothing.
 
-A fixed number of blocks takes turns at the rows, which are worked on as in any other part. Each
-thread adds up its own columns in registers while the rows go by. Then every block writes its share
-into the workspace, once, and all blocks meet at a barrier of the grid. After it they share out the
-columns among them; the shares are combined in a fixed order, so that equal inputs give equal
-results to the bit.
+The rows are worked on as in any other part; the next one can be on its way meanwhile. In the global
+scheme each thread adds up its own columns in registers while the rows go by. Then every block
+writes its share into the workspace, once, and all blocks meet at a barrier of the grid. After it
+they share out the columns among them; the shares are combined in a fixed order, so that equal
+inputs give equal results to the bit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel import reduce
 from tvm_stitch.kernel.memory import Residency
 from tvm_stitch.kernel.part import Following, Part
-from tvm_stitch.kernel.position import Position, grid_pieces
+from tvm_stitch.kernel.position import Position, blocks_of_row
 from tvm_stitch.kernel.program import Program, Space
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, constant, dtype_of
@@ -39,7 +39,7 @@ def workspace(program: Program, mapping: Mapping) -> Var:
 
 
 def _shares(space: Space, mapping: Mapping) -> int:
-    return mapping.blocks // grid_pieces(space, mapping)
+    return mapping.blocks // blocks_of_row(space, mapping)
 
 
 class GridPart:
@@ -51,7 +51,7 @@ class GridPart:
         residency: Residency,
         mapping: Mapping,
         views: MappingOf[Var, Var],
-        shares: Var,  # a flat view of the workspace
+        shares: Var | None,  # a flat view of the workspace
         block: Expr,
         thread: Expr,
         writer: Writer,
@@ -59,7 +59,7 @@ class GridPart:
         self.program, self.residency, self.mapping = program, residency, mapping
         self.views, self.shares = views, shares
         self.block, self.thread, self.writer = block, thread, writer
-        self.pieces = grid_pieces(program.space, mapping)
+        self.pieces = blocks_of_row(program.space, mapping)
         self.count = _shares(program.space, mapping)
         self.position = self._position(int64(0))
         self.sums: dict[Var, Var] = {}
@@ -75,9 +75,10 @@ class GridPart:
             if tiles:
                 following = Following(self._position(turn + 1), turn + 1 < turns, tiles)
             self._part(turn, following).emit()
-        self._write_shares()
-        self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
-        self._finish()
+        if self.program.across:
+            self._write_shares()
+            self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
+            self._finish()
 
     def _position(self, turn: Expr) -> Position:
         mapping, space = self.mapping, self.program.space
@@ -213,13 +214,15 @@ class GridPart:
         """The sum of every so many shares of a column, by the number of warps."""
         writer, warps = self.writer, self.mapping.block_threads // TASK
         dtype = reduce.accumulator_dtype(stage)
+        shares = self.shares
+        assert shares is not None, "sums over the rows have a workspace"
         own = writer.allocate(f"{stage.name}_own", 1, dtype)
         writer.store(own, int64(0), stage.identity.astype(dtype))
         start, end = number * self.count, (number + 1) * self.count
         with writer.when(exists), writer.serial(-(-self.count // warps), "turn") as turn:
             share = start + turn * warps + tirx.floordiv(self.thread, TASK)
             with writer.when(share < end if self.count % warps else None):
-                value = self.shares[share * self._columns + column]
+                value = shares[share * self._columns + column]
                 writer.store(own, int64(0), reduce.combine(stage.combiner, own[int64(0)], value))
         return own[int64(0)]
 

@@ -56,11 +56,12 @@ class Position:
         self._start_row(writer)
 
     def _take_turn(self, block: Expr, turn: Expr) -> None:
-        """A grid of fixed size: neighbouring blocks share rows that are split."""
-        pieces = grid_pieces(self.space, self.mapping)
-        self.rank = tirx.floormod(block, pieces) if pieces > 1 else int64(0)
-        first = tirx.floordiv(block, pieces) if pieces > 1 else block
-        self._place_row(turn * (self.mapping.blocks // pieces) + first)
+        """A grid of fixed size: neighbouring blocks share a row."""
+        pieces = blocks_of_row(self.space, self.mapping)
+        first, self.rank = block, int64(0)
+        if pieces > 1:
+            first, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
+        self._place_group(turn * (self.mapping.blocks // pieces) + first)
 
     def _place_row(self, block: Expr) -> None:
         mapping = self.mapping
@@ -68,7 +69,12 @@ class Position:
             self.row = tirx.floordiv(block, mapping.cluster)
             self.rank = tirx.floormod(block, mapping.cluster)
             return
-        self.row = block * mapping.rows + self.row_of_block if mapping.rows > 1 else block
+        self._place_group(block)
+
+    def _place_group(self, group: Expr) -> None:
+        """The row among those that blocks work on side by side."""
+        mapping = self.mapping
+        self.row = group * mapping.rows + self.row_of_block if mapping.rows > 1 else group
         rows = constant(self.space.rows)
         if mapping.rows > 1 and (rows is None or rows % mapping.rows):
             # A row past the end computes the last one again and does not write it: no thread
@@ -163,8 +169,9 @@ class Position:
         return "vector" if fits and not mapping.peeled else "edge"
 
 
-def grid_pieces(space: Space, mapping: Mapping) -> int:
-    """Blocks that share a row in a grid of fixed size."""
+def blocks_of_row(space: Space, mapping: Mapping) -> int:
+    """Neighbouring blocks that share a row where blocks take turns at the rows."""
     columns = constant(space.columns)
-    assert columns is not None, "the global scheme knows its columns"
-    return -(-columns // mapping.reach) if mapping.split else 1
+    if not mapping.split or columns is None:
+        return mapping.cluster
+    return -(-columns // mapping.reach)
