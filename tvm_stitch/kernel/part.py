@@ -71,7 +71,7 @@ class Part:
         self.position = position
         self.sums = sums or {}  # a thread's share of each reduction over the rows
         self.row_values: dict[Var, Expr] = {}
-        self.row_loads: dict[tuple[Var, str], Expr] = {}
+        self.row_loads: dict[tuple[Var, str, str], Expr] = {}
         self.kept: dict[Var, Var] = {}
 
     def emit(self) -> None:
@@ -288,9 +288,9 @@ class Part:
     def load(self, address: Address, column: Expr) -> Expr:
         """A load of one element; loads inside of its index are redirected as well."""
         index = address.at(self.position.row, column)
-        return self._redirected(self.views[address.buffer][index])
+        return self.redirected(self.views[address.buffer][index])
 
-    def _redirected(self, expr: Expr) -> Expr:
+    def redirected(self, expr: Expr) -> Expr:
         """The expression with loads from parameters as loads from their flat views."""
 
         def visit(load: Expr) -> Expr:
@@ -309,7 +309,7 @@ class Part:
         if read.buffer in self.row_values:
             return self.row_values[read.buffer]
         address = self.frame.address(stage, read)
-        return self.row_loads.get(address.key)
+        return self.row_loads.get(address.everywhere.key)
 
     def value(self, stage: Stage, known: Callable[[Read], Expr | None], column: Expr) -> Expr:
         """A stage's value at a column, loads replaced by what is known of them."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tvm_stitch.kernel.frame import Address, Stride
+from tvm_stitch.kernel.along import Along, plan_along
+from tvm_stitch.kernel.frame import Address
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.reduce import combine
 from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of
-from tvm_stitch.kernel.writer import Writer, int64, vector_copy
+from tvm_stitch.kernel.writer import int64
 
 if TYPE_CHECKING:
     from tvm_stitch.kernel.part import Part, Phase
@@ -25,7 +26,7 @@ class Step:
         self.step, self.care = step, care
         self.writer = part.writer
         self.vector = part.mapping.vector
-        self.fragments: dict[tuple[Var, str], Var] = {}
+        self.fragments: dict[tuple[Var, str, str], Var] = {}
         self.loaded = dict(phase.loaded)
         self.outputs: dict[Var, Var] = {}
 
@@ -60,17 +61,21 @@ class Step:
     def _load(self, care: str) -> None:
         """Inputs that this phase is the first to need, and vectors along the columns."""
         part = self.part
+        along: list[Address] = []
         for stage in self.needed:
             for read in stage.reads:
                 buffer = read.buffer
-                if buffer not in part.program.inputs or read.guarded:
+                if buffer not in part.program.inputs:
                     continue
                 if part.program.place(stage, read) is Where.SAME:
                     waits = part.residency.kept.get(buffer, (self.phase.number,))[0]
                     if buffer not in self.loaded and waits == self.phase.number:
                         self._load_fragment(buffer, care)
                 else:
-                    self._load_along(part.frame.address(stage, read))
+                    along.append(part.frame.address(stage, read))
+        if self.vector > 1 and care != "edge" and not part.mapping.peeled:
+            for each in plan_along(part.frame, along, self.vector):
+                self._load_along(each)
 
     def _load_fragment(self, buffer: Var, care: str) -> None:
         """An input's vector; a phase after the first keeps it in its tile."""
@@ -84,24 +89,22 @@ class Step:
         tile, element = self.loaded[buffer]
         part.copy_in(buffer, tile, self.step, care, element)
 
-    def _load_along(self, address: Address) -> None:
-        """A vector along the columns, where it is aligned."""
-        part, frame = self.part, self.part.frame
-        fits = address.stride is Stride.UNIT and self.vector > 1 and self.care != "edge"
-        if not fits or part.mapping.peeled or address.key in self.fragments:
-            return
-        dtype = dtype_of(address.buffer)
-        if not frame.contiguous(address.index, self.vector):
-            return
-        if dtype == "bool" or not frame.aligned(address.index, self.vector):
-            return
-        fragment = self.writer.allocate(f"{address.buffer.name}_along", self.vector, dtype)
-
-        def move(writer: Writer, lane: Expr) -> None:
-            writer.store(fragment, lane, part.load(address, part.position.column(self.step, lane)))
-
-        vector_copy(self.writer, dtype, self.vector, move)
-        self.fragments[address.key] = fragment
+    def _load_along(self, along: Along) -> None:
+        """A vector along the columns; where it is not loaded, nothing uses it."""
+        part, width, buffer = self.part, along.width, along.address.buffer
+        name, dtype = f"{buffer.name}_along", dtype_of(buffer)
+        fragment = self.writer.allocate(name, self.vector, dtype)
+        row = part.position.row
+        with self.writer.unrolled(self.vector // width, "part") as number:
+            column = part.position.column(self.step, number * width)
+            with (
+                self.writer.when(along.guard(row, column)),
+                self.writer.vectorized(width, "lane") as lane,
+            ):
+                # One place for all lanes: contiguity was proven, TVM need not find it again.
+                value = part.redirected(part.views[buffer][along.at(row, column) + lane])
+                self.writer.store(fragment, number * width + lane, value)
+        self.fragments |= {address.key: fragment for address in along.serves}
 
     def _compute(self, lane: Expr) -> None:
         """All values of one element, each once."""
@@ -151,9 +154,10 @@ class Step:
         if buffer in part.row_values:
             return part.row_values[buffer]
         address = part.frame.address(stage, read)
-        if address.key in self.fragments:
-            return self.fragments[address.key][lane]
-        return part.row_loads.get(address.key)
+        for key in (address.key, address.everywhere.key):
+            if key in self.fragments:
+                return self.fragments[key][lane]
+        return part.row_loads.get(address.everywhere.key)
 
     def _keep_fragments(self, values: dict[Var, Expr], lane: Expr) -> None:
         """Inputs that wait in shared memory go there from their registers."""
