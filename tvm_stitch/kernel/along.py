@@ -33,6 +33,11 @@ class Along:
         """The addresses whose elements it holds."""
         return (self.address,) if self.otherwise is None else (self.address, self.otherwise)
 
+    @property
+    def of_row(self) -> bool:
+        """Whether other rows read other elements."""
+        return any(address.of_row for address in self.serves)
+
     def at(self, row: Expr, column: Expr) -> Expr:
         """The position of the element of a column."""
         here = self.address.at(row, column)

@@ -14,6 +14,7 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose_grid import grid_mapping
 from tvm_stitch.kernel.classify import is_product
+from tvm_stitch.kernel.flight import batched
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.program import Program, Where
@@ -149,12 +150,17 @@ def _mapping(
 
 def vector_width(program: Program) -> int:
     """Elements of 16 bytes of the narrowest tensor that is read or written element by element."""
+    return ACCESS_BYTES // narrowest_item(program)
+
+
+def narrowest_item(program: Program) -> int:
+    """Bytes of an element of that tensor, of which two are the least that a mapping minds."""
     sizes = [item_bytes(dtype_of(buffer)) for buffer in program.outputs if program.is_full(buffer)]
     for stage in program.stages:
         for read in stage.reads:
             if program.place(stage, read) is Where.SAME and read.buffer in program.inputs:
                 sizes.append(item_bytes(dtype_of(read.buffer)))
-    return ACCESS_BYTES // max(2, min(sizes, default=4))
+    return max(2, min(sizes, default=4))
 
 
 # Element-wise programs
@@ -203,6 +209,7 @@ def _row_mapping(
             residency = plan_residency(program, thrifty=recompute)
             mapping = _row_mapping_in(program, residency, device, columns, cluster, each)
             mapping = replace(mapping, residence=residence, recompute=recompute)
+            mapping = batched(program, residency, mapping, device)
             verdict = _fits(program, residency, mapping, device, last=cluster == clusters[-1])
             if verdict is None:
                 return mapping
@@ -241,8 +248,8 @@ def _row_mapping_in(
     kept = max(residency.live_bytes, 2)
     threads = _power_of_two(-(-own * kept // each))
     most = threads if each > KEPT_BYTES else MAX_BLOCK_THREADS
-    narrowest = ROW_BYTES // (vector * min(kept, 4))
-    threads = min(max(threads, narrowest, 1), widest, MAX_BLOCK_THREADS)
+    narrowest = min(ROW_BYTES // (vector * narrowest_item(program)), WARP)
+    threads = min(max(threads, narrowest), widest, MAX_BLOCK_THREADS)
     threads = _fill_device(program, threads, cluster, min(widest, most), device)
     if cluster > 1:
         threads = min(threads, MAX_CLUSTER_THREADS)
@@ -327,16 +334,17 @@ def _fits(
 
 def registers(mapping: Mapping, residency: Residency) -> int:
     """Registers of a thread: what it keeps, what is in flight, and overhead."""
-    each = mapping.vector * mapping.steps
+    each = mapping.vector * mapping.steps * mapping.batch
     waiting = -(-each * residency.live_bytes // 4) if mapping.residence == "register" else 0
     return waiting + 2 * mapping.vector + OVERHEAD_REGISTERS
 
 
 def shared_bytes(program: Program, residency: Residency, mapping: Mapping) -> int:
     """Shared memory of a block: kept values and the scratch of block reductions."""
-    kept = residency.kept_bytes * mapping.reach * mapping.rows
+    kept = residency.kept_bytes * mapping.reach * mapping.block_rows
     warps = mapping.block_threads // WARP
-    scratch = sum(8 * warps + 16 for stage in program.stages if stage.is_reduction)
+    reductions = sum(stage.is_reduction for stage in program.stages) * mapping.batch
+    scratch = reductions * (8 * warps + 16)
     return (kept if mapping.residence == "shared" else 0) + scratch
 
 

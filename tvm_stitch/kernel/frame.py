@@ -60,6 +60,12 @@ class Address:
         """The same address under no condition."""
         return self if self.guard is None else replace(self, guard=None)
 
+    @property
+    def of_row(self) -> bool:
+        """Whether it depends on the row."""
+        parts = [self.index] if self.guard is None else [self.index, self.guard]
+        return any(_mentions(part, ROW) for part in parts)
+
     def at(self, row: Expr, column: Expr) -> Expr:
         """The position for a given row and column."""
         return substitute(self.index, {ROW: row, COLUMN: column})

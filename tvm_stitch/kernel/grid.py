@@ -20,7 +20,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel import reduce
 from tvm_stitch.kernel.memory import Residency
-from tvm_stitch.kernel.part import Part
+from tvm_stitch.kernel.part import Part, emit_batch
 from tvm_stitch.kernel.position import Position, grid_pieces
 from tvm_stitch.kernel.program import Program, Space
 from tvm_stitch.kernel.schedule import Mapping
@@ -69,7 +69,7 @@ class GridPart:
         for stage in self.program.across:
             self.sums[stage.output] = self._start(stage)
         with self.writer.serial(self._turns(), "turn") as turn:
-            self._part(turn).emit()
+            emit_batch([self._part(turn)])
         for number, stage in enumerate(self.program.across):
             self._write_share(number, stage)
         self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))

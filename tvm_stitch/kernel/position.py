@@ -37,7 +37,9 @@ class Position:
         thread: Expr,
         writer: Writer,
         turn: Expr | None = None,
+        number: int = 0,
     ) -> None:
+        """`number` says which row of the threads' batch."""
         self.space, self.mapping = space, mapping
         self.row_of_block: Expr = int64(0)
         self.thread = thread
@@ -52,7 +54,7 @@ class Position:
             self.row: Expr = int64(0)
             self.rank = block
         else:
-            self._place_row(block)
+            self._place_row(block, number)
         self._start_row(writer)
 
     def _take_turn(self, block: Expr, turn: Expr) -> None:
@@ -60,17 +62,19 @@ class Position:
         pieces = grid_pieces(self.space, self.mapping)
         self.rank = tirx.floormod(block, pieces) if pieces > 1 else int64(0)
         first = tirx.floordiv(block, pieces) if pieces > 1 else block
-        self._place_row(turn * (self.mapping.blocks // pieces) + first)
+        self._place_row(turn * (self.mapping.blocks // pieces) + first, 0)
 
-    def _place_row(self, block: Expr) -> None:
+    def _place_row(self, block: Expr, number: int) -> None:
         mapping = self.mapping
         if mapping.cluster > 1:
-            self.row = tirx.floordiv(block, mapping.cluster)
             self.rank = tirx.floormod(block, mapping.cluster)
-            return
-        self.row = block * mapping.rows + self.row_of_block if mapping.rows > 1 else block
+            block = tirx.floordiv(block, mapping.cluster)
+        self.row = block
+        if mapping.block_rows > 1:
+            first = block * mapping.block_rows + number * mapping.rows
+            self.row = first + self.row_of_block
         rows = constant(self.space.rows)
-        if mapping.rows > 1 and (rows is None or rows % mapping.rows):
+        if mapping.block_rows > 1 and (rows is None or rows % mapping.block_rows):
             # A row past the end computes the last one again and does not write it: no thread
             # leaves, so barriers and shuffles stay whole.
             self.row_exists = self.row < self.space.rows
@@ -100,7 +104,8 @@ class Position:
         if mapping.split:
             count = tirx.floordiv(space.columns + (mapping.reach - 1), mapping.reach)
         else:
-            count = tirx.floordiv(space.rows + (mapping.rows - 1), mapping.rows) * mapping.cluster
+            each = mapping.block_rows
+            count = tirx.floordiv(space.rows + (each - 1), each) * mapping.cluster
         return tvm.sym.Analyzer().simplify(count)
 
     def offset(self, step: Expr) -> Expr:

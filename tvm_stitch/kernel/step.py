@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tvm_stitch.kernel.along import Along, plan_along
-from tvm_stitch.kernel.frame import Address
+from tvm_stitch.kernel.along import Along
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.reduce import combine
 from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of
 from tvm_stitch.kernel.writer import int64
 
 if TYPE_CHECKING:
-    from tvm_stitch.kernel.part import Part, Phase
+    from tvm_stitch.kernel.part import Fragments, Part, Phase
 
 
 class Step:
@@ -26,7 +25,7 @@ class Step:
         self.step, self.care = step, care
         self.writer = part.writer
         self.vector = part.mapping.vector
-        self.fragments: dict[tuple[Var, str, str], Var] = {}
+        self.fragments: Fragments = {}
         self.loaded = dict(phase.loaded)
         self.outputs: dict[Var, Var] = {}
 
@@ -61,21 +60,19 @@ class Step:
     def _load(self, care: str) -> None:
         """Inputs that this phase is the first to need, and vectors along the columns."""
         part = self.part
-        along: list[Address] = []
-        for stage in self.needed:
-            for read in stage.reads:
-                buffer = read.buffer
-                if buffer not in part.program.inputs:
-                    continue
-                if part.program.place(stage, read) is Where.SAME:
-                    waits = part.residency.kept.get(buffer, (self.phase.number,))[0]
-                    if buffer not in self.loaded and waits == self.phase.number:
-                        self._load_fragment(buffer, care)
-                else:
-                    along.append(part.frame.address(stage, read))
-        if self.vector > 1 and care != "edge" and not part.mapping.peeled:
-            for each in plan_along(part.frame, along, self.vector):
-                self._load_along(each)
+        reads = [(stage, read) for stage in self.needed for read in stage.reads]
+        for stage, read in reads:
+            buffer = read.buffer
+            if buffer in part.program.inputs and part.program.place(stage, read) is Where.SAME:
+                waits = part.residency.kept.get(buffer, (self.phase.number,))[0]
+                if buffer not in self.loaded and waits == self.phase.number:
+                    self._load_fragment(buffer, care)
+        if care == "edge":
+            return
+        self.fragments |= part.along
+        for along in part.plan_along(reads):
+            if along.address.key not in self.fragments:
+                self._load_along(along)
 
     def _load_fragment(self, buffer: Var, care: str) -> None:
         """An input's vector; a phase after the first keeps it in its tile."""
@@ -90,21 +87,11 @@ class Step:
         part.copy_in(buffer, tile, self.step, care, element)
 
     def _load_along(self, along: Along) -> None:
-        """A vector along the columns; where it is not loaded, nothing uses it."""
-        part, width, buffer = self.part, along.width, along.address.buffer
-        name, dtype = f"{buffer.name}_along", dtype_of(buffer)
-        fragment = self.writer.allocate(name, self.vector, dtype)
-        row = part.position.row
-        with self.writer.unrolled(self.vector // width, "part") as number:
-            column = part.position.column(self.step, number * width)
-            with (
-                self.writer.when(along.guard(row, column)),
-                self.writer.vectorized(width, "lane") as lane,
-            ):
-                # One place for all lanes: contiguity was proven, TVM need not find it again.
-                value = part.redirected(part.views[buffer][along.at(row, column) + lane])
-                self.writer.store(fragment, number * width + lane, value)
-        self.fragments |= {address.key: fragment for address in along.serves}
+        buffer = along.address.buffer
+        tile = self.writer.allocate(f"{buffer.name}_along", self.vector, dtype_of(buffer))
+        self.part.load_along(along, tile, self.step, lambda _, lane: lane)
+        for address in along.serves:
+            self.fragments[address.key] = (tile, lambda _, lane: lane)
 
     def _compute(self, lane: Expr) -> None:
         """All values of one element, each once."""
@@ -156,7 +143,8 @@ class Step:
         address = part.frame.address(stage, read)
         for key in (address.key, address.everywhere.key):
             if key in self.fragments:
-                return self.fragments[key][lane]
+                tile, element = self.fragments[key]
+                return tile[element(self.step, lane)]
         return part.row_loads.get(address.everywhere.key)
 
     def _keep_fragments(self, values: dict[Var, Expr], lane: Expr) -> None:
