@@ -71,7 +71,7 @@ def plan_along(frame: Frame, addresses: Iterable[Address], vector: int) -> list[
 
 def _width(frame: Frame, address: Address, vector: int) -> int:
     """Elements of an access: a power of two."""
-    if address.stride is not Stride.UNIT or dtype_of(address.buffer) == "bool":
+    if address.stride is Stride.STILL or dtype_of(address.buffer) == "bool":
         return 1
     while vector > 1 and not _fits(frame, address, vector):
         vector //= 2

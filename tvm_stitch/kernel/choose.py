@@ -49,6 +49,9 @@ FEW_ROWS_PLACES = (PLACES[0], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
 CLUSTER_THREADS = 256  # blocks of a cluster have at least this many threads with work
 MAX_CLUSTER_THREADS = 512
 LONG_COLUMNS = 1 << 16  # a block alone is slow with more
+# Memory comes in sectors of 32 bytes: shorter pieces than half of one waste what L2 can deliver.
+PIECE_BYTES = 16
+IDLE_SHARE = 1 / 16  # of the threads of a row in pieces
 SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64")
 SYMBOLIC_COLUMNS = 16384  # bound of a symbolic row length where the model states none
 
@@ -133,9 +136,14 @@ def _unsupported(program: Program) -> Refused | None:
             address = frame.address(stage, read)
             if address.stride is Stride.GATHER and not read.guarded:
                 return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
-    if not program.space.whole and (constant(program.space.run) or 0) < WARP:
+    if not program.space.whole and _piece_bytes(program) < PIECE_BYTES:
         return Refused(f"rows lie in memory in pieces of {shown(program.space.run)} elements")
     return None
+
+
+def _piece_bytes(program: Program) -> int:
+    """Bytes of a row that lie side by side where it is in pieces; 0: not known."""
+    return (constant(program.space.run) or 0) * narrowest_item(program)
 
 
 def _mapping(
@@ -258,8 +266,21 @@ def _row_mapping_in(
         scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
     rows = _rows_of_block(program, threads, device) if cluster == 1 else 1
     reach = columns + (vector - 1 if peeled else 0)
-    steps = -(-reach // (cluster * threads * vector))
-    return Mapping(scheme, threads, rows, vector, steps, cluster, peeled=peeled)
+    idle = _idle(program, threads, vector)
+    steps = -(-reach // (cluster * (threads - idle) * vector))
+    return Mapping(scheme, threads, rows, vector, steps, cluster, peeled=peeled, idle=idle)
+
+
+def _idle(program: Program, threads: int, vector: int) -> int:
+    """Threads that are too many for a number of whole pieces, if they are few.
+
+    A thread's elements then lie at the same place in every piece: no divisions, the same weights.
+    """
+    pieces = (constant(program.space.run) or 0) // vector
+    if program.space.whole or not 0 < pieces <= threads:
+        return 0
+    idle = threads % pieces
+    return idle if idle <= threads * IDLE_SHARE else 0
 
 
 def _vectors(program: Program, columns: int) -> tuple[int, bool]:
@@ -341,7 +362,8 @@ def registers(mapping: Mapping, residency: Residency) -> int:
 
 def shared_bytes(program: Program, residency: Residency, mapping: Mapping) -> int:
     """Shared memory of a block: kept values and the scratch of block reductions."""
-    kept = residency.kept_bytes * mapping.reach * mapping.block_rows
+    each = mapping.vector * mapping.steps * mapping.batch
+    kept = residency.kept_bytes * each * mapping.block_threads
     warps = mapping.block_threads // WARP
     reductions = sum(stage.is_reduction for stage in program.stages) * mapping.batch
     scratch = reductions * (8 * warps + 16)

@@ -16,10 +16,10 @@ from tvm_stitch.kernel.schedule import WARP, Mapping
 from tvm_stitch.kernel.stage import constant, dtype_of, item_bytes
 
 # Bytes of short rows that a thread loads before it waits for the first of them, by taking several
-# rows at once. Memory delivers its full 4.8 TB/s, 36 bytes a nanosecond for each of an H200's 132
-# multiprocessors, if about 1.5 microseconds of it are on their way: some 50 KB a multiprocessor. A
-# multiprocessor's 2048 threads with 16 bytes each ask for 32 KB, and for nothing while they start,
-# reduce and end: 750000 x 32 float32 row sums ran at 72 % of the bandwidth that way.
+# rows at once. Little's law: an H200's memory gives each of 132 multiprocessors 36 bytes a
+# nanosecond, so at 1.5 microseconds under load some 50 KB of each must always be on their way.
+# 2048 threads with 16 bytes each ask for 32 KB, and for nothing while they start, reduce and end:
+# 750000 x 32 float32 row sums ran at 72 % of the bandwidth that way.
 FLIGHT_BYTES = 64
 # Left alone, the CUDA compiler saves registers by moving loads behind the work on earlier ones: of
 # four rows, only three are on their way before the first reduction. Told that so many threads are
@@ -27,7 +27,7 @@ FLIGHT_BYTES = 64
 RESIDENT_THREADS = 512
 MAX_BATCH = 4  # each row of a batch is written out
 # Weights are asked for with the row if a thread's share of the row is at most this: the first block
-# of every multiprocessor waits for device memory once rather than twice, 10 % of a kernel of 8 us.
+# of every multiprocessor then waits for device memory once rather than twice.
 AHEAD_BYTES = 64
 
 

@@ -155,9 +155,12 @@ class Part:
         needed = self._needed(roots, number)
         self._load_row_scalars(needed)
         unroll = self.mapping.residence == "register"
+        loop = self.writer.unrolled if unroll else self.writer.serial
         for steps in self.position.steps():
-            loop = self.writer.unrolled if unroll else self.writer.serial
-            with loop(steps.count, "step", steps.start) as step:
+            with (
+                self.writer.when(self.position.works),
+                loop(steps.count, "step", steps.start) as step,
+            ):
                 Step(self, phase, needed, step, steps.care).emit()
         if phase.accumulators:
             results = reduce.finish(
@@ -257,7 +260,10 @@ class Part:
                 tile = self._tile(f"{buffer.name}_ahead", dtype_of(buffer))
             self.ahead[buffer] = (tile, self.own_slot)
         for steps in self.position.steps():
-            with self.writer.unrolled(steps.count, "step", steps.start) as step:
+            with (
+                self.writer.when(self.position.works),
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+            ):
                 for buffer, (tile, element) in self.ahead.items():
                     self.copy_in(buffer, tile, step, steps.care, element)
 
@@ -274,7 +280,10 @@ class Part:
         for steps in self.position.steps():
             if steps.care == "edge":
                 continue
-            with self.writer.unrolled(steps.count, "step", steps.start) as step:
+            with (
+                self.writer.when(self.position.works),
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+            ):
                 guard = self.position.inside(step, int64(0)) if steps.care == "vector" else None
                 with self.writer.when(guard):
                     for along in found:

@@ -115,7 +115,12 @@ class Position:
             turn = self.rank * mapping.steps + step
         else:
             turn = step * mapping.cluster + self.rank if mapping.cluster > 1 else step
-        return (turn * mapping.threads + self.thread) * mapping.vector
+        return (turn * mapping.working + self.thread) * mapping.vector
+
+    @property
+    def works(self) -> Expr | None:
+        """Whether the thread has any element; None: all have."""
+        return self.thread < self.mapping.working if self.mapping.idle else None
 
     def address(self, step: Expr, lane: Expr) -> Expr:
         """Of an element in memory."""
@@ -159,7 +164,7 @@ class Position:
             if mapping.split:
                 covered = columns % mapping.reach == 0
             else:
-                per_step = mapping.cluster * mapping.threads * mapping.vector
+                per_step = mapping.cluster * mapping.working * mapping.vector
                 covered = (step + 1) * per_step <= columns
             if covered and not (mapping.peeled and step == 0):
                 return "none"

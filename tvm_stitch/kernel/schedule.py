@@ -40,6 +40,7 @@ class Mapping:
     blocks: int = 0  # of a grid that takes turns at the rows; 0: as many as there are rows
     batch: int = 1  # rows that the same threads load at once
     ahead: bool = False  # what lies along the columns, as weights do, is loaded with the rows
+    idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
     resident: int = 0  # blocks that a multiprocessor must have room for; 0: as the compiler likes
 
     @property
@@ -55,7 +56,12 @@ class Mapping:
     @property
     def reach(self) -> int:
         """Columns that one block covers."""
-        return self.threads * self.vector * self.steps
+        return self.working * self.vector * self.steps
+
+    @property
+    def working(self) -> int:
+        """Threads of a block that share the work on a row."""
+        return self.threads - self.idle
 
     @property
     def capacity(self) -> int:
@@ -75,6 +81,8 @@ class Mapping:
         if self.split and not self.blocks:
             return f"{self.threads} threads a block, {each}"
         words = [f"{self.threads} threads a {'piece of a ' if self.split else ''}row"]
+        if self.idle:
+            words[0] += f", {self.idle} of them idle"
         if self.cluster > 1:
             words[0] += f" in each of {self.cluster} blocks"
         words += [f"{self.block_rows} rows a block", each]
