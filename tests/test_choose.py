@@ -57,6 +57,31 @@ def test_rows_of_one_vector_need_no_other_thread():
     assert mapping(*softmax(1_000_000, 4)).scheme == "local"
 
 
+@pytest.mark.parametrize("columns, threads, batch", [(32, 8, 4), (123, 32, 2), (4, 1, 4)])
+def test_threads_of_short_rows_load_several_at_once(columns, threads, batch):
+    x = tensor(11_000 if columns == 123 else 750_000, columns)
+    found = mapping(x, topi.sum(x, axis=1))
+    assert (found.threads, found.batch) == (threads, batch)
+    assert found.resident * found.block_threads >= 512
+
+
+def test_few_short_rows_get_threads_of_their_own():
+    x = tensor(1000, 32)
+    assert mapping(x, topi.sum(x, axis=1)).batch == 1
+
+
+def test_rows_that_keep_enough_loads_in_flight_are_not_batched():
+    assert mapping(*softmax(100_000, 256)).batch == 1
+
+
+@pytest.mark.parametrize("columns, ahead", [(128, True), (4096, False)])
+def test_weights_of_short_rows_are_loaded_with_them(columns, ahead):
+    x, w = tensor(100_000, columns), tensor(columns, name="w")
+    normal = topi.divide(x, topi.sum(x, axis=1, keepdims=True))
+    assert mapping(x, w, topi.multiply(normal, w)).ahead == ahead
+    assert not mapping(x, normal).ahead
+
+
 def test_a_warp_for_a_row_that_fits_it():
     found = mapping(*softmax(100_000, 1024))
     assert (found.scheme, found.threads, found.reach) == ("warp", 32, 1024)
@@ -141,8 +166,8 @@ def test_reductions_of_a_middle_axis():
 
 
 def test_rows_in_short_pieces():
-    x = tensor(4, 5, 8)
-    assert refusal(x, topi.sum(x, axis=[0, 2])) == "rows lie in memory in pieces of 8 elements"
+    x = tensor(4, 5, 3)
+    assert refusal(x, topi.sum(x, axis=[0, 2])) == "rows lie in memory in pieces of 3 elements"
 
 
 def test_rows_beyond_a_blocks_shared_memory():

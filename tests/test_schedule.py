@@ -12,10 +12,11 @@ from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
 WARP = Mapping("warp", threads=32, rows=4, vector=4, steps=8)
 BLOCK = Mapping("regional", threads=128, rows=1, vector=8, steps=2, residence="shared")
 CLUSTER = Mapping("cluster", 256, 1, 4, 3, cluster=4, peeled=True)
+BATCH = Mapping("warp", 8, 16, 4, 1, batch=4, ahead=True, resident=4)
 FLAT = Mapping("local", threads=256, rows=1, vector=4, steps=2, split=True)
 
 
-@pytest.mark.parametrize("parts", [(WARP,), (BLOCK,), (CLUSTER,), (FLAT,), (WARP, BLOCK)])
+@pytest.mark.parametrize("parts", [(WARP,), (BLOCK,), (CLUSTER,), (FLAT,), (BATCH,), (WARP, BLOCK)])
 def test_round_trip(parts):
     schedule = Schedule(parts)
     assert Schedule.from_json(schedule.to_json()) == schedule
@@ -37,6 +38,7 @@ def test_equal_schedules_have_equal_texts():
 def test_figures():
     assert WARP.block_threads == BLOCK.block_threads == 128
     assert WARP.reach == 1024 and WARP.capacity == 1024
+    assert (BATCH.block_threads, BATCH.rows, BATCH.block_rows) == (128, 16, 64)
     assert CLUSTER.capacity == 4 * 256 * 4 * 3 - 3  # a row may start three elements late
 
 

@@ -5,7 +5,15 @@ import tvm
 from tvm import te, tirx, topi
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.stage import Refused, constant, find_reads, flatten, product, read_stages
+from tvm_stitch.kernel.stage import (
+    Refused,
+    constant,
+    find_reads,
+    flatten,
+    product,
+    read_stages,
+    substitute,
+)
 
 
 def stages_of(*tensors):
@@ -68,6 +76,28 @@ def test_loads_in_branches_are_guarded():
     x = te.placeholder((4, 5), "float32", "x")
     (stage,) = stages_of(x, topi.nn.pad(x, (0, 1)))
     assert [read.guarded for read in find_reads(stage.value)] == [True]
+
+
+def test_the_guard_of_a_load_holds_wherever_it_is_read():
+    """A load that stands in two places is read where either is."""
+    x = te.placeholder((4,), "float32", "x")
+    (stage,) = stages_of(x, te.compute((4,), lambda i: x[i], "y"))
+    (load,) = (read.load for read in stage.reads)
+    (axis,) = stage.axes
+    low, zero = axis < 2, tirx.const(0, "float32")
+
+    def guard(value):
+        (read,) = find_reads(value)
+        return read.guard
+
+    def both(condition, other):
+        return tirx.if_then_else(condition, tirx.if_then_else(other, load, zero), zero)
+
+    assert guard(load + both(low, axis < 1)) is None
+    either = guard(tirx.if_then_else(low, load, both(axis > 2, axis > 0)))
+    places = [substitute(either, {axis: tirx.const(place, "int32")}) for place in range(4)]
+    simplify = tvm.sym.Analyzer().simplify
+    assert [bool(simplify(place)) for place in places] == [True, True, False, True]
 
 
 def test_flatten_and_product():

@@ -47,6 +47,25 @@ def test_any_number_of_rows(columns):
         run_softmax(function, rows, columns)
 
 
+@pytest.mark.parametrize("columns", (3, 4, 32, 33, 123))
+def test_batches_of_short_rows(columns):
+    """The last batch is rarely full: rows that are not there are neither read nor written."""
+    case = softmax("float32", (ROWS, 5), columns)
+    mapping = schedule_of(the_kernel(case.module)).parts[0]
+    assert mapping.batch > 1
+    function = compiled(case)
+    for rows in (1, mapping.rows, mapping.block_rows - 1, mapping.block_rows, 301):
+        run_softmax(function, rows, columns)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", (8, 40, 64))
+def test_weights_that_are_loaded_with_short_rows(columns, dtype):
+    case = layer_norm(dtype, (ROWS, 131), columns)
+    assert schedule_of(the_kernel(case.module)).parts[0].ahead
+    check(case, orders=2)
+
+
 @pytest.mark.parametrize("columns", (100, None))
 def test_no_rows_launch_nothing(columns):
     case = softmax("float32", (ROWS, 5), columns or (COLUMNS, 5))

@@ -1,14 +1,14 @@
 extern "C" __global__ void __launch_bounds__(256) main_kernel(float* __restrict__ T_add_intermediate_1_ptr, float* __restrict__ b_ptr, float* __restrict__ w_ptr, float* __restrict__ x_ptr) {
   alignas(64) float x_kept_ptr[4];
+  int cse_v1 = (((int)threadIdx.x) * 4);
+  int cse_v5 = ((((int)blockIdx.x) * 1024) + (((int)threadIdx.x) * 4));
+  *(float4*)(x_kept_ptr + 0) = *(float4*)(x_ptr + ((((int)blockIdx.x) * 1024) + (((int)threadIdx.x) * 4)));
   alignas(64) float x_red_partial_ptr[4];
   __shared__ alignas(64) float x_red_warps_ptr[8];
   #pragma unroll
   for (int lane = 0; lane < 4; ++lane) {
     x_red_partial_ptr[lane] = 0x0p+0f/*0.000000e+00*/;
   }
-  int cse_v1 = (((int)threadIdx.x) * 4);
-  int cse_v5 = ((((int)blockIdx.x) * 1024) + (((int)threadIdx.x) * 4));
-  *(float4*)(x_kept_ptr + 0) = *(float4*)(x_ptr + ((((int)blockIdx.x) * 1024) + (((int)threadIdx.x) * 4)));
   #pragma unroll
   for (int lane_1 = 0; lane_1 < 4; ++lane_1) {
     x_red_partial_ptr[lane_1] = (x_red_partial_ptr[lane_1] + x_kept_ptr[lane_1]);

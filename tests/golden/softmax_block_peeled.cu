@@ -11,12 +11,6 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(half* __restrict__
   for (int element_1 = 0; element_1 < 8; ++element_1) {
     x_kept_ptr[element_1] = __float2half_rn(0x0p+0f/*0.000000e+00*/);
   }
-  alignas(64) float lv_red_partial_ptr[4];
-  __shared__ alignas(64) float lv_red_warps_ptr[8];
-  #pragma unroll
-  for (int lane = 0; lane < 4; ++lane) {
-    lv_red_partial_ptr[lane] = -0x1.fffffep+127f/*-3.402823e+38*/;
-  }
   int cse_v1 = (((int)threadIdx.x) * 8);
   int cse_v2 = (((int)threadIdx.x) * 2);
   int cse_v8 = ((((((int)blockIdx.x) * 1027) >> 3) * 8) + (((int)threadIdx.x) * 8));
@@ -24,11 +18,17 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(half* __restrict__
     *(uint4*)(x_kept_ptr + 0) = *(uint4*)(x_ptr + ((((((int)blockIdx.x) * 1027) >> 3) * 8) + (((int)threadIdx.x) * 8)));
   } else {
     #pragma unroll
-    for (int lane_1 = 0; lane_1 < 8; ++lane_1) {
-      if ((0 <= (((((int)threadIdx.x) * 8) + max(min(first_column_ptr[0], 0), -7)) + lane_1)) && ((((((int)threadIdx.x) * 8) + max(min(first_column_ptr[0], 0), -7)) + lane_1) < 1027)) {
-        x_kept_ptr[lane_1] = x_ptr[(((((((int)blockIdx.x) * 1027) >> 3) * 8) + (((int)threadIdx.x) * 8)) + lane_1)];
+    for (int lane = 0; lane < 8; ++lane) {
+      if ((0 <= (((((int)threadIdx.x) * 8) + max(min(first_column_ptr[0], 0), -7)) + lane)) && ((((((int)threadIdx.x) * 8) + max(min(first_column_ptr[0], 0), -7)) + lane) < 1027)) {
+        x_kept_ptr[lane] = x_ptr[(((((((int)blockIdx.x) * 1027) >> 3) * 8) + (((int)threadIdx.x) * 8)) + lane)];
       }
     }
+  }
+  alignas(64) float lv_red_partial_ptr[4];
+  __shared__ alignas(64) float lv_red_warps_ptr[8];
+  #pragma unroll
+  for (int lane_1 = 0; lane_1 < 4; ++lane_1) {
+    lv_red_partial_ptr[lane_1] = -0x1.fffffep+127f/*-3.402823e+38*/;
   }
   #pragma unroll
   for (int lane_2 = 0; lane_2 < 8; ++lane_2) {

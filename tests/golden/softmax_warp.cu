@@ -1,15 +1,15 @@
-extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__ T_divide_intermediate_ptr, float* __restrict__ x_ptr) {
+extern "C" __global__ void __launch_bounds__(32, 16) main_kernel(float* __restrict__ T_divide_intermediate_ptr, float* __restrict__ x_ptr) {
   alignas(64) float compute_intermediate_kept_ptr[4];
   alignas(64) float x_kept_ptr[4];
-  alignas(64) float x_red_partial_ptr[4];
-  #pragma unroll
-  for (int lane = 0; lane < 4; ++lane) {
-    x_red_partial_ptr[lane] = -0x1.fffffep+127f/*-3.402823e+38*/;
-  }
   int cse_v1 = (((int)threadIdx.x) & 7);
   int cse_v2 = (((((int)blockIdx.x) * 80) + ((((int)threadIdx.x) >> 3) * 20)) + ((((int)threadIdx.x) & 7) * 4));
   if ((((int)threadIdx.x) & 7) < 5) {
     *(float4*)(x_kept_ptr + 0) = *(float4*)(x_ptr + (((((int)blockIdx.x) * 80) + ((((int)threadIdx.x) >> 3) * 20)) + ((((int)threadIdx.x) & 7) * 4)));
+  }
+  alignas(64) float x_red_partial_ptr[4];
+  #pragma unroll
+  for (int lane = 0; lane < 4; ++lane) {
+    x_red_partial_ptr[lane] = -0x1.fffffep+127f/*-3.402823e+38*/;
   }
   if ((((int)threadIdx.x) & 7) < 5) {
     #pragma unroll

@@ -14,6 +14,7 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose_grid import grid_mapping
 from tvm_stitch.kernel.classify import is_product
+from tvm_stitch.kernel.flight import batched
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.program import Program, Where
@@ -48,6 +49,9 @@ FEW_ROWS_PLACES = (PLACES[0], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
 CLUSTER_THREADS = 256  # blocks of a cluster have at least this many threads with work
 MAX_CLUSTER_THREADS = 512
 LONG_COLUMNS = 1 << 16  # a block alone is slow with more
+# Memory comes in sectors of 32 bytes: shorter pieces than half of one waste what L2 can deliver.
+PIECE_BYTES = 16
+IDLE_SHARE = 1 / 16  # of the threads of a row in pieces
 SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64")
 SYMBOLIC_COLUMNS = 16384  # bound of a symbolic row length where the model states none
 
@@ -132,9 +136,14 @@ def _unsupported(program: Program) -> Refused | None:
             address = frame.address(stage, read)
             if address.stride is Stride.GATHER and not read.guarded:
                 return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
-    if not program.space.whole and (constant(program.space.run) or 0) < WARP:
+    if not program.space.whole and _piece_bytes(program) < PIECE_BYTES:
         return Refused(f"rows lie in memory in pieces of {shown(program.space.run)} elements")
     return None
+
+
+def _piece_bytes(program: Program) -> int:
+    """Bytes of a row that lie side by side where it is in pieces; 0: not known."""
+    return (constant(program.space.run) or 0) * narrowest_item(program)
 
 
 def _mapping(
@@ -149,12 +158,17 @@ def _mapping(
 
 def vector_width(program: Program) -> int:
     """Elements of 16 bytes of the narrowest tensor that is read or written element by element."""
+    return ACCESS_BYTES // narrowest_item(program)
+
+
+def narrowest_item(program: Program) -> int:
+    """Bytes of an element of that tensor, of which two are the least that a mapping minds."""
     sizes = [item_bytes(dtype_of(buffer)) for buffer in program.outputs if program.is_full(buffer)]
     for stage in program.stages:
         for read in stage.reads:
             if program.place(stage, read) is Where.SAME and read.buffer in program.inputs:
                 sizes.append(item_bytes(dtype_of(read.buffer)))
-    return ACCESS_BYTES // max(2, min(sizes, default=4))
+    return max(2, min(sizes, default=4))
 
 
 # Element-wise programs
@@ -203,6 +217,7 @@ def _row_mapping(
             residency = plan_residency(program, thrifty=recompute)
             mapping = _row_mapping_in(program, residency, device, columns, cluster, each)
             mapping = replace(mapping, residence=residence, recompute=recompute)
+            mapping = batched(program, residency, mapping, device)
             verdict = _fits(program, residency, mapping, device, last=cluster == clusters[-1])
             if verdict is None:
                 return mapping
@@ -241,8 +256,8 @@ def _row_mapping_in(
     kept = max(residency.live_bytes, 2)
     threads = _power_of_two(-(-own * kept // each))
     most = threads if each > KEPT_BYTES else MAX_BLOCK_THREADS
-    narrowest = ROW_BYTES // (vector * min(kept, 4))
-    threads = min(max(threads, narrowest, 1), widest, MAX_BLOCK_THREADS)
+    narrowest = min(ROW_BYTES // (vector * narrowest_item(program)), WARP)
+    threads = min(max(threads, narrowest), widest, MAX_BLOCK_THREADS)
     threads = _fill_device(program, threads, cluster, min(widest, most), device)
     if cluster > 1:
         threads = min(threads, MAX_CLUSTER_THREADS)
@@ -251,8 +266,21 @@ def _row_mapping_in(
         scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
     rows = _rows_of_block(program, threads, device) if cluster == 1 else 1
     reach = columns + (vector - 1 if peeled else 0)
-    steps = -(-reach // (cluster * threads * vector))
-    return Mapping(scheme, threads, rows, vector, steps, cluster, peeled=peeled)
+    idle = _idle(program, threads, vector)
+    steps = -(-reach // (cluster * (threads - idle) * vector))
+    return Mapping(scheme, threads, rows, vector, steps, cluster, peeled=peeled, idle=idle)
+
+
+def _idle(program: Program, threads: int, vector: int) -> int:
+    """Threads that are too many for a number of whole pieces, if they are few.
+
+    A thread's elements then lie at the same place in every piece: no divisions, the same weights.
+    """
+    pieces = (constant(program.space.run) or 0) // vector
+    if program.space.whole or not 0 < pieces <= threads:
+        return 0
+    idle = threads % pieces
+    return idle if idle <= threads * IDLE_SHARE else 0
 
 
 def _vectors(program: Program, columns: int) -> tuple[int, bool]:
@@ -327,16 +355,18 @@ def _fits(
 
 def registers(mapping: Mapping, residency: Residency) -> int:
     """Registers of a thread: what it keeps, what is in flight, and overhead."""
-    each = mapping.vector * mapping.steps
+    each = mapping.vector * mapping.steps * mapping.batch
     waiting = -(-each * residency.live_bytes // 4) if mapping.residence == "register" else 0
     return waiting + 2 * mapping.vector + OVERHEAD_REGISTERS
 
 
 def shared_bytes(program: Program, residency: Residency, mapping: Mapping) -> int:
     """Shared memory of a block: kept values and the scratch of block reductions."""
-    kept = residency.kept_bytes * mapping.reach * mapping.rows
+    each = mapping.vector * mapping.steps * mapping.batch
+    kept = residency.kept_bytes * each * mapping.block_threads
     warps = mapping.block_threads // WARP
-    scratch = sum(8 * warps + 16 for stage in program.stages if stage.is_reduction)
+    reductions = sum(stage.is_reduction for stage in program.stages) * mapping.batch
+    scratch = reductions * (8 * warps + 16)
     return (kept if mapping.residence == "shared" else 0) + scratch
 
 

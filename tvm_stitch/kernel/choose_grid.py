@@ -52,7 +52,7 @@ def grid_mapping(program: Program, device: Device, vector: int, columns: int) ->
     while mapping.rows > 1 and grid_shared_bytes(program, mapping) > MOST_SHARED:
         mapping = replace(mapping, rows=mapping.rows // 2)
     plain = _placed(program, residency, mapping, device, columns)
-    ahead = _placed(program, residency, replace(mapping, ahead=True), device, columns)
+    ahead = _placed(program, residency, replace(mapping, pipelined=True), device, columns)
     if plain is None:
         return Refused(f"rows of {columns} columns leave no room for the sums over them")
     if ahead is None:
@@ -115,7 +115,7 @@ def grid_registers(program: Program, residency: Residency, mapping: Mapping) -> 
     """Registers of a thread."""
     each = mapping.vector * mapping.steps
     held = residency.live_bytes + SUM_BYTES * len(program.across)
-    if mapping.ahead:
+    if mapping.pipelined:
         first = [b for b in program.inputs if 0 in residency.needed.get(b, ())]
         held += sum(item_bytes(dtype_of(buffer)) for buffer in first)
     return -(-each * held // 4) + 2 * mapping.vector + OVERHEAD_REGISTERS

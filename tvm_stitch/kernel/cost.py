@@ -49,4 +49,4 @@ def _blocks(program: Program, mapping: Mapping) -> int:
     assert rows is not None and columns is not None
     if mapping.split:
         return -(-columns // mapping.reach)
-    return -(-rows // mapping.rows) * mapping.cluster
+    return -(-rows // mapping.block_rows) * mapping.cluster

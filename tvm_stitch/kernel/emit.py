@@ -12,7 +12,7 @@ from tvm.tirx import IterVar
 
 from tvm_stitch.kernel.grid import GridPart, workspace
 from tvm_stitch.kernel.memory import Residency
-from tvm_stitch.kernel.part import Part
+from tvm_stitch.kernel.part import Part, emit_batch
 from tvm_stitch.kernel.position import Position
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
@@ -92,10 +92,14 @@ def _kernel(
         if mapping.blocks:
             own = shares[0] if program.across else None
             part = GridPart(program, residency, mapping, views, own, *place)
+            part.emit()
         else:
-            position = Position(program.space, mapping, *place)
-            part = Part(program, residency, mapping, views, position, thread, inner)
-        part.emit()
+            positions = [
+                Position(program.space, mapping, *place, number=number)
+                for number in range(mapping.batch)
+            ]
+            part = Part(program, residency, mapping, views, positions[0], thread, inner)
+            emit_batch([part, *map(part.beside, positions[1:])])
         first = first + part.position.blocks
         bodies.append((first, inner.done()))
     writer.add(_side_by_side(block, bodies))
@@ -103,7 +107,7 @@ def _kernel(
     body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), writer.done())
     resident = max(mapping.resident for mapping in schedule.parts)
     if resident:
-        # The CUDA compiler leaves enough registers for that many blocks.
+        # The CUDA compiler takes as many registers as leave room for that many blocks.
         body = tirx.AttrStmt(0, RESIDENT, tirx.IntImm("int32", resident), body)
     body = _bound(thread_var, "threadIdx.x", int64(schedule.block_threads), body)
     cluster = max(mapping.cluster for mapping in schedule.parts)

@@ -7,7 +7,8 @@ expression of ROW and COLUMN, and how that address moves along the columns. Must
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import tvm
 from tvm import tirx
@@ -22,6 +23,7 @@ from tvm_stitch.kernel.stage import (
     constant,
     find_reads,
     flatten,
+    handle,
     product,
     substitute,
 )
@@ -46,15 +48,33 @@ class Address:
     buffer: Var
     index: Expr
     stride: Stride
+    guard: Expr | None = None  # it may be out of the buffer elsewhere; None: it never is
+
+    @cached_property
+    def key(self) -> tuple[Var, str, str]:
+        """Equal for loads of the same element under the same condition."""
+        return self.buffer, str(self.index), str(self.guard)
+
+    @cached_property
+    def everywhere(self) -> Address:
+        """The same address under no condition."""
+        return self if self.guard is None else replace(self, guard=None)
 
     @property
-    def key(self) -> tuple[Var, str]:
-        """Equal for loads of the same element."""
-        return self.buffer, str(self.index)
+    def of_row(self) -> bool:
+        """Whether it depends on the row."""
+        parts = [self.index] if self.guard is None else [self.index, self.guard]
+        return any(_mentions(part, ROW) for part in parts)
 
     def at(self, row: Expr, column: Expr) -> Expr:
         """The position for a given row and column."""
         return substitute(self.index, {ROW: row, COLUMN: column})
+
+    def guard_at(self, row: Expr, column: Expr) -> Expr | None:
+        """The condition for a given row and column."""
+        if self.guard is None:
+            return None
+        return substitute(self.guard, {ROW: row, COLUMN: column})
 
 
 class Frame:
@@ -62,6 +82,7 @@ class Frame:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.found: dict[tuple[int, int], Address] = {}
         self.analyzer = tvm.sym.Analyzer()
         zero = tirx.IntImm("int64", 0)
         self.analyzer.bind(ROW, tvm.ir.Range(zero, program.space.rows))
@@ -83,7 +104,13 @@ class Frame:
         return {axis: self.analyzer.simplify(expr) for axis, expr in axes.items()}
 
     def address(self, stage: Stage, read: Read) -> Address:
-        """The address of a load of an input."""
+        """The address of a load of an input; asked for at every step of every phase."""
+        key = handle(stage.output), read.key
+        if key not in self.found:
+            self.found[key] = self._address(stage, read)
+        return self.found[key]
+
+    def _address(self, stage: Stage, read: Read) -> Address:
         where = self.program.place(stage, read)
         if where is Where.ROW:
             return Address(read.buffer, ROW, Stride.STILL)
@@ -91,8 +118,13 @@ class Frame:
             return Address(read.buffer, self.program.space.flat(ROW, COLUMN), Stride.UNIT)
         indices = tuple(read.load.indices)
         flat = flatten(indices, buffer_shape(read.buffer))
-        index = self.analyzer.simplify(substitute(flat, self.axes(stage)))
-        return Address(read.buffer, index, self._stride(index))
+        axes = self.axes(stage)
+        index = self.analyzer.simplify(substitute(flat, axes))
+        guard = None
+        if read.guard is not None:
+            guard = self.analyzer.simplify(substitute(read.guard, axes))
+            guard = None if constant(guard) == 1 else guard
+        return Address(read.buffer, index, self._stride(index), guard)
 
     def aligned(self, index: Expr, vector: int) -> bool:
         """Whether every vector of columns that starts at a multiple of `vector` is aligned."""
@@ -103,14 +135,41 @@ class Frame:
 
     def contiguous(self, index: Expr, vector: int) -> bool:
         """Whether the elements of such a vector lie side by side."""
+        analyzer, quotient, lane = self._vector(vector)
+        start = substitute(index, {COLUMN: quotient * vector})
+        moved = substitute(index, {COLUMN: quotient * vector + lane})
+        return analyzer.can_prove_equal(moved - start, lane)
+
+    def uniform(self, condition: Expr, vector: int) -> bool:
+        """Whether a condition is the same for all elements of such a vector."""
+        if isinstance(condition, tirx.And | tirx.Or):
+            return self.uniform(condition.a, vector) and self.uniform(condition.b, vector)
+        if isinstance(condition, tirx.Not):
+            return self.uniform(condition.a, vector)
+        if find_reads(condition):
+            return False
+        analyzer, quotient, lane = self._vector(vector)
+        here = substitute(condition, {COLUMN: quotient * vector + lane})
+        # TVM simplifies `q * 8 + lane < 64` to `q < 8`, but not `64 <= q * 8 + lane`.
+        either = (analyzer.simplify(here), analyzer.simplify(tirx.Not(here)))
+        return any(not _mentions(each, lane) for each in either)
+
+    def complementary(self, guard: Expr | None, other: Expr | None) -> bool:
+        """Whether always exactly one of two conditions holds."""
+        if guard is None or other is None:
+            return False
+        both, either = tirx.all(guard, other), tirx.any(guard, other)
+        simplify = self.analyzer.simplify
+        return constant(simplify(both)) == 0 and constant(simplify(either)) == 1
+
+    def _vector(self, vector: int) -> tuple[tvm.sym.Analyzer, Var, Var]:
+        """An analyzer that knows the number of a vector, and a lane of it."""
         quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
         analyzer = self.analyzer.clone()
         analyzer.bind(lane, tvm.ir.Range(0, vector))
         last = tirx.floordiv(self.program.space.columns + (vector - 1), vector)
         analyzer.bind(quotient, tvm.ir.Range(tirx.IntImm("int64", 0), last))
-        start = substitute(index, {COLUMN: quotient * vector})
-        moved = substitute(index, {COLUMN: quotient * vector + lane})
-        return analyzer.can_prove_equal(moved - start, lane)
+        return analyzer, quotient, lane
 
     def _stride(self, index: Expr) -> Stride:
         if find_reads(index):

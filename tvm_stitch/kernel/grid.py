@@ -20,7 +20,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel import reduce
 from tvm_stitch.kernel.memory import Residency
-from tvm_stitch.kernel.part import Following, Part
+from tvm_stitch.kernel.part import Following, Part, emit_batch
 from tvm_stitch.kernel.position import Position, blocks_of_row
 from tvm_stitch.kernel.program import Program, Space
 from tvm_stitch.kernel.schedule import Mapping
@@ -69,12 +69,12 @@ class GridPart:
         for stage in self.program.across:
             self.sums[stage.output] = self._start(stage)
         turns = self._turns()
-        tiles = self._first_row(turns) if self.mapping.ahead else {}
+        tiles = self._first_row(turns) if self.mapping.pipelined else {}
         with self.writer.serial(turns, "turn") as turn:
             following = None
             if tiles:
                 following = Following(self._position(turn + 1), turn + 1 < turns, tiles)
-            self._part(turn, following).emit()
+            emit_batch([self._part(turn, following)])
         if self.program.across:
             self._write_shares()
             self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))

@@ -3,15 +3,16 @@
 In: the Program, what it keeps (Residency), its Mapping, the block's number among the part's blocks
 and the thread's in the block. Writes TIR into a Writer. Decides nothing.
 
-A part goes through its rows once for each phase. In a phase, all elements of a thread are computed
+A part goes through its row once for each phase. In a phase, all elements of a thread are computed
 one after the other from what it loads or has kept, and added to the phase's reductions; these end
 the phase.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingOf
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -19,6 +20,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvm_stitch.kernel import reduce
+from tvm_stitch.kernel.along import Along, plan_along
 from tvm_stitch.kernel.frame import COLUMN, ROW, Address, Frame, Stride
 from tvm_stitch.kernel.memory import Residency
 from tvm_stitch.kernel.position import Position
@@ -39,6 +41,7 @@ from tvm_stitch.kernel.step import Step
 from tvm_stitch.kernel.writer import Writer, int64, vector_copy
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
+Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key
 
 
 @dataclass
@@ -59,8 +62,19 @@ class Following:
     tiles: MappingOf[Var, Var]
 
 
+def emit_batch(parts: list[Part]) -> None:
+    """Write parts that differ in the row only: a phase of all before the next."""
+    for part in parts:
+        part.begin()
+    for number in range(parts[0].residency.phases):
+        for part in parts:
+            part.emit_phase(number)
+    if parts[0].mapping.cluster > 1 and parts[0].residency.phases > 1:
+        reduce.leave_cluster(parts[0].writer)
+
+
 class Part:
-    """One program on its way into TIR."""
+    """One program on its way into TIR, for one row of a thread."""
 
     def __init__(
         self,
@@ -82,16 +96,26 @@ class Part:
         self.sums = sums or {}  # a thread's share of each reduction over the rows
         self.following = following
         self.row_values: dict[Var, Expr] = {}
-        self.row_loads: dict[tuple[Var, str], Expr] = {}
+        self.row_loads: dict[tuple[Var, str, str], Expr] = {}
         self.kept: dict[Var, Var] = {}
+        self.ahead: dict[Var, tuple[Var, Element]] = {}  # inputs loaded before the first phase
+        self.along: Fragments = {}  # vectors along the columns loaded then
 
-    def emit(self) -> None:
-        """Write the whole part."""
+    def beside(self, position: Position) -> Part:
+        """The same for another row: what does not depend on the row is shared."""
+        other = copy(self)
+        other.position = position
+        other.row_values, other.row_loads = {}, {}
+        other.kept, other.ahead = {}, {}
+        return other
+
+    def begin(self) -> None:
+        """Make room for what is kept, and issue loads before anything waits for the first."""
         self._allocate_kept()
-        for number in range(self.residency.phases):
-            self._emit_phase(number)
-        if self.mapping.cluster > 1 and self.residency.phases > 1:
-            reduce.leave_cluster(self.writer)
+        if self.mapping.residence == "register":
+            self._load_ahead()
+        if self.mapping.ahead:
+            self._load_along_ahead()
 
     def _allocate_kept(self) -> None:
         mapping = self.mapping
@@ -128,8 +152,9 @@ class Part:
 
     # Phases
 
-    def _emit_phase(self, number: int) -> None:
-        phase = Phase(number)
+    def emit_phase(self, number: int) -> None:
+        """Write what is computed between two reductions."""
+        phase = Phase(number, self.ahead if number == 0 else {})
         self._emit_row_stages(number)
         for stage in self.program.stages:
             if stage.output not in self.sums and self._ends(stage, number):
@@ -140,12 +165,13 @@ class Part:
             return
         needed = self._needed(roots, number)
         self._load_row_scalars(needed)
-        if self.mapping.residence == "register" and number == 0:
-            self._load_ahead(phase)
         unroll = self.mapping.residence == "register"
+        loop = self.writer.unrolled if unroll else self.writer.serial
         for steps in self.position.steps():
-            loop = self.writer.unrolled if unroll else self.writer.serial
-            with loop(steps.count, "step", steps.start) as step:
+            with (
+                self.writer.when(self.position.works),
+                loop(steps.count, "step", steps.start) as step,
+            ):
                 Step(self, phase, needed, step, steps.care).emit()
         if phase.accumulators:
             results = reduce.finish(
@@ -235,14 +261,14 @@ class Part:
     def _is_same(self, stage: Stage, read: Read) -> bool:
         return self.program.place(stage, read) is Where.SAME
 
-    def _load_ahead(self, phase: Phase) -> None:
+    def _load_ahead(self) -> None:
         """All loads of the row in the first phase are issued before their first use."""
         for buffer in self.first_inputs():
             tile = self.kept.get(buffer)
             if tile is None:
                 tile = self.tile(f"{buffer.name}_ahead", dtype_of(buffer))
-            phase.loaded[buffer] = (tile, self.own_slot)
-        tiles = {buffer: tile for buffer, (tile, _) in phase.loaded.items()}
+            self.ahead[buffer] = (tile, self.own_slot)
+        tiles = {buffer: tile for buffer, (tile, _) in self.ahead.items()}
         if self.following is None:
             self.load_row(tiles, self.position)
             return
@@ -260,15 +286,66 @@ class Part:
     def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
         """A thread's share of a row of each input, into registers."""
         for steps in position.steps():
-            with self.writer.unrolled(steps.count, "step", steps.start) as step:
+            with (
+                self.writer.when(position.works),
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+            ):
                 for buffer, tile in tiles.items():
                     self.copy_in(buffer, tile, step, steps.care, self.own_slot, position)
+
+    def _load_along_ahead(self) -> None:
+        """Vectors along the columns that do not depend on the row, for all phases and rows."""
+        if self.along:
+            return
+        reads = [(stage, read) for stage in self.program.stages for read in stage.reads]
+        found = [along for along in self.plan_along(reads) if not along.of_row]
+        for along in found:
+            buffer = along.address.buffer
+            tile = self.tile(f"{buffer.name}_along", dtype_of(buffer))
+            self.along |= {address.key: (tile, self.own_slot) for address in along.serves}
+        for steps in self.position.steps():
+            if steps.care == "edge":
+                continue
+            with (
+                self.writer.when(self.position.works),
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+            ):
+                guard = self.position.inside(step, int64(0)) if steps.care == "vector" else None
+                with self.writer.when(guard):
+                    for along in found:
+                        tile, element = self.along[along.address.key]
+                        self.load_along(along, tile, step, element)
 
     def own_slot(self, step: Expr, lane: Expr) -> Expr:
         """Where a thread has an element in a tile of registers."""
         return step * self.mapping.vector + lane
 
     # Copies between device memory and a thread's registers
+
+    def plan_along(self, reads: Iterable[tuple[Stage, Read]]) -> list[Along]:
+        """The vectors along the columns among loads of inputs."""
+        if self.mapping.vector == 1 or self.mapping.peeled:
+            return []
+        inputs = self.program.inputs
+        addresses = [
+            self.frame.address(stage, read)
+            for stage, read in reads
+            if read.buffer in inputs and not self._is_same(stage, read)
+        ]
+        return plan_along(self.frame, addresses, self.mapping.vector)
+
+    def load_along(self, along: Along, tile: Var, step: Expr, element: Element) -> None:
+        """A vector along the columns; where it is not loaded, nothing uses it."""
+        width, view, row = along.width, self.views[along.address.buffer], self.position.row
+        with self.writer.unrolled(self.mapping.vector // width, "part") as number:
+            column = self.position.column(step, number * width)
+            with (
+                self.writer.when(along.guard(row, column)),
+                self.writer.vectorized(width, "lane") as lane,
+            ):
+                # One place for all lanes: contiguity was proven, TVM need not find it again.
+                value = self.redirected(view[along.at(row, column) + lane])
+                self.writer.store(tile, element(step, number * width + lane), value)
 
     def copy_in(
         self,
@@ -323,9 +400,9 @@ class Part:
     def load(self, address: Address, column: Expr) -> Expr:
         """A load of one element; loads inside of its index are redirected as well."""
         index = address.at(self.position.row, column)
-        return self._redirected(self.views[address.buffer][index])
+        return self.redirected(self.views[address.buffer][index])
 
-    def _redirected(self, expr: Expr) -> Expr:
+    def redirected(self, expr: Expr) -> Expr:
         """The expression with loads from parameters as loads from their flat views."""
 
         def visit(load: Expr) -> Expr:
@@ -344,7 +421,7 @@ class Part:
         if read.buffer in self.row_values:
             return self.row_values[read.buffer]
         address = self.frame.address(stage, read)
-        return self.row_loads.get(address.key)
+        return self.row_loads.get(address.everywhere.key)
 
     def value(self, stage: Stage, known: Callable[[Read], Expr | None], column: Expr) -> Expr:
         """A stage's value at a column, loads replaced by what is known of them."""

@@ -37,7 +37,9 @@ class Position:
         thread: Expr,
         writer: Writer,
         turn: Expr | None = None,
+        number: int = 0,
     ) -> None:
+        """`number` says which row of the threads' batch."""
         self.space, self.mapping = space, mapping
         self.row_of_block: Expr = int64(0)
         self.thread = thread
@@ -52,7 +54,7 @@ class Position:
             self.row: Expr = int64(0)
             self.rank = block
         else:
-            self._place_row(block)
+            self._place_row(block, number)
         self._start_row(writer)
 
     def _take_turn(self, block: Expr, turn: Expr) -> None:
@@ -61,22 +63,24 @@ class Position:
         first, self.rank = block, int64(0)
         if pieces > 1:
             first, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
-        self._place_group(turn * (self.mapping.blocks // pieces) + first)
+        self._place_group(turn * (self.mapping.blocks // pieces) + first, 0)
 
-    def _place_row(self, block: Expr) -> None:
+    def _place_row(self, block: Expr, number: int) -> None:
         mapping = self.mapping
         if mapping.cluster > 1:
-            self.row = tirx.floordiv(block, mapping.cluster)
             self.rank = tirx.floormod(block, mapping.cluster)
-            return
-        self._place_group(block)
+            block = tirx.floordiv(block, mapping.cluster)
+        self._place_group(block, number)
 
-    def _place_group(self, group: Expr) -> None:
+    def _place_group(self, group: Expr, number: int) -> None:
         """The row among those that blocks work on side by side."""
         mapping = self.mapping
-        self.row = group * mapping.rows + self.row_of_block if mapping.rows > 1 else group
+        self.row = group
+        if mapping.block_rows > 1:
+            first = group * mapping.block_rows + number * mapping.rows
+            self.row = first + self.row_of_block
         rows = constant(self.space.rows)
-        if mapping.rows > 1 and (rows is None or rows % mapping.rows):
+        if mapping.block_rows > 1 and (rows is None or rows % mapping.block_rows):
             # A row past the end computes the last one again and does not write it: no thread
             # leaves, so barriers and shuffles stay whole.
             self.row_exists = self.row < self.space.rows
@@ -106,7 +110,8 @@ class Position:
         if mapping.split:
             count = tirx.floordiv(space.columns + (mapping.reach - 1), mapping.reach)
         else:
-            count = tirx.floordiv(space.rows + (mapping.rows - 1), mapping.rows) * mapping.cluster
+            each = mapping.block_rows
+            count = tirx.floordiv(space.rows + (each - 1), each) * mapping.cluster
         return tvm.sym.Analyzer().simplify(count)
 
     def offset(self, step: Expr) -> Expr:
@@ -116,7 +121,12 @@ class Position:
             turn = self.rank * mapping.steps + step
         else:
             turn = step * mapping.cluster + self.rank if mapping.cluster > 1 else step
-        return (turn * mapping.threads + self.thread) * mapping.vector
+        return (turn * mapping.working + self.thread) * mapping.vector
+
+    @property
+    def works(self) -> Expr | None:
+        """Whether the thread has any element; None: all have."""
+        return self.thread < self.mapping.working if self.mapping.idle else None
 
     def address(self, step: Expr, lane: Expr) -> Expr:
         """Of an element in memory."""
@@ -160,7 +170,7 @@ class Position:
             if mapping.split:
                 covered = columns % mapping.reach == 0
             else:
-                per_step = mapping.cluster * mapping.threads * mapping.vector
+                per_step = mapping.cluster * mapping.working * mapping.vector
                 covered = (step + 1) * per_step <= columns
             if covered and not (mapping.peeled and step == 0):
                 return "none"

@@ -14,6 +14,7 @@ A program without reductions is one row that holds all elements.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -59,12 +60,15 @@ class Space:
 
     A row lies in memory in runs of `run` elements. Where reductions keep trailing axes whole, a row
     is one run. A reduction over the first and last axes, such as a batch norm's, finds a run of its
-    row in every image; the runs of all rows of an image follow each other.
+    row in every image; the runs of all rows of an image follow each other. A group norm of images
+    whose channels come last has such rows too, but only those of the `inner` axes, the groups of
+    one batch entry, share their images.
     """
 
     rows: Expr
     columns: Expr
     run: Expr
+    inner: Expr | None = None  # None: all rows
 
     @cached_property
     def whole(self) -> bool:
@@ -77,21 +81,34 @@ class Space:
         return product((self.rows, self.columns))
 
     @cached_property
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> tuple[str, ...]:
         """Equal for equal spaces."""
-        return str(self.rows), str(self.columns), str(self.run)
+        return str(self.rows), str(self.columns), str(self.run), str(self.inner)
 
     def flat(self, row: Expr, column: Expr) -> Expr:
         """Where an element lies in memory."""
         if self.whole:
             return row * self.columns + column
         image, inside = tirx.floordiv(column, self.run), tirx.floormod(column, self.run)
-        return (image * self.rows + row) * self.run + inside
+        if self.inner is None:
+            return (image * self.rows + row) * self.run + inside
+        image = tirx.floordiv(row, self.inner) * self.images + image
+        return (image * self.inner + tirx.floormod(row, self.inner)) * self.run + inside
+
+    @cached_property
+    def images(self) -> Expr:
+        """The runs of a row."""
+        return tirx.floordiv(self.columns, self.run)
 
     def row_of(self, flat: Expr) -> Expr:
         """The row of the element that lies there."""
-        row = tirx.floordiv(flat, self.run)
-        return row if self.whole else tirx.floormod(row, self.rows)
+        run = tirx.floordiv(flat, self.run)
+        if self.whole:
+            return run
+        if self.inner is None:
+            return tirx.floormod(run, self.rows)
+        outer = tirx.floordiv(run, self.images * self.inner)
+        return outer * self.inner + tirx.floormod(run, self.inner)
 
     def position(self, stage: Stage, across: bool = False) -> tuple[Expr, Expr | None]:
         """Row and place in memory of a stage's iteration, in its own axes.
@@ -289,7 +306,7 @@ def _space_along(reductions: list[Stage]) -> Space | Refused:
                 f"{shown(first.reduced_size)} and {shown(other.size)} x "
                 f"{shown(other.reduced_size)}"
             )
-    return Space(first.size, first.reduced_size, _run(reductions))
+    return _space_read_by(reductions)
 
 
 def _goes_across(stage: Stage) -> bool:
@@ -324,17 +341,27 @@ def _columnwise(stages: tuple[Stage, ...], across: list[Stage]) -> frozenset[Var
     return frozenset(found)
 
 
-def _run(reductions: list[Stage]) -> Expr:
-    """The elements of a row that lie side by side: all, unless some reduction's reads say less."""
+def _space_read_by(reductions: list[Stage]) -> Space:
+    """Rows lie in one run, unless some reduction's reads say otherwise."""
     for stage in reductions:
         analyzer = bind_axes(stage)
-        for split in range(len(stage.reduced)):
-            run = product(stage.reduced_extents[split:])
-            space = Space(stage.size, stage.reduced_size, run)
+        for space in _possible_spaces(stage):
             _, place = space.position(stage)
             if any(_reads_at(read, place, space, analyzer) for read in stage.reads):
-                return run
-    return reductions[0].reduced_size
+                return space
+    first = reductions[0]
+    return Space(first.size, first.reduced_size, first.reduced_size)
+
+
+def _possible_spaces(stage: Stage) -> Iterator[Space]:
+    yield Space(stage.size, stage.reduced_size, stage.reduced_size)
+    for split in range(1, len(stage.reduced)):
+        run = product(stage.reduced_extents[split:])
+        yield Space(stage.size, stage.reduced_size, run)
+        for kept in range(1, len(stage.axes)):
+            inner = product(stage.extents[kept:])
+            if constant(inner) != 1 and not same_size(inner, stage.size):
+                yield Space(stage.size, stage.reduced_size, run, inner)
 
 
 def _reads_at(read: Read, place: Expr, space: Space, analyzer: tvm.sym.Analyzer) -> bool:

@@ -19,11 +19,12 @@ class Mapping:
 
     A block works on `rows` rows at once; `threads` threads share a row, each moves `vector`
     elements at a time and does so `steps` times. With a `cluster` of more than one block, that many
-    blocks share a row, taking turns along it. A program without reductions is one long row that is
-    `split` over as many blocks as it takes. The threads of a row are a power of two, so that they
-    reduce in a butterfly. In the global scheme a fixed number of `blocks` takes turns at the rows
-    and meets at a barrier of the whole grid, so all of them must be resident at once; if the row is
-    split, neighbouring blocks work on its pieces.
+    blocks share a row, taking turns along it. Where rows are short, the same threads work on a
+    `batch` of rows, all of which they load before they use the first. A program without reductions
+    is one long row that is `split` over as many blocks as it takes. The threads of a row are a
+    power of two, so that they reduce in a butterfly. In the global scheme a fixed number of
+    `blocks` takes turns at the rows and meets at a barrier of the whole grid, so all of them must
+    be resident at once; if the row is split, neighbouring blocks work on its pieces.
     """
 
     scheme: str  # how the threads of a row exchange values
@@ -37,8 +38,11 @@ class Mapping:
     peeled: bool = False  # rows start misaligned: vectors begin at the first aligned element
     split: bool = False  # the row is split over blocks (nothing is reduced along it)
     blocks: int = 0  # of a grid that takes turns at the rows; 0: as many as there are rows
-    resident: int = 0  # of these, how many share a multiprocessor
-    ahead: bool = False  # a turn loads the rows of the next one before it works on its own
+    resident: int = 0  # blocks that a multiprocessor must have room for; 0: as the compiler likes
+    pipelined: bool = False  # a turn loads the next one's row before it works on its own
+    batch: int = 1  # rows that the same threads load at once
+    ahead: bool = False  # what lies along the columns, as weights do, is loaded with the rows
+    idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
 
     @property
     def block_threads(self) -> int:
@@ -46,9 +50,19 @@ class Mapping:
         return self.threads * self.rows
 
     @property
+    def block_rows(self) -> int:
+        """Rows of a block, or of a cluster."""
+        return self.rows * self.batch
+
+    @property
     def reach(self) -> int:
         """Columns that one block covers."""
-        return self.threads * self.vector * self.steps
+        return self.working * self.vector * self.steps
+
+    @property
+    def working(self) -> int:
+        """Threads of a block that share the work on a row."""
+        return self.threads - self.idle
 
     @property
     def capacity(self) -> int:
@@ -68,12 +82,16 @@ class Mapping:
         if self.split and not self.blocks:
             return f"{self.threads} threads a block, {each}"
         words = [f"{self.threads} threads a {'piece of a ' if self.split else ''}row"]
+        if self.idle:
+            words[0] += f", {self.idle} of them idle"
         if self.cluster > 1:
             words[0] += f" in each of {self.cluster} blocks"
-        words += [f"{self.rows} rows a block", each]
+        words += [f"{self.block_rows} rows a block", each]
+        if self.batch > 1:
+            words[-1] += f" for each of {self.batch} rows"
         if self.blocks:
             words.append(f"{self.blocks} blocks in turns, {self.resident} a multiprocessor")
-        if self.ahead:
+        if self.pipelined:
             words.append("the next row loaded ahead")
         if self.residence != "register":
             words.append(f"row in {self.residence} memory")
@@ -81,6 +99,8 @@ class Mapping:
             words.append("computed again rather than kept")
         if self.peeled:
             words.append("peeled")
+        if self.ahead:
+            words.append("weights loaded with the rows")
         return ", ".join(words)
 
 

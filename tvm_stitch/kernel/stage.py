@@ -34,8 +34,13 @@ class Read:
     """One load in a stage's value."""
 
     load: Expr
-    guarded: bool  # it stands in a branch that may not be taken
+    guard: Expr | None  # it stands in branches that are taken where this holds; None: in none
     nested: bool  # it stands in the index of another load
+
+    @property
+    def guarded(self) -> bool:
+        """Whether it stands in a branch that may not be taken."""
+        return self.guard is not None
 
     @property
     def buffer(self) -> Var:
@@ -170,18 +175,43 @@ def constant(expr: Expr) -> int | None:
 
 def find_reads(value: Expr) -> tuple[Read, ...]:
     """The loads of an expression, each object once."""
-    guarded: set[int] = set()
+    unique: dict[int, Expr] = {}
+    guards: dict[int, list[Expr | None]] = {}  # of each place where a load stands
 
-    def note_branches(call: Expr) -> None:
-        if getattr(call.op, "name", "").endswith("if_then_else"):
-            for branch in call.args[1:]:
-                guarded.update(handle(load) for load in _loads(branch))
+    def walk(expr: Expr, guard: Expr | None) -> None:
+        def branch(call: Expr) -> object:
+            if not getattr(call.op, "name", "").endswith("if_then_else"):
+                return None
+            condition, then, otherwise = call.args
+            walk(condition, guard)
+            walk(then, _both(guard, condition))
+            walk(otherwise, _both(guard, tirx.Not(condition)))
+            return tvm_ffi.WalkResult.SKIP
 
-    tvm_ffi.structural_walk(value, (tvm.ir.Call, note_branches))
-    unique = {handle(load): load for load in _loads(value)}
+        def note(load: Expr) -> None:
+            unique[handle(load)] = load
+            guards.setdefault(handle(load), []).append(guard)
+
+        visitors = [(tvm.ir.Call, branch), (tvm.ir.TensorLoad, note)]
+        tvm_ffi.structural_walk(expr, visitors, order="pre")
+
+    walk(value, None)
     indices = [index for load in unique.values() for index in load.indices]
     nested = {handle(load) for index in indices for load in _loads(index)}
-    return tuple(Read(load, key in guarded, key in nested) for key, load in unique.items())
+    return tuple(Read(load, _either(guards[key]), key in nested) for key, load in unique.items())
+
+
+def _both(guard: Expr | None, condition: Expr) -> Expr:
+    return condition if guard is None else tirx.all(guard, condition)
+
+
+def _either(guards: list[Expr | None]) -> Expr | None:
+    found: Expr | None = None
+    for number, guard in enumerate(guards):
+        if guard is None:
+            return None
+        found = guard if number == 0 else tirx.any(found, guard)
+    return found
 
 
 def _loads(expr: Expr) -> list[Expr]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tvm_stitch.kernel.frame import Address, Stride
+from tvm_stitch.kernel.along import Along
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.reduce import combine
 from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of
-from tvm_stitch.kernel.writer import Writer, int64, vector_copy
+from tvm_stitch.kernel.writer import int64
 
 if TYPE_CHECKING:
-    from tvm_stitch.kernel.part import Part, Phase
+    from tvm_stitch.kernel.part import Fragments, Part, Phase
 
 
 class Step:
@@ -25,7 +25,7 @@ class Step:
         self.step, self.care = step, care
         self.writer = part.writer
         self.vector = part.mapping.vector
-        self.fragments: dict[tuple[Var, str], Var] = {}
+        self.fragments: Fragments = {}
         self.loaded = dict(phase.loaded)
         self.outputs: dict[Var, Var] = {}
 
@@ -60,17 +60,19 @@ class Step:
     def _load(self, care: str) -> None:
         """Inputs that this phase is the first to need, and vectors along the columns."""
         part = self.part
-        for stage in self.needed:
-            for read in stage.reads:
-                buffer = read.buffer
-                if buffer not in part.program.inputs or read.guarded:
-                    continue
-                if part.program.place(stage, read) is Where.SAME:
-                    waits = part.residency.kept.get(buffer, (self.phase.number,))[0]
-                    if buffer not in self.loaded and waits == self.phase.number:
-                        self._load_fragment(buffer, care)
-                else:
-                    self._load_along(part.frame.address(stage, read))
+        reads = [(stage, read) for stage in self.needed for read in stage.reads]
+        for stage, read in reads:
+            buffer = read.buffer
+            if buffer in part.program.inputs and part.program.place(stage, read) is Where.SAME:
+                waits = part.residency.kept.get(buffer, (self.phase.number,))[0]
+                if buffer not in self.loaded and waits == self.phase.number:
+                    self._load_fragment(buffer, care)
+        if care == "edge":
+            return
+        self.fragments |= part.along
+        for along in part.plan_along(reads):
+            if along.address.key not in self.fragments:
+                self._load_along(along)
 
     def _load_fragment(self, buffer: Var, care: str) -> None:
         """An input's vector; a phase after the first keeps it in its tile."""
@@ -84,24 +86,12 @@ class Step:
         tile, element = self.loaded[buffer]
         part.copy_in(buffer, tile, self.step, care, element)
 
-    def _load_along(self, address: Address) -> None:
-        """A vector along the columns, where it is aligned."""
-        part, frame = self.part, self.part.frame
-        fits = address.stride is Stride.UNIT and self.vector > 1 and self.care != "edge"
-        if not fits or part.mapping.peeled or address.key in self.fragments:
-            return
-        dtype = dtype_of(address.buffer)
-        if not frame.contiguous(address.index, self.vector):
-            return
-        if dtype == "bool" or not frame.aligned(address.index, self.vector):
-            return
-        fragment = self.writer.allocate(f"{address.buffer.name}_along", self.vector, dtype)
-
-        def move(writer: Writer, lane: Expr) -> None:
-            writer.store(fragment, lane, part.load(address, part.position.column(self.step, lane)))
-
-        vector_copy(self.writer, dtype, self.vector, move)
-        self.fragments[address.key] = fragment
+    def _load_along(self, along: Along) -> None:
+        buffer = along.address.buffer
+        tile = self.writer.allocate(f"{buffer.name}_along", self.vector, dtype_of(buffer))
+        self.part.load_along(along, tile, self.step, lambda _, lane: lane)
+        for address in along.serves:
+            self.fragments[address.key] = (tile, lambda _, lane: lane)
 
     def _compute(self, lane: Expr) -> None:
         """All values of one element, each once."""
@@ -151,9 +141,11 @@ class Step:
         if buffer in part.row_values:
             return part.row_values[buffer]
         address = part.frame.address(stage, read)
-        if address.key in self.fragments:
-            return self.fragments[address.key][lane]
-        return part.row_loads.get(address.key)
+        for key in (address.key, address.everywhere.key):
+            if key in self.fragments:
+                tile, element = self.fragments[key]
+                return tile[element(self.step, lane)]
+        return part.row_loads.get(address.everywhere.key)
 
     def _keep_fragments(self, values: dict[Var, Expr], lane: Expr) -> None:
         """Inputs that wait in shared memory go there from their registers."""

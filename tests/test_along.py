@@ -1,0 +1,122 @@
+"""Slices and concatenations are read in vectors, as wide as their alignment allows.
+
+Tensors are just large enough for a thread to get more than one element.
+"""
+
+import re
+
+import numpy as np
+import pytest
+from check import check, cuda_of, the_kernel
+from tvm import relax
+from tvm.relax import op
+from zoo import Case, graph, softmax64
+
+ACCESSES = {"half2": 4, "half4": 8, "uint4": 16, "float4": 16}
+
+
+def split(emit, x, axis=-1):
+    halves = emit(op.split(x, 2, axis))
+    return tuple(emit(relax.TupleGetItem(halves, half)) for half in (0, 1))
+
+
+def rotary(dtype: str, size: int, rows: int = 100) -> Case:
+    """Halves of a head rotated against each other."""
+    heads = -(-600_000 // (rows * size)) // 4 * 4 + 4
+
+    def build(emit, x, cos, sin):
+        low, high = split(emit, x)
+        c, s = (emit(op.expand_dims(angle, 1)) for angle in (cos, sin))
+        first = emit(op.subtract(emit(op.multiply(low, c)), emit(op.multiply(high, s))))
+        second = emit(op.add(emit(op.multiply(high, c)), emit(op.multiply(low, s))))
+        return emit(op.concat([first, second], -1))
+
+    def expected(x, cos, sin):
+        low, high = np.split(x, 2, -1)
+        c, s = cos[:, None], sin[:, None]
+        return np.concatenate([low * c - high * s, high * c + low * s], -1)
+
+    half = size // 2
+    return graph(dtype, [(rows, heads, size), (rows, half), (rows, half)], build, expected)
+
+
+def reads(case: Case) -> dict[str, set[int]]:
+    """By input, the bytes of the accesses that read it; 0 for single elements."""
+    source = cuda_of(the_kernel(case.module))
+    body = source[source.rindex('extern "C" __global__') :].partition("{")[2]
+    found: dict[str, set[int]] = {}
+    for kind, name in re.findall(r"(?:\*\((\w+)\*\)\()?\b(p\d+)_ptr (?=\+)", body):
+        found.setdefault(name, set()).add(ACCESSES[kind])
+    for name in re.findall(r"\b(p\d+)_ptr\[", body):
+        found.setdefault(name, set()).add(0)
+    return found
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+def test_a_rotary_embedding_reads_nothing_but_vectors(dtype):
+    case = rotary(dtype, 64)
+    check(case, orders=2)
+    assert reads(case) == {"p0": {16}, "p1": {16}, "p2": {16}}
+
+
+@pytest.mark.parametrize("size, widest", [(72, 8), (36, 4), (34, 0)])
+def test_halves_that_are_less_aligned_are_read_in_shorter_vectors(size, widest):
+    """Halves of 36, 18 and 17 elements of 2 bytes."""
+    case = rotary("float16", size)
+    check(case, orders=2)
+    assert reads(case) == {"p0": {16, widest}, "p1": {widest}, "p2": {widest}}
+
+
+def test_a_concatenation_reads_only_what_it_takes():
+    """Elements of the other tensor would lie outside of it."""
+    case = graph(
+        "float32",
+        [(30, 50, 128), (30, 70, 128)],
+        lambda emit, x, y: emit(op.tanh(emit(op.concat([x, y], 1)))),
+        lambda x, y: np.tanh(np.concatenate([x, y], 1)),
+    )
+    check(case, orders=2)
+    assert reads(case) == {"p0": {16}, "p1": {16}}
+
+
+def test_rows_of_concatenated_slices():
+    def build(emit, x, y):
+        low, high = split(emit, x)
+        return emit(op.nn.softmax(emit(op.concat([high, y, low], -1)), -1))
+
+    def expected(x, y):
+        low, high = np.split(x, 2, -1)
+        return softmax64(np.concatenate([high, y, low], -1))
+
+    case = graph("float32", [(9, 64), (9, 32)], build, expected)
+    check(case, orders=2)
+    assert reads(case) == {"p0": {16}, "p1": {16}}
+
+
+def test_a_place_found_at_run_time():
+    """A row of a table, joined with a row of another tensor."""
+
+    def build(emit, table, x):
+        row = emit(op.take(table, emit(op.astype(relax.const([2, 0, 1]), "int64")), axis=0))
+        return emit(op.tanh(emit(op.concat([row, x], -1))))
+
+    check(
+        graph(
+            "float32",
+            [(4, 32), (3, 32)],
+            build,
+            lambda table, x: np.tanh(np.concatenate([table[[2, 0, 1]], x], -1)),
+        ),
+        kernels=None,
+    )
+
+
+def test_padding_reads_inside_only():
+    case = graph(
+        "float32",
+        [(1300, 256)],
+        lambda emit, x: emit(op.tanh(emit(op.nn.pad(x, [0, 0, 8, 24])))),
+        lambda x: np.tanh(np.pad(x, ((0, 0), (8, 24)))),
+    )
+    check(case, orders=2)
+    assert reads(case) == {"p0": {16}}

@@ -1,0 +1,66 @@
+"""Short rows: how much of them is on its way from memory at once.
+
+In: a Program, what it keeps, its Mapping for one row after the other, the Device. Out: the Mapping
+with several rows for the same threads, and weights loaded early, where that keeps memory busy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.frame import Frame, Stride
+from tvm_stitch.kernel.memory import Residency
+from tvm_stitch.kernel.program import Program, Where
+from tvm_stitch.kernel.schedule import WARP, Mapping
+from tvm_stitch.kernel.stage import constant, dtype_of, item_bytes
+
+# Bytes of short rows that a thread loads before it waits for the first of them, by taking several
+# rows at once. Little's law: an H200's memory gives each of 132 multiprocessors 36 bytes a
+# nanosecond, so at 1.5 microseconds under load some 50 KB of each must always be on their way.
+# 2048 threads with 16 bytes each ask for 32 KB, and for nothing while they start, reduce and end:
+# 750000 x 32 float32 row sums ran at 72 % of the bandwidth that way.
+FLIGHT_BYTES = 64
+# Left alone, the CUDA compiler saves registers by moving loads behind the work on earlier ones: of
+# four rows, only three are on their way before the first reduction. Told that so many threads are
+# enough on a multiprocessor, it issues all loads first (53 registers instead of 32).
+RESIDENT_THREADS = 512
+MAX_BATCH = 4  # each row of a batch is written out
+# Weights are asked for with the row if a thread's share of the row is at most this: the first block
+# of every multiprocessor then waits for device memory once rather than twice.
+AHEAD_BYTES = 64
+
+
+def batched(program: Program, residency: Residency, mapping: Mapping, device: Device) -> Mapping:
+    """Several short rows for the same threads, where one keeps too few loads in flight."""
+    if mapping.threads > WARP or mapping.residence != "register":
+        return mapping
+    row_bytes = _loaded_bytes(program, residency) * mapping.vector * mapping.steps
+    if row_bytes <= AHEAD_BYTES and _has_weights(program) and not mapping.peeled:
+        mapping = replace(mapping, ahead=mapping.vector > 1)
+    rows = constant(program.space.rows)
+    busy = device.multiprocessors * device.max_threads // 2
+    while mapping.batch * row_bytes < FLIGHT_BYTES and mapping.batch < MAX_BATCH:
+        wider = replace(mapping, batch=2 * mapping.batch)
+        if rows is not None and rows * mapping.threads < wider.batch * busy:
+            break
+        mapping = wider
+    return replace(mapping, resident=max(1, RESIDENT_THREADS // mapping.block_threads))
+
+
+def _has_weights(program: Program) -> bool:
+    """Whether vectors are read that are the same for all rows."""
+    frame = Frame(program)
+    others = [
+        frame.address(stage, read)
+        for stage in program.stages
+        for read in stage.reads
+        if read.buffer in program.inputs and program.place(stage, read) is Where.OTHER
+    ]
+    return any(each.stride is Stride.UNIT and not each.of_row for each in others)
+
+
+def _loaded_bytes(program: Program, residency: Residency) -> int:
+    """Bytes an element that are loaded before the first reduction."""
+    first = [b for b in program.inputs if 0 in residency.needed.get(b, ())]
+    return sum(item_bytes(dtype_of(buffer)) for buffer in first)
