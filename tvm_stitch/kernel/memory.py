@@ -30,6 +30,10 @@ class Residency:
     needed: dict[Var, frozenset[int]]  # phases that compute or load a full value
     kept: dict[Var, tuple[int, int]]
 
+    def first(self, buffer: Var) -> int | None:
+        """The phase that loads an input, or first computes a value."""
+        return min(self.needed.get(buffer, ()), default=None)
+
     @property
     def live_bytes(self) -> int:
         """Bytes an element that wait between phases, at the worst boundary."""

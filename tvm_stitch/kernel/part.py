@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingOf
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import tvm_ffi
@@ -23,7 +23,7 @@ from tvm_stitch.kernel import reduce
 from tvm_stitch.kernel.along import Along, plan_along
 from tvm_stitch.kernel.frame import COLUMN, ROW, Address, Frame, Stride
 from tvm_stitch.kernel.memory import Residency
-from tvm_stitch.kernel.position import Position
+from tvm_stitch.kernel.position import Position, Steps
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import (
@@ -35,10 +35,14 @@ from tvm_stitch.kernel.stage import (
     buffer_shape,
     dtype_of,
     handle,
+    item_bytes,
     substitute,
 )
 from tvm_stitch.kernel.step import Step
-from tvm_stitch.kernel.writer import Writer, int64, vector_copy
+from tvm_stitch.kernel.writer import ACCESS_BYTES, Writer, int64, vector_copy
+
+# Bytes of a row that waits in shared memory which a thread has on their way at once.
+FLIGHT_BYTES = 64
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
 Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key
@@ -144,11 +148,11 @@ class Part:
         return tile
 
     def slot(self, step: Expr, lane: Expr) -> Expr:
-        """Where a thread keeps an element. In shared memory, neighbours take neighbouring banks."""
-        element = step * self.mapping.vector + lane
+        """Where a thread keeps an element. In shared memory, neighbours' vectors are neighbours."""
         if self.mapping.residence == "register":
-            return element
-        return element * self.mapping.block_threads + self.block_thread
+            return self.own_slot(step, lane)
+        vector = step * self.mapping.block_threads + self.block_thread
+        return vector * self.mapping.vector + lane
 
     # Phases
 
@@ -165,14 +169,13 @@ class Part:
             return
         needed = self._needed(roots, number)
         self._load_row_scalars(needed)
-        unroll = self.mapping.residence == "register"
-        loop = self.writer.unrolled if unroll else self.writer.serial
         for steps in self.position.steps():
-            with (
-                self.writer.when(self.position.works),
-                loop(steps.count, "step", steps.start) as step,
-            ):
-                Step(self, phase, needed, step, steps.care).emit()
+            with self.writer.when(self.position.works):
+                if self.mapping.residence == "register":
+                    with self.writer.unrolled(steps.count, "step", steps.start) as step:
+                        Step(self, phase, needed, step, steps.care).emit()
+                else:
+                    self._emit_flights(phase, needed, steps)
         if phase.accumulators:
             results = reduce.finish(
                 self.writer,
@@ -183,6 +186,44 @@ class Part:
             self.row_values.update(results)
             for output, value in results.items():
                 self._store_row(output, value)
+
+    def _emit_flights(self, phase: Phase, needed: list[Stage], steps: Steps) -> None:
+        """Some steps at a time: the loads of all of them are issued before the first is used."""
+        first = [b for b in self.program.inputs if self.residency.first(b) == phase.number]
+        each = self.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
+        flight = min(steps.count, max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES)))
+        many = steps.count // flight
+        with self.writer.serial(many, "flight") as number:
+            self._emit_flight(phase, needed, first, steps, steps.start + number * flight, flight)
+        done, rest = steps.start + many * flight, steps.count % flight
+        if rest:
+            self._emit_flight(phase, needed, first, steps, int64(done), rest)
+
+    def _emit_flight(
+        self,
+        phase: Phase,
+        needed: list[Stage],
+        first: list[Var],
+        steps: Steps,
+        start: Expr,
+        count: int,
+    ) -> None:
+        writer, vector = self.writer, self.mapping.vector
+        tiles = {
+            buffer: writer.allocate(f"{buffer.name}_in", vector * count, dtype_of(buffer))
+            for buffer in first
+        }
+
+        def slots(number: Expr) -> Element:
+            return lambda _, lane: number * vector + lane
+
+        with writer.unrolled(count, "load") as number:
+            for buffer, tile in tiles.items():
+                self.copy_in(buffer, tile, start + number, steps.care, slots(number))
+        with writer.unrolled(count, "step") as number:
+            loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
+            of_step = replace(phase, loaded=loaded)
+            Step(self, of_step, needed, start + number, steps.care).emit()
 
     def _ends(self, stage: Stage, number: int) -> bool:
         """Whether a stage is a reduction whose values a phase adds up."""

@@ -9,10 +9,10 @@ from tvm_stitch.kernel.along import Along
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.reduce import combine
 from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of
-from tvm_stitch.kernel.writer import int64
+from tvm_stitch.kernel.writer import Writer, int64, vector_copy
 
 if TYPE_CHECKING:
-    from tvm_stitch.kernel.part import Fragments, Part, Phase
+    from tvm_stitch.kernel.part import Element, Fragments, Part, Phase
 
 
 class Step:
@@ -28,6 +28,7 @@ class Step:
         self.fragments: Fragments = {}
         self.loaded = dict(phase.loaded)
         self.outputs: dict[Var, Var] = {}
+        self.keeping: dict[Var, Var] = {}  # what goes to shared memory when all lanes are done
 
     def emit(self) -> None:
         """Write the step."""
@@ -36,6 +37,7 @@ class Step:
         care = "none" if vector else self.care
         with self.writer.when(part.position.inside(self.step, int64(0)) if vector else None):
             self._load(care)
+            self._fetch(care)
             for stage in self.needed:
                 if self._is_output(stage) and self.vector > 1:
                     name = f"{stage.output.name}_out"
@@ -45,6 +47,7 @@ class Step:
                 edge = self.care == "edge"
                 with self.writer.when(part.position.inside(self.step, lane) if edge else None):
                     self._compute(lane)
+            self._keep(care)
             for buffer, tile in self.outputs.items():
                 with self.writer.when(part.position.row_exists):
                     part.copy_out(buffer, tile, self.step, care, lambda _, lane: lane)
@@ -93,6 +96,50 @@ class Step:
         for address in along.serves:
             self.fragments[address.key] = (tile, lambda _, lane: lane)
 
+    def _fetch(self, care: str) -> None:
+        """Values that wait in shared memory come as vectors, and what goes there is collected."""
+        part = self.part
+        if part.mapping.residence == "register" or care == "edge":
+            return
+        for stage in self.needed:
+            for read in stage.reads:
+                buffer = read.buffer
+                same = part.program.place(stage, read) is Where.SAME
+                if same and buffer not in self.loaded and part.waits(buffer, self.phase.number):
+                    tile = self.writer.allocate(
+                        f"{buffer.name}_back", self.vector, dtype_of(buffer)
+                    )
+                    self._copy_kept(buffer, tile, out=False)
+                    self.loaded[buffer] = (tile, lambda _, lane: lane)
+            if stage.output in part.kept:
+                name = f"{stage.output.name}_keep"
+                tile = self.writer.allocate(name, self.vector, dtype_of(stage.output))
+                self.keeping[stage.output] = tile
+
+    def _keep(self, care: str) -> None:
+        """What was collected goes to shared memory, and inputs that later phases need."""
+        part = self.part
+        for buffer, tile in self.keeping.items():
+            self._copy_kept(buffer, tile, out=True)
+        if part.mapping.residence == "register" or care == "edge":
+            return
+        for buffer, (tile, element) in self.loaded.items():
+            if buffer in part.kept and not part.waits(buffer, self.phase.number):
+                self._copy_kept(buffer, tile, out=True, element=element)
+
+    def _copy_kept(self, buffer: Var, tile: Var, out: bool, element: Element | None = None) -> None:
+        part = self.part
+
+        def move(writer: Writer, lane: Expr) -> None:
+            own = lane if element is None else element(self.step, lane)
+            slot = part.slot(self.step, lane)
+            if out:
+                writer.store(part.kept[buffer], slot, tile[own])
+            else:
+                writer.store(tile, lane, part.kept[buffer][slot])
+
+        vector_copy(self.writer, dtype_of(buffer), self.vector, move)
+
     def _compute(self, lane: Expr) -> None:
         """All values of one element, each once."""
         part = self.part
@@ -109,7 +156,9 @@ class Step:
                 self.phase.accumulators[buffer].add(self.writer, lane, value)
                 continue
             values[buffer] = self.writer.value(stage.name, value)
-            if buffer in part.kept:
+            if buffer in self.keeping:
+                self.writer.store(self.keeping[buffer], lane, values[buffer])
+            elif buffer in part.kept:
                 slot = part.slot(self.step, lane)
                 self.writer.store(part.kept[buffer], slot, values[buffer])
             if buffer in self.outputs:
@@ -118,7 +167,8 @@ class Step:
                 at = part.position.address(self.step, int64(0))
                 with self.writer.when(part.position.row_exists):
                     self.writer.store(part.views[buffer], at, values[buffer])
-        self._keep_fragments(values, lane)
+        if self.care == "edge" and part.mapping.residence != "register":
+            self._keep_fragments(values, lane)
 
     def _add_to_column(self, stage: Stage, lane: Expr, value: Expr) -> None:
         """Add a value to the thread's share of its column; a row that is not there adds nothing."""
@@ -148,7 +198,7 @@ class Step:
         return part.row_loads.get(address.everywhere.key)
 
     def _keep_fragments(self, values: dict[Var, Expr], lane: Expr) -> None:
-        """Inputs that wait in shared memory go there from their registers."""
+        """Inputs that wait in shared memory go there from their registers, at a row's ends."""
         part = self.part
         for buffer, (tile, element) in self.loaded.items():
             kept = part.kept.get(buffer)
