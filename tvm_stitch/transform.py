@@ -84,6 +84,12 @@ def bounds_of(function: relax.Function) -> Bounds:
     return Bounds(tuple(sorted((str(name), int(value)) for name, value in stated.items())))
 
 
+def bounds_of_module(mod: tvm.IRModule) -> Bounds:
+    """Upper bounds that any function of a module states."""
+    stated = [bounds_of(f) for f in mod.functions.values() if isinstance(f, relax.Function)]
+    return Bounds(tuple(sorted({pair for bound in stated for pair in bound.of})))
+
+
 def StitchSchedule(
     target: Any,
     database: Database | None = None,
@@ -102,8 +108,7 @@ def StitchSchedule(
 
     @tvm.transform.module_pass(opt_level=0, name="StitchSchedule")
     def stitch_schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        stated = [bounds_of(f) for f in mod.functions.values() if isinstance(f, relax.Function)]
-        bounds = Bounds(tuple(sorted({pair for bound in stated for pair in bound.of})))
+        bounds = bounds_of_module(mod)
         mod = mod.clone()
         for var, function in mod.functions_items():
             if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:

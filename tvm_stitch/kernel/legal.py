@@ -118,6 +118,9 @@ class Legality:
             yield f"{mapping.threads} threads a row are not the {mapping.scheme} scheme"
         if mapping.cluster > 1:
             yield from self._cluster(mapping)
+        if mapping.residence == "shared" and mapping.threads <= WARP:
+            # No barrier of ours stands between the phases, and TVM finds no place for its own.
+            yield "rows of a warp or less wait in registers"
         if mapping.capacity < self.columns:
             yield f"rows of {self.columns} columns, of which it covers {mapping.capacity}"
         whole = self.program.space.whole

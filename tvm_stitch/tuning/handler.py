@@ -2,7 +2,7 @@
 
 In: messages as plain data. Out: answers as plain data. A handler knows one workload at a time:
 
-    {"do": "hello"}                                        -> {"gpu": name, "package": version}
+    {"do": "hello"}                                        -> {"gpu": name, or "" without one}
     {"do": "workload", "function", "target", "reference"}  -> {}
     {"do": "build", "schedule", "library"}                 -> {}          on any machine
     {"do": "reference", "library"}                         -> {}          needs a GPU

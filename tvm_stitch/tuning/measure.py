@@ -125,11 +125,16 @@ class Pool:
 
         return self._threads.submit(run).result
 
+    def stop(self) -> None:
+        """Take no more work; the seats stay."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
     def close(self) -> None:
         """End all processes, whatever they are at."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for seat in self.seats:
             seat.close()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self.stop()
 
 
 def prepare(seat: Seat, message: Message, key: str, library: str = "") -> Outcome:
@@ -139,16 +144,21 @@ def prepare(seat: Seat, message: Message, key: str, library: str = "") -> Outcom
     seat.prepared = ""
     found = asked(seat, message, START_SECONDS)
     if library and not found.error:
-        try:
-            name = seat.put(library)
-        except Lost as lost:
-            return Outcome(None, str(lost))
-        found = asked(seat, {"do": "reference", "library": name}, START_SECONDS)
+        question = {"do": "reference", "library": seat.put(library)}
+        found = asked(seat, question, START_SECONDS)
         if found.error:
             found = Outcome(None, f"the default schedule failed: {found.error}")
     if not found.error:
         seat.prepared = key
     return found
+
+
+@dataclass(frozen=True)
+class Library:
+    """A schedule that is being compiled."""
+
+    path: str
+    wait: Callable[[], Outcome]  # until it is there, or could not be compiled
 
 
 class Builder:
@@ -161,8 +171,8 @@ class Builder:
         self._count = 0
         self._lock = threading.Lock()
 
-    def start(self, workload: Workload, schedule: Schedule) -> tuple[str, Callable[[], Outcome]]:
-        """The library's path, and what waits until it is there."""
+    def start(self, workload: Workload, schedule: Schedule) -> Library:
+        """Have some process compile it."""
         with self._lock:
             self._count += 1
             path = str(Path(self._folder.name) / f"{self._count}.so")
@@ -173,7 +183,7 @@ class Builder:
             found = prepare(seat, message, workload.key)
             return found if found.error else asked(seat, build, BUILD_SECONDS)
 
-        return path, self._pool.submit(work)
+        return Library(path, self._pool.submit(work))
 
     def close(self) -> None:
         """End all compilers; their libraries go with them."""
@@ -193,10 +203,10 @@ class LocalRunner:
                 'runner="rpc", or count memory accesses on the CPU with runner="simt"'
             )
         self._target = target
-        self._builder = Builder(target, _jobs(jobs))
+        self._builder = Builder(target, jobs_or_cores(jobs))
         self._seat = Child()
         self._turn = threading.Lock()
-        self._references: dict[str, str] = {}
+        self._references: dict[str, Library] = {}
 
     def gpu_name(self, workload: Workload) -> str:
         """This machine's GPU."""
@@ -212,28 +222,23 @@ class LocalRunner:
     ) -> list[Outcome]:
         """Compile all, time one after the other."""
         message = workload_message(workload, self._target, reference)
-        base = None
         if workload.key not in self._references:
-            base = self._builder.start(workload, reference)
-        started = [self._builder.start(workload, schedule) for schedule in schedules]
-        if base is not None:
-            failed = base[1]()
-            if failed.error:
-                reason = f"the default schedule failed: {failed.error}"
-                return [Outcome(None, reason) for _ in schedules]
-            self._references[workload.key] = base[0]
+            self._references[workload.key] = self._builder.start(workload, reference)
+        base = self._references[workload.key]
+        libraries = [self._builder.start(workload, schedule) for schedule in schedules]
+        if base.wait().error:
+            reason = f"the default schedule failed: {base.wait().error}"
+            return [Outcome(None, reason) for _ in schedules]
         outcomes = []
-        for path, built in started:
-            outcome = built()
+        for library in libraries:
+            outcome = library.wait()
             if not outcome.error:
-                run = {"do": "run", "library": path, "careful": careful, "best": best}
+                run = {"do": "run", "library": library.path, "careful": careful, "best": best}
                 with self._turn:
-                    outcome = prepare(
-                        self._seat, message, workload.key, self._references[workload.key]
-                    )
+                    outcome = prepare(self._seat, message, workload.key, base.path)
                     if not outcome.error:
                         outcome = asked(self._seat, run, RUN_SECONDS)
-            Path(path).unlink(missing_ok=True)
+            Path(library.path).unlink(missing_ok=True)
             outcomes.append(outcome)
             if outcome.cost is not None:
                 best = outcome.cost if best is None else min(best, outcome.cost)
@@ -255,7 +260,7 @@ class SimtRunner:
         if missing is not None:
             raise CompilerMissing(missing)
         self._target = target
-        self._pool = Pool([Child() for _ in range(_jobs(jobs))])
+        self._pool = Pool([Child() for _ in range(jobs_or_cores(jobs))])
 
     def gpu_name(self, workload: Workload) -> str:
         """The GPU that the schedules are legal for."""
@@ -289,7 +294,8 @@ class SimtRunner:
         self._pool.close()
 
 
-def _jobs(jobs: int | None) -> int:
+def jobs_or_cores(jobs: int | None) -> int:
+    """So many processes, or one for each core."""
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs must be at least 1, not {jobs}")
     return jobs or min(os.cpu_count() or 1, MOST_BUILDERS)

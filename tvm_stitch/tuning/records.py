@@ -44,10 +44,13 @@ class Record:
     trial: int  # 0 is the analytic choice
     final: bool = False  # measured again, side by side with the other best ones
     error: str = ""  # why there is no cost
+    features: tuple[tuple[str, float], ...] = ()  # what models learn from, by name
 
     def to_line(self) -> str:
         """The record as one line of JSON."""
-        data = {"version": VERSION, **asdict(self), "schedule": json.loads(self.schedule.to_json())}
+        schedule = json.loads(self.schedule.to_json())
+        features = dict(self.features)
+        data = {"version": VERSION, **asdict(self), "schedule": schedule, "features": features}
         return json.dumps(data, sort_keys=True, allow_nan=False)
 
     @property
@@ -90,8 +93,12 @@ def _record(data: dict[str, Any]) -> Record:
         datetime.fromisoformat(data["date"])
     except ValueError:
         raise InputError(f"field date is {data['date']!r}, not an ISO 8601 date") from None
-    schedule = Schedule.from_json(json.dumps(data["schedule"]))
-    return Record(**{**data, "schedule": schedule, "sizes": tuple(data["sizes"])})
+    given = {
+        "schedule": Schedule.from_json(json.dumps(data["schedule"])),
+        "sizes": tuple(data["sizes"]),
+        "features": tuple(sorted(data["features"].items())),
+    }
+    return Record(**{**data, **given})
 
 
 def _is_size(value: Any) -> bool:
@@ -102,12 +109,19 @@ def _is_cost(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and value > 0
 
 
+def _is_features(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    return all(type(v) in (int, float) and math.isfinite(v) for v in value.values())
+
+
 _CHECKS = {
     "str": lambda value: type(value) is str,
     "int": lambda value: type(value) is int,
     "bool": lambda value: type(value) is bool,
     "Schedule": lambda value: isinstance(value, dict),
     "float | None": lambda value: value is None or _is_cost(value),
+    "tuple[tuple[str, float], ...]": _is_features,
     "tuple[int, ...]": lambda value: isinstance(value, list) and all(map(_is_size, value)),
 }
 

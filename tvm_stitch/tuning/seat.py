@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from typing import IO, Any, Protocol
 
 from tvm_stitch.tuning.handler import Message
@@ -22,6 +23,10 @@ TAIL_BYTES = 2000
 
 class Lost(Exception):
     """The process behind a seat is gone, with what it was doing."""
+
+
+class ServerLost(Exception):
+    """A whole machine is gone, or does not reply: no fault of what it was doing."""
 
 
 class Seat(Protocol):
@@ -79,7 +84,7 @@ class Child:
         self._process, self.prepared, self._pending = None, "", b""
 
     def _start(self) -> subprocess.Popen[bytes]:
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tvm_stitch.tuning.worker"],
             stdin=subprocess.PIPE,
@@ -118,7 +123,5 @@ class Child:
 
 
 def _close(pipe: Any) -> None:
-    try:
+    with suppress(BrokenPipeError):
         pipe.close()
-    except BrokenPipeError:
-        pass

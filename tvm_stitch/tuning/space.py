@@ -134,9 +134,7 @@ class Space:
 
         def alike(choices: list[Choice], group: tuple[int, ...]) -> Choice:
             given = schedule.parts[group[0]]
-            return max(
-                choices, key=lambda c: sum(a == b for a, b in _pairs(c.mappings[0], given))
-            )
+            return max(choices, key=lambda c: sum(a == b for a, b in _pairs(c.mappings[0], given)))
 
         choices = self._by_threads.get(schedule.block_threads)
         if choices is None:
