@@ -14,8 +14,9 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
@@ -192,11 +193,17 @@ class Builder:
 
 
 class LocalRunner:
-    """Times schedules on this machine's GPU."""
+    """Times schedules on this machine's GPU.
+
+    Several threads may measure a workload each, `at_once` of them without waiting for one another
+    to compile; the GPU itself is taken in turns.
+    """
 
     unit, how = MICROSECONDS, gpu.HOW
 
-    def __init__(self, target: tvm.target.Target, jobs: int | None = None) -> None:
+    def __init__(
+        self, target: tvm.target.Target, jobs: int | None = None, at_once: int = 1
+    ) -> None:
         if not tvm.cuda(0).exist:
             raise InputError(
                 "there is no GPU here that TVM can use; measure on other machines with "
@@ -204,7 +211,9 @@ class LocalRunner:
             )
         self._target = target
         self._builder = Builder(target, jobs_or_cores(jobs))
-        self._seat = Child()
+        self._seats = [Child() for _ in range(at_once)]
+        self._idle = list(self._seats)
+        self._change = threading.Condition()
         self._turn = threading.Lock()
         self._references: dict[str, Library] = {}
 
@@ -230,23 +239,40 @@ class LocalRunner:
             reason = f"the default schedule failed: {base.wait().error}"
             return [Outcome(None, reason) for _ in schedules]
         outcomes = []
-        for library in libraries:
-            outcome = library.wait()
-            if not outcome.error:
-                run = {"do": "run", "library": library.path, "careful": careful, "best": best}
-                with self._turn:
-                    outcome = prepare(self._seat, message, workload.key, base.path)
-                    if not outcome.error:
-                        outcome = asked(self._seat, run, RUN_SECONDS)
-            Path(library.path).unlink(missing_ok=True)
-            outcomes.append(outcome)
-            if outcome.cost is not None:
-                best = outcome.cost if best is None else min(best, outcome.cost)
+        with self._seat(workload.key) as seat:
+            for library in libraries:
+                outcome = library.wait()
+                if not outcome.error:
+                    run = {"do": "run", "library": library.path, "careful": careful, "best": best}
+                    with self._turn:
+                        outcome = prepare(seat, message, workload.key, base.path)
+                        if not outcome.error:
+                            outcome = asked(seat, run, RUN_SECONDS)
+                Path(library.path).unlink(missing_ok=True)
+                outcomes.append(outcome)
+                if outcome.cost is not None:
+                    best = outcome.cost if best is None else min(best, outcome.cost)
         return outcomes
+
+    @contextmanager
+    def _seat(self, key: str) -> Iterator[Seat]:
+        """A seat for one thread: the one that knows the workload, if it is idle."""
+        with self._change:
+            while not self._idle:
+                self._change.wait()
+            seat = next((each for each in self._idle if each.prepared == key), self._idle[0])
+            self._idle.remove(seat)
+        try:
+            yield seat
+        finally:
+            with self._change:
+                self._idle.append(seat)
+                self._change.notify()
 
     def close(self) -> None:
         """End all processes."""
-        self._seat.close()
+        for seat in self._seats:
+            seat.close()
         self._builder.close()
 
 

@@ -81,12 +81,12 @@ class XGBoostModel:
     examples: list[Example] = field(default_factory=list)  # of other searches
     shipped: bytes | None = None  # a model of the same architecture
     _own: dict[str, Example] = field(default_factory=dict)
+    _rows: dict[tuple[str, Schedule], list[float]] = field(default_factory=dict)
     _booster: Any = None
 
     def learn(self, workload: Workload, schedules: Sequence[Schedule], costs: np.ndarray) -> None:
         """Train on these measurements and all that was known before."""
-        rows = [features(workload, schedule) for schedule in schedules]
-        self._own[workload.key] = Example(np.array(rows), costs)
+        self._own[workload.key] = Example(self._features(workload, schedules), costs)
         self._train()
 
     def scores(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
@@ -97,9 +97,15 @@ class XGBoostModel:
             return AnalyticModel().scores(workload, schedules)
         import xgboost
 
-        rows = np.array([features(workload, schedule) for schedule in schedules])
-        scores: np.ndarray = self._booster.predict(xgboost.DMatrix(rows))
+        rows = xgboost.DMatrix(self._features(workload, schedules))
+        scores: np.ndarray = self._booster.predict(rows)
         return scores
+
+    def _features(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
+        for schedule in schedules:
+            if (workload.key, schedule) not in self._rows:
+                self._rows[workload.key, schedule] = features(workload, schedule)
+        return np.array([self._rows[workload.key, schedule] for schedule in schedules])
 
     def _train(self) -> None:
         known = [*self.examples, *self._own.values()]
@@ -121,10 +127,10 @@ def train(examples: Sequence[Example], base: bytes | None = None) -> Any:
     return xgboost.train(PARAMETERS, matrix, ROUNDS, xgb_model=base and _loaded(base))
 
 
-def examples_of(records: Iterable[Record]) -> list[Example]:
-    """What records teach, an example for every search; the latest where there are many."""
+def examples_of(records: Iterable[Record], most: int = MOST) -> list[Example]:
+    """What the last so many records teach, an example for every search."""
     groups: dict[tuple[object, ...], list[Record]] = {}
-    for record in [r for r in records if r.features and not r.final][-MOST:]:
+    for record in [r for r in records if r.features and not r.final][-most:]:
         groups.setdefault((record.workload, record.seed, record.gpu, record.unit), []).append(
             record
         )

@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -203,7 +204,8 @@ class _Session:
             if batch[0].number == 0 and batch[0].outcome.cost is None:
                 # Not for the schedules' sake: what measures does not work, or not with this kernel.
                 fresh = []
-            self.store.append(self._record(workload, trial) for trial in fresh)
+            seed = self.settings.seed
+            self.store.append(record_of(self.runner, workload, trial, seed) for trial in fresh)
             self.measured += len(fresh)
             trials += batch
             self.progress(self._state(workload, trials, number, count, floor))
@@ -226,31 +228,6 @@ class _Session:
             if (record.workload, record.gpu, record.unit, record.package, record.seed) == wanted
         }
 
-    def _record(self, workload: Workload, trial: Trial) -> Record:
-        assert self.runner is not None
-        values = dict(zip(NAMES, features(workload, trial.schedule), strict=True))
-        return Record(
-            workload=workload.key,
-            family=workload.family,
-            sizes=workload.sizes,
-            title=workload.title,
-            gpu=self.runner.gpu_name(workload),
-            capability=workload.device.capability,
-            package=PACKAGE,
-            schedule=trial.schedule,
-            cost=trial.outcome.cost,
-            unit=self.runner.unit,
-            how=self.runner.how,
-            date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            seed=self.settings.seed,
-            trial=trial.number,
-            final=trial.final,
-            error=trial.outcome.error,
-            features=tuple(
-                sorted((k, round(v, DIGITS)) for k, v in values.items() if v == v)  # no NaN in JSON
-            ),
-        )
-
     def _state(
         self,
         workload: Workload,
@@ -266,6 +243,33 @@ class _Session:
             number, count, workload.title, tuned.trials, self.settings.trials, self.measured,
             tuned.unit, tuned.analytic, tuned.best, floor, done,
         )  # fmt: skip
+
+
+def record_of(runner: Runner, workload: Workload, trial: Trial, seed: int) -> Record:
+    """What is kept of a trial."""
+    values = dict(zip(NAMES, features(workload, trial.schedule), strict=True))
+    return Record(
+        workload=workload.key,
+        family=workload.family,
+        sizes=workload.sizes,
+        title=workload.title,
+        gpu=runner.gpu_name(workload),
+        capability=workload.device.capability,
+        package=PACKAGE,
+        schedule=trial.schedule,
+        cost=trial.outcome.cost,
+        unit=runner.unit,
+        how=runner.how,
+        date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        seed=seed,
+        trial=trial.number,
+        final=trial.final,
+        error=trial.outcome.error,
+        # JSON has no way to write what is not a number.
+        features=tuple(
+            sorted((name, round(v, DIGITS)) for name, v in values.items() if math.isfinite(v))
+        ),
+    )
 
 
 class _Replay:
