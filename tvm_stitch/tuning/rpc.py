@@ -13,7 +13,9 @@ import json
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,7 +37,6 @@ from tvm_stitch.tuning.measure import (
     Builder,
     Library,
     Outcome,
-    Pool,
     asked,
     jobs_or_cores,
     prepare,
@@ -55,6 +56,7 @@ CONNECT_SECONDS = 5.0
 SESSION_SECONDS = 3600.0  # after which a server takes itself back
 FIRST_PORT, LAST_PORT = 9091, 9999
 T = TypeVar("T")
+Job = Callable[[Seat], Outcome]
 
 
 # The server's side
@@ -225,37 +227,30 @@ class RpcRunner:
     ) -> list[Outcome]:
         """Spread over all servers."""
         message = workload_message(workload, self._target, reference)
-        while len(self._remotes) < self._fleet.servers():
-            self._remotes.append(Remote(self._fleet))
-        built = self._built(workload, [reference, *schedules])
-        base = built[0]
-
-        def measuring(schedule: Schedule, library: Library | None) -> Callable[[Seat], Outcome]:
-            def once(seat: Seat) -> Outcome:
-                if library is None or base is None:
-                    question = {"do": "count", "schedule": schedule.to_json()}
-                    return self._asked(seat, message, workload.key, "", question)
-                for each in (base, library):
-                    if each.wait().error:
-                        return each.wait()
-                found = prepare(seat, message, workload.key, base.path)
-                if found.error:
-                    return found
-                path = seat.put(library.path)
-                run = {"do": "run", "library": path, "careful": careful, "best": best}
-                return asked(seat, run, RUN_SECONDS)
-
-            return lambda seat: _with_retries(once, seat)
-
-        pool = Pool(self._remotes)
+        if self._builder is None:
+            return self._spread([_counting(message, workload, each) for each in schedules])
+        base, *libraries = (self._builder.start(workload, each) for each in (reference, *schedules))
+        run = {"do": "run", "careful": careful, "best": best}
         try:
-            pairs = zip(schedules, built[1:], strict=True)
-            waiting = [pool.submit(measuring(*pair)) for pair in pairs]
-            return [wait() for wait in waiting]
+            jobs = [_timing(message, workload, base, library, run) for library in libraries]
+            return self._spread(jobs)
         finally:
-            pool.stop()
-            for library in filter(None, built):
+            for library in (base, *libraries):
+                library.wait()
                 Path(library.path).unlink(missing_ok=True)
+
+    def _spread(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Every job done by some server; what a lost one was at is done by another."""
+        spread = _Spread(jobs)
+        while not spread.is_done:
+            # Where all servers were lost, this waits for one to come back, or raises.
+            while len(self._remotes) < max(1, self._fleet.servers()):
+                self._remotes.append(Remote(self._fleet))
+            with ThreadPoolExecutor(len(self._remotes)) as threads:
+                ends = [threads.submit(spread.work, remote) for remote in self._remotes]
+            kept = [end.result() for end in ends]
+            self._remotes = [r for r, keep in zip(self._remotes, kept, strict=True) if keep]
+        return spread.outcomes()
 
     def close(self) -> None:
         """Give all servers back."""
@@ -263,17 +258,6 @@ class RpcRunner:
             remote.close()
         if self._builder is not None:
             self._builder.close()
-
-    def _built(self, workload: Workload, schedules: Sequence[Schedule]) -> Sequence[Library | None]:
-        if self._builder is None:
-            return [None] * len(schedules)
-        return [self._builder.start(workload, schedule) for schedule in schedules]
-
-    def _asked(
-        self, seat: Seat, message: Message, key: str, library: str, question: Message
-    ) -> Outcome:
-        found = prepare(seat, message, key, library)
-        return found if found.error else asked(seat, question, COUNT_SECONDS)
 
     def _checked(self, hello: Message) -> str:
         if hello.get("package") != PACKAGE:
@@ -284,15 +268,86 @@ class RpcRunner:
         return str(hello["gpu"])
 
 
-def _with_retries(once: Callable[[Seat], Outcome], seat: Seat) -> Outcome:
-    """Another server does what a lost one was doing."""
-    reason = ""
-    for _ in range(ATTEMPTS):
-        try:
-            return once(seat)
-        except ServerLost as lost:
-            reason = str(lost)
-    return Outcome(None, f"{reason}, {ATTEMPTS} times over this schedule")
+class _Spread:
+    """Jobs that several servers share out among themselves."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
+        self._waiting = deque(range(len(jobs)))
+        self._losses = [0] * len(jobs)
+        self._found: dict[int, Outcome] = {}
+        self._change = threading.Condition()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every job has an outcome."""
+        return len(self._found) == len(self._jobs)
+
+    def outcomes(self) -> list[Outcome]:
+        """In the order of the jobs."""
+        return [self._found[number] for number in range(len(self._jobs))]
+
+    def work(self, seat: Seat) -> bool:
+        """Do jobs until all are done, or the server is lost; whether it is still there."""
+        while (number := self._take()) is not None:
+            try:
+                self._put(number, self._jobs[number](seat))
+            except ServerLost as lost:
+                self._put_back(number, str(lost))
+                return False
+            except BaseException:
+                self._put_back(number, "")
+                raise
+        return True
+
+    def _take(self) -> int | None:
+        """A job; waits while others may still give theirs back."""
+        with self._change:
+            while not self._waiting and not self.is_done:
+                self._change.wait(POLL_SECONDS)
+            return self._waiting.popleft() if self._waiting else None
+
+    def _put(self, number: int, outcome: Outcome) -> None:
+        with self._change:
+            self._found[number] = outcome
+            self._change.notify_all()
+
+    def _put_back(self, number: int, reason: str) -> None:
+        self._losses[number] += 1
+        if self._losses[number] >= ATTEMPTS:
+            self._put(number, Outcome(None, f"{reason}, {ATTEMPTS} times over this schedule"))
+            return
+        with self._change:
+            self._waiting.append(number)
+            self._change.notify_all()
+
+
+def _counting(message: Message, workload: Workload, schedule: Schedule) -> Job:
+    """Have the CPU executor of a server count a schedule's accesses."""
+
+    def job(seat: Seat) -> Outcome:
+        question = {"do": "count", "schedule": schedule.to_json()}
+        found = prepare(seat, message, workload.key)
+        return found if found.error else asked(seat, question, COUNT_SECONDS)
+
+    return job
+
+
+def _timing(
+    message: Message, workload: Workload, base: Library, library: Library, run: Message
+) -> Job:
+    """Have the GPU of a server time a library that is compiled here."""
+
+    def job(seat: Seat) -> Outcome:
+        for each in (base, library):
+            if each.wait().error:
+                return each.wait()
+        found = prepare(seat, message, workload.key, base.path)
+        if found.error:
+            return found
+        return asked(seat, {**run, "library": seat.put(library.path)}, RUN_SECONDS)
+
+    return job
 
 
 def address_of(tracker: str) -> tuple[str, int]:
