@@ -13,19 +13,21 @@ from functools import cached_property
 import tvm
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.check import STATIC_SHARED
 from tvm_stitch.kernel.choose import (
     CLUSTER_CAPABILITY,
     CLUSTERS,
     MAX_BLOCK_THREADS,
     NO_BOUNDS,
-    WARP,
     Bounds,
     fits,
     unsupported,
 )
+from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
 from tvm_stitch.kernel.memory import Residency, plan_residency
+from tvm_stitch.kernel.position import grid_pieces
 from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
+from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
@@ -53,8 +55,8 @@ def legal(
             return refused
     if len({mapping.block_threads for mapping in schedule.parts}) > 1:
         return Refused("its parts have blocks of different sizes")
-    if len(programs) > 1 and any(mapping.cluster > 1 for mapping in schedule.parts):
-        return Refused("a part that needs a cluster fills a kernel of its own")
+    if len(programs) > 1 and any(part.cluster > 1 or part.blocks for part in schedule.parts):
+        return Refused("a part of the cluster or the global scheme fills a kernel of its own")
     off = schedule.schemes - set(schemes)
     return Refused(f"the {min(off)} scheme is switched off") if off else None
 
@@ -97,6 +99,9 @@ class Legality:
 
     def _reasons(self, mapping: Mapping) -> Iterator[str]:
         yield from _numbers(mapping)
+        if mapping.blocks or self.program.across:
+            yield from self._grid(mapping)
+            return
         yield from self._split(mapping) if mapping.split else self._rows(mapping)
         yield from self._room(mapping)
 
@@ -137,26 +142,64 @@ class Legality:
         if mapping.rows > 1 or mapping.threads < WARP:
             yield "blocks of a cluster share one row, of which each has at least a warp's work"
 
-    def _room(self, mapping: Mapping) -> Iterator[str]:
+    def _grid(self, mapping: Mapping) -> Iterator[str]:
+        program = self.program
+        if not program.across:
+            yield "a grid takes turns at rows only to sum over them"
+        if mapping.scheme != "global" or mapping.blocks < 1:
+            yield f"sums over the rows need the global scheme, not {mapping.scheme}"
+        if (mapping.cluster, mapping.residence, mapping.peeled) != (1, "register", False):
+            yield "rows that are summed over wait in registers of one block, and are not peeled"
+        if constant(program.space.columns) is None:
+            yield "sums over rows of unknown length"
+        if not self.aligned(mapping.vector):
+            yield f"rows that do not start at multiples of {mapping.vector} elements"
+        along = any(s.is_reduction and not program.is_across(s) for s in program.stages)
+        if mapping.split and along:
+            yield "a row that is reduced cannot be split over blocks"
+        if not mapping.split and mapping.capacity < self.columns:
+            yield f"rows of {self.columns} columns, of which it covers {mapping.capacity}"
+        yield from self._elements(mapping)
+        needed = grid_shared_bytes(program, mapping)
+        if needed > STATIC_SHARED:
+            yield f"{needed} bytes of shared memory for the sums over the rows"
+        if mapping.blocks % grid_pieces(program.space, mapping):
+            yield f"{mapping.blocks} blocks cannot share the pieces of a row evenly"
+        # A block that waits for room would keep the others waiting for it at the barrier.
         residency = self.residency(mapping.recompute)
+        room = resident_blocks(program, residency, mapping, self.device)
+        if not 1 <= mapping.resident <= room:
+            yield f"{mapping.resident} blocks of a multiprocessor, which has room for {room}"
+        if mapping.blocks > self.device.multiprocessors * mapping.resident:
+            yield f"{mapping.blocks} blocks, more than are resident at once"
+
+    def _room(self, mapping: Mapping) -> Iterator[str]:
         if mapping.residence == "register":
-            each = mapping.vector * mapping.steps
-            if each > MAX_ELEMENTS:
-                yield f"{each} elements a thread, more than {MAX_ELEMENTS}"
-            ahead = [
-                item_bytes(dtype_of(buffer))
-                for buffer in self.program.inputs
-                if 0 in residency.needed.get(buffer, ())
-            ]
-            if sum(ahead) * each > MAX_AHEAD_BYTES:
-                yield f"{sum(ahead) * each} bytes that a thread loads ahead"
+            yield from self._elements(mapping)
+        residency = self.residency(mapping.recompute)
         refused = fits(self.program, residency, mapping, self.device, last=True)
         if refused is not None:
             yield refused.reason
 
+    def _elements(self, mapping: Mapping) -> Iterator[str]:
+        """Of a thread that has them all in registers."""
+        needed = self.residency(mapping.recompute).needed
+        each = mapping.vector * mapping.steps
+        if each > MAX_ELEMENTS:
+            yield f"{each} elements a thread, more than {MAX_ELEMENTS}"
+        ahead = [
+            item_bytes(dtype_of(buffer))
+            for buffer in self.program.inputs
+            if 0 in needed.get(buffer, ())
+        ]
+        if sum(ahead) * each > MAX_AHEAD_BYTES:
+            yield f"{sum(ahead) * each} bytes that a thread loads ahead"
+
 
 def scheme_of(mapping: Mapping) -> str:
     """The scheme that the threads of a row make necessary."""
+    if mapping.blocks:
+        return "global"
     if mapping.cluster > 1:
         return "cluster"
     return "local" if mapping.threads == 1 else "warp" if mapping.threads <= WARP else "regional"
@@ -178,3 +221,5 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         yield f"vectors of {mapping.vector} elements"
     if not 1 <= mapping.steps <= MAX_STEPS:
         yield f"{mapping.steps} steps"
+    if mapping.blocks < 0 or mapping.resident < 0 or bool(mapping.blocks) != bool(mapping.resident):
+        yield f"{mapping.blocks} blocks, {mapping.resident} a multiprocessor"

@@ -121,9 +121,9 @@ def _of_room(
         device.shared_total // max(1, shared + 1024),
         BLOCKS_RESIDENT,
     )
-    resident = max(1, resident)
+    resident = mapping.resident or max(1, resident)
     groups = -(-columns // mapping.reach) if mapping.split else -(-rows // mapping.rows)
-    blocks = groups * mapping.cluster
+    blocks = mapping.blocks or groups * mapping.cluster
     waves = blocks / (resident * device.multiprocessors)
     covered = columns if mapping.split else mapping.cluster * mapping.reach
     access = mapping.vector * _item_bytes(program)

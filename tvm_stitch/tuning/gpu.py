@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import statistics
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,45 +91,52 @@ class Gpu:
                 self._copy_in(number, values)
         self._expected: list[np.ndarray] | None = None
 
-    def set_reference(self, library: str) -> None:
+    def set_reference(self, library: str, workspaces: list[Any]) -> None:
         """What the others are compared with."""
-        self._expected = self._run(self._load(library))
+        self._expected = self._run(self._load(library, workspaces))
 
-    def measure(self, library: str, careful: bool, best_us: float | None) -> tuple[float, str]:
+    def measure(
+        self, library: str, workspaces: list[Any], careful: bool, best_us: float | None
+    ) -> tuple[float, str]:
         """The time of a kernel, or why it is none: its outputs are wrong."""
-        main = self._load(library)
-        outputs = self._run(main)
+        launch = self._load(library, workspaces)
+        outputs = self._run(launch)
         if self._expected is not None:
             wrong = disagreement(outputs, self._expected, self._dtypes)
             if wrong:
                 return 0.0, wrong
-        times = [self._time(main) for _ in range(FEW_LAUNCHES)]
+        times = [self._time(launch) for _ in range(FEW_LAUNCHES)]
         if best_us is None or min(times) < SLOW * best_us:
             launches = CAREFUL_LAUNCHES if careful else LAUNCHES
-            times += [self._time(main) for _ in range(launches - FEW_LAUNCHES)]
+            times += [self._time(launch) for _ in range(launches - FEW_LAUNCHES)]
         return statistics.median(times), ""
 
-    def _load(self, library: str) -> Any:
-        return tvm.runtime.load_module(library)["main"]
+    def _load(self, library: str, workspaces: list[Any]) -> Callable[[], None]:
+        """A launch of the kernel on the arrays of the workload."""
+        main = tvm.runtime.load_module(library)["main"]
+        extra = [
+            tvm.runtime.empty(shape_of(each), dtype_of(each), self._device) for each in workspaces
+        ]
+        return partial(main, *self._tensors, *extra)
 
-    def _run(self, main: Any) -> list[np.ndarray]:
+    def _run(self, launch: Callable[[], None]) -> list[np.ndarray]:
         """Outputs of one launch, or pieces of them; what is not written is poisoned."""
         for number in self._outputs:
             pointer = ctypes.c_uint64(self._tensors[number].data_ptr())
             size = ctypes.c_size_t(self._sizes[number])
             self._driver.call("cuMemsetD8_v2", pointer, ctypes.c_ubyte(POISON), size)
-        main(*self._tensors)
+        launch()
         self._device.sync()
         dtypes = zip(self._outputs, self._dtypes, strict=True)
         return [self._copy_out(number).view(numpy_dtype(dtype)) for number, dtype in dtypes]
 
-    def _time(self, main: Any) -> float:
+    def _time(self, launch: Callable[[], None]) -> float:
         call = self._driver.call
         flush, stream = ctypes.c_uint64(self._flush.data_ptr()), ctypes.c_void_p(None)
         words = ctypes.c_size_t(FLUSH_BYTES // 4)
         call("cuMemsetD32Async", flush, ctypes.c_uint(1), words, stream)
         call("cuEventRecord", self._start, stream)
-        main(*self._tensors)
+        launch()
         call("cuEventRecord", self._stop, stream)
         return self._driver.elapsed_us(self._start, self._stop)
 

@@ -6,7 +6,8 @@ In: messages as plain data. Out: answers as plain data. A handler knows one work
     {"do": "workload", "function", "target", "reference"}  -> {}
     {"do": "build", "schedule", "library"}                 -> {}          on any machine
     {"do": "reference", "library"}                         -> {}          needs a GPU
-    {"do": "run", "library", "careful", "best"}            -> {"cost"}    needs a GPU
+    {"do": "run", "library", "schedule", "careful", "best"}
+                                                           -> {"cost"}    needs a GPU
     {"do": "count", "schedule"}                            -> {"cost"}    the CPU executor
 
 Whatever goes wrong is answered with {"error": reason}.
@@ -25,6 +26,8 @@ from tvm import tirx
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import StitchError
 from tvm_stitch.kernel.build import read_programs, scheduled
+from tvm_stitch.kernel.grid import workspace
+from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused, dtype_of, is_buffer
 from tvm_stitch.tuning.arrays import disagreement, make_array, numpy_dtype, shape_of
@@ -75,10 +78,10 @@ class Handler:
         assert self.function is not None
         self.gpu = None  # its memory is free before the next takes some
         self.gpu = Gpu(self.function, self._outputs())
-        self.gpu.set_reference(library)
+        self.gpu.set_reference(library, self._workspaces(self.reference))
 
-    def _run(self, library: str, careful: bool, best: float | None) -> Message:
-        cost, wrong = self.gpu.measure(library, careful, best)
+    def _run(self, library: str, schedule: str, careful: bool, best: float | None) -> Message:
+        cost, wrong = self.gpu.measure(library, self._workspaces(schedule), careful, best)
         return {"error": wrong} if wrong else {"cost": cost}
 
     def _count(self, schedule: str) -> Message:
@@ -94,8 +97,9 @@ class Handler:
         from tvm_stitch.build import lowering_context
 
         assert self.function is not None
+        kernel = self._kernel(schedule)
         with lowering_context():
-            kernel = simt.Function(self._kernel(schedule), self.target)
+            call = simt.Function(kernel, self.target)
         outputs = self._outputs()
         arrays = [
             np.full(shape_of(param), 0, numpy_dtype(dtype_of(param)))
@@ -103,29 +107,38 @@ class Handler:
             else make_array(self.function, param)
             for number, param in enumerate(self.function.params)
         ]
+        workspaces = kernel.params[len(arrays) :]
+        arrays += [np.zeros(shape_of(each), numpy_dtype(dtype_of(each))) for each in workspaces]
         bits = [a.view("uint16") if a.dtype.name == "bfloat16" else a for a in arrays]
-        run = kernel(*bits)
+        run = call(*bits)
         if not run.ok:
             raise StitchError(str(run.hazards[0]))
         return run.instructions, [arrays[number].reshape(-1) for number in outputs]
 
     def _kernel(self, schedule: str) -> tirx.PrimFunc:
         assert self.function is not None and self.target is not None
-        programs = read_programs(self.function)
-        if isinstance(programs, Refused):
-            raise StitchError(programs.reason)
-        kernel = scheduled(
-            self.function, programs, Schedule.from_json(schedule), device_of(self.target)
-        )
+        device = device_of(self.target)
+        kernel = scheduled(self.function, self._programs(), Schedule.from_json(schedule), device)
         if isinstance(kernel, Refused):
             raise StitchError(kernel.reason)
         return kernel
 
+    def _programs(self) -> tuple[Program, ...]:
+        assert self.function is not None
+        programs = read_programs(self.function)
+        if isinstance(programs, Refused):
+            raise StitchError(programs.reason)
+        return programs
+
+    def _workspaces(self, schedule: str) -> list[Any]:
+        """Buffers that the kernel takes besides the function's."""
+        parts = zip(self._programs(), Schedule.from_json(schedule).parts, strict=True)
+        return [workspace(program, mapping) for program, mapping in parts if mapping.blocks]
+
     def _outputs(self) -> list[int]:
         """The parameters that the function writes, by number."""
-        programs = read_programs(self.function)
-        assert self.function is not None and not isinstance(programs, Refused)
-        written = {buffer for program in programs for buffer in program.outputs}
+        assert self.function is not None
+        written = {buffer for program in self._programs() for buffer in program.outputs}
         params = enumerate(self.function.params)
         return [number for number, param in params if is_buffer(param) and param in written]
 

@@ -88,6 +88,12 @@ def workload_message(workload: Workload, target: tvm.target.Target, reference: S
     }
 
 
+def run_message(schedule: Schedule, library: str, careful: bool, best: float | None) -> Message:
+    """Have a library timed that was built by a schedule."""
+    text = schedule.to_json()
+    return {"do": "run", "library": library, "schedule": text, "careful": careful, "best": best}
+
+
 def _plain(value: object) -> object:
     """TVM's containers as JSON's."""
     return list(value) if isinstance(value, tvm.ir.Array) else str(value)
@@ -240,10 +246,10 @@ class LocalRunner:
             return [Outcome(None, reason) for _ in schedules]
         outcomes = []
         with self._seat(workload.key) as seat:
-            for library in libraries:
+            for schedule, library in zip(schedules, libraries, strict=True):
                 outcome = library.wait()
                 if not outcome.error:
-                    run = {"do": "run", "library": library.path, "careful": careful, "best": best}
+                    run = run_message(schedule, library.path, careful, best)
                     with self._turn:
                         outcome = prepare(seat, message, workload.key, base.path)
                         if not outcome.error:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +41,7 @@ from tvm_stitch.tuning.measure import (
     asked,
     jobs_or_cores,
     prepare,
+    run_message,
     workload_message,
 )
 from tvm_stitch.tuning.records import PACKAGE
@@ -230,9 +232,17 @@ class RpcRunner:
         if self._builder is None:
             return self._spread([_counting(message, workload, each) for each in schedules])
         base, *libraries = (self._builder.start(workload, each) for each in (reference, *schedules))
-        run = {"do": "run", "careful": careful, "best": best}
         try:
-            jobs = [_timing(message, workload, base, library, run) for library in libraries]
+            jobs = [
+                _timing(
+                    message,
+                    workload,
+                    base,
+                    library,
+                    partial(run_message, each, careful=careful, best=best),
+                )
+                for each, library in zip(schedules, libraries, strict=True)
+            ]
             return self._spread(jobs)
         finally:
             for library in (base, *libraries):
@@ -334,7 +344,11 @@ def _counting(message: Message, workload: Workload, schedule: Schedule) -> Job:
 
 
 def _timing(
-    message: Message, workload: Workload, base: Library, library: Library, run: Message
+    message: Message,
+    workload: Workload,
+    base: Library,
+    library: Library,
+    run: Callable[..., Message],
 ) -> Job:
     """Have the GPU of a server time a library that is compiled here."""
 
@@ -345,7 +359,7 @@ def _timing(
         found = prepare(seat, message, workload.key, base.path)
         if found.error:
             return found
-        return asked(seat, {**run, "library": seat.put(library.path)}, RUN_SECONDS)
+        return asked(seat, run(library=seat.put(library.path)), RUN_SECONDS)
 
     return job
 

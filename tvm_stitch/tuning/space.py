@@ -13,15 +13,16 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import CLUSTERS, MAX_BLOCK_THREADS, NO_BOUNDS, Bounds, vector_width
+from tvm_stitch.kernel.choose_grid import with_blocks
 from tvm_stitch.kernel.legal import Legality, scheme_of
 from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused, constant
+from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
+from tvm_stitch.kernel.stage import constant
 
 _POWERS = tuple(1 << n for n in range(11))
 # What is tried of every field of a Mapping. The other fields follow: the scheme from the threads of
@@ -38,6 +39,17 @@ FLAT_AXES: dict[str, tuple[object, ...]] = {
     "threads": _POWERS[5:],
     "vector": _POWERS[:5],
     "steps": _POWERS[:5],
+}
+# For sums over the rows. Blocks follow from how many are resident; steps are tried where rows are
+# split over blocks, else they follow from the row's length.
+GRID_AXES: dict[str, tuple[object, ...]] = {
+    "threads": _POWERS,
+    "rows": _POWERS,
+    "vector": _POWERS[:5],
+    "split": (False, True),
+    "steps": _POWERS[:4],
+    "recompute": (False, True),
+    "resident": (1, 2, 3, 4, 6, 8),
 }
 MUTATIONS = 16  # attempts to change one axis before a schedule is drawn afresh
 
@@ -92,7 +104,8 @@ class Space:
         }
 
     def _allowed(self, choice: Choice, schemes: tuple[str, ...]) -> bool:
-        if self._parts > 1 and ("independent" not in schemes or choice.mappings[0].cluster > 1):
+        first = choice.mappings[0]
+        if self._parts > 1 and ("independent" not in schemes or first.cluster > 1 or first.blocks):
             return False
         return all(mapping.scheme in schemes for mapping in choice.mappings)
 
@@ -166,26 +179,56 @@ def _differences(left: Choice, right: Choice) -> int:
     return sum(a != b for a, b in zip(left.values, right.values, strict=True))
 
 
+def axes_of(program: Program) -> dict[str, tuple[object, ...]]:
+    """The axes of a program's mappings."""
+    if program.across:
+        return GRID_AXES
+    return ROW_AXES if program.reduces else FLAT_AXES
+
+
 def fitted(values: dict[str, object], legality: Legality) -> Mapping | None:
     """The mapping that values of the axes make of a program; None where it is not legal."""
     program = legality.program
-    if not program.reduces:
-        mapping = Mapping("local", rows=1, split=True, **values)  # type: ignore[arg-type]
-    else:
-        mapping = Mapping("", steps=1, **values)  # type: ignore[arg-type]
+    fields = {"scheme": "local", "rows": 1, "steps": 1, "split": not program.reduces, **values}
+    mapping: Mapping | None = Mapping(**fields)  # type: ignore[arg-type]
+    assert mapping is not None
+    if program.across:
+        mapping = _grid_mapping(mapping, legality)
+    elif program.reduces:
         peeled = not legality.aligned(mapping.vector)
         reach = legality.columns + (mapping.vector - 1 if peeled else 0)
-        steps = max(1, -(-reach // (mapping.cluster * mapping.threads * mapping.vector)))
-        fields = {**vars(mapping), "scheme": scheme_of(mapping), "steps": steps, "peeled": peeled}
-        mapping = Mapping(**fields)
-    return None if isinstance(legality.refusal(mapping), Refused) else mapping
+        mapping = replace(mapping, scheme=scheme_of(mapping), peeled=peeled)
+        mapping = replace(mapping, steps=_steps(mapping, reach))
+    return None if mapping is None or legality.refusal(mapping) is not None else mapping
+
+
+def _steps(mapping: Mapping, reach: int) -> int:
+    """Steps in which a row is covered."""
+    return max(1, -(-reach // (mapping.cluster * mapping.threads * mapping.vector)))
+
+
+def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
+    """With as many blocks as may be resident; None where other values of the axes say the same."""
+    if not mapping.split:
+        if mapping.steps != 1:
+            return None
+        mapping = replace(mapping, steps=_steps(mapping, legality.columns))
+    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
+        return None
+    mapping = replace(mapping, scheme="global")
+    residency = legality.residency(mapping.recompute)
+    wanted = mapping.resident
+    found = with_blocks(
+        legality.program, residency, mapping, legality.device, legality.columns, wanted
+    )
+    return found if found is not None and found.resident == wanted else None
 
 
 def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterator[Choice]:
     """The legal choices of programs that share theirs."""
     legalities = [Legality(program, device, bounds) for program in programs]
     first = programs[0]
-    axes = ROW_AXES if first.reduces else FLAT_AXES
+    axes = axes_of(first)
     widest = min(map(vector_width, programs))
     for values in itertools.product(*axes.values()):
         named = dict(zip(axes, values, strict=True))
@@ -203,11 +246,11 @@ def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterato
 
 def _is_idle(values: dict, legalities: list[Legality]) -> bool:
     """Whether a choice has threads or rows without work, or only repeats another choice."""
-    block = values["threads"] * values["rows"]
-    if block > MAX_BLOCK_THREADS or (values["cluster"] > 1 and values["rows"] > 1):
+    block, cluster = values["threads"] * values["rows"], values.get("cluster", 1)
+    if block > MAX_BLOCK_THREADS or (cluster > 1 and values["rows"] > 1):
         return True
     for legality in legalities:
-        width = values["cluster"] * values["threads"] * values["vector"]
+        width = cluster * values["threads"] * values["vector"]
         if width >= 2 * legality.columns and values["threads"] > 1:
             return True
         rows = constant(legality.program.space.rows)
