@@ -24,7 +24,9 @@ from tvm_stitch.tuning.space import Space
 @pytest.mark.parametrize("name", ZOO)
 def test_what_is_chosen_is_legal(name, target):
     device = device_of(target)
-    for function in primfuncs(ZOO[name]("bfloat16").module, target, before="StitchSchedule").values():
+    for function in primfuncs(
+        ZOO[name]("bfloat16").module, target, before="StitchSchedule"
+    ).values():
         programs = read_programs(function)
         if not isinstance(programs, Refused):
             schedule = choose(programs, device)
@@ -104,7 +106,9 @@ def test_schemes_that_are_switched_off():
 def test_parts_must_fit_each_other():
     found = workload(*KINDS["side by side"]())
     first, second = chosen(found).parts
-    assert "1 mappings for a kernel of 2" in legal(found.programs, Schedule((first,)), DEVICE).reason
+    assert (
+        "1 mappings for a kernel of 2" in legal(found.programs, Schedule((first,)), DEVICE).reason
+    )
     unequal = Schedule((first, replace(second, threads=first.threads * 2)))
     assert "different sizes" in legal(found.programs, unequal, DEVICE).reason
 
