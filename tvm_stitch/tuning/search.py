@@ -84,9 +84,9 @@ def search(
             break
         outcomes = measure(wanted, False, seen.best)
         yield seen.add(wanted, outcomes)
-        model.learn(workload, *seen.measured())
         if seen.hopeless or _is_done(seen, settings, floor):
             break
+        model.learn(workload, *seen.measured())
     finalists = seen.finalists(settings.finalists)
     if len(finalists) > 1:
         outcomes = measure([trial.schedule for trial in finalists], True, None)
