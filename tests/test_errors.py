@@ -77,8 +77,9 @@ def test_all_errors_have_one_base():
     assert issubclass(InputError, ValueError)
 
 
-def test_a_database_is_refused_rather_than_ignored():
-    with pytest.raises(InputError, match="records cannot be applied yet"):
-        StitchSchedule("sm_90", database="records.jsonl")
-    with pytest.raises(InputError, match="records cannot be applied yet"):
-        tvm_stitch.pipeline(H200, database="records.jsonl")
+@pytest.mark.parametrize("database", ("nowhere.jsonl", 7))
+def test_a_database_that_is_none(database, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for use in (StitchSchedule, tvm_stitch.pipeline):
+        with pytest.raises(InputError, match="record store"):
+            use("sm_90", database=database)

@@ -5,6 +5,7 @@ from tvm_stitch.build import compile, pipeline
 from tvm_stitch.errors import CompilerMissing, InputError, RelayError, SimtError, StitchError
 from tvm_stitch.options import Options
 from tvm_stitch.report import explain
+from tvm_stitch.tuning.tune import tune
 from tvm_stitch.verify import verify
 
 __version__ = "0.1.0"
@@ -22,5 +23,6 @@ __all__ = [
     "relay",
     "simt",
     "transform",
+    "tune",
     "verify",
 ]

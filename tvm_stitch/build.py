@@ -11,10 +11,12 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from tvm.s_tir import dlight
 
 from tvm_stitch import transform
+from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.target import cuda_target
+from tvm_stitch.tuning.apply import Database, Records
 
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
 
@@ -28,7 +30,7 @@ def default_rules() -> list[Any]:
 def stitch_passes(
     target: tvm.target.Target,
     options: Options | None = None,
-    database: Any = None,
+    database: Database | None = None,
     plans: list[Plan] | None = None,
     left: list[Fallback] | None = None,
     default_schedules: bool = True,
@@ -54,15 +56,17 @@ def stitch_passes(
 
 
 def pipeline(
-    target: Any, options: Options | None = None, database: Any = None
+    target: Any, options: Options | None = None, database: Database | None = None
 ) -> tvm.transform.Pass:
     """A drop-in for `tvm.compile(mod, target, relax_pipeline=...)`.
 
-    Unrelated kernels share a launch only if `tirx.disable_storage_rewrite` is set in the
-    PassContext, as `compile` does; see lowering_context.
+    `database` is the path of a record store that `tvm_stitch.tune` wrote: kernels with a record
+    for this GPU get the best schedule found. Unrelated kernels share a launch only if
+    `tirx.disable_storage_rewrite` is set in the PassContext, as `compile` does; see
+    lowering_context.
     """
-    transform.refuse_database(database)
     cuda = cuda_target(target)
+    records = None if database is None else Records.open(database, device_of(cuda))
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")
     def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
@@ -72,7 +76,7 @@ def pipeline(
             chosen = replace(chosen, schemes=schemes)
         passes = [
             *cuda_pipeline.library_dispatch_passes(cuda),
-            *stitch_passes(cuda, chosen, database),
+            *stitch_passes(cuda, chosen, records),
             *cuda_pipeline.dataflow_lower_passes(cuda),
             *cuda_pipeline.finalize_passes(cuda),
         ]
@@ -96,9 +100,9 @@ def compile(
     mod: tvm.IRModule,
     target: Any = "cuda",
     options: Options | None = None,
-    database: Any = None,
+    database: Database | None = None,
 ) -> tvm.relax.VMExecutable:
-    """Compile a Relax module with stitching."""
+    """Compile a Relax module with stitching; `database` as for `pipeline`."""
     if not isinstance(mod, tvm.IRModule):
         raise InputError(f"expected a Relax IRModule, not {type(mod).__name__}")
     cuda = cuda_target(target)

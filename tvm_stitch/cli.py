@@ -1,4 +1,4 @@
-"""The command line: demo, explain, compile, bench.
+"""The command line: demo, explain, compile, tune, bench.
 
 Exit codes: 0 done; 1 something is wrong, or missing on this machine; 2 wrong use: a file, model,
 option or target that cannot be used as given; 130 interrupted. Results go to stdout, messages to
@@ -13,7 +13,9 @@ import importlib.metadata
 import json
 import os
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 import tvm
 
@@ -21,18 +23,22 @@ import tvm_stitch
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError
 from tvm_stitch.report import explain
 from tvm_stitch.target import cuda_target
+from tvm_stitch.tuning import cli as tuning_cli
 
 TARGET_HELP = (
     "an architecture (sm_90), a TVM tag (nvidia/nvidia-h100), TVM's JSON, or cuda: this machine's "
     "GPU, sm_90 without one (default: cuda)"
 )
 MODEL_HELP = "a Relax module as tvm.ir.save_json writes it"
+DATABASE_HELP = "records that `tvm-stitch tune` made: kernels that were tuned get the best schedule"
 EXAMPLES = """\
 examples:
   tvm-stitch demo                            a Transformer block, stitched and checked
   tvm-stitch explain model.json              what would become of a model
   tvm-stitch explain model.json --target sm_80 --json
   tvm-stitch compile model.json -o model.so  load it with tvm.runtime.load_module
+  tvm-stitch tune model.json --database records.jsonl
+  tvm-stitch compile model.json -o model.so --database records.jsonl
   tvm-stitch bench --help                    measurements on a GPU
 
 save a model:  open("model.json", "w").write(tvm.ir.save_json(mod))
@@ -49,7 +55,9 @@ def main(argv: list[str] | None = None) -> int:
             options = _parser().parse_args(arguments)
         except SystemExit as stop:
             return int(stop.code or 0)
-        code = options.run(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code = options.run(options)
         sys.stdout.flush()
         return code
     except InputError as error:
@@ -61,6 +69,11 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, say head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _warn(message: Warning | str, *_where: Any, **_more: Any) -> None:
+    """A warning without the place in the code, which says nothing to users."""
+    print(f"tvm-stitch: warning: {message}", file=sys.stderr)
 
 
 def _complain(error: Exception, code: int) -> int:
@@ -91,7 +104,19 @@ def _parser() -> argparse.ArgumentParser:
     compiled.add_argument("-o", "--output", required=True, metavar="OUT.so", help="what to write")
     compiled.set_defaults(run=_compile)
 
-    for command in (demo, explained, compiled):
+    tuned = commands.add_parser(
+        "tune",
+        help="search for faster schedules, keep them as records",
+        description=tuning_cli.DESCRIPTION,
+        epilog=tuning_cli.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    tuning_cli.add_arguments(tuned)
+    tuned.set_defaults(run=_tune)
+
+    for command in (explained, compiled):
+        command.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
+    for command in (demo, explained, compiled, tuned):
         command.add_argument("--target", default="cuda", help=TARGET_HELP)
     commands.add_parser("bench", help="measure on a GPU, beside other compilers", add_help=False)
     return parser
@@ -108,7 +133,8 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    report = explain(load_model(options.model), cuda_target(options.target))
+    mod = load_model(options.model)
+    report = explain(mod, cuda_target(options.target), database=options.database)
     print(json.dumps(report.to_json(), indent=2) if options.json else report)
     return 0
 
@@ -121,7 +147,7 @@ def _compile(options: argparse.Namespace) -> int:
         raise InputError(f"cannot write {output}: there is no folder {output.parent}")
     if output.suffix != ".so":
         raise InputError(f"{output} must end in .so: a shared library is written")
-    executable = _compiled(mod, target, options.model)
+    executable = _compiled(mod, target, options.model, options.database)
     try:
         executable.export_library(str(output))
     except Exception as error:
@@ -133,9 +159,15 @@ def _compile(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compiled(mod: tvm.IRModule, target: tvm.target.Target, name: str) -> tvm.relax.VMExecutable:
+def _tune(options: argparse.Namespace) -> int:
+    return tuning_cli.run(options, load_model)
+
+
+def _compiled(
+    mod: tvm.IRModule, target: tvm.target.Target, name: str, database: str | None
+) -> tvm.relax.VMExecutable:
     try:
-        return tvm_stitch.compile(mod, target)
+        return tvm_stitch.compile(mod, target, database=database)
     except StitchError:
         raise
     except Exception as error:

@@ -13,7 +13,6 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_stitch.device import Device, device_of
-from tvm_stitch.errors import InputError
 from tvm_stitch.graph.decompose import Decompose
 from tvm_stitch.graph.group import Grouping
 from tvm_stitch.graph.read import read_block
@@ -26,6 +25,7 @@ from tvm_stitch.plan.greedy import greedy_plan
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.target import cuda_target
+from tvm_stitch.tuning.apply import Database, Records
 
 __all__ = ["Decompose", "StitchOps", "StitchSchedule"]
 
@@ -84,41 +84,44 @@ def bounds_of(function: relax.Function) -> Bounds:
     return Bounds(tuple(sorted((str(name), int(value)) for name, value in stated.items())))
 
 
-def refuse_database(database: Any) -> None:
-    """Say so, rather than ignore what somebody tuned."""
-    if database is not None:
-        raise InputError("tuned records cannot be applied yet: leave database out")
+def bounds_of_module(mod: tvm.IRModule) -> Bounds:
+    """Upper bounds that any function of a module states."""
+    stated = [bounds_of(f) for f in mod.functions.values() if isinstance(f, relax.Function)]
+    return Bounds(tuple(sorted({pair for bound in stated for pair in bound.of})))
 
 
 def StitchSchedule(
     target: Any,
-    database: Any = None,
+    database: Database | None = None,
     options: Options | None = None,
     log: list[Fallback] | None = None,
 ) -> tvm.transform.Pass:
     """Turn every PrimFunc that one stitched kernel can hold into that kernel.
 
-    Put it after FuseTIR and before DLight, which skips what is scheduled. `log` receives the
-    functions that stay as they are, with the reason.
+    Put it after FuseTIR and before DLight, which skips what is scheduled. `database` is the path of
+    a record store: kernels that were tuned get their best schedule. `log` receives the functions
+    that stay as they are, with the reason.
     """
-    refuse_database(database)
     device = device_of(cuda_target(target))
+    records = None if database is None else Records.open(database, device)
     chosen = options or Options()
 
     @tvm.transform.module_pass(opt_level=0, name="StitchSchedule")
     def stitch_schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        stated = [bounds_of(f) for f in mod.functions.values() if isinstance(f, relax.Function)]
-        bounds = Bounds(tuple(sorted({pair for bound in stated for pair in bound.of})))
+        bounds = bounds_of_module(mod)
         mod = mod.clone()
         for var, function in mod.functions_items():
             if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
                 continue
-            kernel = stitch_function(function, device, bounds, chosen.schemes)
+            kernel = records and records.kernel(function, bounds, chosen.schemes)
+            kernel = kernel or stitch_function(function, device, bounds, chosen.schemes)
             if isinstance(kernel, Refused):
                 if log is not None and kernel is not VIEW:
                     log.append(Fallback(var.name_hint, kernel.reason))
             else:
                 mod.update_func(var, kernel)
+        if records is not None:
+            records.warn()
         return with_workspaces(mod)
 
     return stitch_schedule

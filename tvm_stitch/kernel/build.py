@@ -10,7 +10,7 @@ from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, residency_of
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.emit import emit
 from tvm_stitch.kernel.program import Program, make_programs
-from tvm_stitch.kernel.schedule import SCHEMES
+from tvm_stitch.kernel.schedule import SCHEMES, Schedule
 from tvm_stitch.kernel.stage import Refused, is_buffer, read_stages
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
@@ -43,6 +43,13 @@ def stitch_function(
     schedule = choose(programs, device, bounds, schemes)
     if isinstance(schedule, Refused):
         return schedule
+    return scheduled(func, programs, schedule, device)
+
+
+def scheduled(
+    func: tirx.PrimFunc, programs: tuple[Program, ...], schedule: Schedule, device: Device
+) -> tirx.PrimFunc | Refused:
+    """Emit a PrimFunc, whose Programs were read from it, by a legal Schedule."""
     residencies = tuple(map(residency_of, programs, schedule.parts))
     kernel = emit(func, programs, residencies, schedule)
     hazard = check_kernel(kernel, device)

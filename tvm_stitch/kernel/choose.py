@@ -88,7 +88,7 @@ def choose(
     """The default schedule of a kernel of these programs on a device."""
     parts: list[Mapping] = []
     for program in programs:
-        mapping = _unsupported(program) or _mapping(program, device, bounds, schemes)
+        mapping = unsupported(program) or _mapping(program, device, bounds, schemes)
         if isinstance(mapping, Refused):
             return mapping
         parts.append(mapping)
@@ -117,7 +117,8 @@ def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedul
     return Schedule(tuple(equal))
 
 
-def _unsupported(program: Program) -> Refused | None:
+def unsupported(program: Program) -> Refused | None:
+    """What no schedule can make a stitched kernel of."""
     for buffer in (*program.inputs, *program.outputs, *program.producer):
         if dtype_of(buffer) not in SUPPORTED:
             return Refused(f"{buffer.name} has dtype {dtype_of(buffer)}")
@@ -218,7 +219,7 @@ def _row_mapping(
             mapping = _row_mapping_in(program, residency, device, columns, cluster, each)
             mapping = replace(mapping, residence=residence, recompute=recompute)
             mapping = batched(program, residency, mapping, device)
-            verdict = _fits(program, residency, mapping, device, last=cluster == clusters[-1])
+            verdict = fits(program, residency, mapping, device, last=cluster == clusters[-1])
             if verdict is None:
                 return _two_at_once(program, residency, mapping, device)
             refused = verdict
@@ -266,7 +267,7 @@ def _row_mapping_in(
 ) -> Mapping:
     """The mapping for a cluster size and the bytes that a thread keeps."""
     own = -(-columns // cluster)
-    vector, peeled = _vectors(program, columns)
+    vector, peeled = vectors_of_rows(program, columns)
     widest = _power_of_two(-(-own // vector))
     kept = max(residency.live_bytes, 2)
     threads = _power_of_two(-(-own * kept // each))
@@ -298,7 +299,7 @@ def _idle(program: Program, threads: int, vector: int) -> int:
     return idle if idle <= threads * IDLE_SHARE else 0
 
 
-def _vectors(program: Program, columns: int) -> tuple[int, bool]:
+def vectors_of_rows(program: Program, columns: int) -> tuple[int, bool]:
     """Vector width, and whether vectors must be peeled to aligned addresses."""
     vector = vector_width(program)
     space = program.space
@@ -347,7 +348,7 @@ def residency_of(program: Program, mapping: Mapping) -> Residency:
     return plan_residency(program, thrifty=mapping.recompute)
 
 
-def _fits(
+def fits(
     program: Program, residency: Residency, mapping: Mapping, device: Device, last: bool
 ) -> Refused | None:
     """Why a block of this mapping has no room, if so; the last resort may fill the device."""

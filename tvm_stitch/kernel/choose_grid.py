@@ -51,8 +51,8 @@ def grid_mapping(program: Program, device: Device, vector: int, columns: int) ->
     mapping = _whole_rows(columns, vector) if along else _pieces(columns, vector, device)
     while mapping.rows > 1 and grid_shared_bytes(program, mapping) > MOST_SHARED:
         mapping = replace(mapping, rows=mapping.rows // 2)
-    plain = _placed(program, residency, mapping, device, columns)
-    ahead = _placed(program, residency, replace(mapping, pipelined=True), device, columns)
+    plain = with_blocks(program, residency, mapping, device, columns)
+    ahead = with_blocks(program, residency, replace(mapping, pipelined=True), device, columns)
     if plain is None:
         return Refused(f"rows of {columns} columns leave no room for the sums over them")
     if ahead is None:
@@ -80,11 +80,16 @@ def _pieces(columns: int, vector: int, device: Device) -> Mapping:
     return Mapping("global", threads, rows, vector, steps, recompute=True, split=True)
 
 
-def _placed(
-    program: Program, residency: Residency, mapping: Mapping, device: Device, columns: int
+def with_blocks(
+    program: Program,
+    residency: Residency,
+    mapping: Mapping,
+    device: Device,
+    columns: int,
+    most_resident: int = MOST_RESIDENT,
 ) -> Mapping | None:
     """The mapping with as many blocks as the device holds at once and the rows keep busy."""
-    resident = _resident(program, residency, mapping, device)
+    resident = min(most_resident, resident_blocks(program, residency, mapping, device))
     pieces = -(-columns // mapping.reach) if mapping.split else 1
     if resident < 1:
         return None
@@ -99,7 +104,9 @@ def _placed(
     return replace(mapping, blocks=blocks, resident=-(-blocks // device.multiprocessors))
 
 
-def _resident(program: Program, residency: Residency, mapping: Mapping, device: Device) -> int:
+def resident_blocks(
+    program: Program, residency: Residency, mapping: Mapping, device: Device
+) -> int:
     """Blocks that fit into a multiprocessor by registers, threads and shared memory."""
     registers = grid_registers(program, residency, mapping)
     memory = grid_shared_bytes(program, mapping)

@@ -25,15 +25,22 @@ from tvm_stitch.report.operators import Operator, operator_name, operators
 from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
 from tvm_stitch.report.stitched import Fused, describe
 from tvm_stitch.target import cuda_target
+from tvm_stitch.tuning.apply import Database, origin_of
 
 READY_MADE = "its TIR came with a schedule"
 PACKED = ("call_pure_packed", "call_dps_packed", "call_inplace_packed")  # named by their callees
 
 
-def explain(mod: tvm.IRModule, target: Any = "cuda", options: Options | None = None) -> Report:
+def explain(
+    mod: tvm.IRModule,
+    target: Any = "cuda",
+    options: Options | None = None,
+    database: Database | None = None,
+) -> Report:
     """What stitching makes of a Relax module: its kernels before and after, and why.
 
-    Nothing is compiled, so no GPU and no CUDA is needed.
+    With `database`, the path of a record store, kernels that were tuned say so. Nothing is
+    compiled, so no GPU and no CUDA is needed.
     """
     if not isinstance(mod, tvm.IRModule):
         raise InputError(f"explain takes a Relax IRModule, not {type(mod).__name__}")
@@ -42,7 +49,7 @@ def explain(mod: tvm.IRModule, target: Any = "cuda", options: Options | None = N
     cuda = cuda_target(target)
     device = device_of(cuda)
     notes = _Notes()
-    lowered = _run(mod, cuda, _stitching(cuda, options, notes))
+    lowered = _run(mod, cuda, _stitching(cuda, options, database, notes))
     kernels = tuple(_kernels(lowered, notes, device))
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
@@ -76,11 +83,11 @@ class _Notes:
 
 
 def _stitching(
-    cuda: tvm.target.Target, options: Options | None, notes: _Notes
+    cuda: tvm.target.Target, options: Options | None, database: Database | None, notes: _Notes
 ) -> list[tvm.transform.Pass]:
     """The passes of tvm_stitch.pipeline up to where kernels are settled, with eavesdroppers."""
     passes: list[tvm.transform.Pass] = [*cuda_pipeline.library_dispatch_passes(cuda)]
-    for each in stitch_passes(cuda, options, plans=notes.plans, left=notes.left):
+    for each in stitch_passes(cuda, options, database, notes.plans, notes.left):
         passes.append(each)
         if each.info.name == "FuseOps":
             passes.append(_eavesdropper(notes.note_ops))
@@ -152,7 +159,7 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
         if SCHEDULE_ATTRIBUTE in function.attrs:
             schedule = Schedule.from_json(function.attrs[SCHEDULE_ATTRIBUTE])
             fused = Fused(names[0], held, notes.fused[name], launches)
-            yield describe(fused, schedule, device)
+            yield describe(fused, schedule, device, origin_of(function))
             continue
         ops = tuple(operator.name for operator in held)
         why = reasons.get(name, READY_MADE)

@@ -30,6 +30,8 @@ class Kernel:
     why: str  # one sentence: what the scheme rests on, or why it is not stitched
     launches: int = 1  # calls of it in the module
     schemes: Mapping[str, str] = field(default_factory=dict)  # by reduction or kept value
+    # Of the mapping: "chosen" by rule, "tuned" by a record, or "tuned for" another shape.
+    origin: str = ""
 
     @property
     def stitched(self) -> bool:

@@ -51,7 +51,7 @@ class Part:
     residency: Residency
 
 
-def describe(fused: Fused, schedule: Schedule, device: Device) -> Kernel:
+def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> Kernel:
     """The report's entry for one stitched kernel."""
     programs = read_programs(fused.function)
     assert not isinstance(programs, Refused), "a stitched kernel comes from a readable function"
@@ -71,6 +71,7 @@ def describe(fused: Fused, schedule: Schedule, device: Device) -> Kernel:
         why=_why(parts),
         launches=fused.launches,
         schemes=_schemes(fused, parts),
+        origin=origin,
     )
 
 

@@ -72,7 +72,8 @@ def _table(kernels: Sequence[Kernel]) -> list[str]:
 def _details(number: int, kernel: Kernel) -> list[str]:
     lines = [f"{number}  {kernel.name}"]
     lines += _wrapped("   computes  ", ", ".join(kernel.ops))
-    lines += _wrapped("   mapping   ", kernel.mapping)
+    tuned = f" ({kernel.origin})" if kernel.origin.startswith("tuned") else ""
+    lines += _wrapped("   mapping   ", kernel.mapping + tuned)
     if kernel.schemes:
         flows = (f"{name}: {scheme}" for name, scheme in kernel.schemes.items())
         lines += _wrapped("   values    ", ", ".join(flows))

@@ -1,0 +1,133 @@
+"""Legality of schedules from elsewhere: what choose makes is legal, what would not work is refused,
+and what is legal gives right kernels."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from check import A100, H200, primfuncs
+from tuning import DEVICE, KINDS, chosen, elements, softmax_of, workload
+from zoo import ZOO
+
+from tvm_stitch import simt
+from tvm_stitch.device import device_of
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.schedule import SCHEMES, Schedule
+from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.tuning.measure import SimtRunner
+from tvm_stitch.tuning.space import Space
+
+
+@pytest.mark.parametrize("target", (H200, A100), ids=("H200", "A100"))
+@pytest.mark.parametrize("name", ZOO)
+def test_what_is_chosen_is_legal(name, target):
+    device = device_of(target)
+    for function in primfuncs(
+        ZOO[name]("bfloat16").module, target, before="StitchSchedule"
+    ).values():
+        programs = read_programs(function)
+        if not isinstance(programs, Refused):
+            schedule = choose(programs, device)
+            assert isinstance(schedule, Refused) or legal(programs, schedule, device) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_chosen_for_small_kernels_is_legal(kind):
+    found = workload(*KINDS[kind]())
+    assert legal(found.programs, chosen(found), DEVICE) is None
+
+
+def refusal(tensors, device=DEVICE, schemes=SCHEMES, **changes) -> str:
+    """Why the analytic choice with some fields changed is not legal."""
+    found = workload(*tensors)
+    schedule = Schedule(tuple(replace(part, **changes) for part in chosen(found).parts))
+    refused = legal(found.programs, schedule, device, schemes=schemes)
+    assert refused is not None, schedule
+    return refused.reason
+
+
+ROWS, FLAT = softmax_of(64, 1024), elements()
+SUMS, MISALIGNED = KINDS["sums over rows"](), softmax_of(9, 301)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "changes", "why"),
+    (
+        (ROWS, {"threads": 96}, "threads of 96, which is no power of two"),
+        (ROWS, {"threads": 0}, "threads of 0"),
+        (ROWS, {"rows": -4}, "rows of -4"),
+        (ROWS, {"rows": 3}, "rows of 3"),
+        (ROWS, {"threads": 2048}, "blocks of 2048 threads"),
+        (ROWS, {"threads": 1, "scheme": "local", "steps": 256}, "blocks of 1 threads"),
+        (ROWS, {"steps": 0}, "0 steps"),
+        (ROWS, {"vector": 32}, "vectors of 32 elements"),
+        (ROWS, {"scheme": "telepathy"}, "an unknown scheme"),
+        (ROWS, {"scheme": "warp"}, "256 threads a row are not the warp scheme"),
+        (ROWS, {"residence": "disk"}, "values that wait in disk"),
+        (ROWS, {"vector": 1}, "rows of 1024 columns, of which it covers 256"),
+        (ROWS, {"split": True}, "cannot be split over blocks"),
+        (ROWS, {"cluster": 3, "scheme": "cluster"}, "cluster of 3"),
+        (ROWS, {"cluster": 32, "scheme": "cluster"}, "a cluster of 32 blocks"),
+        (ROWS, {"cluster": 2, "scheme": "cluster", "rows": 2}, "blocks of a cluster share one row"),
+        (ROWS, {"steps": 256}, "elements a thread"),
+        (ROWS, {"steps": 1 << 19, "residence": "shared"}, "bytes of shared memory"),
+        (
+            ROWS,
+            {"threads": 32, "scheme": "warp", "steps": 8, "residence": "shared"},
+            "rows of a warp or less wait in registers",
+        ),
+        (ROWS, {"blocks": 10, "resident": 1, "scheme": "global"}, "only to sum over them"),
+        (ROWS, {"blocks": -1}, "-1 blocks"),
+        (MISALIGNED, {"peeled": False, "vector": 4}, "do not start at multiples of 4"),
+        (FLAT, {"split": False}, "an element-wise part is split over blocks"),
+        (FLAT, {"rows": 2}, "has one row"),
+        (FLAT, {"scheme": "warp"}, "passes nothing on"),
+        (SUMS, {"resident": 9}, "9 blocks of a multiprocessor"),
+        (SUMS, {"blocks": 1 << 20}, "more than are resident at once"),
+        (SUMS, {"blocks": 0, "resident": 0}, "need the global scheme"),
+        (SUMS, {"residence": "shared"}, "wait in registers of one block"),
+    ),
+)  # fmt: skip
+def test_what_would_not_work_is_refused(tensors, changes, why):
+    assert why in refusal(tensors, **changes)
+
+
+def test_clusters_need_a_device_that_has_them():
+    changes = {"cluster": 2, "scheme": "cluster", "residence": "shared"}
+    assert "clusters, which A100 does not have" in refusal(ROWS, device_of(A100), **changes)
+
+
+def test_schemes_that_are_switched_off():
+    assert "regional scheme is switched off" in refusal(ROWS, schemes=("local", "warp"))
+
+
+def test_parts_must_fit_each_other():
+    found = workload(*KINDS["side by side"]())
+    first, second = chosen(found).parts
+    assert (
+        "1 mappings for a kernel of 2" in legal(found.programs, Schedule((first,)), DEVICE).reason
+    )
+    unequal = Schedule((first, replace(second, threads=first.threads * 2)))
+    assert "different sizes" in legal(found.programs, unequal, DEVICE).reason
+
+
+@pytest.fixture(scope="module")
+def counting():
+    if (missing := simt.available()) is not None:
+        pytest.skip(missing)
+    runner = SimtRunner(H200, jobs=2)
+    yield runner
+    runner.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_legal_schedules_are_right(kind, counting):
+    """No hazard, and the outputs of the analytic choice, for any schedules of the space."""
+    found = workload(*KINDS[kind]())
+    space = Space(found.programs, found.groups, DEVICE)
+    rng = random.Random(7)
+    schedules = [space.sample(rng).schedule for _ in range(6)]
+    outcomes = counting.measure(found, schedules, chosen(found))
+    assert [outcome.error for outcome in outcomes] == [""] * 6

@@ -1,0 +1,295 @@
+"""Measuring: a schedule that hangs or crashes loses only itself, a wrong one is found out."""
+
+import ctypes
+import json
+import os
+import signal
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+import tvm
+from check import H200
+from tuning import chosen, column_sums, softmax_of, workload
+from tvm import te, topi
+
+from tvm_stitch import simt
+from tvm_stitch.tuning import arrays, gpu, measure
+from tvm_stitch.tuning.handler import Handler
+from tvm_stitch.tuning.measure import Builder, LocalRunner, Outcome, SimtRunner, workload_message
+from tvm_stitch.tuning.seat import Child, Lost
+from tvm_stitch.tuning.space import Space
+
+# Processes
+
+
+@pytest.fixture(scope="module")
+def child():
+    found = Child()
+    yield found
+    found.close()
+
+
+HELLO = {"do": "hello"}
+
+
+def test_a_child_answers_and_survives_mistakes(child):
+    assert "package" in child.ask(HELLO, 60)
+    assert "AttributeError" in child.ask({"do": "sing"}, 60)["error"]
+    assert "AssertionError" in child.ask({"do": "count", "schedule": ""}, 60)["error"]
+    assert "package" in child.ask(HELLO, 60)
+
+
+def test_a_child_that_crashes_is_replaced(child):
+    child.ask(HELLO, 60)
+    child.prepared = "something"
+    os.kill(child._process.pid, signal.SIGSEGV)
+    with pytest.raises(Lost, match="signal 11"):
+        child.ask(HELLO, 60)
+    assert child.prepared == ""
+    assert "package" in child.ask(HELLO, 60)
+
+
+def test_a_child_that_hangs_is_killed(child):
+    child.ask(HELLO, 60)
+    process = child._process
+    os.kill(process.pid, signal.SIGSTOP)
+    started = time.monotonic()
+    with pytest.raises(Lost, match="took longer than 1 s"):
+        child.ask(HELLO, 1)
+    assert time.monotonic() - started < 10
+    assert process.poll() == -signal.SIGKILL
+
+
+# The CPU executor
+
+needs_executor = pytest.mark.skipif(simt.available() is not None, reason="no C++ compiler")
+
+
+@needs_executor
+def test_a_wrong_kernel_is_found_out(monkeypatch):
+    """By its outputs: another function stands for a schedule that computes something else."""
+    right, wrong = workload(*softmax_of(8, 64)), workload(*_other_softmax())
+    handler = Handler()
+    handler.answer(workload_message(right, H200, chosen(right)))
+    count = {"do": "count", "schedule": chosen(right).to_json()}
+    assert handler.answer(count)["cost"] > 0
+    handler.function = wrong.function
+    assert "output 0 differs from the default schedule's" in handler.answer(count)["error"]
+
+
+def _other_softmax():
+    x = te.placeholder((8, 64), "float32", "x")
+    exps = topi.exp(topi.subtract(x, topi.max(x, axis=1, keepdims=True)))
+    twice = topi.multiply(exps, te.compute(exps.shape, lambda *_: tvm.tirx.const(2.0, "float32")))
+    return x, topi.divide(twice, topi.sum(exps, axis=1, keepdims=True))
+
+
+@needs_executor
+def test_a_schedule_that_cannot_be_built_says_why():
+    of = workload(*softmax_of(8, 64))
+    runner = SimtRunner(H200, jobs=1)
+    too_short = json.loads(chosen(of).to_json())
+    too_short["parts"][0].update(threads=4096)
+    wrong = type(chosen(of)).from_json(json.dumps(too_short))
+    try:
+        outcomes = runner.measure(of, [wrong, chosen(of)], chosen(of))
+    finally:
+        runner.close()
+    assert "the kernel would be wrong" in outcomes[0].error
+    assert outcomes[1].cost is not None
+
+
+def test_the_builder_compiles_libraries():
+    of = workload(*softmax_of(8, 64))
+    builder = Builder(H200, jobs=1)
+    try:
+        library = builder.start(of, chosen(of))
+        assert library.wait() == Outcome(None)
+        with open(library.path, "rb") as file:
+            assert file.read(4) == b"\x7fELF"
+    finally:
+        builder.close()
+    assert not os.path.exists(library.path)
+
+
+# The GPU, played by this machine's memory
+
+
+class MemoryDriver:
+    """The driver's functions on the CPU's memory; an event is a time."""
+
+    def __init__(self):
+        self.flushed = 0
+
+    def event(self):
+        return []
+
+    def elapsed_us(self, start, stop):
+        return (stop[-1] - start[-1]) * 1e6
+
+    def call(self, name, *arguments):
+        values = [getattr(argument, "value", argument) for argument in arguments]
+        if name == "cuMemsetD8_v2":
+            ctypes.memset(*values)
+        elif name == "cuMemsetD32Async":
+            self.flushed += values[2] * 4
+        elif name == "cuEventRecord":
+            arguments[0].append(time.perf_counter())
+        else:
+            assert name in ("cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2")
+            ctypes.memmove(*values)
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    monkeypatch.setattr(gpu.tvm, "cuda", lambda number: tvm.cpu(number))
+    monkeypatch.setattr(gpu, "Driver", MemoryDriver)
+    monkeypatch.setattr(gpu, "FLUSH_BYTES", 1 << 10)
+
+
+def library_of(function, path):
+    """A library for the CPU."""
+    tvm.compile(tvm.IRModule({"main": function}), "llvm").export_library(str(path))
+    return str(path)
+
+
+def test_times_and_outputs(on_cpu, tmp_path):
+    right = te.create_prim_func(list(softmax_of(8, 64))).with_attr("global_symbol", "main")
+    wrong = te.create_prim_func(list(_other_softmax())).with_attr("global_symbol", "main")
+    device = gpu.Gpu(right, [1])
+    device.set_reference(library_of(right, tmp_path / "right.so"), [])
+    again = library_of(right, tmp_path / "again.so")
+    cost, error = device.measure(again, [], careful=False, best_us=None)
+    assert cost > 0 and error == ""
+    assert device._driver.flushed == gpu.LAUNCHES << 10
+    cost, error = device.measure(again, [], careful=False, best_us=1e-6)
+    assert device._driver.flushed == (gpu.LAUNCHES + gpu.FEW_LAUNCHES) << 10
+    _, error = device.measure(library_of(wrong, tmp_path / "wrong.so"), [], False, None)
+    assert "output 0 differs" in error
+
+
+def test_an_output_that_is_not_written_is_found_out(on_cpu, tmp_path):
+    function = te.create_prim_func(list(softmax_of(8, 64))).with_attr("global_symbol", "main")
+    nothing = tvm.tirx.PrimFunc(function.params, tvm.tirx.Evaluate(0), function.ret_type)
+    nothing = nothing.with_attr("global_symbol", "main").with_attr("s_tir", True)
+    device = gpu.Gpu(function, [1])
+    device.set_reference(library_of(function, tmp_path / "right.so"), [])
+    empty = library_of(nothing, tmp_path / "nothing.so")
+    assert "differs from the default schedule's by inf" in device.measure(empty, [], False, None)[1]
+
+
+def test_large_outputs_are_compared_in_pieces():
+    size = 10 * gpu.COMPARED_BYTES + 4
+    found = gpu.pieces(size)
+    assert found[0][0] == 0 and sum(found[-1]) == size
+    assert sum(length for _, length in found) == gpu.COMPARED_BYTES
+    assert gpu.pieces(12) == [(0, 12)] and gpu.pieces(0) == []
+
+
+@pytest.fixture
+def local(monkeypatch):
+    """A local runner whose processes are played by a function."""
+    asked = []
+
+    class Played:
+        def __init__(self):
+            self.prepared = ""
+
+        def ask(self, message, timeout):
+            asked.append(message["do"])
+            return answers(message)
+
+        def put(self, path):
+            return path
+
+        def close(self):
+            pass
+
+    def answers(message):
+        if message["do"] == "run":
+            threads = json.loads(message["schedule"])["parts"][0]["threads"]
+            if threads == 64:
+                raise Lost("its process ended with signal 11: illegal memory access")
+            return {"cost": float(threads)}
+        return {}
+
+    monkeypatch.setattr(measure, "Child", Played)
+    monkeypatch.setattr(measure.tvm, "cuda", lambda number: tvm.cpu(number))
+    runner = LocalRunner(H200, jobs=2)
+    yield runner, asked
+    runner.close()
+
+
+def test_a_crash_on_the_gpu_loses_one_schedule(local):
+    runner, asked = local
+    of = workload(*softmax_of(512, 1024))
+    space = [p.schedule for p in Space(of.programs, of.groups, of.device)]
+    schedules = [s for s in space if s.parts[0].threads in (32, 64, 128)][:30]
+    outcomes = runner.measure(of, schedules, chosen(of))
+    for schedule, outcome in zip(schedules, outcomes, strict=True):
+        threads = schedule.parts[0].threads
+        assert outcome == (
+            Outcome(None, "its process ended with signal 11: illegal memory access")
+            if threads == 64
+            else Outcome(float(threads))
+        )
+    assert asked.count("build") == len(schedules) + 1  # and the default schedule
+    assert asked.count("reference") == 1  # a played process keeps what it knows
+
+
+def test_a_default_schedule_that_fails_says_so(local, monkeypatch):
+    runner, _ = local
+    of = workload(*softmax_of(512, 1024))
+    failing = partial(lambda *_: measure.Library("", lambda: Outcome(None, "no nvrtc")))
+    monkeypatch.setattr(runner._builder, "start", failing)
+    (outcome,) = runner.measure(of, [chosen(of)], chosen(of))
+    assert outcome.error == "the default schedule failed: no nvrtc"
+
+
+# Arrays
+
+
+def test_indices_stay_inside():
+    table = te.placeholder((5, 8), "float32", "table")
+    rows = te.placeholder((100,), "int32", "rows")
+    taken = te.compute((100, 8), lambda i, j: table[rows[i], j])
+    function = te.create_prim_func([table, rows, taken])
+    found = arrays.make_array(function, function.params[1])
+    assert found.dtype == "int32" and set(found) == set(range(5))
+
+
+def test_arrays_repeat_what_was_drawn(monkeypatch):
+    monkeypatch.setattr(arrays, "DRAWN", 10)
+    function = te.create_prim_func(list(column_sums(5, 5)))
+    found = arrays.make_array(function, function.params[0]).reshape(-1)
+    np.testing.assert_array_equal(found[:10], found[10:20])
+    assert (found > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("got", "why"),
+    (
+        ([1.0, 2.0], ""),
+        ([1.0 + 1e-5, 2.0], ""),
+        ([1.1, 2.0], "output 0 differs"),
+        ([np.nan, 2.0], "by inf"),
+        ([np.inf, 2.0], "by inf"),
+    ),
+)
+def test_disagreement(got, why):
+    want = [np.array([1.0, 2.0], "float32"), np.array([3], "int32")]
+    found = arrays.disagreement([np.array(got, "float32"), want[1]], want, ["float32", "int32"])
+    assert why in found and bool(found) == bool(why)
+
+
+def test_integers_must_be_equal():
+    want, got = np.array([3, 4], "int32"), np.array([3, 5], "int32")
+    assert "output 0" in arrays.disagreement([got], [want], ["int32"])
+
+
+def test_outputs_that_cancel_are_judged_by_the_scale_of_the_others():
+    want = [np.array([100.0], "float32"), np.array([1e-7], "float32")]
+    got = [want[0], -want[1]]
+    assert arrays.disagreement(got, want, ["float32", "float32"]) == ""

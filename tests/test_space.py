@@ -1,0 +1,97 @@
+"""The space of schedules: all of it legal, each once, and near points found by mutation."""
+
+import random
+
+import pytest
+from check import H200
+from tuning import DEVICE, KINDS, chosen, softmax_of, workload
+
+from tvm_stitch.kernel.choose import NO_BOUNDS
+from tvm_stitch.kernel.legal import legal
+from tvm_stitch.tuning.features import NAMES, features
+from tvm_stitch.tuning.space import Space
+
+
+def space_of(found, **settings) -> Space:
+    return Space(found.programs, found.groups, DEVICE, NO_BOUNDS, **settings)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_schedule_is_there_once_and_legal(kind):
+    found = workload(*KINDS[kind]())
+    space = space_of(found)
+    schedules = [point.schedule for point in space]
+    assert len(set(schedules)) == len(schedules) == space.size > 30
+    rng = random.Random(1)
+    for schedule in rng.sample(schedules, 30):
+        assert legal(found.programs, schedule, DEVICE) is None
+        assert len(features(found, schedule)) == len(NAMES)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "side by side"])
+def test_the_analytic_choice_is_one_of_them(kind):
+    found = workload(*KINDS[kind]())
+    space = space_of(found)
+    assert chosen(found) in {point.schedule for point in space}
+    assert space.nearest(chosen(found)).schedule == chosen(found)
+
+
+def test_the_table_spans_what_matters():
+    mappings = [point.schedule.parts[0] for point in space_of(workload(*softmax_of(512, 4096)))]
+    for name in ("threads", "rows", "vector", "steps", "cluster", "residence", "scheme"):
+        assert len({getattr(mapping, name) for mapping in mappings}) > 1, name
+
+
+def test_samples_follow_the_seed():
+    space = space_of(workload(*softmax_of()))
+    draws = [[space.sample(random.Random(seed)).schedule for _ in range(3)] for seed in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mutations_are_near(kind):
+    found = workload(*KINDS[kind]())
+    space, rng = space_of(found), random.Random(3)
+    schedules = {point.schedule for point in space}
+    point, distances = space.sample(rng), []
+    for _ in range(40):
+        mutated = space.mutate(point, rng)
+        assert mutated.schedule in schedules
+        pairs = zip(point.choices, mutated.choices, strict=True)
+        distances.append(
+            sum(a != b for old, new in pairs for a, b in zip(old.values, new.values, strict=True))
+        )
+        point = mutated
+    assert sorted(distances)[20] <= 2
+
+
+def test_schemes_that_are_switched_off_are_left_out():
+    found = workload(*softmax_of(64, 1024))
+    schemes = {p.schedule.scheme for p in space_of(found, schemes=("local", "warp", "regional"))}
+    assert schemes <= {"local", "warp", "regional"}
+    assert "cluster" in {point.schedule.scheme for point in space_of(found)}
+
+
+def test_parts_of_one_kind_share_their_choice():
+    found = workload(*KINDS["side by side"]())
+    assert found.groups == ((0, 1),)
+    for point in space_of(found):
+        first, second = point.schedule.parts
+        assert (first.threads, first.vector, first.steps) == (
+            second.threads,
+            second.vector,
+            second.steps,
+        )
+
+
+def test_other_devices_have_other_spaces():
+    from check import A100
+
+    from tvm_stitch.device import device_of
+
+    found = workload(*softmax_of(64, 1024))
+    on = {
+        name: {p.schedule for p in Space(found.programs, found.groups, device_of(target))}
+        for name, target in (("H200", H200), ("A100", A100))
+    }
+    assert {s.scheme for s in on["H200"]} - {s.scheme for s in on["A100"]} == {"cluster"}

@@ -1,0 +1,360 @@
+"""Tuning from end to end: what is searched, recorded, resumed and told."""
+
+import json
+import random
+import sys
+
+import numpy as np
+import pytest
+from check import H200
+from tuning import (
+    DEVICE,
+    MadeUpRunner,
+    chosen,
+    column_sums,
+    made_up_cost,
+    side_by_side,
+    softmax_model,
+    softmax_of,
+    workload,
+)
+from tvm import tirx
+
+import tvm_stitch
+from tvm_stitch import simt
+from tvm_stitch.errors import InputError
+from tvm_stitch.kernel.schedule import Mapping, Schedule
+from tvm_stitch.tuning import model as models
+from tvm_stitch.tuning.measure import Outcome, SimtRunner
+from tvm_stitch.tuning.model import AnalyticModel, XGBoostModel, examples_of, make_model, train
+from tvm_stitch.tuning.search import Settings, search
+from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.store import Store
+from tvm_stitch.tuning.workloads import parse_shapes
+
+needs_xgboost = pytest.mark.skipif(not models.has_xgboost(), reason="xgboost is not installed")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "records.jsonl"
+
+
+def tuned(path, runner=None, trials=24, module=None, **settings):
+    runner = runner or MadeUpRunner()
+    module = module or softmax_model()
+    return tvm_stitch.tune(module, H200, path, trials=trials, runner=runner, **settings)
+
+
+def undated(path):
+    """All lines of a store, without their dates."""
+    return [{**json.loads(line), "date": ""} for line in path.read_text().splitlines()]
+
+
+# Records
+
+
+def test_every_trial_is_recorded(path):
+    result = tuned(path)
+    (kernel,) = result.kernels
+    records = Store(path).read().records
+    searched = [record for record in records if not record.final]
+    assert [record.trial for record in searched] == [*range(24)]
+    assert len({record.schedule for record in searched}) == 24
+    finals = [record for record in records if record.final]
+    assert finals[0].trial == 0 and 1 < len(finals) <= 4
+    assert kernel.trials == 24
+    assert kernel.analytic == made_up_cost(searched[0].schedule)
+    assert kernel.best == min(record.cost for record in finals) < kernel.analytic
+    assert f"{kernel.gain:.3f}" in str(result)
+
+
+def test_what_was_found_is_applied(path):
+    tuned(path)
+    (entry,) = tvm_stitch.explain(softmax_model(), H200, database=path).kernels
+    best = min(Store(path).read().records, key=lambda record: record.cost or np.inf)
+    assert (entry.origin, entry.mapping) == ("tuned", best.schedule.mapping)
+
+
+def test_equal_kernels_are_searched_once(path):
+    runner = MadeUpRunner()
+    tuned(path, runner)
+    count = len(runner.measured)
+    tuned(path, runner)
+    assert len(runner.measured) == count
+
+
+def test_progress_is_told(path):
+    states = []
+    tuned(path, progress=states.append)
+    assert [state.trials for state in states] == [8, 16, 24, 24, 24]
+    assert [state.done for state in states] == [False] * 4 + [True]
+    assert states[-1].best == min(state.best for state in states)
+
+
+def test_nothing_is_recorded_where_nothing_can_be_measured(path):
+    class Broken(MadeUpRunner):
+        def measure(self, workload, schedules, reference, careful=False, best=None):
+            return [Outcome(None, "no driver") for _ in schedules]
+
+    (kernel,) = tuned(path, Broken()).kernels
+    assert (kernel.best, kernel.why) == (None, "no driver")
+    assert Store(path).read().records == ()
+
+
+# Going on
+
+
+@pytest.mark.parametrize("breaks_after", (0, 3, 20, 25))
+def test_an_interrupted_search_goes_on_as_if_it_had_not_been(path, tmp_path, breaks_after):
+    whole = tmp_path / "whole.jsonl"
+    tuned(whole)
+    with pytest.raises(KeyboardInterrupt):
+        tuned(path, MadeUpRunner(breaks_after))
+    second = MadeUpRunner()
+    tuned(path, second)
+    assert undated(path) == undated(whole)
+    assert len(second.measured) == len(undated(whole)) - breaks_after // 8 * 8
+
+
+def test_a_search_of_several_kernels_goes_on_as_well(path, tmp_path):
+    module = softmax_model(tirx.Var("n", "int64"))
+    shapes, whole = {"n": [4096, 512]}, tmp_path / "whole.jsonl"
+    tuned(whole, module=module, shapes=shapes)
+    with pytest.raises(KeyboardInterrupt):
+        tuned(path, MadeUpRunner(40), module=module, shapes=shapes)
+    tuned(path, module=module, shapes=shapes)
+    assert undated(path) == undated(whole)
+
+
+def test_more_trials_go_on_from_fewer(path, tmp_path):
+    whole = tmp_path / "whole.jsonl"
+    tuned(whole, trials=32)
+    tuned(path, trials=16)
+    tuned(path, trials=32)
+    searches = [[line for line in undated(each) if not line["final"]] for each in (path, whole)]
+    assert searches[0] == searches[1]
+
+
+def test_another_seed_is_another_search(path, tmp_path):
+    other = tmp_path / "other.jsonl"
+    tuned(path)
+    tuned(other, seed=1)
+    lines = [[line["schedule"] for line in undated(each)] for each in (path, other)]
+    assert lines[0][0] == lines[1][0]  # the analytic choice
+    assert lines[0] != lines[1]
+
+
+# Searching
+
+
+def run_search(of, model, trials=48, seed=0, cost=made_up_cost, floor=None, start=None):
+    """All trials of a search by a formula."""
+
+    def measure(schedules, _careful, _best):
+        return [Outcome(cost(schedule)) for schedule in schedules]
+
+    space = Space(of.programs, of.groups, DEVICE)
+    settings = Settings(trials=trials, seed=seed, finalists=0)
+    batches = search(of, space, start or chosen(of), model, measure, settings, floor)
+    return [trial for batch in batches for trial in batch]
+
+
+@needs_xgboost
+@pytest.mark.parametrize("tensors", (softmax_of, column_sums, side_by_side))
+def test_the_model_finds_what_is_best(tensors):
+    of = workload(*tensors())
+    best = min(made_up_cost(p.schedule) for p in Space(of.programs, of.groups, DEVICE))
+    found = min(trial.outcome.cost for trial in run_search(of, XGBoostModel()))
+    assert found <= 1.03 * best
+
+
+@needs_xgboost
+def test_the_model_needs_fewer_trials_than_chance():
+    of = workload(*softmax_of(512, 2048))
+    schedules = [p.schedule for p in Space(of.programs, of.groups, DEVICE)]
+    best = min(map(made_up_cost, schedules))
+
+    def trials_to_near(order):
+        costs = map(made_up_cost, order)
+        return next(n for n, cost in enumerate(costs, 1) if cost <= 1.03 * best)
+
+    learnt = [
+        trials_to_near([t.schedule for t in run_search(of, XGBoostModel(), 96, seed)])
+        for seed in range(3)
+    ]
+    drawn = []
+    for seed in range(20):
+        random.Random(seed).shuffle(schedules)
+        drawn.append(trials_to_near(schedules))
+    assert np.median(learnt) <= np.median(drawn) / 3
+
+
+def test_large_spaces_are_searched_by_mutation(monkeypatch):
+    monkeypatch.setattr("tvm_stitch.tuning.search.RANKED_WHOLE", 10)
+    of = workload(*softmax_of(512, 2048))
+    trials = run_search(of, AnalyticModel(), 40)
+    assert len({trial.schedule for trial in trials}) == len(trials) == 40
+    assert min(t.outcome.cost for t in trials) < trials[0].outcome.cost
+
+
+def test_a_search_stops_at_the_floor():
+    of = workload(*softmax_of())
+    trials = run_search(of, AnalyticModel(), floor=made_up_cost(chosen(of)))
+    assert len(trials) == 8
+
+
+def test_a_search_stops_where_nothing_improves():
+    trials = run_search(workload(*softmax_of()), AnalyticModel(), 200, cost=lambda _: 5.0)
+    assert len(trials) < 120
+
+
+def test_a_small_space_is_searched_as_a_whole():
+    of = workload(*softmax_of(3, 5))
+    space = Space(of.programs, of.groups, DEVICE)
+    trials = run_search(of, AnalyticModel(), 500, cost=lambda s: 1e3 - hash(s) % 997)
+    assert len(trials) <= space.size + 1
+
+
+def test_a_real_search_leaves_a_bad_start_behind():
+    if (missing := simt.available()) is not None:
+        pytest.skip(missing)
+    of = workload(*softmax_of(16, 512))
+    bad = Schedule((Mapping("regional", 512, 1, 1, 1),))
+    space, runner = Space(of.programs, of.groups, DEVICE), SimtRunner(H200, jobs=2)
+    try:
+        batches = search(
+            of, space, bad, make_model([], 90),
+            lambda schedules, careful, best: runner.measure(of, schedules, bad, careful, best),
+            Settings(trials=12, finalists=0),
+        )  # fmt: skip
+        trials = [trial for batch in batches for trial in batch]
+    finally:
+        runner.close()
+    assert all(not trial.outcome.error for trial in trials)
+    costs = [trial.outcome.cost for trial in trials]
+    assert min(costs) < 0.8 * costs[0]
+
+
+# Models
+
+
+def test_without_xgboost_the_analytic_model_ranks(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.warns(UserWarning, match=r"xgboost is not installed.*tvm-stitch\[tune\]"):
+        (kernel,) = tuned(path).kernels
+    assert kernel.trials == 24 and kernel.gain >= 1
+
+
+def rank_agreement(model, of):
+    """Of a model's scores with the made-up cost, over the whole space."""
+    schedules = [point.schedule for point in Space(of.programs, of.groups, DEVICE)]
+    scores = model.scores(of, schedules)
+    costs = np.array([made_up_cost(schedule) for schedule in schedules])
+    ranks = [np.argsort(np.argsort(values)) for values in (scores, -costs)]
+    return np.corrcoef(*ranks)[0, 1]
+
+
+@needs_xgboost
+def test_earlier_records_teach_the_next_search(path):
+    for seed in range(3):
+        tuned(path, trials=48, seed=seed)
+    model = make_model(examples_of(Store(path).read().records), 90)
+    of = workload(*softmax_of(2000, 512))
+    assert rank_agreement(model, of) > max(0.6, rank_agreement(AnalyticModel(), of))
+
+
+@needs_xgboost
+def test_a_shipped_model_ranks_before_anything_is_measured(path):
+    tuned(path, trials=64)
+    booster = train(examples_of(Store(path).read().records))
+    shipped = bytes(booster.save_raw("json"))
+    of = workload(*softmax_of(2000, 512))
+    assert rank_agreement(XGBoostModel(shipped=shipped), of) > 0.5
+    # It is a start, which one's own measurements add to.
+    model = XGBoostModel(shipped=shipped)
+    schedules = [p.schedule for p in Space(of.programs, of.groups, DEVICE)][:40]
+    model.learn(of, schedules, np.array([made_up_cost(schedule) for schedule in schedules]))
+    assert rank_agreement(model, of) > 0.5
+
+
+@needs_xgboost
+def test_records_of_other_gpus_teach_nothing(path, tmp_path):
+    """A search beside records of another GPU is the same as one without."""
+    alone = tmp_path / "alone.jsonl"
+    tuned(path, MadeUpRunner(gpu="another"), seed=5)
+    before = len(undated(path))
+    tuned(path)
+    tuned(alone)
+    assert undated(path)[before:] == undated(alone)
+
+
+# Shapes
+
+
+def test_symbolic_dimensions_are_tuned_for_given_sizes(path):
+    module = softmax_model(tirx.Var("n", "int64"), tirx.Var("m", "int64"))
+    result = tuned(path, trials=8, module=module, shapes={"n": [64, 4096], "m": [256]})
+    assert [kernel.title.split(" float32")[0] for kernel in result.kernels] == [
+        "64 x 256",
+        "4096 x 256",
+    ]
+
+
+def test_without_sizes_symbolic_kernels_are_left_out(path):
+    result = tuned(path, module=softmax_model(tirx.Var("n", "int64")))
+    assert result.kernels == () and len(result.symbolic) == 1
+    assert "sizes are not known: n x 256" in str(result)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    (
+        ("n=1,8,32;m=128,512", {"n": [1, 8, 32], "m": [128, 512]}),
+        (" n = 4 ; ", {"n": [4]}),
+    ),
+)
+def test_shapes_are_read(text, shapes):
+    assert parse_shapes(text) == shapes
+
+
+@pytest.mark.parametrize("text", ("n", "n=", "n=a", "n=1;n=2", "n=1,,2", "=3"))
+def test_shapes_that_cannot_be_read(text):
+    with pytest.raises(InputError, match="is not of the form"):
+        parse_shapes(text)
+
+
+# Wrong use
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    (
+        ({"trials": 0}, "trials must be at least 1"),
+        ({"runner": "cloud"}, "runner 'cloud' is not one of local, rpc, simt"),
+        ({"runner": "rpc"}, "needs a tracker"),
+        ({"runner": "rpc", "tracker": "nowhere"}, "not of the form host:port"),
+        ({"runner": "rpc", "tracker": "127.0.0.1:1"}, "no TVM RPC tracker at 127.0.0.1:1"),
+        ({"runner": "simt", "jobs": 0}, "jobs must be at least 1"),
+        ({"module": 3}, "takes a Relax IRModule, not int"),
+        ({"shapes": {"n": [1]}}, "no symbolic dimension 'n'; it has none"),
+        ({"shapes": {"n": [0]}, "module": softmax_model(tirx.Var("n", "int64"))}, "positive"),
+    ),
+)
+def test_wrong_use(path, settings, why):
+    with pytest.raises(InputError, match=why):
+        tuned(path, **settings)
+
+
+def test_a_local_search_needs_a_gpu(path, monkeypatch):
+    import tvm
+
+    if tvm.cuda(0).exist:
+        pytest.skip("there is a GPU")
+    with pytest.raises(InputError, match=r'no GPU here.*runner="simt"'):
+        tuned(path, runner="local")
+
+
+def test_a_batch_holds_something():
+    with pytest.raises(InputError, match="batch must be at least 1"):
+        Settings(batch=0)

@@ -1,0 +1,225 @@
+"""Legality of a schedule that somebody else made: a tuner, or a record read from a file.
+
+In: the Programs of one kernel, a Schedule, the Device. Out: nothing, or why the schedule would not
+work. The counterpart of choose, which makes only schedules that are legal here; what room a mapping
+takes and which vectors fit is asked there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import tvm
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.check import STATIC_SHARED
+from tvm_stitch.kernel.choose import (
+    CLUSTER_CAPABILITY,
+    CLUSTERS,
+    MAX_BLOCK_THREADS,
+    NO_BOUNDS,
+    Bounds,
+    fits,
+    unsupported,
+)
+from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
+from tvm_stitch.kernel.memory import Residency, plan_residency
+from tvm_stitch.kernel.position import grid_pieces
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
+from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.writer import ACCESS_BYTES
+
+# Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
+# minutes, and no register file holds them.
+MAX_ELEMENTS = 256
+MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
+MAX_STEPS = 1 << 20
+RESIDENCES = ("register", "shared")
+
+
+def legal(
+    programs: tuple[Program, ...],
+    schedule: Schedule,
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
+    schemes: tuple[str, ...] = SCHEMES,
+) -> Refused | None:
+    """Why a kernel of these programs cannot have this schedule, if so."""
+    if len(schedule.parts) != len(programs):
+        return Refused(f"{len(schedule.parts)} mappings for a kernel of {len(programs)} parts")
+    for program, mapping in zip(programs, schedule.parts, strict=True):
+        refused = Legality(program, device, bounds).refusal(mapping)
+        if refused is not None:
+            return refused
+    if len({mapping.block_threads for mapping in schedule.parts}) > 1:
+        return Refused("its parts have blocks of different sizes")
+    if len(programs) > 1 and any(part.cluster > 1 or part.blocks for part in schedule.parts):
+        return Refused("a part of the cluster or the global scheme fills a kernel of its own")
+    off = schedule.schemes - set(schemes)
+    return Refused(f"the {min(off)} scheme is switched off") if off else None
+
+
+class Legality:
+    """What one program allows of its mapping. Made once for many questions."""
+
+    def __init__(self, program: Program, device: Device, bounds: Bounds = NO_BOUNDS) -> None:
+        self.program, self.device = program, device
+        self.columns = bounds.columns(program) if program.reduces else 0
+        self._residencies: dict[bool, Residency] = {}
+        self._aligned: dict[int, bool] = {}
+
+    def refusal(self, mapping: Mapping) -> Refused | None:
+        """The first rule that a mapping breaks."""
+        if self._unsupported is not None:
+            return self._unsupported
+        reason = next(self._reasons(mapping), None)
+        return None if reason is None else Refused(reason)
+
+    def aligned(self, vector: int) -> bool:
+        """Whether every row starts at a multiple of so many elements."""
+        if vector not in self._aligned:
+            space = self.program.space
+            modular = tvm.sym.Analyzer().modular_set(space.columns if space.whole else space.run)
+            exact = constant(space.columns if space.whole else space.run)
+            step, rest = (modular.coeff, modular.base) if exact is None else (0, exact)
+            self._aligned[vector] = step % vector == 0 and rest % vector == 0
+        return self._aligned[vector]
+
+    def residency(self, recompute: bool) -> Residency:
+        """What the program keeps."""
+        if recompute not in self._residencies:
+            self._residencies[recompute] = plan_residency(self.program, thrifty=recompute)
+        return self._residencies[recompute]
+
+    @cached_property
+    def _unsupported(self) -> Refused | None:
+        return unsupported(self.program)
+
+    def _reasons(self, mapping: Mapping) -> Iterator[str]:
+        yield from _numbers(mapping)
+        if mapping.blocks or self.program.across:
+            yield from self._grid(mapping)
+            return
+        yield from self._split(mapping) if mapping.split else self._rows(mapping)
+        yield from self._room(mapping)
+
+    def _split(self, mapping: Mapping) -> Iterator[str]:
+        if self.program.reduces:
+            yield "a row that is reduced cannot be split over blocks"
+        alone = (mapping.rows, mapping.cluster, mapping.residence, mapping.peeled)
+        if alone != (1, 1, "register", False):
+            yield "an element-wise part has one row, which waits nowhere"
+        if mapping.scheme != "local":
+            yield f"an element-wise part passes nothing on, so its scheme is not {mapping.scheme}"
+
+    def _rows(self, mapping: Mapping) -> Iterator[str]:
+        if not self.program.reduces:
+            yield "an element-wise part is split over blocks"
+        if self.columns < 1:
+            yield "rows without elements"
+        if mapping.scheme != scheme_of(mapping):
+            yield f"{mapping.threads} threads a row are not the {mapping.scheme} scheme"
+        if mapping.cluster > 1:
+            yield from self._cluster(mapping)
+        if mapping.residence == "shared" and mapping.threads <= WARP:
+            # No barrier of ours stands between the phases, and TVM finds no place for its own.
+            yield "rows of a warp or less wait in registers"
+        if mapping.capacity < self.columns:
+            yield f"rows of {self.columns} columns, of which it covers {mapping.capacity}"
+        whole = self.program.space.whole
+        if mapping.peeled and not whole:
+            yield "rows that lie in pieces cannot be peeled"
+        if not mapping.peeled and not self.aligned(mapping.vector):
+            yield f"rows that do not start at multiples of {mapping.vector} elements"
+
+    def _cluster(self, mapping: Mapping) -> Iterator[str]:
+        if self.device.capability < CLUSTER_CAPABILITY:
+            yield f"clusters, which {self.device.name} does not have"
+        if mapping.cluster not in CLUSTERS:
+            yield f"a cluster of {mapping.cluster} blocks"
+        if mapping.rows > 1 or mapping.threads < WARP:
+            yield "blocks of a cluster share one row, of which each has at least a warp's work"
+
+    def _grid(self, mapping: Mapping) -> Iterator[str]:
+        program = self.program
+        if not program.across:
+            yield "a grid takes turns at rows only to sum over them"
+        if mapping.scheme != "global" or mapping.blocks < 1:
+            yield f"sums over the rows need the global scheme, not {mapping.scheme}"
+        if (mapping.cluster, mapping.residence, mapping.peeled) != (1, "register", False):
+            yield "rows that are summed over wait in registers of one block, and are not peeled"
+        if constant(program.space.columns) is None:
+            yield "sums over rows of unknown length"
+        if not self.aligned(mapping.vector):
+            yield f"rows that do not start at multiples of {mapping.vector} elements"
+        along = any(s.is_reduction and not program.is_across(s) for s in program.stages)
+        if mapping.split and along:
+            yield "a row that is reduced cannot be split over blocks"
+        if not mapping.split and mapping.capacity < self.columns:
+            yield f"rows of {self.columns} columns, of which it covers {mapping.capacity}"
+        yield from self._elements(mapping)
+        needed = grid_shared_bytes(program, mapping)
+        if needed > STATIC_SHARED:
+            yield f"{needed} bytes of shared memory for the sums over the rows"
+        if mapping.blocks % grid_pieces(program.space, mapping):
+            yield f"{mapping.blocks} blocks cannot share the pieces of a row evenly"
+        # A block that waits for room would keep the others waiting for it at the barrier.
+        residency = self.residency(mapping.recompute)
+        room = resident_blocks(program, residency, mapping, self.device)
+        if not 1 <= mapping.resident <= room:
+            yield f"{mapping.resident} blocks of a multiprocessor, which has room for {room}"
+        if mapping.blocks > self.device.multiprocessors * mapping.resident:
+            yield f"{mapping.blocks} blocks, more than are resident at once"
+
+    def _room(self, mapping: Mapping) -> Iterator[str]:
+        if mapping.residence == "register":
+            yield from self._elements(mapping)
+        residency = self.residency(mapping.recompute)
+        refused = fits(self.program, residency, mapping, self.device, last=True)
+        if refused is not None:
+            yield refused.reason
+
+    def _elements(self, mapping: Mapping) -> Iterator[str]:
+        """Of a thread that has them all in registers."""
+        needed = self.residency(mapping.recompute).needed
+        each = mapping.vector * mapping.steps
+        if each > MAX_ELEMENTS:
+            yield f"{each} elements a thread, more than {MAX_ELEMENTS}"
+        ahead = [
+            item_bytes(dtype_of(buffer))
+            for buffer in self.program.inputs
+            if 0 in needed.get(buffer, ())
+        ]
+        if sum(ahead) * each > MAX_AHEAD_BYTES:
+            yield f"{sum(ahead) * each} bytes that a thread loads ahead"
+
+
+def scheme_of(mapping: Mapping) -> str:
+    """The scheme that the threads of a row make necessary."""
+    if mapping.blocks:
+        return "global"
+    if mapping.cluster > 1:
+        return "cluster"
+    return "local" if mapping.threads == 1 else "warp" if mapping.threads <= WARP else "regional"
+
+
+def _numbers(mapping: Mapping) -> Iterator[str]:
+    """What holds of every mapping, whatever it computes."""
+    if mapping.scheme not in SCHEMES:
+        yield f"an unknown scheme, {mapping.scheme}"
+    if mapping.residence not in RESIDENCES:
+        yield f"values that wait in {mapping.residence}"
+    for name in ("threads", "rows", "vector", "cluster"):
+        value = getattr(mapping, name)
+        if value < 1 or value & (value - 1):
+            yield f"{name} of {value}, which is no power of two"
+    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
+        yield f"blocks of {mapping.block_threads} threads"
+    if mapping.vector > ACCESS_BYTES:
+        yield f"vectors of {mapping.vector} elements"
+    if not 1 <= mapping.steps <= MAX_STEPS:
+        yield f"{mapping.steps} steps"
+    if mapping.blocks < 0 or mapping.resident < 0 or bool(mapping.blocks) != bool(mapping.resident):
+        yield f"{mapping.blocks} blocks, {mapping.resident} a multiprocessor"

@@ -1,0 +1,189 @@
+"""`tvm-stitch tune`: searches a model's kernels, looks after record stores, serves a fleet.
+
+In: parsed arguments. Out: text on standard output, an exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import tvm
+
+from tvm_stitch.errors import InputError
+from tvm_stitch.target import cuda_target
+from tvm_stitch.tuning.measure import ACCESSES, MICROSECONDS
+from tvm_stitch.tuning.records import Record, best_first
+from tvm_stitch.tuning.rpc import serve
+from tvm_stitch.tuning.store import Store, pruned
+from tvm_stitch.tuning.tune import RUNNERS, tune
+from tvm_stitch.tuning.workloads import parse_shapes
+
+DESCRIPTION = """\
+Measures schedules of a model's kernels and keeps what it finds in a record store, which compile and
+explain apply with --database. Interrupted, the same command goes on where it stopped.
+"""
+EXAMPLES = """\
+examples:
+  tvm-stitch tune model.json --database records.jsonl
+  tvm-stitch compile model.json -o model.so --database records.jsonl
+
+  a model with symbolic dimensions:
+  tvm-stitch tune model.json --database records.jsonl --shapes "batch=1,8,32;seq=128,512"
+
+  without a GPU, counting memory accesses on the CPU instead of time:
+  tvm-stitch tune model.json --database records.jsonl --runner simt --target sm_90
+
+  on the GPUs of other machines:
+  python -m tvm.exec.rpc_tracker --port 9190                      on one machine
+  tvm-stitch tune --serve tracker:9190 --key h200 --bind 0.0.0.0  on each with a GPU
+  tvm-stitch tune model.json --database records.jsonl --runner rpc --tracker tracker:9190 \\
+      --key h200 --target sm_90
+
+  record stores:
+  tvm-stitch tune --list --database records.jsonl
+  tvm-stitch tune --merge a.jsonl b.jsonl --database records.jsonl
+  tvm-stitch tune --prune --database records.jsonl
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the command."""
+    parser.add_argument(
+        "model",
+        nargs="?",
+        metavar="MODEL.json",
+        help="a Relax module as tvm.ir.save_json writes it",
+    )
+    parser.add_argument("--database", metavar="FILE", help="the record store")
+    how = parser.add_argument_group("how to search")
+    how.add_argument(
+        "--trials", type=int, default=64, help="schedules a kernel, at most (default: %(default)s)"
+    )
+    how.add_argument("--seed", type=int, default=0, help="of the search (default: %(default)s)")
+    how.add_argument(
+        "--shapes", metavar="SIZES", help='of symbolic dimensions: "batch=1,8,32;seq=128,512"'
+    )
+    how.add_argument(
+        "--runner", choices=RUNNERS, default="local",
+        help="this machine's GPU, those of a TVM RPC tracker, or the CPU executor "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    how.add_argument("--jobs", type=int, help="compilers at once (default: one for each core)")
+    how.add_argument("--tracker", metavar="HOST:PORT", help="the tracker, for --runner rpc")
+    how.add_argument(
+        "--key", default="gpu", help="what the servers are called there (default: %(default)s)"
+    )
+    other = parser.add_argument_group("instead of searching").add_mutually_exclusive_group()
+    other.add_argument("--list", action="store_true", help="show what the store holds")
+    other.add_argument("--merge", nargs="+", metavar="FILE", help="add the records of other stores")
+    other.add_argument(
+        "--prune", action="store_true",
+        help="keep the best record of every kernel, and the one of its analytic choice",
+    )  # fmt: skip
+    other.add_argument("--export", metavar="FILE", help="write what --prune keeps to another store")
+    other.add_argument(
+        "--serve", metavar="HOST:PORT",
+        help="measure for others who ask this tracker; only on a network that you trust",
+    )  # fmt: skip
+    parser.add_argument(
+        "--bind", default="127.0.0.1", metavar="ADDRESS",
+        help="with --serve: the address to listen on (default: %(default)s; 0.0.0.0 is all)",
+    )  # fmt: skip
+
+
+def run(options: argparse.Namespace, load_model: Callable[[str], tvm.IRModule]) -> int:
+    """Do what was asked; the exit code."""
+    if options.serve:
+        return _serve(options)
+    if options.database is None:
+        raise InputError("tune needs --database FILE")
+    store = Store(options.database)
+    if options.list:
+        return _list(store)
+    if options.merge:
+        print(f"{store.merge(map(Store, options.merge))} records added to {store.path}")
+        return 0
+    if options.prune:
+        before, after = store.prune()
+        print(f"{store.path}: {after} of {before} records kept")
+        return 0
+    if options.export:
+        return _export(store, Path(options.export))
+    if options.model is None:
+        raise InputError(
+            "tune needs a model, or one of --list, --merge, --prune, --export, --serve"
+        )
+    return _tune(options, load_model)
+
+
+def _tune(options: argparse.Namespace, load_model: Callable[[str], tvm.IRModule]) -> int:
+    shapes = parse_shapes(options.shapes) if options.shapes else None
+    try:
+        tuning = tune(
+            load_model(options.model),
+            cuda_target(options.target),
+            options.database,
+            trials=options.trials,
+            runner=options.runner,
+            seed=options.seed,
+            shapes=shapes,
+            tracker=options.tracker,
+            key=options.key,
+            jobs=options.jobs,
+            progress=True,
+        )
+    except KeyboardInterrupt:
+        print("\ninterrupted; the same command goes on from here", file=sys.stderr)
+        raise
+    print(tuning)
+    if tuning.symbolic:
+        print('give their sizes, such as --shapes "batch=1,8;seq=128"', file=sys.stderr)
+    return 1 if any(kernel.why for kernel in tuning.kernels) else 0
+
+
+def _list(store: Store) -> int:
+    contents = store.existing()
+    print(f"{'best':>16} {'gain':>6} {'trials':>6} {'date':10}  GPU, kernel")
+    groups: dict[tuple[str, str, str, str], list[Record]] = {}
+    for record in contents.records:
+        key = (record.gpu, record.unit, record.package, record.workload)
+        groups.setdefault(key, []).append(record)
+    for (gpu, unit, package, _), group in sorted(groups.items()):
+        trials = len({(record.seed, record.trial) for record in group})
+        ranked = best_first(group)
+        if not ranked:
+            print(f"{'-':>16} {'-':>6} {trials:6} {group[-1].date[:10]}  {gpu}, {group[0].title}")
+            continue
+        best = ranked[0]
+        chosen = [r.cost for r in ranked if r.trial == 0 and r.final == best.final and r.cost]
+        gain = f"{chosen[0] / best.cost:.3f}" if chosen and best.cost else "-"
+        cost = f"{best.cost:.6g} {unit}"
+        where = f"{gpu}, tvm_stitch {package}, {best.title}"
+        print(f"{cost:>16} {gain:>6} {trials:6} {best.date[:10]}  {where}")
+    for problem in contents.unreadable:
+        print(f"skipped: {store.path}, {problem}", file=sys.stderr)
+    return 0
+
+
+def _export(store: Store, path: Path) -> int:
+    if path.exists():
+        raise InputError(f"{path} exists; --merge adds to a store")
+    kept = pruned(store.existing().records)
+    Store(path).append(kept)
+    print(f"{path}: {len(kept)} records")
+    return 0
+
+
+def _serve(options: argparse.Namespace) -> int:
+    unit = ACCESSES if options.runner == "simt" else MICROSECONDS
+    server = serve(options.serve, options.key, unit, options.bind)
+    print(f"serving {options.key} for {options.serve} on port {server.port}", flush=True)
+    try:
+        signal.pause()
+    finally:
+        server.terminate()
+    return 0

@@ -1,0 +1,168 @@
+"""Runs compiled kernels of one workload on this machine's GPU, times them, compares outputs.
+
+A time is the median of several launches between two CUDA events. Before each, a large buffer is
+overwritten: the L2 cache holds nothing of the inputs, and the device is still busy when the launch
+is queued, so that the host's share does not count. In: libraries with a function main. Meant for a
+process of its own: a kernel that goes astray takes the CUDA context with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import tirx
+
+from tvm_stitch.errors import StitchError
+from tvm_stitch.kernel.stage import dtype_of, item_bytes
+from tvm_stitch.tuning.arrays import disagreement, make_array, numpy_dtype, shape_of
+
+HOW = "CUDA events, L2 flushed, median"
+FLUSH_BYTES = 256 << 20
+POISON = 0xFF  # every byte: not a number, or -1
+LAUNCHES = 15
+CAREFUL_LAUNCHES = 60
+SLOW = 3.0  # times the best known: a few launches say enough
+FEW_LAUNCHES = 3
+# Larger outputs are compared in pieces that lie apart.
+COMPARED_BYTES = 32 << 20
+PIECE_BYTES = 64 << 10
+
+
+class Driver:
+    """The few functions of the CUDA driver that TVM does not give to Python."""
+
+    def __init__(self) -> None:
+        try:
+            self._library = ctypes.CDLL("libcuda.so.1")
+        except OSError as error:
+            raise StitchError(f"the CUDA driver cannot be loaded: {error}") from None
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """One driver function; its error as an exception."""
+        code = getattr(self._library, name)(*arguments)
+        if code:
+            text = ctypes.c_char_p()
+            self._library.cuGetErrorName(code, ctypes.byref(text))
+            raise StitchError(f"{name}: {(text.value or b'?').decode()}")
+
+    def event(self) -> ctypes.c_void_p:
+        """An event with timing."""
+        event = ctypes.c_void_p()
+        self.call("cuEventCreate", ctypes.byref(event), 0)
+        return event
+
+    def elapsed_us(self, start: ctypes.c_void_p, stop: ctypes.c_void_p) -> float:
+        """The time between two events that were recorded."""
+        self.call("cuEventSynchronize", stop)
+        milliseconds = ctypes.c_float()
+        self.call("cuEventElapsedTime", ctypes.byref(milliseconds), start, stop)
+        return milliseconds.value * 1e3
+
+
+class Gpu:
+    """The arrays of one workload on the device, and what its default schedule computes."""
+
+    def __init__(self, function: tirx.PrimFunc, outputs: list[int]) -> None:
+        self._device = tvm.cuda(0)
+        if not self._device.exist:
+            raise StitchError("there is no GPU that TVM can use")
+        self._flush = tvm.runtime.empty((FLUSH_BYTES,), "uint8", self._device)
+        self._driver = Driver()
+        self._start, self._stop = self._driver.event(), self._driver.event()
+        params = list(function.params)
+        self._tensors = [
+            tvm.runtime.empty(shape_of(param), dtype_of(param), self._device) for param in params
+        ]
+        self._sizes = [
+            int(np.prod(shape_of(param), dtype="int64")) * item_bytes(dtype_of(param))
+            for param in params
+        ]
+        self._outputs = outputs
+        self._dtypes = [dtype_of(params[number]) for number in outputs]
+        for number, param in enumerate(params):
+            if number not in outputs:
+                values = np.ascontiguousarray(make_array(function, param))
+                self._copy_in(number, values)
+        self._expected: list[np.ndarray] | None = None
+
+    def set_reference(self, library: str, workspaces: list[Any]) -> None:
+        """What the others are compared with."""
+        self._expected = self._run(self._load(library, workspaces))
+
+    def measure(
+        self, library: str, workspaces: list[Any], careful: bool, best_us: float | None
+    ) -> tuple[float, str]:
+        """The time of a kernel, or why it is none: its outputs are wrong."""
+        launch = self._load(library, workspaces)
+        outputs = self._run(launch)
+        if self._expected is not None:
+            wrong = disagreement(outputs, self._expected, self._dtypes)
+            if wrong:
+                return 0.0, wrong
+        times = [self._time(launch) for _ in range(FEW_LAUNCHES)]
+        if best_us is None or min(times) < SLOW * best_us:
+            launches = CAREFUL_LAUNCHES if careful else LAUNCHES
+            times += [self._time(launch) for _ in range(launches - FEW_LAUNCHES)]
+        return statistics.median(times), ""
+
+    def _load(self, library: str, workspaces: list[Any]) -> Callable[[], None]:
+        """A launch of the kernel on the arrays of the workload."""
+        main = tvm.runtime.load_module(library)["main"]
+        extra = [
+            tvm.runtime.empty(shape_of(each), dtype_of(each), self._device) for each in workspaces
+        ]
+        return partial(main, *self._tensors, *extra)
+
+    def _run(self, launch: Callable[[], None]) -> list[np.ndarray]:
+        """Outputs of one launch, or pieces of them; what is not written is poisoned."""
+        for number in self._outputs:
+            pointer = ctypes.c_uint64(self._tensors[number].data_ptr())
+            size = ctypes.c_size_t(self._sizes[number])
+            self._driver.call("cuMemsetD8_v2", pointer, ctypes.c_ubyte(POISON), size)
+        launch()
+        self._device.sync()
+        dtypes = zip(self._outputs, self._dtypes, strict=True)
+        return [self._copy_out(number).view(numpy_dtype(dtype)) for number, dtype in dtypes]
+
+    def _time(self, launch: Callable[[], None]) -> float:
+        call = self._driver.call
+        flush, stream = ctypes.c_uint64(self._flush.data_ptr()), ctypes.c_void_p(None)
+        words = ctypes.c_size_t(FLUSH_BYTES // 4)
+        call("cuMemsetD32Async", flush, ctypes.c_uint(1), words, stream)
+        call("cuEventRecord", self._start, stream)
+        launch()
+        call("cuEventRecord", self._stop, stream)
+        return self._driver.elapsed_us(self._start, self._stop)
+
+    def _copy_in(self, number: int, values: np.ndarray) -> None:
+        if values.nbytes:
+            pointer = ctypes.c_uint64(self._tensors[number].data_ptr())
+            source = ctypes.c_void_p(values.ctypes.data)
+            self._driver.call("cuMemcpyHtoD_v2", pointer, source, ctypes.c_size_t(values.nbytes))
+
+    def _copy_out(self, number: int) -> np.ndarray:
+        """The bytes of an output, or of pieces that lie apart."""
+        begin = self._tensors[number].data_ptr()
+        found = []
+        for start, size in pieces(self._sizes[number]):
+            values = np.empty(size, "uint8")
+            target, source = ctypes.c_void_p(values.ctypes.data), ctypes.c_uint64(begin + start)
+            self._driver.call("cuMemcpyDtoH_v2", target, source, ctypes.c_size_t(size))
+            found.append(values)
+        return np.concatenate(found) if found else np.empty(0, "uint8")
+
+
+def pieces(size: int) -> list[tuple[int, int]]:
+    """Start and size of what is compared of so many bytes: all, or pieces from end to end."""
+    if size <= COMPARED_BYTES:
+        return [(0, size)] if size else []
+    count = COMPARED_BYTES // PIECE_BYTES
+    last = size - PIECE_BYTES
+    starts = [last * number // (count - 1) // 256 * 256 for number in range(count - 1)]
+    return [(start, PIECE_BYTES) for start in [*starts, last]]

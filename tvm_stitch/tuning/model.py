@@ -1,0 +1,175 @@
+"""What is likely to be fast: schedules in order of a score, learnt from measurements.
+
+XGBoost ranks the schedules of one workload by their features; where it is not installed, the
+analytic cost model does. A model learns from what was measured in this search, and starts from
+earlier records on the same GPU and from what the package ships for its architecture.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+
+from tvm_stitch.kernel.cost import predicted_us
+from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.tuning.features import NAMES, features
+from tvm_stitch.tuning.records import Record
+from tvm_stitch.tuning.workload import Workload
+
+PARAMETERS = {
+    "objective": "rank:pairwise",
+    "lambdarank_pair_method": "mean",
+    "lambdarank_num_pair_per_sample": 8,
+    "eta": 0.08,
+    "max_depth": 6,
+    "min_child_weight": 0.1,
+    "tree_method": "exact",
+    # One thread: sums of floats in one order, so that a search can be repeated.
+    "nthread": 1,
+    "seed": 0,
+}
+ROUNDS = 60
+FEWEST = 6  # measurements before a model of one's own is worth asking
+MOST = 2000  # earlier measurements that a search learns from
+SHIPPED = "models"
+MISSING = (
+    "xgboost is not installed: schedules are ranked by the analytic model alone; "
+    "install it with `pip install 'tvm-stitch[tune]'`"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """Schedules of one workload, as rows of features, with their costs; infinite if they failed."""
+
+    rows: np.ndarray
+    costs: np.ndarray
+
+
+class Model(Protocol):
+    """Says which schedules to try."""
+
+    def learn(self, workload: Workload, schedules: Sequence[Schedule], costs: np.ndarray) -> None:
+        """Take all measurements of a workload so far."""
+
+    def scores(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
+        """Higher is better."""
+
+
+class AnalyticModel:
+    """The package's own cost model; learns nothing."""
+
+    def learn(self, workload: Workload, schedules: Sequence[Schedule], costs: np.ndarray) -> None:
+        """Nothing."""
+
+    def scores(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
+        """The predicted time, negated."""
+        times = [predicted_us(workload.programs, s, workload.device) for s in schedules]
+        return -np.array([np.inf if time is None else time for time in times])
+
+
+@dataclass
+class XGBoostModel:
+    """Ranks schedules within a workload."""
+
+    examples: list[Example] = field(default_factory=list)  # of other searches
+    shipped: bytes | None = None  # a model of the same architecture
+    _own: dict[str, Example] = field(default_factory=dict)
+    _rows: dict[tuple[str, Schedule], list[float]] = field(default_factory=dict)
+    _booster: Any = None
+
+    def learn(self, workload: Workload, schedules: Sequence[Schedule], costs: np.ndarray) -> None:
+        """Train on these measurements and all that was known before."""
+        self._own[workload.key] = Example(self._features(workload, schedules), costs)
+        self._train()
+
+    def scores(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
+        """What the trees say; the analytic model before there are any."""
+        if self._booster is None:
+            self._train()
+        if self._booster is None:
+            return AnalyticModel().scores(workload, schedules)
+        import xgboost
+
+        rows = xgboost.DMatrix(self._features(workload, schedules))
+        scores: np.ndarray = self._booster.predict(rows)
+        return scores
+
+    def _features(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
+        for schedule in schedules:
+            if (workload.key, schedule) not in self._rows:
+                self._rows[workload.key, schedule] = features(workload, schedule)
+        return np.array([self._rows[workload.key, schedule] for schedule in schedules])
+
+    def _train(self) -> None:
+        known = [*self.examples, *self._own.values()]
+        if sum(len(each.costs) for each in known) >= FEWEST:
+            self._booster = train(known, self.shipped)
+        elif self.shipped is not None:
+            self._booster = _loaded(self.shipped)
+
+
+def train(examples: Sequence[Example], base: bytes | None = None) -> Any:
+    """A booster that ranks within each example; `base` is a model to start from."""
+    import xgboost
+
+    rows = np.concatenate([each.rows for each in examples])
+    # Relative to the best of the workload: 1 is the best, failed ones are 0.
+    labels = np.concatenate([np.nan_to_num(each.costs.min() / each.costs) for each in examples])
+    groups = np.repeat(np.arange(len(examples)), [len(each.costs) for each in examples])
+    matrix = xgboost.DMatrix(rows, labels, qid=groups)
+    return xgboost.train(PARAMETERS, matrix, ROUNDS, xgb_model=base and _loaded(base))
+
+
+def examples_of(records: Iterable[Record], most: int = MOST) -> list[Example]:
+    """What the last so many records teach, an example for every search."""
+    groups: dict[tuple[object, ...], list[Record]] = {}
+    for record in [r for r in records if r.features and not r.final][-most:]:
+        groups.setdefault((record.workload, record.seed, record.gpu, record.unit), []).append(
+            record
+        )
+    found = []
+    for group in groups.values():
+        rows = [[dict(record.features).get(name, np.nan) for name in NAMES] for record in group]
+        costs = [np.inf if record.cost is None else record.cost for record in group]
+        if len(group) > 1 and np.isfinite(costs).any():
+            found.append(Example(np.array(rows, "float64"), np.array(costs, "float64")))
+    return found
+
+
+def make_model(examples: Sequence[Example], capability: int) -> Model:
+    """The best model there is here: XGBoost, or the analytic one with a warning."""
+    if not has_xgboost():
+        warnings.warn(MISSING, UserWarning, stacklevel=2)
+        return AnalyticModel()
+    return XGBoostModel(list(examples), shipped_model(capability))
+
+
+def has_xgboost() -> bool:
+    """Whether xgboost can be imported."""
+    try:
+        import xgboost  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+@cache
+def shipped_model(capability: int) -> bytes | None:
+    """The model that comes with the package for GPUs of a compute capability, if any."""
+    path = importlib.resources.files("tvm_stitch.tuning") / SHIPPED / f"sm_{capability}.json"
+    return path.read_bytes() if path.is_file() else None
+
+
+def _loaded(text: bytes) -> Any:
+    import xgboost
+
+    booster = xgboost.Booster()
+    booster.load_model(bytearray(text))
+    return booster

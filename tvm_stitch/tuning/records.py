@@ -1,0 +1,141 @@
+"""One measurement as data: a Record, JSON both ways.
+
+Out and in: one line of a record store. A record names a workload, a GPU and a Schedule and says
+what was measured. It is data only: reading one checks every field and executes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from tvm_stitch.errors import InputError
+from tvm_stitch.kernel.schedule import Schedule
+
+VERSION = 1
+# Records of these versions of tvm_stitch are used: with the minor version the emitter changes, and
+# with it what a schedule costs.
+PACKAGE = "0.1"
+# What a cost counts. Microseconds rank before the CPU executor's accesses to memory.
+UNITS = ("us", "accesses")
+MAX_LINE = 1 << 20  # bytes: a longer line is no record
+
+
+@dataclass(frozen=True)
+class Record:
+    """One measured (or failed) schedule of one workload on one GPU."""
+
+    workload: str  # structural hash of the Programs with shapes and dtypes
+    family: str  # the same without sizes
+    sizes: tuple[int, ...]  # rows and columns of every part; 0 where symbolic
+    title: str  # the workload for people
+    gpu: str
+    capability: int  # 90 for compute capability 9.0
+    package: str  # versions of tvm_stitch that emit the same kernels, such as "0.1"
+    schedule: Schedule
+    cost: float | None  # None where the schedule failed
+    unit: str  # what the cost counts
+    how: str  # how it was measured, for people
+    date: str  # ISO 8601, UTC
+    seed: int  # of the search
+    trial: int  # 0 is the analytic choice
+    final: bool = False  # measured again, side by side with the other best ones
+    error: str = ""  # why there is no cost
+    features: tuple[tuple[str, float], ...] = ()  # what models learn from, by name
+
+    def to_line(self) -> str:
+        """The record as one line of JSON."""
+        schedule = json.loads(self.schedule.to_json())
+        features = dict(self.features)
+        data = {"version": VERSION, **asdict(self), "schedule": schedule, "features": features}
+        return json.dumps(data, sort_keys=True, allow_nan=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the schedule ran and was right."""
+        return self.cost is not None
+
+
+def read_record(line: bytes) -> Record:
+    """What to_line wrote; InputError says what is wrong with anything else."""
+    if len(line) > MAX_LINE:
+        raise InputError(f"a line of {len(line)} bytes")
+    try:
+        data: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        raise InputError("not JSON, or cut off") from None
+    if not isinstance(data, dict):
+        raise InputError("not a JSON object")
+    version = data.pop("version", None)
+    if version != VERSION or type(version) is not int:
+        newer = type(version) is int and version > VERSION
+        hint = "; a newer tvm_stitch wrote it" if newer else ""
+        raise InputError(f"record version {version!r}, this tvm_stitch reads {VERSION}{hint}")
+    return _record(data)
+
+
+def _record(data: dict[str, Any]) -> Record:
+    known = {field.name: str(field.type) for field in fields(Record)}
+    if set(data) != set(known):
+        wrong = sorted(set(data) ^ set(known))
+        raise InputError(f"fields missing or unknown: {', '.join(map(str, wrong))}")
+    for name, kind in known.items():
+        if not _CHECKS[kind](data[name]):
+            raise InputError(f"field {name} is {json.dumps(data[name])[:60]}, not {kind}")
+    if data["unit"] not in UNITS:
+        raise InputError(f"field unit is {data['unit']!r}, not one of {', '.join(UNITS)}")
+    if (data["cost"] is None) != bool(data["error"]):
+        raise InputError("a record has either a cost or an error")
+    try:
+        datetime.fromisoformat(data["date"])
+    except ValueError:
+        raise InputError(f"field date is {data['date']!r}, not an ISO 8601 date") from None
+    given = {
+        "schedule": Schedule.from_json(json.dumps(data["schedule"])),
+        "sizes": tuple(data["sizes"]),
+        "features": tuple(sorted(data["features"].items())),
+    }
+    return Record(**{**data, **given})
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 62
+
+
+def _is_cost(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and value > 0
+
+
+def _is_features(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    return all(type(v) in (int, float) and math.isfinite(v) for v in value.values())
+
+
+_CHECKS = {
+    "str": lambda value: type(value) is str,
+    "int": lambda value: type(value) is int,
+    "bool": lambda value: type(value) is bool,
+    "Schedule": lambda value: isinstance(value, dict),
+    "float | None": lambda value: value is None or _is_cost(value),
+    "tuple[tuple[str, float], ...]": _is_features,
+    "tuple[int, ...]": lambda value: isinstance(value, list) and all(map(_is_size, value)),
+}
+
+
+def best_first(records: list[Record]) -> list[Record]:
+    """Measured ones, times before counts, those measured side by side before others, by cost."""
+    measured = [record for record in records if record.cost is not None]
+    return sorted(measured, key=lambda r: (UNITS.index(r.unit), not r.final, r.cost))
+
+
+def same_gpu(record: Record, gpu: str, capability: int) -> bool:
+    """Whether a record was measured on the GPU that is built for.
+
+    Where that is not this machine's, it goes by its short name: H200 for NVIDIA H200.
+    """
+    names = (record.gpu, record.gpu.removeprefix("NVIDIA "))
+    return record.capability == capability and gpu in names

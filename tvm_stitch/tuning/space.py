@@ -1,0 +1,262 @@
+"""The search space of one kernel: every legal Schedule that the table below spans.
+
+In: the Programs of a kernel and the Device. Out: a Space to enumerate, to sample from and to mutate
+in. What is legal is asked of kernel/legal; nothing here knows what is fast.
+
+Unrelated parts of a kernel that compute the same for other sizes share their choice, and all parts
+have blocks of equally many threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.choose import CLUSTERS, MAX_BLOCK_THREADS, NO_BOUNDS, Bounds, vector_width
+from tvm_stitch.kernel.choose_grid import with_blocks
+from tvm_stitch.kernel.legal import Legality, scheme_of
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
+from tvm_stitch.kernel.stage import constant
+
+_POWERS = tuple(1 << n for n in range(11))
+# What is tried of every field of a Mapping. The other fields follow: the scheme from the threads of
+# a row, the steps of a row from its length, peeling from its alignment.
+ROW_AXES: dict[str, tuple[object, ...]] = {
+    "cluster": CLUSTERS,
+    "threads": _POWERS,
+    "rows": _POWERS,
+    "vector": _POWERS[:5],
+    "residence": ("register", "shared"),
+    "recompute": (False, True),
+}
+FLAT_AXES: dict[str, tuple[object, ...]] = {
+    "threads": _POWERS[5:],
+    "vector": _POWERS[:5],
+    "steps": _POWERS[:5],
+}
+# For sums over the rows. Blocks follow from how many are resident; steps are tried where rows are
+# split over blocks, else they follow from the row's length.
+GRID_AXES: dict[str, tuple[object, ...]] = {
+    "threads": _POWERS,
+    "rows": _POWERS,
+    "vector": _POWERS[:5],
+    "split": (False, True),
+    "steps": _POWERS[:4],
+    "recompute": (False, True),
+    "resident": (1, 2, 3, 4, 6, 8),
+}
+MUTATIONS = 16  # attempts to change one axis before a schedule is drawn afresh
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Values of the axes, and the mapping of every part that they make."""
+
+    values: tuple[object, ...]
+    mappings: tuple[Mapping, ...]
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of its blocks."""
+        return self.mappings[0].block_threads
+
+
+@dataclass(frozen=True)
+class Point:
+    """One schedule of the space, with the choices that it is made of."""
+
+    choices: tuple[Choice, ...]
+    schedule: Schedule
+
+
+class Space:
+    """All legal schedules of a kernel."""
+
+    def __init__(
+        self,
+        programs: tuple[Program, ...],
+        groups: tuple[tuple[int, ...], ...],
+        device: Device,
+        bounds: Bounds = NO_BOUNDS,
+        schemes: tuple[str, ...] = SCHEMES,
+    ) -> None:
+        self.groups = groups
+        self._parts = len(programs)
+        choices = [
+            [
+                choice
+                for choice in _choices([programs[part] for part in group], device, bounds)
+                if self._allowed(choice, schemes)
+            ]
+            for group in groups
+        ]
+        sizes = [{choice.block_threads for choice in each} for each in choices]
+        # By threads of a block: the choices of every group.
+        self._by_threads = {
+            threads: [[c for c in each if c.block_threads == threads] for each in choices]
+            for threads in sorted(set.intersection(*sizes))
+        }
+
+    def _allowed(self, choice: Choice, schemes: tuple[str, ...]) -> bool:
+        first = choice.mappings[0]
+        if self._parts > 1 and ("independent" not in schemes or first.cluster > 1 or first.blocks):
+            return False
+        return all(mapping.scheme in schemes for mapping in choice.mappings)
+
+    @cached_property
+    def size(self) -> int:
+        """How many schedules there are."""
+        return sum(math.prod(map(len, choices)) for choices in self._by_threads.values())
+
+    def __iter__(self) -> Iterator[Point]:
+        for choices in self._by_threads.values():
+            yield from map(self._point, itertools.product(*choices))
+
+    def sample(self, rng: random.Random) -> Point:
+        """Any schedule: first the threads of a block, then a choice for every group."""
+        choices = self._by_threads[rng.choice(list(self._by_threads))]
+        return self._point(tuple(rng.choice(each) for each in choices))
+
+    def mutate(self, point: Point, rng: random.Random) -> Point:
+        """A schedule that differs in one axis of one group; any other if there is none.
+
+        Where the axis changes the threads of a block, another axis makes up for it, or all groups
+        of the kernel are drawn afresh.
+        """
+        for _ in range(MUTATIONS):
+            group = rng.randrange(len(self.groups))
+            old = point.choices[group]
+            distance = rng.choice((1, 1, 2))
+            wanted = self._by_threads.get(old.block_threads, self._empty)
+            pool = wanted[group] if len(self.groups) > 1 or distance == 2 else self._all
+            near = [c for c in pool if _differences(c, old) == distance]
+            if near:
+                choices = list(point.choices)
+                choices[group] = rng.choice(near)
+                return self._point(tuple(choices))
+        return self.sample(rng)
+
+    def nearest(self, schedule: Schedule) -> Point:
+        """The schedule of the space that shares most with a given one."""
+
+        def alike(choices: list[Choice], group: tuple[int, ...]) -> Choice:
+            given = schedule.parts[group[0]]
+            return max(choices, key=lambda c: sum(a == b for a, b in _pairs(c.mappings[0], given)))
+
+        choices = self._by_threads.get(schedule.block_threads)
+        if choices is None:
+            choices = next(iter(self._by_threads.values()))
+        return self._point(tuple(map(alike, choices, self.groups)))
+
+    @property
+    def _empty(self) -> list[list[Choice]]:
+        return [[] for _ in self.groups]
+
+    @cached_property
+    def _all(self) -> list[Choice]:
+        """The choices of the only group."""
+        return [choice for choices in self._by_threads.values() for choice in choices[0]]
+
+    def _point(self, choices: tuple[Choice, ...]) -> Point:
+        parts: list[Mapping | None] = [None] * self._parts
+        for group, choice in zip(self.groups, choices, strict=True):
+            for part, mapping in zip(group, choice.mappings, strict=True):
+                parts[part] = mapping
+        return Point(choices, Schedule(tuple(part for part in parts if part is not None)))
+
+
+def _pairs(left: Mapping, right: Mapping) -> list[tuple[object, object]]:
+    return list(zip(vars(left).values(), vars(right).values(), strict=True))
+
+
+def _differences(left: Choice, right: Choice) -> int:
+    return sum(a != b for a, b in zip(left.values, right.values, strict=True))
+
+
+def axes_of(program: Program) -> dict[str, tuple[object, ...]]:
+    """The axes of a program's mappings."""
+    if program.across:
+        return GRID_AXES
+    return ROW_AXES if program.reduces else FLAT_AXES
+
+
+def fitted(values: dict[str, object], legality: Legality) -> Mapping | None:
+    """The mapping that values of the axes make of a program; None where it is not legal."""
+    program = legality.program
+    fields = {"scheme": "local", "rows": 1, "steps": 1, "split": not program.reduces, **values}
+    mapping: Mapping | None = Mapping(**fields)  # type: ignore[arg-type]
+    assert mapping is not None
+    if program.across:
+        mapping = _grid_mapping(mapping, legality)
+    elif program.reduces:
+        peeled = not legality.aligned(mapping.vector)
+        reach = legality.columns + (mapping.vector - 1 if peeled else 0)
+        mapping = replace(mapping, scheme=scheme_of(mapping), peeled=peeled)
+        mapping = replace(mapping, steps=_steps(mapping, reach))
+    return None if mapping is None or legality.refusal(mapping) is not None else mapping
+
+
+def _steps(mapping: Mapping, reach: int) -> int:
+    """Steps in which a row is covered."""
+    return max(1, -(-reach // (mapping.cluster * mapping.threads * mapping.vector)))
+
+
+def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
+    """With as many blocks as may be resident; None where other values of the axes say the same."""
+    if not mapping.split:
+        if mapping.steps != 1:
+            return None
+        mapping = replace(mapping, steps=_steps(mapping, legality.columns))
+    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
+        return None
+    mapping = replace(mapping, scheme="global")
+    residency = legality.residency(mapping.recompute)
+    wanted = mapping.resident
+    found = with_blocks(
+        legality.program, residency, mapping, legality.device, legality.columns, wanted
+    )
+    return found if found is not None and found.resident == wanted else None
+
+
+def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterator[Choice]:
+    """The legal choices of programs that share theirs."""
+    legalities = [Legality(program, device, bounds) for program in programs]
+    first = programs[0]
+    axes = axes_of(first)
+    widest = min(map(vector_width, programs))
+    for values in itertools.product(*axes.values()):
+        named = dict(zip(axes, values, strict=True))
+        if named["vector"] > widest or (first.reduces and _is_idle(named, legalities)):  # type: ignore[operator]
+            continue
+        mappings = []
+        for legality in legalities:
+            mapping = fitted(named, legality)
+            if mapping is None:
+                break
+            mappings.append(mapping)
+        else:
+            yield Choice(values, tuple(mappings))
+
+
+def _is_idle(values: dict, legalities: list[Legality]) -> bool:
+    """Whether a choice has threads or rows without work, or only repeats another choice."""
+    block, cluster = values["threads"] * values["rows"], values.get("cluster", 1)
+    if block > MAX_BLOCK_THREADS or (cluster > 1 and values["rows"] > 1):
+        return True
+    for legality in legalities:
+        width = cluster * values["threads"] * values["vector"]
+        if width >= 2 * legality.columns and values["threads"] > 1:
+            return True
+        rows = constant(legality.program.space.rows)
+        if rows is not None and values["rows"] >= 2 * rows and block > 32:
+            return True
+        kept = [list(legality.residency(recompute).kept) for recompute in (False, True)]
+        if values["recompute"] and kept[0] == kept[1]:
+            return True
+    return False
