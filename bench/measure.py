@@ -127,9 +127,11 @@ class Meter:
         self._mark = torch.zeros(1, dtype=torch.int32, device="cuda")
         self._marker = self._learn_marker()
 
-    def gpu_times(self, calls: dict[str, Callable[[], Any]]) -> dict[str, Timing]:
+    def gpu_times(
+        self, calls: dict[str, Callable[[], Any]], repeats: int = REPEATS
+    ) -> dict[str, Timing]:
         """GPU time by system, the systems taking turns."""
-        order = turns(list(calls), REPEATS)
+        order = turns(list(calls), repeats)
         with self._profiled() as events:
             for name in order:
                 self._flush.zero_()

@@ -1,0 +1,206 @@
+"""The kernels of a graph: by the schedule that tvm_stitch chooses, by others, and TVM's own.
+
+In: a Relax module. Out: Variants, each one PrimFunc that becomes one kernel (TVM's own may become
+several). Needs no GPU. The same graph always gives the same variants in the same order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm.s_tir import dlight
+
+from tvm_stitch.build import default_rules, stitch_passes
+from tvm_stitch.device import Device, device_of
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
+from tvm_stitch.kernel.check import check_kernel
+from tvm_stitch.kernel.choose import (
+    MAX_BLOCK_THREADS,
+    WARP,
+    registers,
+    residency_of,
+    shared_bytes,
+)
+from tvm_stitch.kernel.classify import is_product
+from tvm_stitch.kernel.emit import emit
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.schedule import Mapping, Schedule
+from tvm_stitch.kernel.stage import Refused, Stage, constant, read_stages
+
+MOST_DEFAULTS = 6  # of a graph: a step of an optimizer has dozens that are alike
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One kernel to be measured."""
+
+    function: str  # the PrimFunc's name in its module
+    schedule: Schedule | None  # None for TVM's own kernels
+    chosen: bool  # whether it is what tvm_stitch would have taken
+    programs: tuple[Program, ...]  # empty for TVM's own kernels
+    stages: tuple[Stage, ...]
+    kernel: tirx.PrimFunc
+
+
+def variants(module: tvm.IRModule, target: tvm.target.Target, each: int) -> list[Variant]:
+    """All kernels of a graph: the chosen ones, up to `each` others for every one, TVM's own."""
+    device = device_of(target)
+    found: list[Variant] = []
+    for name, func, schedule in _stitched(module, target):
+        found.extend(_by_schedules(name, func, schedule, device, each))
+    # TVM's own layer norm knows no bfloat16.
+    with contextlib.suppress(tvm.error.InternalError):
+        found.extend(_defaults(module, target))
+    return found
+
+
+def _stitched(
+    module: tvm.IRModule, target: tvm.target.Target
+) -> Iterator[tuple[str, tirx.PrimFunc, Schedule]]:
+    """Fused PrimFuncs that are stitched, with the schedules that they get."""
+    *before, last = stitch_passes(target, default_schedules=False)
+    with target:
+        fused = tvm.transform.Sequential(before)(module)
+        emitted = last(fused)
+    for var, func in fused.functions_items():
+        if not isinstance(func, tirx.PrimFunc):
+            continue
+        attributes = emitted[var].attrs or {}
+        if SCHEDULE_ATTRIBUTE in attributes:
+            schedule = Schedule.from_json(str(attributes[SCHEDULE_ATTRIBUTE]))
+            yield var.name_hint, func, schedule
+
+
+def _by_schedules(
+    name: str, func: tirx.PrimFunc, schedule: Schedule, device: Device, each: int
+) -> Iterator[Variant]:
+    programs = read_programs(func)
+    if isinstance(programs, Refused) or not _static(programs):
+        return
+    stages = tuple(stage for program in programs for stage in program.stages)
+    others = list(alternatives(programs, schedule, device))
+    # Strings seed the same way in every process.
+    random.Random(name).shuffle(others)
+    made = 0
+    for number, other in enumerate([schedule, *others]):
+        if made > each:
+            return
+        residencies = tuple(map(residency_of, programs, other.parts))
+        kernel = emit(func, programs, residencies, other)
+        if check_kernel(kernel, device) is None:
+            made += 1
+            yield Variant(name, other, number == 0, programs, stages, kernel)
+
+
+def _static(programs: tuple[Program, ...]) -> bool:
+    return all(constant(p.space.rows) and constant(p.space.columns) for p in programs)
+
+
+def alternatives(
+    programs: tuple[Program, ...], schedule: Schedule, device: Device
+) -> Iterator[Schedule]:
+    """Other legal schedules: one thing changed. Parts side by side stay as they are."""
+    if len(programs) > 1:
+        return
+    (program,), (mapping,) = programs, schedule.parts
+    make = _flat_mappings if mapping.split else _row_mappings
+    for other in make(program, mapping, device):
+        if other != mapping and _has_room(program, other, device):
+            yield Schedule((other,))
+
+
+def _flat_mappings(program: Program, mapping: Mapping, device: Device) -> Iterator[Mapping]:
+    for threads in (64, 128, 256, 512, 1024):
+        yield replace(mapping, threads=threads)
+    for steps in (1, 2, 4, 8):
+        yield replace(mapping, steps=steps)
+    for vector in (mapping.vector // 2, mapping.vector // 8):
+        if vector:
+            yield replace(mapping, vector=vector)
+
+
+def _row_mappings(program: Program, mapping: Mapping, device: Device) -> Iterator[Mapping]:
+    for factor in (0.25, 0.5, 2, 4):
+        yield from _with_threads(program, mapping, int(mapping.threads * factor))
+    if mapping.cluster == 1:
+        for rows in (mapping.rows // 2, mapping.rows * 2):
+            yield replace(mapping, rows=rows)
+    yield replace(mapping, residence="shared" if mapping.residence == "register" else "register")
+    yield replace(mapping, recompute=not mapping.recompute)
+    if not mapping.peeled and mapping.vector > 1:
+        yield from _with_threads(
+            program, replace(mapping, vector=mapping.vector // 2), mapping.threads
+        )
+    for cluster in (1, 2, 4, 8):
+        if device.capability >= 90 and cluster != mapping.cluster:
+            own = -(-(constant(program.space.columns) or 0) // cluster)
+            threads = min(mapping.threads, 1 << max(0, own // mapping.vector).bit_length())
+            changed = replace(mapping, cluster=cluster, rows=1)
+            yield from _with_threads(program, changed, max(WARP, threads))
+
+
+def _with_threads(program: Program, mapping: Mapping, threads: int) -> Iterator[Mapping]:
+    """The mapping with so many threads a row, if a row and a block can have them."""
+    columns = constant(program.space.columns) or 0
+    if not 1 <= threads <= MAX_BLOCK_THREADS:
+        return
+    rows = mapping.rows
+    while rows * threads < WARP:
+        rows *= 2
+    while rows > 1 and rows * threads > MAX_BLOCK_THREADS:
+        rows //= 2
+    reach = columns + (mapping.vector - 1 if mapping.peeled else 0)
+    steps = -(-reach // (mapping.cluster * threads * mapping.vector))
+    scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
+    if mapping.cluster > 1:
+        scheme, rows = "cluster", 1
+    yield replace(mapping, threads=threads, rows=rows, steps=steps, scheme=scheme)
+
+
+def _has_room(program: Program, mapping: Mapping, device: Device) -> bool:
+    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS or mapping.rows < 1:
+        return False
+    residency = residency_of(program, mapping)
+    if mapping.vector * mapping.steps > 512:
+        return False
+    if mapping.residence == "shared" and shared_bytes(program, residency, mapping) > (
+        device.shared_block
+    ):
+        return False
+    return registers(mapping, residency) <= min(255, device.registers // mapping.block_threads)
+
+
+def _defaults(module: tvm.IRModule, target: tvm.target.Target) -> Iterator[Variant]:
+    """TVM's own kernels of the graph, but for matrix products."""
+    passes = [
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FoldConstant(),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+    ]
+    found: dict[str, tuple[Stage, ...]] = {}
+    with target:
+        fused = tvm.transform.Sequential(passes)(module)
+        # Read before DLight, which schedules the module in place.
+        for var, func in fused.functions_items():
+            stages = read_stages(func) if isinstance(func, tirx.PrimFunc) else None
+            if isinstance(stages, tuple) and _counts(stages):
+                found[var.name_hint] = stages
+        scheduled = dlight.ApplyDefaultSchedule(*default_rules())(fused)
+    for name, stages in list(found.items())[:MOST_DEFAULTS]:
+        yield Variant(name, None, False, (), stages, scheduled[name])
+
+
+def _counts(stages: tuple[Stage, ...]) -> bool:
+    """Whether a default kernel is of a kind that stitching competes with, and of fixed size."""
+    sizes: list[Any] = [e for s in stages for e in (*s.extents, *s.reduced_extents)]
+    if None in map(constant, sizes):
+        return False
+    return not any(stage.is_reduction and is_product(stage) for stage in stages)
