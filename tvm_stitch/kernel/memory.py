@@ -55,6 +55,13 @@ class Residency:
 
 def plan_residency(program: Program, thrifty: bool = False) -> Residency:
     """Decide phases and kept values; `thrifty` computes again whatever saves room."""
+    key = ("residency", thrifty)
+    if key not in program.memo:
+        program.memo[key] = _plan_residency(program, thrifty)
+    return program.memo[key]
+
+
+def _plan_residency(program: Program, thrifty: bool) -> Residency:
     available = _available(program)
     wanted: dict[Var, set[int]] = defaultdict(set)
     needed: dict[Var, frozenset[int]] = {}

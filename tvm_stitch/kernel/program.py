@@ -17,6 +17,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -146,6 +147,11 @@ class Program:
     def producer(self) -> dict[Var, Stage]:
         """The stage that computes a buffer; inputs have none."""
         return {stage.output: stage for stage in self.stages}
+
+    @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """What was worked out of it and is asked again and again: residencies, profiles."""
+        return {}
 
     def place(self, stage: Stage, read: Read) -> Where:
         """Which element of its buffer a read takes."""

@@ -1,0 +1,103 @@
+"""Profiles count what a program does: these are counted by hand."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+from check import program_of
+from tvm import te, tirx, topi
+from zoo import layer_norm, softmax
+
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.profile import Phase, Profile, instructions, profile
+from tvm_stitch.kernel.stage import Refused
+
+
+def program(*tensors):
+    programs = read_programs(te.create_prim_func(list(tensors)))
+    assert not isinstance(programs, Refused), programs
+    (found,) = programs
+    return found
+
+
+def tensor(*shape, dtype="float32", name="x"):
+    return te.placeholder(shape, dtype, name)
+
+
+def test_an_element_wise_program_is_one_phase():
+    x, y, row = tensor(8, 64), tensor(8, 64, name="y"), tensor(64, name="row")
+    found = profile(program(x, y, row, topi.multiply(topi.add(x, y), row)))
+    assert found == Profile(
+        rows=1,
+        columns=512,
+        reduces=False,
+        phases=(Phase(reads=(4, 4), along=(4,), writes=(4,), operations=2.0),),
+        other_bytes=256,
+        live_bytes=0,
+        kept_bytes=0,
+    )
+    assert found.least_bytes == 3 * 512 * 4 + 256
+
+
+def test_a_reduction_ends_a_phase_and_its_row_is_kept():
+    x = tensor(16, 256)
+    total = topi.sum(topi.exp(x), axis=1, keepdims=True)
+    found = profile(program(x, topi.divide(x, total)))
+    first, second = found.phases
+    assert first == Phase(reads=(4,), to_kept=1, operations=2.0, specials=1.0, reductions=1)
+    assert second == Phase(writes=(4,), from_kept=1, operations=2.0, specials=1.0)
+    assert (found.rows, found.columns, found.live_bytes) == (16, 256, 4)
+    assert found.least_bytes == 2 * 16 * 256 * 4
+
+
+def test_computing_again_costs_operations_and_saves_room():
+    x = tensor(16, 256)
+    exps = topi.exp(topi.multiply(topi.exp(x), x))
+    found = program(x, topi.divide(exps, topi.sum(exps, axis=1, keepdims=True)))
+    kept, again = profile(found), profile(found, recompute=True)
+    assert again.kept_bytes <= kept.kept_bytes
+    assert sum(p.specials for p in again.phases) > sum(p.specials for p in kept.phases)
+
+
+def test_halves_count_two_bytes():
+    x = tensor(4, 64, dtype="float16")
+    (phase,) = profile(program(x, topi.add(x, x))).phases
+    assert (phase.reads, phase.writes) == ((2,), (2,))
+
+
+def test_a_transpose_gathers():
+    x = tensor(64, 96)
+    (phase,) = profile(program(x, topi.exp(topi.transpose(x)))).phases
+    assert (phase.gathers, phase.reads, phase.along) == ((4,), (), ())
+
+
+def test_a_slice_counts_what_it_reaches():
+    x, y = tensor(1 << 20), tensor(64, name="y")
+    found = profile(program(x, y, te.compute((64,), lambda i: x[i + 7] + y[i], "sum")))
+    assert found.other_bytes == 64 * 4
+
+
+@pytest.mark.parametrize(
+    "make, special", [(topi.exp, 1), (topi.tanh, 1), (topi.abs, 0), (topi.rsqrt, 1)]
+)
+def test_special_functions_are_told_from_plain_ones(make, special):
+    (stage,) = program(x := tensor(64), make(x)).stages
+    assert instructions(stage)[1] == special
+
+
+def test_symbolic_sizes_have_no_profile():
+    rows = tirx.Var("rows", "int64")
+    x = te.placeholder((rows, 64), "float32", "x")
+    assert profile(program(x, topi.sum(x, axis=1))) is None
+
+
+@pytest.mark.parametrize("case", [softmax, layer_norm])
+def test_profiles_go_through_json(case):
+    found = profile(program_of(case("float32").module))
+    assert Profile.from_dict(json.loads(json.dumps(asdict(found)))) == found
+
+
+def test_a_profile_is_counted_once():
+    x = tensor(16, 256)
+    found = program(x, topi.nn.softmax(x))
+    assert profile(found) is profile(found)

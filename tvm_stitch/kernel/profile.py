@@ -1,0 +1,238 @@
+"""What a program asks of a device, whatever its mapping: bytes, instructions, reductions by phase.
+
+In: a Program and what it keeps (Residency). Out: a Profile, plain numbers that go to JSON and back;
+None where a dimension is symbolic. Must not know threads, nor any device.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvm_stitch.kernel.frame import Frame, Stride
+from tvm_stitch.kernel.memory import Residency, plan_residency
+from tvm_stitch.kernel.program import Program, Where
+from tvm_stitch.kernel.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
+
+# Plain operations of one evaluation in float32 and in half precision, and special-function
+# operations: instructions that nvcc 13 makes of TVM's CUDA with fast maths for sm_90. What is not
+# named is one plain operation; two halves share one.
+INSTRUCTIONS = {
+    "exp": (1, 8, 1), "log": (1, 8, 1), "exp2": (0, 8, 1), "log2": (0, 8, 1),
+    "tanh": (0, 2, 1), "sigmoid": (3, 20, 2), "sqrt": (0, 3, 1), "rsqrt": (0, 3, 1),
+    "sin": (1, 26, 1), "cos": (1, 26, 1), "tan": (2, 4, 3), "pow": (1, 3, 2),
+    "erf": (22, 24, 1), "Div": (2, 11, 1), "Max": (1, 3.5, 0), "Min": (1, 3.5, 0),
+    "Cast": (1, 1, 0), "FloorDiv": (4, 4, 0), "FloorMod": (5, 5, 0),
+}  # fmt: skip
+_OTHERS = (1, 0.5, 0)
+_FREE = ("Var", "IntImm", "FloatImm", "Op", "PrimType", "Array", "StringImm")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What one pass over the rows does, for each element; tuples hold bytes of an element."""
+
+    reads: tuple[int, ...] = ()  # tensors that hold an element for each row and column
+    again: tuple[int, ...] = ()  # the same tensors, which an earlier phase has read but not kept
+    along: tuple[int, ...] = ()  # loads of what rows share: weights, slices, repeated values
+    gathers: tuple[int, ...] = ()  # loads from anywhere
+    writes: tuple[int, ...] = ()
+    from_kept: int = 0  # values that an earlier phase has kept
+    to_kept: int = 0
+    operations: float = 0.0
+    specials: float = 0.0
+    reductions: int = 0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A program in numbers."""
+
+    rows: int
+    columns: int
+    reduces: bool
+    phases: tuple[Phase, ...]
+    other_bytes: int  # of tensors that hold no element for each row and column, each once
+    live_bytes: int  # an element's, that wait between phases
+    kept_bytes: int  # an element's, of all kept values
+
+    @property
+    def elements(self) -> int:
+        """Rows by columns."""
+        return self.rows * self.columns
+
+    @property
+    def least_bytes(self) -> int:
+        """Every tensor once."""
+        full = sum(sum(phase.reads) + sum(phase.writes) for phase in self.phases)
+        return full * self.elements + self.other_bytes
+
+    @property
+    def reductions(self) -> int:
+        """Reductions of all phases."""
+        return sum(phase.reductions for phase in self.phases)
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Profile:
+        """What dataclasses.asdict made of a profile, perhaps by way of JSON."""
+        phases = tuple(map(_phase_from, data["phases"]))
+        return Profile(**{**data, "phases": phases})
+
+
+def _phase_from(data: dict[str, Any]) -> Phase:
+    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list | tuple)}
+    return Phase(**{**data, **lists})
+
+
+def profile(program: Program, recompute: bool = False) -> Profile | None:
+    """The profile of a program; asked again, it is remembered."""
+    key = ("profile", recompute)
+    if key not in program.memo:
+        program.memo[key] = _profile(program, plan_residency(program, recompute))
+    return program.memo[key]
+
+
+def elements_of(buffer: Var) -> int | None:
+    """Elements of a tensor."""
+    total = 1
+    for extent in buffer_shape(buffer):
+        size = constant(extent)
+        if size is None:
+            return None
+        total *= size
+    return total
+
+
+def _profile(program: Program, residency: Residency) -> Profile | None:
+    rows, columns = constant(program.space.rows), constant(program.space.columns)
+    if rows is None or columns is None:
+        return None
+    loads = _Loads(program)
+    phases = tuple(_phase(program, residency, loads, n) for n in range(residency.phases))
+    other = _other_bytes(program, residency, rows * columns)
+    if other is None:
+        return None
+    return Profile(
+        rows,
+        columns,
+        program.reduces,
+        phases,
+        other,
+        residency.live_bytes,
+        residency.kept_bytes,
+    )
+
+
+class _Loads:
+    """What the loads of a stage cost, the translation to rows and columns made once at most."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._frame: Frame | None = None
+
+    def strides(self, stage: Stage) -> tuple[tuple[Stride, int], ...]:
+        """Stride and bytes of every load that is neither of its own element nor of a row's."""
+        program = self._program
+        key = ("strides", program.space.key)
+        if key not in stage.memo:
+            # Planners ask for the same stages in many company.
+            self._frame = self._frame or Frame(program)
+            stage.memo[key] = tuple(
+                (self._frame.address(stage, read).stride, item_bytes(dtype_of(read.buffer)))
+                for read in stage.reads
+                if program.place(stage, read) is Where.OTHER and read.buffer in program.inputs
+            )
+        return stage.memo[key]
+
+
+def _phase(program: Program, residency: Residency, loads: _Loads, number: int) -> Phase:
+    stages = [stage for stage in program.stages if number in _phases_of(program, residency, stage)]
+    tuples: dict[str, list[int]] = defaultdict(list)
+    from_kept: set[Var] = set()
+    operations = specials = 0.0
+    for stage in stages:
+        plain, special = instructions(stage)
+        operations, specials = operations + plain, specials + special
+        for stride, size in loads.strides(stage):
+            if stride is not Stride.STILL:
+                tuples["gathers" if stride is Stride.GATHER else "along"].append(size)
+        from_kept.update(
+            read.buffer
+            for read in stage.reads
+            if residency.kept.get(read.buffer, (number,))[0] < number
+        )
+    for buffer in program.inputs:
+        if number in residency.needed.get(buffer, ()):
+            tuples["reads"].append(item_bytes(dtype_of(buffer)))
+    for buffer in program.outputs:
+        if program.is_full(buffer) and residency.available[buffer] == number:
+            tuples["writes"].append(item_bytes(dtype_of(buffer)))
+            # Kept by an earlier phase, it may be stored without being computed.
+            if residency.kept.get(buffer, (number,))[0] < number:
+                from_kept.add(buffer)
+    return Phase(
+        reads=tuple(tuples["reads"]),
+        along=tuple(tuples["along"]),
+        gathers=tuple(tuples["gathers"]),
+        writes=tuple(tuples["writes"]),
+        from_kept=len(from_kept),
+        to_kept=sum(first == number for first, _ in residency.kept.values()),
+        operations=operations,
+        specials=specials,
+        reductions=sum(stage.is_reduction for stage in stages),
+    )
+
+
+def _phases_of(program: Program, residency: Residency, stage: Stage) -> Iterable[int]:
+    """The phases that compute a stage's elements; a row's own values cost next to nothing."""
+    if stage.is_reduction:
+        return (residency.available[stage.output] - 1,)
+    return residency.needed.get(stage.output, ())
+
+
+def _other_bytes(program: Program, residency: Residency, elements: int) -> int | None:
+    full = {buffer for buffer in program.inputs if buffer in residency.needed}
+    full |= {buffer for buffer in program.outputs if program.is_full(buffer)}
+    loads = Counter(read.buffer for stage in program.stages for read in stage.reads)
+    total = 0
+    for buffer in (*program.inputs, *program.outputs):
+        if buffer in full:
+            continue
+        count = elements_of(buffer)
+        if count is None:
+            return None
+        # A slice of a large tensor is read no further than it reaches; there may be several.
+        reached = elements * max(1, loads[buffer])
+        total += min(count, reached) * item_bytes(dtype_of(buffer))
+    return total
+
+
+def instructions(stage: Stage) -> tuple[float, float]:
+    """Plain and special-function operations of one of its elements."""
+    if "instructions" in stage.memo:
+        return stage.memo["instructions"]
+    plain = special = 0.0
+
+    def visit(node: Any) -> Any:
+        nonlocal plain, special
+        kind = type(node).__name__
+        if kind == "TensorLoad":
+            # Its index is not computed for each element: a thread moves along the row.
+            return tvm_ffi.WalkResult.SKIP
+        if kind == "Call":
+            kind = getattr(node.op, "name", "").removeprefix("tirx.")
+        if kind not in _FREE:
+            wide, half, more = INSTRUCTIONS.get(kind, _OTHERS)
+            plain += half if dtype_of(node) in ("float16", "bfloat16") else wide
+            special += more
+        return None
+
+    tvm_ffi.structural_walk(stage.value, (tvm.ir.Expr, visit), order="pre")
+    # A reduction combines once for each element.
+    stage.memo["instructions"] = plain + stage.is_reduction, special
+    return stage.memo["instructions"]
