@@ -10,6 +10,36 @@ from tvm_stitch.errors import InputError
 
 
 @dataclass(frozen=True)
+class Timing:
+    """How a multiprocessor spends its time, apart from its size: what kernel/cost is fitted by.
+
+    The values are a least-squares fit to kernels measured on an H200 (bench/calibration).
+    """
+
+    launch_us: float = 0.486  # what a kernel costs that moves next to nothing
+    block_us: float = 0.779  # a block's start and end
+    dram_latency_us: float = 0.169
+    l2_latency_us: float = 0.0748
+    dispatch_ns: float = 0.51  # handing a block to a multiprocessor
+    cluster_dispatch_ns: float = 1.99  # the same for a block of a cluster
+    serial: float = 1.05  # share of a step's loads of shared vectors that the next step waits for
+    shuffle_us: float = 0.00608  # one exchange between the lanes of a warp
+    barrier_us: float = 0.0351  # of a block
+    warp_us: float = 0.00769  # what every warp of the block adds to that
+    cluster_start_us: float = 1.25  # until all blocks of a cluster find room
+    cluster_us: float = 0.801  # barrier of a cluster, and the exchange behind it
+    chain: float = 2.33  # cycles from one dependent operation of a thread to the next
+    issue: float = 0.921  # cycles of a lane for an operation
+    special: float = 0.574  # cycles of a special-function unit for a function
+    access: float = 3.07  # a memory access, in operations
+    step: float = 0.836  # a vector's addresses and guards, in operations
+    l2_bytes: float = 51.4  # bytes a cycle between a multiprocessor and the L2
+    flying: float = 51.2  # bytes of a thread's loads that are on their way at once
+    flying_later: float = 25.7  # the same where loads are not issued ahead of their use
+    overlap: float = 2.18  # how well unlike work overlaps: 1 not at all, large perfectly
+
+
+@dataclass(frozen=True)
 class Device:
     """The figures that mapping and cost depend on."""
 
@@ -21,21 +51,31 @@ class Device:
     shared_block: int  # bytes of shared memory a block may ask for
     shared_total: int  # bytes of shared memory of a multiprocessor
     bandwidth: float  # bytes a second that a large copy moves, reads and writes counted
-    launch_us: float = 1.5  # what a kernel costs that moves next to nothing
+    l2_size: int  # bytes
+    lanes: int  # float32 operations that a multiprocessor starts in a cycle
+    clock: float  # cycles a second, the data sheet's boost clock
+    timing: Timing = Timing()
 
 
 _KB = 1024
-# Copy bandwidth: about nine tenths of the data sheet's figure, measured for the H200.
+_MB = 1 << 20
+# Copy bandwidth: about nine tenths of the data sheet's figure, measured for the H200. L2, lanes
+# and clocks: NVIDIA's data sheets and architecture white papers.
 _PRESETS = (
-    Device("V100", 70, 80, 65536, 2048, 96 * _KB, 96 * _KB, 0.80e12),
-    Device("T4", 75, 40, 65536, 1024, 64 * _KB, 64 * _KB, 0.26e12),
-    Device("A100", 80, 108, 65536, 2048, 163 * _KB, 164 * _KB, 1.75e12),
-    Device("RTX 3090", 86, 82, 65536, 1536, 99 * _KB, 100 * _KB, 0.85e12),
-    Device("L4", 89, 58, 65536, 1536, 99 * _KB, 100 * _KB, 0.27e12),
-    Device("H200", 90, 132, 65536, 2048, 227 * _KB, 228 * _KB, 4.26e12),
-    Device("B200", 100, 148, 65536, 2048, 227 * _KB, 228 * _KB, 7.2e12),
-    Device("RTX 5090", 120, 170, 65536, 1536, 99 * _KB, 100 * _KB, 1.6e12),
+    Device("V100", 70, 80, 65536, 2048, 96 * _KB, 96 * _KB, 0.80e12, 6 * _MB, 64, 1.53e9),
+    Device("T4", 75, 40, 65536, 1024, 64 * _KB, 64 * _KB, 0.26e12, 4 * _MB, 64, 1.59e9),
+    Device("A100", 80, 108, 65536, 2048, 163 * _KB, 164 * _KB, 1.75e12, 40 * _MB, 64, 1.41e9),
+    Device("RTX 3090", 86, 82, 65536, 1536, 99 * _KB, 100 * _KB, 0.85e12, 6 * _MB, 128, 1.70e9),
+    Device("L4", 89, 58, 65536, 1536, 99 * _KB, 100 * _KB, 0.27e12, 48 * _MB, 128, 2.04e9),
+    Device("H200", 90, 132, 65536, 2048, 227 * _KB, 228 * _KB, 4.26e12, 50 * _MB, 128, 1.98e9),
+    Device("B200", 100, 148, 65536, 2048, 227 * _KB, 228 * _KB, 7.2e12, 126 * _MB, 128, 1.97e9),
+    Device("RTX 5090", 120, 170, 65536, 1536, 99 * _KB, 100 * _KB, 1.6e12, 96 * _MB, 128, 2.41e9),
 )
+
+
+def preset(name: str) -> Device:
+    """A device by its name."""
+    return next(device for device in _PRESETS if device.name == name)
 
 
 def device_of(target: tvm.target.Target) -> Device:
