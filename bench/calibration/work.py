@@ -1,0 +1,68 @@
+"""What the cost model knows of a kernel, as data that a file can hold.
+
+In: Variants. Out: Profiles as plain dicts. The model may learn to count something new after kernels
+were measured: `recounted` counts again, without a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from bench.calibration.samples import Sample, Samples
+from bench.calibration.variants import Variant, variants
+from tvm_stitch.kernel.default import default_kernel
+from tvm_stitch.kernel.profile import profile
+from tvm_stitch.kernel.program import Program
+
+
+def work_of(variant: Variant) -> Any:
+    """The profile of every part of a stitched kernel; profile and mapping of TVM's own."""
+    if variant.schedule is None:
+        kernel = default_kernel(variant.stages)
+        assert kernel is not None, "calibration has no symbolic kernels"
+        return {"profile": asdict(kernel[0]), "mapping": asdict(kernel[1])}
+    parts = variant.schedule.parts
+    return [
+        _profile(p, mapping.recompute) for p, mapping in zip(variant.programs, parts, strict=True)
+    ]
+
+
+def _profile(program: Program, recompute: bool) -> dict[str, Any]:
+    found = profile(program, recompute)
+    assert found is not None, "calibration has no symbolic kernels"
+    return asdict(found)
+
+
+def recounted(samples: Samples) -> Samples:
+    """The same measurements with the work of every kernel counted again.
+
+    Kernels that this version of tvm_stitch no longer makes of the graphs are dropped.
+    """
+    from bench.calibration.worker import module_of, target
+
+    by_graph: dict[str, list[Sample]] = {}
+    for sample in samples.kernels:
+        by_graph.setdefault(sample.graph, []).append(sample)
+    kernels: list[Sample] = []
+    for graph, found in by_graph.items():
+        kernels += _recounted(found, variants(module_of(graph), target(), 0))
+    return replace(samples, kernels=kernels)
+
+
+def _recounted(samples: Sequence[Sample], found: Sequence[Variant]) -> list[Sample]:
+    known = {(variant.function, variant.schedule is None): variant for variant in found}
+    kept = []
+    for sample in samples:
+        variant = known.get((sample.function, sample.schedule is None))
+        if variant is None:
+            continue
+        if sample.schedule is None:
+            kept.append(replace(sample, work=work_of(variant)))
+            continue
+        recompute = [bool(part["recompute"]) for part in sample.schedule["parts"]]
+        if len(recompute) == len(variant.programs):
+            work = list(map(_profile, variant.programs, recompute))
+            kept.append(replace(sample, work=work))
+    return kept
