@@ -26,6 +26,7 @@ class Timing:
     shuffle_us: float = 0.00608  # one exchange between the lanes of a warp
     barrier_us: float = 0.0351  # of a block
     warp_us: float = 0.00769  # what every warp of the block adds to that
+    grid_us: float = 2.0  # barrier of the whole grid
     cluster_start_us: float = 1.25  # until all blocks of a cluster find room
     cluster_us: float = 0.801  # barrier of a cluster, and the exchange behind it
     chain: float = 2.33  # cycles from one dependent operation of a thread to the next

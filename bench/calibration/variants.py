@@ -71,7 +71,7 @@ def _stitched(
     for var, func in fused.functions_items():
         if not isinstance(func, tirx.PrimFunc):
             continue
-        attributes = emitted[var].attrs or {}
+        attributes = emitted[var.name_hint].attrs or {}
         if SCHEDULE_ATTRIBUTE in attributes:
             schedule = Schedule.from_json(str(attributes[SCHEDULE_ATTRIBUTE]))
             yield var.name_hint, func, schedule
@@ -126,6 +126,14 @@ def _flat_mappings(program: Program, mapping: Mapping, device: Device) -> Iterat
 
 
 def _row_mappings(program: Program, mapping: Mapping, device: Device) -> Iterator[Mapping]:
+    if mapping.blocks or mapping.idle:
+        return  # all blocks must be resident; pieces of rows go with their threads
+    if mapping.batch > 1:
+        yield replace(mapping, batch=mapping.batch // 2)
+        yield replace(mapping, batch=1, resident=0)
+    if mapping.ahead:
+        yield replace(mapping, ahead=False)
+    mapping = replace(mapping, batch=1, ahead=False, resident=0)
     for factor in (0.25, 0.5, 2, 4):
         yield from _with_threads(program, mapping, int(mapping.threads * factor))
     if mapping.cluster == 1:

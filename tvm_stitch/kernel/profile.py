@@ -60,6 +60,7 @@ class Profile:
     other_bytes: int  # of tensors that hold no element for each row and column, each once
     live_bytes: int  # an element's, that wait between phases
     kept_bytes: int  # an element's, of all kept values
+    across: int = 0  # reductions over the rows
 
     @property
     def elements(self) -> int:
@@ -125,6 +126,7 @@ def _profile(program: Program, residency: Residency) -> Profile | None:
         other,
         residency.live_bytes,
         residency.kept_bytes,
+        len(program.across),
     )
 
 
@@ -184,7 +186,7 @@ def _phase(program: Program, residency: Residency, loads: _Loads, number: int) -
         to_kept=sum(first == number for first, _ in residency.kept.values()),
         operations=operations,
         specials=specials,
-        reductions=sum(stage.is_reduction for stage in stages),
+        reductions=sum(s.is_reduction and not program.is_across(s) for s in stages),
     )
 
 

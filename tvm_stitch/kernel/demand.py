@@ -1,0 +1,177 @@
+"""What one part of a kernel asks of a device: a Profile on the threads of a Mapping.
+
+In: the Profile, the Mapping, the Device with its constants. Out: blocks and how many are resident,
+bytes, instructions, and how long one block takes that has a multiprocessor to itself.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.profile import Phase, Profile
+from tvm_stitch.kernel.schedule import WARP, Mapping
+from tvm_stitch.kernel.writer import ACCESS_BYTES
+
+OVERHEAD_REGISTERS = 16  # addresses and counters, as ptxas reports them for 282 kernels
+SCRATCH_BYTES = 1024  # of shared memory that CUDA takes for every block
+MAX_BLOCKS = 32  # resident blocks of a multiprocessor
+SECTOR_BYTES = 32
+# Of loads that all rows, or neighbouring threads, share: the share that the L1 does not serve.
+MISSES = 1 / 4
+SUM_BYTES = 4  # of a share of a sum over the rows
+
+
+class Demand:
+    """See the module's docstring."""
+
+    def __init__(self, profile: Profile, mapping: Mapping, device: Device) -> None:
+        self.profile, self.mapping, self.device = profile, mapping, device
+        self.timing = device.timing
+        self.each = mapping.vector * mapping.steps * mapping.batch  # elements of a thread
+        self.in_registers = mapping.residence == "register"
+
+    @cached_property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        profile, mapping = self.profile, self.mapping
+        if mapping.blocks:
+            return mapping.blocks
+        if mapping.split:
+            return -(-profile.columns // mapping.reach)
+        return -(-profile.rows // mapping.block_rows) * mapping.cluster
+
+    @cached_property
+    def shares(self) -> int:
+        """Groups of blocks that take turns at the rows; a group has whole rows."""
+        pieces = -(-self.profile.columns // self.mapping.reach) if self.mapping.split else 1
+        return max(1, self.blocks // pieces)
+
+    @cached_property
+    def turns(self) -> int:
+        """How often a block goes through all phases."""
+        if not self.mapping.blocks:
+            return 1
+        groups = -(-self.profile.rows // self.mapping.block_rows)
+        return -(-groups // self.shares)
+
+    @cached_property
+    def resident(self) -> int:
+        """Blocks of a multiprocessor at once."""
+        device, mapping, profile = self.device, self.mapping, self.profile
+        threads = mapping.block_threads
+        waiting = profile.live_bytes if self.in_registers else 0
+        if mapping.batch > 1 or mapping.pipelined:
+            waiting = max(waiting, sum(profile.phases[0].reads))
+        waiting += SUM_BYTES * profile.across
+        registers = min(255, self.each * waiting // 4 + 2 * mapping.vector + OVERHEAD_REGISTERS)
+        shared = SCRATCH_BYTES
+        if not self.in_registers:
+            shared += profile.kept_bytes * self.each * threads
+        most = min(
+            device.max_threads // threads,
+            device.registers // (registers * threads),
+            device.shared_total // shared,
+            MAX_BLOCKS,
+        )
+        return max(1, most, mapping.resident if mapping.blocks else 0)
+
+    @property
+    def dram_bytes(self) -> float:
+        """Every tensor once, and what is read again but has left the L2 meanwhile."""
+        profile = self.profile
+        again = sum(sum(phase.again) for phase in profile.phases) * profile.elements
+        if not again:
+            return profile.least_bytes
+        block = sum(profile.phases[0].reads) * self.mapping.reach * self.mapping.block_rows
+        resident = min(self.blocks, self.resident * self.device.multiprocessors) * block
+        lost = max(0.0, 1 - self.device.l2_size / resident)
+        return profile.least_bytes + lost * again
+
+    @property
+    def l2_bytes(self) -> float:
+        """Bytes between the multiprocessors and the L2."""
+        profile = self.profile
+        total = 0.0
+        for phase in profile.phases:
+            total += sum((*phase.reads, *phase.again, *phase.writes))
+            total += MISSES * (sum(phase.along) + SECTOR_BYTES * len(phase.gathers))
+        # A share of every sum over the rows goes to device memory and comes back.
+        shares = 2 * SUM_BYTES * profile.across * self.shares * profile.columns
+        return total * profile.elements + shares
+
+    @property
+    def instructions(self) -> float:
+        """Of all threads, in plain operations; threads beyond a row's end work as well."""
+        mapping = self.mapping
+        covered = mapping.reach * mapping.block_rows * self.blocks * self.turns
+        if mapping.split:
+            covered = self.profile.elements
+        return sum(map(self._instructions, self.profile.phases)) * covered
+
+    @property
+    def specials(self) -> float:
+        """Special functions of all threads."""
+        return sum(phase.specials for phase in self.profile.phases) * self.profile.elements
+
+    @cached_property
+    def turn_us(self) -> float:
+        """One turn through all phases; the next turn's first loads may be on their way."""
+        loads = [self._load_us(n, phase) for n, phase in enumerate(self.profile.phases)]
+        work = sum(map(self._work_us, self.profile.phases))
+        if self.mapping.pipelined:
+            return max(loads[0], work + sum(loads[1:]))
+        return work + sum(loads)
+
+    @cached_property
+    def block_us(self) -> float:
+        """A block of one turn, from its start to its end."""
+        timing = self.timing
+        total = timing.block_us + self.turn_us
+        if self.profile.across:
+            warps = max(1, self.mapping.block_threads // WARP)
+            total += timing.grid_us + self.shares / warps * timing.l2_latency_us
+        return total
+
+    def _work_us(self, phase: Phase) -> float:
+        """A thread's dependent instructions, and its row's reductions behind them."""
+        timing, mapping = self.timing, self.mapping
+        cycles = self._instructions(phase) * self.each * timing.chain
+        total = cycles / self.device.clock * 1e6
+        if phase.reductions:
+            total += timing.shuffle_us * min(mapping.threads, WARP).bit_length()
+            if mapping.threads > WARP:
+                total += timing.barrier_us + timing.warp_us * mapping.block_threads / WARP
+            if mapping.cluster > 1:
+                total += timing.cluster_us
+        return total
+
+    def _load_us(self, number: int, phase: Phase) -> float:
+        """Waiting for loads: so many bytes of a thread are on their way at once."""
+        timing, mapping = self.timing, self.mapping
+        flying = timing.flying if self.in_registers and number == 0 else timing.flying_later
+        own = sum(phase.reads) * self.each
+        total = max(1.0, own / flying) * timing.dram_latency_us if own else 0.0
+        total += sum(phase.again) * self.each / flying * timing.l2_latency_us
+        if phase.along and not mapping.ahead:
+            total += timing.l2_latency_us * (1 + timing.serial * (mapping.steps - 1))
+        if phase.gathers:
+            total += timing.dram_latency_us * mapping.steps
+        return total
+
+    def _instructions(self, phase: Phase) -> float:
+        """Of an element, in plain operations."""
+        timing, mapping = self.timing, self.mapping
+        accesses = sum(map(self._accesses, (*phase.reads, *phase.again, *phase.writes)))
+        fewest = 1 if mapping.peeled else 0
+        accesses += sum(max(fewest, self._accesses(size)) for size in phase.along)
+        accesses += len(phase.gathers)
+        if not self.in_registers:
+            accesses += phase.from_kept + phase.to_kept
+        plain = phase.operations + phase.specials
+        return plain + timing.access * accesses + timing.step / mapping.vector
+
+    def _accesses(self, size: int) -> float:
+        """Memory instructions that move an element of so many bytes."""
+        vector = self.mapping.vector
+        return -(-size * vector // ACCESS_BYTES) / vector
