@@ -3,7 +3,7 @@ how close the model comes to the kernels measured on an H200."""
 
 import sys
 import textwrap
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -11,8 +11,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bench.calibration import __main__ as program  # noqa: E402
-from bench.calibration import groups  # noqa: E402
-from bench.calibration.fit import fit, median_error, predictions, spearman, stitched  # noqa: E402
+from bench.calibration import check, groups  # noqa: E402
+from bench.calibration.fit import (  # noqa: E402
+    fit,
+    median_error,
+    own,
+    predictions,
+    spearman,
+    stitched,
+)
 from bench.calibration.measure import Measuring, Settings  # noqa: E402
 from bench.calibration.samples import Sample, Samples  # noqa: E402
 from bench.calibration.variants import variants  # noqa: E402
@@ -162,3 +169,74 @@ def test_spearman_looks_at_ranks_alone():
     assert spearman(values, values**3) == pytest.approx(1.0)
     assert spearman(values, -values) == pytest.approx(-1.0)
     assert median_error(1.1 * values, values) == pytest.approx(0.1)
+
+
+# How good the constants are, on what was measured
+
+MEASURED = program.HERE / "h200.json"
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return Samples.load(MEASURED).kernels
+
+
+def test_the_measured_kernels_are_the_suite_and_two_hundred_groups(measured):
+    graphs = {kernel.graph for kernel in measured}
+    assert set(groups.names()) <= graphs
+    assert len([graph for graph in graphs if graph.startswith("case:")]) >= 70
+    assert all(kernel.us is not None for kernel in measured)
+
+
+@pytest.mark.parametrize(
+    "kind", ["all", "chosen", "other schedules", "generated", "cases of the bench"]
+)
+def test_predictions_are_close_to_measurements(measured, kind):
+    found = check.by_kind(stitched(measured), H200)[kind]
+    assert found.spearman >= 0.9 and found.median_error <= 0.15
+    assert found.bias == pytest.approx(1.0, abs=0.1)
+
+
+def test_predictions_of_tvms_own_kernels_are_close_too(measured):
+    found = check.by_kind(own(measured), H200)["all"]
+    assert found.spearman >= 0.9 and found.median_error <= 0.15
+
+
+def test_choosing_by_the_model_loses_little(measured):
+    """Of the schedules that were measured, the one it likes best is nearly always the best."""
+    found = check.regret(stitched(measured), H200)
+    assert len(found) > 200 and np.mean(found) < 0.05
+
+
+def test_the_constants_hold_for_kernels_that_they_were_not_fitted_to(measured):
+    """Fitted to the generated groups from a start that is off, they predict the bench's cases."""
+    kernels = stitched(measured)
+    cases = [k for k in kernels if k.sample.graph.startswith("case:")]
+    generated = [k for k in kernels if not k.sample.graph.startswith("case:")]
+    names = [field.name for field in fields(H200.timing)]
+    off = {
+        name: getattr(H200.timing, name) * (1.4 if number % 2 else 1 / 1.4)
+        for number, name in enumerate(names)
+    }
+    start = replace(H200, timing=replace(H200.timing, **off))
+    found = check.by_kind(cases, fit(generated, start, names))["all"]
+    assert found.spearman >= 0.9 and found.median_error <= 0.15
+
+
+def test_a_check_prints_and_draws(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    arguments = ["calibration", "check", "--plot", str(tmp_path / "plot.png"), "--worst", "3"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    assert program.main() == 0
+    assert (tmp_path / "plot.png").stat().st_size > 10_000
+    printed = capsys.readouterr().out
+    assert "Spearman" in printed and "TVM's default kernels" in printed
+
+
+def test_a_file_that_is_none_is_refused(tmp_path, monkeypatch, capsys):
+    (tmp_path / "old.json").write_text('{"version": 0}')
+    monkeypatch.setattr(
+        sys, "argv", ["calibration", "check", "--samples", str(tmp_path / "old.json")]
+    )
+    assert program.main() == 2
+    assert "version" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.cost import floor_us, predicted, predicted_us
 from tvm_stitch.kernel.default import default_kernel, default_us, fused
+from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused, read_stages
 
 DEVICE = device_of(H200)
@@ -92,6 +93,25 @@ def test_single_elements_cost_more_accesses_than_vectors():
     (part,) = choose(programs(*tensors), DEVICE).parts
     scalars = cost(*tensors, vector=1, steps=part.steps * part.vector)
     assert part.vector > 1 and scalars.issue_us > cost(*tensors).issue_us
+
+
+def test_a_sum_over_the_rows_waits_for_the_whole_grid():
+    x = tensor(8192, 1024)
+    found = programs(x, topi.sum(x, axis=0))
+    schedule = choose(found, DEVICE)
+    assert schedule.scheme == "global"
+    slow = replace(DEVICE, timing=replace(DEVICE.timing, grid_us=DEVICE.timing.grid_us + 5))
+    us = predicted_us(found, schedule, DEVICE)
+    assert predicted_us(found, schedule, slow) == pytest.approx(us + 5)
+
+
+def test_turns_cost_as_much_as_waves():
+    """Few blocks that go on to the next rows, or many that follow each other."""
+    x = tensor(65536, 1024)
+    found = programs(x, topi.sum(x, axis=0))
+    (part,) = choose(found, DEVICE).parts
+    halved = Schedule((replace(part, blocks=part.blocks // 2),))
+    assert predicted_us(found, halved, DEVICE) > predicted_us(found, choose(found, DEVICE), DEVICE)
 
 
 def test_rows_in_shared_memory_leave_room_for_fewer_blocks():
