@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from bench.calibration.fit import Measured, median_error, predictions, spearman
+from bench.calibration.samples import CASE, Sample
 from tvm_stitch.device import Device
-
-CASE = "case:"
 
 
 @dataclass(frozen=True)
@@ -45,19 +44,21 @@ def by_kind(kernels: Sequence[Measured], device: Device) -> dict[str, Quality]:
     """All kernels, then by origin: chosen or not, the bench's cases, the generated families."""
     groups: dict[str, list[Measured]] = defaultdict(list)
     for kernel in kernels:
-        sample = kernel.sample
-        groups["all"].append(kernel)
-        is_case = sample.graph.startswith(CASE)
-        groups["cases of the bench" if is_case else "generated"].append(kernel)
-        if sample.schedule is not None:
-            groups["chosen" if sample.chosen else "other schedules"].append(kernel)
-        groups[sample.graph.rsplit("-", 1)[0] if not is_case else "cases of the bench"] += (
-            [] if is_case else [kernel]
-        )
+        for kind in _kinds(kernel.sample):
+            groups[kind].append(kernel)
     return {
         name: quality(predictions(found, device), np.array([k.us for k in found]))
         for name, found in groups.items()
     }
+
+
+def _kinds(sample: Sample) -> list[str]:
+    kinds = ["all"]
+    if sample.schedule is not None:
+        kinds.append("chosen" if sample.chosen else "other schedules")
+    if sample.graph.startswith(CASE):
+        return [*kinds, "cases of the bench"]
+    return [*kinds, "generated", sample.graph.rsplit("-", 1)[0]]
 
 
 def regret(kernels: Sequence[Measured], device: Device) -> list[float]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.calibration import groups
-from bench.calibration.samples import Sample, Samples
+from bench.calibration.samples import CASE, Sample, Samples
 from bench.runner import Worker
 
 COMMAND = (sys.executable, "-m", "bench.calibration.worker")
@@ -52,7 +52,6 @@ class Job:
 
 def all_graphs() -> list[str]:
     """Generated graphs and the cases of the sub-graph suite, in an order that mixes them."""
-    from bench.calibration.worker import CASE
     from bench.cases import suite
 
     names = [*groups.names(), *(CASE + case.name for case in suite("subgraphs"))]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 VERSION = 1
+CASE = "case:"  # before the names of the bench's cases, where graphs are named
 
 
 @dataclass(frozen=True)

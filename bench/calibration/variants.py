@@ -109,6 +109,8 @@ def alternatives(
     if len(programs) > 1:
         return
     (program,), (mapping,) = programs, schedule.parts
+    if mapping.blocks or mapping.idle:
+        return  # all blocks must be resident; pieces of rows go with their threads
     make = _flat_mappings if mapping.split else _row_mappings
     for other in make(program, mapping, device):
         if other != mapping and _has_room(program, other, device):
@@ -126,8 +128,6 @@ def _flat_mappings(program: Program, mapping: Mapping, device: Device) -> Iterat
 
 
 def _row_mappings(program: Program, mapping: Mapping, device: Device) -> Iterator[Mapping]:
-    if mapping.blocks or mapping.idle:
-        return  # all blocks must be resident; pieces of rows go with their threads
     if mapping.batch > 1:
         yield replace(mapping, batch=mapping.batch // 2)
         yield replace(mapping, batch=1, resident=0)

@@ -21,7 +21,7 @@ from tvm import tirx
 
 from bench import environment
 from bench.calibration import groups
-from bench.calibration.samples import Sample
+from bench.calibration.samples import CASE, Sample
 from bench.calibration.variants import Variant, variants
 from bench.calibration.work import work_of
 from bench.cases import find
@@ -32,7 +32,6 @@ from tvm_stitch.build import lowering_context
 from tvm_stitch.kernel.stage import buffer_shape, constant, dtype_of
 from tvm_stitch.target import cuda_target
 
-CASE = "case:"
 REPEATS = 7
 # Tensors that lie on the GPU at the same time.
 MOST_BYTES = 16 * 2**30

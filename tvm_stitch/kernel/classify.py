@@ -54,6 +54,13 @@ def is_product(stage: Stage) -> bool:
 
 
 def _pattern(stage: Stage) -> Pattern:
+    # Planners ask for the same stages in many company.
+    if "pattern" not in stage.memo:
+        stage.memo["pattern"] = _find_pattern(stage)
+    return stage.memo["pattern"]
+
+
+def _find_pattern(stage: Stage) -> Pattern:
     analyzer = bind_axes(stage)
     if stage.is_reduction:
         if is_product(stage):
