@@ -86,7 +86,7 @@ SUMS, MISALIGNED = KINDS["sums over rows"](), softmax_of(9, 301)
         (FLAT, {"scheme": "warp"}, "passes nothing on"),
         (SUMS, {"resident": 9}, "9 blocks of a multiprocessor"),
         (SUMS, {"blocks": 1 << 20}, "more than are resident at once"),
-        (SUMS, {"blocks": 0, "resident": 0}, "need the global scheme"),
+        (SUMS, {"blocks": 0, "resident": 0, "pipelined": False}, "need the global scheme"),
         (SUMS, {"residence": "shared"}, "wait in registers of one block"),
     ),
 )  # fmt: skip

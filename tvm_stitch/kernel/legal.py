@@ -25,7 +25,7 @@ from tvm_stitch.kernel.choose import (
 )
 from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
 from tvm_stitch.kernel.memory import Residency, plan_residency
-from tvm_stitch.kernel.position import grid_pieces
+from tvm_stitch.kernel.position import blocks_of_row
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
@@ -108,8 +108,8 @@ class Legality:
     def _split(self, mapping: Mapping) -> Iterator[str]:
         if self.program.reduces:
             yield "a row that is reduced cannot be split over blocks"
-        alone = (mapping.rows, mapping.cluster, mapping.residence, mapping.peeled)
-        if alone != (1, 1, "register", False):
+        alone = (mapping.block_rows, mapping.cluster, mapping.residence, mapping.peeled)
+        if alone != (1, 1, "register", False) or mapping.idle:
             yield "an element-wise part has one row, which waits nowhere"
         if mapping.scheme != "local":
             yield f"an element-wise part passes nothing on, so its scheme is not {mapping.scheme}"
@@ -123,6 +123,8 @@ class Legality:
             yield f"{mapping.threads} threads a row are not the {mapping.scheme} scheme"
         if mapping.cluster > 1:
             yield from self._cluster(mapping)
+        if mapping.batch > 1 and (mapping.threads > WARP or mapping.residence != "register"):
+            yield "several rows at once, which fit registers of a warp only"
         if mapping.residence == "shared" and mapping.threads <= WARP:
             # No barrier of ours stands between the phases, and TVM finds no place for its own.
             yield "rows of a warp or less wait in registers"
@@ -150,6 +152,8 @@ class Legality:
             yield f"sums over the rows need the global scheme, not {mapping.scheme}"
         if (mapping.cluster, mapping.residence, mapping.peeled) != (1, "register", False):
             yield "rows that are summed over wait in registers of one block, and are not peeled"
+        if mapping.batch > 1 or mapping.idle:
+            yield "a grid that takes turns at the rows has neither batches nor idle threads"
         if constant(program.space.columns) is None:
             yield "sums over rows of unknown length"
         if not self.aligned(mapping.vector):
@@ -163,7 +167,7 @@ class Legality:
         needed = grid_shared_bytes(program, mapping)
         if needed > STATIC_SHARED:
             yield f"{needed} bytes of shared memory for the sums over the rows"
-        if mapping.blocks % grid_pieces(program.space, mapping):
+        if mapping.blocks % blocks_of_row(program.space, mapping):
             yield f"{mapping.blocks} blocks cannot share the pieces of a row evenly"
         # A block that waits for room would keep the others waiting for it at the barrier.
         residency = self.residency(mapping.recompute)
@@ -174,6 +178,8 @@ class Legality:
             yield f"{mapping.blocks} blocks, more than are resident at once"
 
     def _room(self, mapping: Mapping) -> Iterator[str]:
+        if mapping.resident * mapping.block_threads > self.device.max_threads:
+            yield f"{mapping.resident} blocks of {mapping.block_threads} threads a multiprocessor"
         if mapping.residence == "register":
             yield from self._elements(mapping)
         residency = self.residency(mapping.recompute)
@@ -211,7 +217,7 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         yield f"an unknown scheme, {mapping.scheme}"
     if mapping.residence not in RESIDENCES:
         yield f"values that wait in {mapping.residence}"
-    for name in ("threads", "rows", "vector", "cluster"):
+    for name in ("threads", "rows", "vector", "cluster", "batch"):
         value = getattr(mapping, name)
         if value < 1 or value & (value - 1):
             yield f"{name} of {value}, which is no power of two"
@@ -221,5 +227,9 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         yield f"vectors of {mapping.vector} elements"
     if not 1 <= mapping.steps <= MAX_STEPS:
         yield f"{mapping.steps} steps"
-    if mapping.blocks < 0 or mapping.resident < 0 or bool(mapping.blocks) != bool(mapping.resident):
+    if not 0 <= mapping.idle < mapping.threads:
+        yield f"{mapping.idle} idle threads of {mapping.threads}"
+    if mapping.blocks < 0 or mapping.resident < 0 or (mapping.blocks and not mapping.resident):
         yield f"{mapping.blocks} blocks, {mapping.resident} a multiprocessor"
+    if mapping.pipelined and not mapping.blocks:
+        yield "the next row loaded ahead by blocks that have one row only"
