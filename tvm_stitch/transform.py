@@ -21,9 +21,8 @@ from tvm_stitch.kernel.build import VIEW, stitch_function
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.options import Options
-from tvm_stitch.plan.greedy import greedy_plan
-from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.plan import Fallback, Plan
+from tvm_stitch.plan.planner import plan_graph
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
 
@@ -69,10 +68,10 @@ def _group_function(
     for block in function.body.blocks:
         if isinstance(block, relax.DataflowBlock):
             graph = read_block(mod, block)
-            plan = greedy_plan(graph, Judge(graph, device, bounds, options.schemes))
+            plan = plan_graph(graph, device, bounds, options)
             if log is not None:
                 log.append(plan)
-            block = grouping.rewrite(graph, [(g.nodes, g.outputs) for g in plan.groups])
+            block = grouping.rewrite(graph, [(g.nodes, g.outputs) for g in plan.groups], plan.kept)
         blocks.append(block)
     body = relax.SeqExpr(blocks, function.body.body)
     return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)

@@ -31,9 +31,13 @@ class Grouping:
         self,
         graph: StitchGraph,
         groups: list[tuple[tuple[int, ...], tuple[Expr, ...]]],
+        kept: frozenset[int] = frozenset(),
     ) -> relax.DataflowBlock:
-        """The block with every group (nodes, output variables) as one call."""
-        covered = {index for nodes, _ in groups for index in nodes}
+        """The block with every group (nodes, output variables) as one call.
+
+        A node that is in several groups is computed in each; one that is `kept` stays as well.
+        """
+        covered = {index for nodes, _ in groups for index in nodes} - kept
         items: list[tuple[tuple[int, ...], list[relax.Binding]]] = [
             ((node.index,), list(node.bindings))
             for node in graph.nodes
