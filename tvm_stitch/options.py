@@ -21,13 +21,15 @@ class Options:
         the best plan found, at worst the simple rule's. 0 asks no solver.
     deterministic: one solver thread and a fixed seed: the same plan every time, unless the time
         limit is reached.
+    launch_us: what a launch costs beside the time of its kernel: the gap between two kernels of a
+        CUDA graph; more where every kernel is launched from the host.
     partition: compute every operator in exactly one kernel; else cheap ones may be computed again
         where that saves a way through memory.
     workspace_bytes: bound of what the kernels of one region may store for each other; None for no
         bound. A region that cannot keep it takes the simple rule's plan.
     beam: how many of the sets grown from a reduction or an output go on growing.
     cuts: at how many of its cheapest edges a set is tried in two.
-    questions: how many grown sets of a region are tried; a question takes about a millisecond.
+    effort: how long sets are grown in a region: the sum of the sizes of all sets tried.
     largest_kernel: operators of a kernel, those packed into a common launch not counted.
     """
 
@@ -35,11 +37,12 @@ class Options:
     solver: str = "highs"
     time_limit_s: float = 10.0
     deterministic: bool = True
+    launch_us: float = 1.0
     partition: bool = False
     workspace_bytes: int | None = None
     beam: int = 2
     cuts: int = 4
-    questions: int = 100
+    effort: int = 2000
     largest_kernel: int = 256
 
     def __post_init__(self) -> None:
@@ -48,7 +51,14 @@ class Options:
             raise InputError(f"unknown schemes {sorted(unknown)}; known are {list(SCHEMES)}")
         if self.solver not in SOLVERS:
             raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
-        least = {"time_limit_s": 0, "beam": 1, "cuts": 0, "questions": 0, "largest_kernel": 1}
+        least = {
+            "time_limit_s": 0,
+            "launch_us": 0,
+            "beam": 1,
+            "cuts": 0,
+            "effort": 0,
+            "largest_kernel": 1,
+        }
         if self.workspace_bytes is not None:
             least["workspace_bytes"] = 0
         for name, smallest in least.items():

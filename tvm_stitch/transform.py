@@ -7,6 +7,7 @@ StitchSchedule(target, database)  fused functions become kernels, after FuseTIR
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -15,7 +16,7 @@ from tvm import relax, tirx
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.graph.decompose import Decompose
 from tvm_stitch.graph.group import Grouping
-from tvm_stitch.graph.read import read_block
+from tvm_stitch.graph.read import StitchGraph, read_block
 from tvm_stitch.graph.workspace import with_workspaces
 from tvm_stitch.kernel.build import VIEW, stitch_function
 from tvm_stitch.kernel.choose import Bounds
@@ -29,6 +30,9 @@ from tvm_stitch.tuning.apply import Database, Records
 __all__ = ["Decompose", "StitchOps", "StitchSchedule"]
 
 UPPER_BOUND = "tir_var_upper_bound"
+# Functions of a module that are faster by TVM's default schedules, as far as can be predicted.
+DEFAULT_ATTRIBUTE = "tvm_stitch.default"
+FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
 
 
 def StitchOps(
@@ -45,36 +49,51 @@ def StitchOps(
     @tvm.transform.module_pass(opt_level=0, name="StitchOps")
     def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         grouping = Grouping(mod)
+        plans: list[Plan] = []
         for var, function in mod.functions_items():
             if isinstance(function, relax.Function) and "Primitive" not in (function.attrs or {}):
-                rewritten = _group_function(mod, function, device, chosen, grouping, log)
+                planned = _plan_function(mod, function, device, chosen, log is not None)
+                rewritten, named = _group_function(function, planned, grouping)
                 grouping.builder.update_func(var, rewritten)
+                plans += named
+        if log is not None:
+            log.extend(plans)
+        grouped = grouping.builder.get()
+        default = {g.function for plan in plans for g in plan.groups if not g.stitched}
+        if default:
+            grouped = grouped.with_attr(DEFAULT_ATTRIBUTE, sorted(default))
         # Gives the new bodies their types.
-        return relax.transform.Normalize()(grouping.builder.get())
+        return relax.transform.Normalize()(grouped)
 
     return stitch_ops
 
 
-def _group_function(
-    mod: tvm.IRModule,
-    function: relax.Function,
-    device: Device,
-    options: Options,
-    grouping: Grouping,
-    log: list[Plan] | None,
-) -> relax.Function:
+def _plan_function(
+    mod: tvm.IRModule, function: relax.Function, device: Device, options: Options, explained: bool
+) -> dict[int, tuple[StitchGraph, Plan]]:
+    """A plan for each dataflow block, by its number."""
     bounds = bounds_of(function)
-    blocks = []
-    for block in function.body.blocks:
+    found: dict[int, tuple[StitchGraph, Plan]] = {}
+    for number, block in enumerate(function.body.blocks):
         if isinstance(block, relax.DataflowBlock):
             graph = read_block(mod, block)
-            plan = plan_graph(graph, device, bounds, options)
-            if log is not None:
-                log.append(plan)
-            block = grouping.rewrite(graph, [(g.nodes, g.outputs) for g in plan.groups], plan.kept)
-        blocks.append(block)
+            found[number] = graph, plan_graph(graph, device, bounds, options, explained)
+    return found
+
+
+def _group_function(
+    function: relax.Function, planned: dict[int, tuple[StitchGraph, Plan]], grouping: Grouping
+) -> tuple[relax.Function, list[Plan]]:
+    """The function with its groups as calls, and the plans with the groups' names."""
+    blocks, plans = list(function.body.blocks), []
+    for number, (graph, plan) in planned.items():
+        groups = [(group.nodes, group.outputs) for group in plan.groups]
+        blocks[number], names = grouping.rewrite(graph, groups, plan.kept)
+        named = (replace(g, function=name) for g, name in zip(plan.groups, names, strict=True))
+        plans.append(replace(plan, groups=tuple(named)))
     body = relax.SeqExpr(blocks, function.body.body)
-    return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+    params, returns = function.params, function.ret_ty
+    return relax.Function(params, body, returns, function.is_pure, function.attrs), plans
 
 
 def bounds_of(function: relax.Function) -> Bounds:
@@ -108,8 +127,13 @@ def StitchSchedule(
     @tvm.transform.module_pass(opt_level=0, name="StitchSchedule")
     def stitch_schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         bounds = bounds_of_module(mod)
+        default = set((mod.attrs or {}).get(DEFAULT_ATTRIBUTE, ()))
         mod = mod.clone()
         for var, function in mod.functions_items():
+            if var.name_hint in default:
+                if log is not None:
+                    log.append(Fallback(var.name_hint, FASTER_BY_DEFAULT))
+                continue
             if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
                 continue
             kernel = records and records.kernel(function, bounds, chosen.schemes)

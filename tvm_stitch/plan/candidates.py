@@ -57,8 +57,6 @@ class Candidates:
 
     all: tuple[Candidate, ...]
     greedy: tuple[int, ...]
-    refused: dict[int, str]  # by node: why no kernel takes it alone
-    asked: int  # questions to kernel/
 
 
 def find_candidates(region: Region, judge: Judge, options: Options) -> Candidates:
@@ -85,7 +83,6 @@ class _Search:
         self.region, self.judge, self.options = region, judge, options
         self.atoms = find_atoms(region)
         self.found: dict[tuple[Nodes, tuple[Value, ...], Way], Candidate] = {}
-        self.refused: dict[int, str] = {}
 
     def run(self) -> Candidates:
         """Collect from all sources."""
@@ -115,7 +112,7 @@ class _Search:
                 self._duplicate(sets)
         order = {key: number for number, key in enumerate(self.found)}
         chosen = tuple(order[key] for key in greedy)
-        return Candidates(tuple(self.found.values()), chosen, self.refused, self.judge.asked)
+        return Candidates(tuple(self.found.values()), chosen)
 
     # Taking up candidates
 
@@ -143,8 +140,6 @@ class _Search:
         cost = default_kernel_us(self.region, nodes, outputs, self.judge.device)
         verdict = self.judge(nodes)
         why = verdict.reason if isinstance(verdict, Refused) else ""
-        if why:
-            self.refused[place] = why
         self._add(nodes, outputs, Way.DEFAULT, cost, why=why)
         self._stitched(nodes)
 
@@ -159,7 +154,8 @@ class _Search:
         verdict = self.judge(nodes, outputs)
         if isinstance(verdict, Refused) or (verdict.spare and self.options.partition):
             return None
-        self._add(nodes, verdict.outputs, Way.STITCHED, verdict.cost_us, verdict)
+        cost = verdict.cost_us + self.options.launch_us
+        self._add(nodes, verdict.outputs, Way.STITCHED, cost, verdict)
         for value in verdict.spare:
             self._stitched(self._behind(value, nodes), (value,))
         return verdict
@@ -214,7 +210,7 @@ class _Search:
 
     def _grow(self, sets: Sequence[Nodes]) -> None:
         """From each reduction and output, and from each greedy set, through the neighbours."""
-        limit = self.judge.asked + self.options.questions
+        left = self.options.effort
         seeds = [atom for atom in self.atoms if self._is_dominant(atom)]
         for seed in dict.fromkeys([*sets, *seeds]):
             states = [seed]
@@ -222,9 +218,10 @@ class _Search:
                 following: dict[Nodes, float] = {}
                 for state in states:
                     for neighbour in self._neighbours(state):
-                        if self.judge.asked >= limit:
-                            return
                         union = state | neighbour
+                        left -= union.bit_count()
+                        if left < 0:
+                            return
                         if union not in following and (verdict := self._stitched(union)):
                             following[union] = self._saving(union, verdict)
                 if not following:
@@ -247,11 +244,10 @@ class _Search:
 
     def _saving(self, nodes: Nodes, verdict: Verdict) -> float:
         """What a set saves against its atoms, each in a kernel of its own."""
-        apart = 0.0
-        for atom in self._atoms_of(nodes):
-            alone = self.judge(atom)
-            apart += alone.cost_us if isinstance(alone, Verdict) else 0.0
-        return apart - verdict.cost_us
+        atoms = self._atoms_of(nodes)
+        alone = (self.judge(atom) for atom in atoms)
+        apart = sum(found.cost_us for found in alone if isinstance(found, Verdict))
+        return apart + (len(atoms) - 1) * self.options.launch_us - verdict.cost_us
 
     # Computing again
 

@@ -52,11 +52,6 @@ class Judge:
             self.known[key] = self._judge(nodes, wanted)
         return self.known[key]
 
-    @property
-    def asked(self) -> int:
-        """How many different questions kernel/ was asked."""
-        return len(self.known)
-
     def reduces(self, nodes: Nodes) -> bool:
         """Whether a set holds a reduction."""
         return any(self.region.nodes[place].pattern in REDUCTIONS for place in bits(nodes))

@@ -77,18 +77,20 @@ class Pack:
         verdicts = [item.verdict for item in self.items]
         return self.cost_us <= LONGEST_US and all(v and not v.spare for v in verdicts)
 
-    def joined(self, other: Pack, device: Device) -> Pack | None:
+    def joined(self, other: Pack, device: Device, launch_us: float) -> Pack | None:
         """Both in one launch, if they are unrelated and it pays."""
         tensors = self.tensors + other.tensors
         if not self.is_short or tensors > MOST_TENSORS or self.read & other.read:
             return None
         cost = _together_us((*self.items, *other.items), device)
-        if cost is None or cost > self.cost_us + other.cost_us:
+        if cost is None or cost + launch_us > self.cost_us + other.cost_us:
             return None
-        return Pack((*self.items, *other.items), self.read | other.read, tensors, cost)
+        return Pack((*self.items, *other.items), self.read | other.read, tensors, cost + launch_us)
 
 
-def pack(items: Iterable[Item], available: dict[Var, Turn], device: Device) -> list[Pack]:
+def pack(
+    items: Iterable[Item], available: dict[Var, Turn], device: Device, launch_us: float
+) -> list[Pack]:
     """Put kernels together, first come, first served, where that is predicted to be faster.
 
     `available` says for what dividers compute from which turn on it is there.
@@ -100,7 +102,7 @@ def pack(items: Iterable[Item], available: dict[Var, Turn], device: Device) -> l
         earliest = max((there.get(buffer, (0, 0)) for buffer in item.inputs), default=(0, 0))
         turn, place = item.turn, -1
         for turn, place in _places(packs, earliest, item.turn) if own.is_short else ():
-            together = packs[turn][place].joined(own, device)
+            together = packs[turn][place].joined(own, device, launch_us)
             if together is not None:
                 packs[turn][place] = together
                 break

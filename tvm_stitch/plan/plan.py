@@ -16,6 +16,7 @@ class Group:
     bytes_saved: int = 0  # that they would then write and read again
     launches_saved: int = 0
     stitched: bool = True  # False: TVM's default schedule is faster
+    function: str = ""  # the name of the function that it became
 
     @property
     def why(self) -> str:
@@ -26,7 +27,8 @@ class Group:
             return f"one operator by itself: {self.cost_us:.1f} us"
         return (
             f"together {self.cost_us:.1f} us, apart {self.apart_us:.1f} us: "
-            f"{self.launches_saved} launches and {shown_bytes(self.bytes_saved)} of traffic less"
+            f"{self.launches_saved} launch{'' if self.launches_saved == 1 else 'es'} and "
+            f"{shown_bytes(self.bytes_saved)} of traffic less"
         )
 
 

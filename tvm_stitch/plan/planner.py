@@ -6,8 +6,9 @@ solved once; then independent kernels that are short share launches.
 
 from __future__ import annotations
 
-import time
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tvm_stitch.device import Device
 from tvm_stitch.graph.read import StitchGraph
@@ -16,6 +17,7 @@ from tvm_stitch.kernel.classify import Pattern
 from tvm_stitch.kernel.stage import Var
 from tvm_stitch.options import Options
 from tvm_stitch.plan.candidates import Candidate, Way
+from tvm_stitch.plan.cuts import cuts_within, find_cuts
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.levels import find_levels, find_regions
 from tvm_stitch.plan.pack import Item, Pack, Turn, pack
@@ -33,35 +35,42 @@ def plan_graph(
     device: Device,
     bounds: Bounds = NO_BOUNDS,
     options: Options | None = None,
+    explained: bool = False,
 ) -> Plan:
-    """The plan of a dataflow block."""
+    """The plan of a dataflow block; with the reasons of its cuts if it is to be explained."""
     chosen = options or Options()
+    if chosen.time_limit_s == 0 and chosen.solver != "greedy":
+        warnings.warn("a time limit of 0: kernels are grouped by a simple rule", stacklevel=2)
     regions = find_regions(graph)
-    plans = _plan_regions(regions, device, bounds, chosen)
+    plans = _plan_regions(regions, device, bounds, chosen, explained)
     items = [
         item for region, plan in zip(regions, plans, strict=True) for item in _items(region, plan)
     ]
     shares = "independent" in chosen.schemes
     if shares:
-        packs = pack(items, _available(graph, regions, plans), device)
+        packs = pack(items, _available(graph, regions, plans), device, chosen.launch_us)
     else:
         packs = list(map(Pack.of, items))
     kept, fallbacks = _left(graph, regions, plans)
     groups = sorted(map(_group, packs), key=lambda group: group.nodes)
-    return Plan(tuple(groups), fallbacks, kept, solved=_summary(plans))
+    cuts = find_cuts(graph, regions, plans) if explained else ()
+    return Plan(tuple(groups), fallbacks, kept, cuts, _summary(plans))
 
 
 def _plan_regions(
-    regions: Sequence[Region], device: Device, bounds: Bounds, options: Options
+    regions: Sequence[Region], device: Device, bounds: Bounds, options: Options, explained: bool
 ) -> list[RegionPlan]:
-    """A plan for each region; equal regions have the same."""
-    deadline = time.monotonic() + options.time_limit_s
+    """A plan for each region; equal regions have the same. The solver's time is for all of them."""
+    left = options.time_limit_s
     known: dict[object, RegionPlan] = {}
     for region in regions:
         if region.key not in known:
             judge = Judge(region, device, bounds, options.schemes)
-            left = deadline - time.monotonic()
-            known[region.key] = plan_region(region, judge, options, left)
+            plan = plan_region(region, judge, options, left)
+            left -= plan.seconds
+            if explained:
+                plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
+            known[region.key] = plan
     return [known[region.key] for region in regions]
 
 

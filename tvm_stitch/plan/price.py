@@ -46,12 +46,13 @@ def nominal_bytes(buffer: Var) -> int:
 
 
 def stitched_us(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> float:
-    """A stitched kernel."""
+    """A stitched kernel, without what its launch costs beside it."""
     predicted = predicted_us(programs, schedule, device)
     if predicted is not None:
         return predicted
     buffers = {b: None for program in programs for b in (*program.inputs, *program.outputs)}
-    return device.launch_us + sum(map(nominal_bytes, buffers)) / device.bandwidth * 1e6
+    start = device.timing.launch_us + device.timing.block_us
+    return start + sum(map(nominal_bytes, buffers)) / device.bandwidth * 1e6
 
 
 def default_kernel_us(

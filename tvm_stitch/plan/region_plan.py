@@ -6,8 +6,9 @@ holds for every equal region.
 
 from __future__ import annotations
 
+import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.options import Options
@@ -15,8 +16,8 @@ from tvm_stitch.plan.candidates import Candidate, Candidates, Way, find_candidat
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.plan import Solved
 from tvm_stitch.plan.price import nominal_bytes
-from tvm_stitch.plan.region import Region, Value, bits
-from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, solve
+from tvm_stitch.plan.region import Nodes, Region, Value, bits
+from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,34 @@ class RegionPlan:
     picks: tuple[Candidate, ...]
     apart_us: tuple[float, ...]  # for each pick, its operators in kernels of their own
     depths: tuple[int, ...]  # for each pick, the kernels that must run before it
-    refused: dict[int, str]
     solved: Solved
+    seconds: float  # the solver's
+    cuts: tuple[RegionCut, ...] = ()
+
+
+@dataclass(frozen=True)
+class RegionCut:
+    """A value that goes from one pick to another through memory, and why."""
+
+    value: Value
+    writer: Nodes
+    reader: Nodes
+    reason: str
 
 
 def plan_region(region: Region, judge: Judge, options: Options, seconds: float) -> RegionPlan:
     """Find candidates and choose among them."""
     candidates = find_candidates(region, judge, options)
-    problem = _problem(region, candidates, options)
+    problem = problem_of(region, candidates, options)
+    start = time.monotonic()
     solution = _solve(problem, candidates, options, seconds)
-    picks = tuple(candidates.all[number] for number in solution.chosen)
-    picks = _written_once(judge, picks) or tuple(candidates.all[n] for n in candidates.greedy)
+    took = time.monotonic() - start
+    order = in_order(problem, solution.chosen)
+    assert order is not None, "neither the solver nor the simple rule closes a circle"
+    picks = _written_once(judge, tuple(candidates.all[number] for number in order))
+    if picks is None:
+        order = in_order(problem, candidates.greedy) or ()
+        picks = tuple(candidates.all[number] for number in order)
     alone = _alone(candidates)
     apart = tuple(sum(alone[place] for place in bits(pick.nodes)) for pick in picks)
     solved = Solved(
@@ -50,10 +68,11 @@ def plan_region(region: Region, judge: Judge, options: Options, seconds: float) 
         candidates=len(candidates.all),
         circles=solution.cuts,
     )
-    return RegionPlan(picks, apart, _depths(picks), candidates.refused, solved)
+    return RegionPlan(picks, apart, _depths(picks), solved, took)
 
 
-def _problem(region: Region, candidates: Candidates, options: Options) -> Problem:
+def problem_of(region: Region, candidates: Candidates, options: Options) -> Problem:
+    """The choice among a region's candidates, as the solver takes it."""
     bytes_of = [0 if v.needed else nominal_bytes(region.buffer(v)) for v in region.values]
     choices = tuple(
         Choice(
@@ -70,14 +89,17 @@ def _problem(region: Region, candidates: Candidates, options: Options) -> Proble
 
 
 def _solve(problem: Problem, candidates: Candidates, options: Options, seconds: float) -> Solution:
-    greedy = Solution(candidates.greedy, problem.cost(candidates.greedy), 0.0, "greedy")
-    if options.solver == "greedy" or not seconds > 0:
+    cost = problem.cost(candidates.greedy)
+    greedy = Solution(candidates.greedy, cost, 0.0, "simple rule")
+    if options.solver == "greedy":
         return greedy
+    if not seconds > 0:
+        return replace(greedy, status="time limit")
     try:
         found = solve(problem, candidates.greedy, options.solver, seconds, options.deterministic)
     except SolverMissing as missing:
         warnings.warn(f"{missing}; kernels are grouped by a simple rule", stacklevel=2)
-        return greedy
+        return replace(greedy, status=f"simple rule: {missing}")
     return found or greedy
 
 
@@ -94,9 +116,8 @@ def _written_once(judge: Judge, picks: tuple[Candidate, ...]) -> tuple[Candidate
             verdict = judge(pick.nodes, outputs)
             if pick.way is not Way.STITCHED or isinstance(verdict, Refused) or verdict.spare:
                 return None
-            pick = Candidate(
-                pick.nodes, outputs, pick.reads, pick.way, verdict.cost_us, verdict, pick.why
-            )
+            cost = pick.cost_us - (pick.verdict.cost_us if pick.verdict else 0) + verdict.cost_us
+            pick = Candidate(pick.nodes, outputs, pick.reads, pick.way, cost, verdict, pick.why)
         found.append(pick)
     return tuple(found)
 
