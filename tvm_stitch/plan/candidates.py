@@ -22,7 +22,7 @@ from tvm_stitch.plan.atoms import find_atoms
 from tvm_stitch.plan.epilogue import epilogues
 from tvm_stitch.plan.greedy import greedy_sets
 from tvm_stitch.plan.judge import Judge, Verdict
-from tvm_stitch.plan.price import default_kernel_us, nominal_bytes
+from tvm_stitch.plan.price import DEFAULT_MARGIN, default_kernel_us, nominal_bytes
 from tvm_stitch.plan.region import Nodes, Region, Value, bits
 
 # A value is computed again where that takes no more than so many element-wise operators.
@@ -139,7 +139,12 @@ class _Search:
             return
         cost = default_kernel_us(self.region, nodes, outputs, self.judge.device)
         verdict = self.judge(nodes)
-        why = verdict.reason if isinstance(verdict, Refused) else ""
+        why = ""
+        if isinstance(verdict, Refused):
+            why = verdict.reason
+        else:
+            # TVM's kernel of one operator moves the same bytes, and maps it no better.
+            cost = max(cost, DEFAULT_MARGIN * verdict.cost_us)
         self._add(nodes, outputs, Way.DEFAULT, cost, why=why)
         self._stitched(nodes)
 

@@ -60,7 +60,7 @@ def default_kernel_us(
 ) -> float:
     """TVM's own kernel for nodes that its fusion would put together."""
     buffers = [*inputs(region, nodes), *map(region.buffer, outputs)]
-    return DEFAULT_MARGIN * default_us(sum(map(nominal_bytes, buffers)), device)
+    return default_us(sum(map(nominal_bytes, buffers)), device)
 
 
 def epilogue_us(region: Region, nodes: Nodes, output: Value, result: Var, device: Device) -> float:
