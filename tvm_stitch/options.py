@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.schedule import SCHEMES
+from tvm_stitch.plan.saved import SavedPlan
 
 SOLVERS = ("highs", "cbc", "greedy")
 
@@ -31,6 +32,7 @@ class Options:
     cuts: at how many of its cheapest edges a set is tried in two.
     effort: how long sets are grown in a region: the sum of the sizes of all sets tried.
     largest_kernel: operators of a kernel, those packed into a common launch not counted.
+    plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     """
 
     schemes: tuple[str, ...] = SCHEMES
@@ -44,11 +46,14 @@ class Options:
     cuts: int = 4
     effort: int = 2000
     largest_kernel: int = 256
+    plan: SavedPlan | None = None
 
     def __post_init__(self) -> None:
         unknown = set(self.schemes) - set(SCHEMES)
         if unknown:
             raise InputError(f"unknown schemes {sorted(unknown)}; known are {list(SCHEMES)}")
+        if self.plan is not None and not isinstance(self.plan, SavedPlan):
+            raise InputError(f"plan must be a SavedPlan, not {type(self.plan).__name__}")
         if self.solver not in SOLVERS:
             raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
         least = {

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_stitch.device import Device, device_of
@@ -24,10 +25,14 @@ from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.plan.planner import plan_graph
+from tvm_stitch.plan.saved import saved
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
 
 __all__ = ["Decompose", "StitchOps", "StitchSchedule"]
+
+# So that it comes out of TVM's pass infrastructure as what it was.
+tvm_ffi.register_error("InputError", InputError)
 
 UPPER_BOUND = "tir_var_upper_bound"
 # Functions of a module that are faster by TVM's default schedules, as far as can be predicted.
@@ -52,7 +57,8 @@ def StitchOps(
         plans: list[Plan] = []
         for var, function in mod.functions_items():
             if isinstance(function, relax.Function) and "Primitive" not in (function.attrs or {}):
-                planned = _plan_function(mod, function, device, chosen, log is not None)
+                name = var.name_hint
+                planned = _plan_function(mod, name, function, device, chosen, log is not None)
                 rewritten, named = _group_function(function, planned, grouping)
                 grouping.builder.update_func(var, rewritten)
                 plans += named
@@ -69,7 +75,12 @@ def StitchOps(
 
 
 def _plan_function(
-    mod: tvm.IRModule, function: relax.Function, device: Device, options: Options, explained: bool
+    mod: tvm.IRModule,
+    name: str,
+    function: relax.Function,
+    device: Device,
+    options: Options,
+    explained: bool,
 ) -> dict[int, tuple[StitchGraph, Plan]]:
     """A plan for each dataflow block, by its number."""
     bounds = bounds_of(function)
@@ -77,7 +88,14 @@ def _plan_function(
     for number, block in enumerate(function.body.blocks):
         if isinstance(block, relax.DataflowBlock):
             graph = read_block(mod, block)
-            found[number] = graph, plan_graph(graph, device, bounds, options, explained)
+            block_name = f"{name}/{number}"
+            if options.plan is not None:
+                plan = options.plan.block(block_name, graph)
+            else:
+                plan = plan_graph(graph, device, bounds, options, explained)
+            if explained:
+                plan = replace(plan, saved=saved(block_name, graph, plan))
+            found[number] = graph, plan
     return found
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tvm_stitch.plan.saved import SavedBlock
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ class Plan:
     kept: frozenset[int] = frozenset()  # nodes that stay as they are, even if a group has them too
     cuts: tuple[Cut, ...] = ()
     solved: Solved = Solved()
+    saved: SavedBlock | None = None  # the same in numbers and names, if it is to be explained
 
     @property
     def cost_us(self) -> float:

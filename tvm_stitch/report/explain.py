@@ -20,6 +20,7 @@ from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Group, Plan
+from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report.launches import calls, kernel_names, nests, outside_calls
 from tvm_stitch.report.operators import Operator, operator_name, operators
 from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
@@ -58,6 +59,7 @@ def explain(
         kernels=kernels,
         fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
         cuts=tuple(cut for plan in notes.plans for cut in plan.cuts),
+        plan=SavedPlan(tuple(plan.saved for plan in notes.plans if plan.saved is not None)),
         plans=tuple(plan.solved for plan in notes.plans if plan.solved.regions),
     )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_stitch.plan.plan import Cut, Fallback, Solved
+from tvm_stitch.plan.saved import SavedPlan
 
 DEFAULT = "default"  # the scheme of kernels that went TVM's default way
 JSON_VERSION = 1
@@ -63,6 +64,8 @@ class Report:
     fallbacks: tuple[Fallback, ...]
     cuts: tuple[Cut, ...] = ()  # values that go from one kernel to another through memory, and why
     plans: tuple[Solved, ...] = ()  # how good the plan of each dataflow block is
+    # To save, to compare, to pin with Options(plan=...).
+    plan: SavedPlan = field(default_factory=lambda: SavedPlan(()))
 
     @property
     def launches(self) -> int:
