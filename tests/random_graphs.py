@@ -2,10 +2,16 @@
 
 Every value is a Relax expression together with what NumPy makes of it, so a case checks itself.
 Values are kept near one, for errors that are relative to the largest to mean something.
+
+`python tests/random_graphs.py --count 300` checks as many graphs of 20 to 200 operators, more than
+tests have time for; a seed that fails is printed with what went wrong.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -230,3 +236,39 @@ OPERATORS = [
     (_slice, 1), (_concat, 1), (_select, 1), (_through_float32, 1),
 ]  # fmt: skip
 WEIGHTS = np.array([weight for _, weight in OPERATORS]) / sum(weight for _, weight in OPERATORS)
+
+
+def operators_of(seed: int) -> int:
+    """20 to 200 operators, small graphs more often: a large one takes minutes."""
+    return int(20 * 10 ** (np.random.default_rng(seed).random() ** 2))
+
+
+def main() -> int:
+    """Check seeds one by one; 1 if any is wrong."""
+    from check import check, plan_of
+
+    parser = argparse.ArgumentParser(description="random graphs on the CPU, against float64")
+    parser.add_argument("--first", type=int, default=1000, help="the first seed")
+    parser.add_argument("--count", type=int, default=300, help="how many seeds")
+    parser.add_argument("--orders", type=int, default=1, help="thread orders of each kernel")
+    options = parser.parse_args()
+    failed = 0
+    for seed in range(options.first, options.first + options.count):
+        count, start = operators_of(seed), time.monotonic()
+        case = random_case(seed, count)
+        try:
+            found = check(case, kernels=None, orders=options.orders)
+            unexplained = [f.op for f in plan_of(case.module).fallbacks if not f.reason]
+            assert not unexplained, f"left to TVM without a reason: {unexplained}"
+            verdict = f"right, {len(found.kernels)} kernels"
+        except Exception as error:
+            failed += 1
+            verdict = f"WRONG: {type(error).__name__}: {error}"
+        seconds = time.monotonic() - start
+        print(f"seed {seed}, {count} operators, {seconds:.0f} s: {verdict}", flush=True)
+    print(f"{options.count - failed} of {options.count} right")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

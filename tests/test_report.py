@@ -1,7 +1,9 @@
 """explain: every kernel of the compiled module, by name, with its figures and its reason."""
 
+import html
 import json
 import re
+from html.parser import HTMLParser
 
 import pytest
 import tvm
@@ -219,6 +221,45 @@ def test_json_holds_everything_and_is_json():
     assert [(f["op"], f["reason"]) for f in data["fallbacks"]] == [
         (f.op, f.reason) for f in report.fallbacks
     ]
+
+
+def test_why_operators_are_together_and_why_not():
+    report = explain(mixed(), H200)
+    for kernel in report.kernels:
+        assert bool(kernel.together) == kernel.stitched
+    assert any(kernel.launches_saved and kernel.bytes_saved for kernel in report.kernels)
+    (plan,) = report.plans
+    assert plan.status == "optimal" and plan.gap < 0.02
+    text, data = str(report), report.to_json()
+    assert "together" in text and "gap" in text
+    assert data["plans"][0]["cost_us"] == plan.cost_us
+    assert [cut["reason"] for cut in data["cuts"]] == [cut.reason for cut in report.cuts]
+
+
+def test_what_goes_through_memory_is_said_with_the_reason():
+    def build(emit, x):
+        return emit(op.sum(emit(op.sum(x, axis=-1)), axis=0))
+
+    report = explain(module(build, (64, 128)), H200)
+    (cut,) = report.cuts
+    assert "reduce different rows" in cut.reason
+    assert "Between kernels, through memory:" in str(report)
+    assert cut.reason.split(":")[0] in str(report)
+
+
+def test_html_is_one_file_that_needs_no_other(tmp_path):
+    report = explain(mixed(), H200)
+    path = tmp_path / "report.html"
+    report.to_html(path)
+    text = path.read_text(encoding="utf-8")
+    assert text.count("<rect") == len(report.kernels)
+    assert "http" not in text and "<script" not in text
+    tree = HTMLParser()
+    tree.feed(text)
+    for kernel in report.kernels:
+        assert html.escape(kernel.name) in text
+    for each in (*report.cuts, *report.fallbacks):
+        assert html.escape(each.reason) in text
 
 
 def test_the_text_is_for_people():

@@ -4,6 +4,7 @@ from tvm_stitch import relay, simt, transform
 from tvm_stitch.build import compile, pipeline
 from tvm_stitch.errors import CompilerMissing, InputError, RelayError, SimtError, StitchError
 from tvm_stitch.options import Options
+from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report import explain
 from tvm_stitch.tuning.tune import tune
 from tvm_stitch.verify import verify
@@ -15,6 +16,7 @@ __all__ = [
     "InputError",
     "Options",
     "RelayError",
+    "SavedPlan",
     "SimtError",
     "StitchError",
     "compile",

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.schedule import SCHEMES
+from tvm_stitch.plan.saved import SavedPlan
+
+SOLVERS = ("highs", "cbc", "greedy")
 
 
 @dataclass(frozen=True)
@@ -14,11 +17,57 @@ class Options:
 
     schemes: what a kernel may use to pass values between its stages; leaving one out sends the
         kernels that need it the default way.
+    solver: "highs" or "cbc" solve for the cheapest set of kernels, "greedy" takes a simple rule's.
+    time_limit_s: seconds for all programs of a dataflow block; what is not solved by then keeps
+        the best plan found, at worst the simple rule's. 0 asks no solver.
+    deterministic: one solver thread and a fixed seed: the same plan every time, unless the time
+        limit is reached.
+    launch_us: what a launch costs beside the time of its kernel: the gap between two kernels of a
+        CUDA graph; more where every kernel is launched from the host.
+    partition: compute every operator in exactly one kernel; else cheap ones may be computed again
+        where that saves a way through memory.
+    workspace_bytes: bound of what the kernels of one region may store for each other; None for no
+        bound. A region that cannot keep it takes the simple rule's plan.
+    beam: how many of the sets grown from a reduction or an output go on growing.
+    cuts: at how many of its cheapest edges a set is tried in two.
+    effort: how long sets are grown in a region: the sum of the sizes of all sets tried.
+    largest_kernel: operators of a kernel, those packed into a common launch not counted.
+    plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     """
 
     schemes: tuple[str, ...] = SCHEMES
+    solver: str = "highs"
+    time_limit_s: float = 10.0
+    deterministic: bool = True
+    launch_us: float = 1.0
+    partition: bool = False
+    workspace_bytes: int | None = None
+    beam: int = 2
+    cuts: int = 4
+    effort: int = 2000
+    largest_kernel: int = 256
+    plan: SavedPlan | None = None
 
     def __post_init__(self) -> None:
         unknown = set(self.schemes) - set(SCHEMES)
         if unknown:
             raise InputError(f"unknown schemes {sorted(unknown)}; known are {list(SCHEMES)}")
+        if self.plan is not None and not isinstance(self.plan, SavedPlan):
+            raise InputError(f"plan must be a SavedPlan, not {type(self.plan).__name__}")
+        if self.solver not in SOLVERS:
+            raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
+        least = {
+            "time_limit_s": 0,
+            "launch_us": 0,
+            "beam": 1,
+            "cuts": 0,
+            "effort": 0,
+            "largest_kernel": 1,
+        }
+        if self.workspace_bytes is not None:
+            least["workspace_bytes"] = 0
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or not value >= smallest:
+                raise InputError(f"{name} must be a number of at least {smallest}, not {value!r}")

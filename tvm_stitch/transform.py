@@ -7,29 +7,37 @@ StitchSchedule(target, database)  fused functions become kernels, after FuseTIR
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.graph.decompose import Decompose
 from tvm_stitch.graph.group import Grouping
-from tvm_stitch.graph.read import read_block
+from tvm_stitch.graph.read import StitchGraph, read_block
 from tvm_stitch.graph.workspace import with_workspaces
 from tvm_stitch.kernel.build import VIEW, stitch_function
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.options import Options
-from tvm_stitch.plan.greedy import greedy_plan
-from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.plan import Fallback, Plan
+from tvm_stitch.plan.planner import plan_graph
+from tvm_stitch.plan.saved import saved
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
 
 __all__ = ["Decompose", "StitchOps", "StitchSchedule"]
 
+# So that it comes out of TVM's pass infrastructure as what it was.
+tvm_ffi.register_error("InputError", InputError)
+
 UPPER_BOUND = "tir_var_upper_bound"
+# Functions of a module that are faster by TVM's default schedules, as far as can be predicted.
+DEFAULT_ATTRIBUTE = "tvm_stitch.default"
+FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
 
 
 def StitchOps(
@@ -46,36 +54,64 @@ def StitchOps(
     @tvm.transform.module_pass(opt_level=0, name="StitchOps")
     def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         grouping = Grouping(mod)
+        plans: list[Plan] = []
         for var, function in mod.functions_items():
             if isinstance(function, relax.Function) and "Primitive" not in (function.attrs or {}):
-                rewritten = _group_function(mod, function, device, chosen, grouping, log)
+                name = var.name_hint
+                planned = _plan_function(mod, name, function, device, chosen, log is not None)
+                rewritten, named = _group_function(function, planned, grouping)
                 grouping.builder.update_func(var, rewritten)
+                plans += named
+        if log is not None:
+            log.extend(plans)
+        grouped = grouping.builder.get()
+        default = {g.function for plan in plans for g in plan.groups if not g.stitched}
+        if default:
+            grouped = grouped.with_attr(DEFAULT_ATTRIBUTE, sorted(default))
         # Gives the new bodies their types.
-        return relax.transform.Normalize()(grouping.builder.get())
+        return relax.transform.Normalize()(grouped)
 
     return stitch_ops
 
 
-def _group_function(
+def _plan_function(
     mod: tvm.IRModule,
+    name: str,
     function: relax.Function,
     device: Device,
     options: Options,
-    grouping: Grouping,
-    log: list[Plan] | None,
-) -> relax.Function:
+    explained: bool,
+) -> dict[int, tuple[StitchGraph, Plan]]:
+    """A plan for each dataflow block, by its number."""
     bounds = bounds_of(function)
-    blocks = []
-    for block in function.body.blocks:
+    found: dict[int, tuple[StitchGraph, Plan]] = {}
+    for number, block in enumerate(function.body.blocks):
         if isinstance(block, relax.DataflowBlock):
             graph = read_block(mod, block)
-            plan = greedy_plan(graph, Judge(graph, device, bounds, options.schemes))
-            if log is not None:
-                log.append(plan)
-            block = grouping.rewrite(graph, [(g.nodes, g.outputs) for g in plan.groups])
-        blocks.append(block)
+            block_name = f"{name}/{number}"
+            if options.plan is not None:
+                plan = options.plan.block(block_name, graph)
+            else:
+                plan = plan_graph(graph, device, bounds, options, explained)
+            if explained:
+                plan = replace(plan, saved=saved(block_name, graph, plan))
+            found[number] = graph, plan
+    return found
+
+
+def _group_function(
+    function: relax.Function, planned: dict[int, tuple[StitchGraph, Plan]], grouping: Grouping
+) -> tuple[relax.Function, list[Plan]]:
+    """The function with its groups as calls, and the plans with the groups' names."""
+    blocks, plans = list(function.body.blocks), []
+    for number, (graph, plan) in planned.items():
+        groups = [(group.nodes, group.outputs) for group in plan.groups]
+        blocks[number], names = grouping.rewrite(graph, groups, plan.kept)
+        named = (replace(g, function=name) for g, name in zip(plan.groups, names, strict=True))
+        plans.append(replace(plan, groups=tuple(named)))
     body = relax.SeqExpr(blocks, function.body.body)
-    return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+    params, returns = function.params, function.ret_ty
+    return relax.Function(params, body, returns, function.is_pure, function.attrs), plans
 
 
 def bounds_of(function: relax.Function) -> Bounds:
@@ -109,8 +145,13 @@ def StitchSchedule(
     @tvm.transform.module_pass(opt_level=0, name="StitchSchedule")
     def stitch_schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         bounds = bounds_of_module(mod)
+        default = set((mod.attrs or {}).get(DEFAULT_ATTRIBUTE, ()))
         mod = mod.clone()
         for var, function in mod.functions_items():
+            if var.name_hint in default:
+                if log is not None:
+                    log.append(Fallback(var.name_hint, FASTER_BY_DEFAULT))
+                continue
             if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
                 continue
             kernel = records and records.kernel(function, bounds, chosen.schemes)

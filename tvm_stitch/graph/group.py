@@ -31,32 +31,37 @@ class Grouping:
         self,
         graph: StitchGraph,
         groups: list[tuple[tuple[int, ...], tuple[Expr, ...]]],
-    ) -> relax.DataflowBlock:
-        """The block with every group (nodes, output variables) as one call."""
-        covered = {index for nodes, _ in groups for index in nodes}
+        kept: frozenset[int] = frozenset(),
+    ) -> tuple[relax.DataflowBlock, tuple[str, ...]]:
+        """The block with every group (nodes, output variables) as one call; the functions' names.
+
+        A node that is in several groups is computed in each; one that is `kept` stays as well.
+        """
+        covered = {index for nodes, _ in groups for index in nodes} - kept
         items: list[tuple[tuple[int, ...], list[relax.Binding]]] = [
             ((node.index,), list(node.bindings))
             for node in graph.nodes
             if node.index not in covered
         ]
-        items += [(nodes, self._call(graph, nodes, outputs)) for nodes, outputs in groups]
-        return relax.DataflowBlock(_in_order(items))
+        calls = [self._call(graph, nodes, outputs) for nodes, outputs in groups]
+        items += [(nodes, found) for (nodes, _), (_, found) in zip(groups, calls, strict=True)]
+        return relax.DataflowBlock(_in_order(items)), tuple(name for name, _ in calls)
 
     def _call(
         self, graph: StitchGraph, nodes: tuple[int, ...], outputs: tuple[Expr, ...]
-    ) -> list[relax.Binding]:
+    ) -> tuple[str, list[relax.Binding]]:
         members = [graph.nodes[index] for index in nodes]
         function, arguments = _function(members, outputs)
         var = self.builder.add_func(function, _name(members))
         call = tvm.ir.Call(var, arguments)
         if len(outputs) == 1:
-            return [relax.VarBinding(outputs[0], _typed(call, outputs[0].ty))]
+            return var.name_hint, [relax.VarBinding(outputs[0], _typed(call, outputs[0].ty))]
         together = relax.TupleType([output.ty for output in outputs])
         results = relax.DataflowVar(f"{var.name_hint}_results", together)
         bindings: list[relax.Binding] = [relax.VarBinding(results, _typed(call, together))]
         for index, output in enumerate(outputs):
             bindings.append(relax.VarBinding(output, relax.TupleGetItem(results, index)))
-        return bindings
+        return var.name_hint, bindings
 
 
 def _typed(call: tvm.ir.Call, ty: Any) -> tvm.ir.Call:

@@ -439,12 +439,13 @@ class _Placing:
         """Inline until every computed value is read at its own row, column or both."""
         key = (*self.space.key, stage.output in self.columnwise)
         for _ in range(MAX_INLINED):
-            found = stage.memo.get(key) or self._look(stage)
+            # Planners ask for the same stages in many company: the answer stays with the stage.
+            if key not in stage.memo:
+                stage.memo[key] = self._look(stage)
+            found = stage.memo[key]
             if isinstance(found, Refused):
                 return found
-            # Planners ask for the same stages in many company: the answer stays with the stage.
-            stage.memo[key] = found
-            inline: dict[int, Expr] = {}
+            inline: dict[int, Read] = {}
             for read in stage.reads:
                 where = self.where[handle(stage.output), read.key] = found[read.key]
                 if where is Where.OTHER and read.buffer in self.producer:
@@ -452,14 +453,23 @@ class _Placing:
                     if source.is_reduction:
                         why = "for an address" if read.nested else "of other rows"
                         return Refused(f"{stage.name} needs {source.name} {why}")
-                    inline[read.key] = inlined(source, read, bind_axes(stage))
+                    inline[read.key] = read
             if not inline:
                 return stage
             if len(inline) > MAX_INLINED:
                 break
-            value = replace_loads(stage.value, inline)
-            stage = replace(stage, value=value)
+            places = frozenset(inline)
+            if places not in stage.memo:
+                stage.memo[places] = self._with_inlined(stage, inline)
+            stage = stage.memo[places]
         return Refused(f"{stage.name} reads computed values at too many places")
+
+    def _with_inlined(self, stage: Stage, reads: dict[int, Read]) -> Stage:
+        analyzer = bind_axes(stage)
+        values = {
+            key: inlined(self.producer[read.buffer], read, analyzer) for key, read in reads.items()
+        }
+        return replace(stage, value=replace_loads(stage.value, values))
 
     def _look(self, stage: Stage) -> dict[int, Where] | Refused:
         """Where each read of a stage goes."""

@@ -1,172 +1,105 @@
-"""A plan by a simple rule: every node joins the groups of what it uses while a kernel allows it.
+"""A plan by a simple rule: every atom joins the sets of what it uses while a kernel allows it.
 
-In: a StitchGraph and a Judge. Out: a Plan whose groups are convex, form no cycle and are all
-accepted by kernel/.
+In: a Region, a Judge and atoms. Out: convex sets that form no cycle and are all accepted by
+kernel/. The solver starts from them; they are the plan where it is not asked or not there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
-from tvm_stitch.graph.read import StitchGraph
-from tvm_stitch.kernel.build import VIEW
-from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.cost import tensor_bytes
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.plan.judge import Judge
-from tvm_stitch.plan.pack import pack
-from tvm_stitch.plan.plan import Fallback, Group, Plan
+from tvm_stitch.plan.price import nominal_bytes
+from tvm_stitch.plan.region import Nodes, Region, bits
 
 
-def greedy_plan(graph: StitchGraph, judge: Judge) -> Plan:
-    """Grow groups in the order of the nodes, then settle what each of them writes."""
-    grower = _Grower(graph, judge)
-    for node in graph.nodes:
-        grower.place(node.index)
+def greedy_sets(region: Region, judge: Judge, atoms: Sequence[Nodes], largest: int) -> list[Nodes]:
+    """Grow sets in the order of the atoms; what no kernel takes is in none."""
+    grower = _Grower(region, judge, largest)
+    for atom in atoms:
+        grower.place(atom)
     grower.join_readers()
-    groups: list[Group] = []
-    fallbacks = dict(grower.refused)
-    for members in grower.packs():
-        nodes = _without_views(graph, members)
-        reason = _left_to_default(graph, nodes)
-        verdict = judge(nodes) if nodes else VIEW
-        if reason or isinstance(verdict, Refused):
-            text = reason or getattr(verdict, "reason", "")
-            fallbacks.update(dict.fromkeys(members, text))
-            continue
-        fallbacks.update(dict.fromkeys(members - nodes, VIEW.reason))
-        groups.append(Group(tuple(sorted(nodes)), verdict.outputs))
-        for var in verdict.spare:
-            groups.append(Group(tuple(sorted(judge.ancestors(var, nodes))), (var,)))
-    reported = [
-        Fallback(graph.nodes[index].name, fallbacks[index])
-        for index in sorted(fallbacks)
-        if graph.nodes[index].pattern is not Pattern.RESHAPE and graph.nodes[index].is_operator
-    ]
-    return Plan(tuple(groups), tuple(reported))
+    return grower.sets()
 
 
 class _Grower:
-    def __init__(self, graph: StitchGraph, judge: Judge) -> None:
-        self.graph, self.judge = graph, judge
-        self.of: dict[int, frozenset[int]] = {}  # node -> its group
-        self.refused: dict[int, str] = {}
+    def __init__(self, region: Region, judge: Judge, largest: int) -> None:
+        self.region, self.judge, self.largest = region, judge, largest
+        self.of: dict[int, Nodes] = {}  # node -> its set
 
-    def groups(self) -> list[frozenset[int]]:
-        """The groups, each once, in the order of their first nodes."""
-        unique = {min(members): members for members in self.of.values()}
-        return [unique[first] for first in sorted(unique)]
+    def sets(self) -> list[Nodes]:
+        """The sets, each once, in the order of their first nodes."""
+        return list(dict.fromkeys(self.of[place] for place in sorted(self.of)))
 
-    def packs(self) -> list[frozenset[int]]:
-        """The groups, those that share a launch as one."""
-        own_way = [g for g in self.groups() if _left_to_default(self.graph, g)]
-        rest = [g for g in self.groups() if g not in own_way]
-        return own_way + pack(self.graph, self.judge, rest, self._merge)
-
-    def _merge(self, nodes: frozenset[int]) -> bool:
-        """Make nodes a group, unless that closes a cycle."""
-        if self._cyclic(nodes):
-            return False
-        self._settle(nodes)
-        return True
-
-    def place(self, index: int) -> None:
-        """Let a node join as many of its sources' groups as one kernel can hold."""
-        if self.graph.nodes[index].reason:
-            self.refused[index] = self.graph.nodes[index].reason
-            return
-        sources = {self.of[source] for source in self.graph.sources[index] if source in self.of}
-        ordered = sorted(sources, key=lambda members: (-len(members), min(members)))
-        joined = self._joined([frozenset({index}), *ordered])
-        if joined is not None:
+    def place(self, atom: Nodes) -> None:
+        """Let an atom join as many of its sources' sets as one kernel can hold."""
+        sources = self.region.around(atom, self.region.sources)
+        sets = {self.of[place]: None for place in bits(sources) if place in self.of}
+        ordered = sorted(sets, key=lambda nodes: (-nodes.bit_count(), nodes))
+        joined = self._joined([atom, *ordered])
+        if joined:
             self._settle(joined)
-            return
-        verdict = self.judge(frozenset({index}))
-        self.refused[index] = verdict.reason if isinstance(verdict, Refused) else "a cycle"
+        elif atom.bit_count() > 1:
+            for place in bits(atom):
+                self.place(1 << place)
 
-    def _joined(self, sets: list[frozenset[int]]) -> frozenset[int] | None:
-        """The first set and as many others as one kernel can hold; None if not even the first."""
-        everything = frozenset().union(*sets)
+    def _joined(self, sets: list[Nodes]) -> Nodes:
+        """The first set and as many others as one kernel can hold; none if not even the first."""
+        everything = 0
+        for nodes in sets:
+            everything |= nodes
         if self._accepted(everything, sets):
             return everything
-        current: frozenset[int] | None = sets[0] if self._accepted(sets[0], sets[:1]) else None
-        for members in sets[1:]:
-            union = (current or sets[0]) | members
-            if self._accepted(union, [current or sets[0], members]):
+        current = sets[0] if self._accepted(sets[0], sets[:1]) else 0
+        for nodes in sets[1:]:
+            union = (current or sets[0]) | nodes
+            if self._accepted(union, [current or sets[0], nodes]):
                 current = union
         return current
 
     def join_readers(self) -> None:
-        """Groups that read the same value become one, the largest such value first."""
-        for var in sorted(self.graph.users_of, key=self._bytes, reverse=True):
-            readers = [self.of[user] for user in self.graph.users_of[var] if user in self.of]
-            together: frozenset[int] = frozenset()
-            for members in sorted(set(readers), key=min):
-                if not together or self._accepted(together | members, [together, members]):
-                    together |= members
+        """Sets that read the same value become one, the largest such value first."""
+        region = self.region
+        read = [(nominal_bytes(buffer), nodes) for buffer, nodes in region.readers.items()]
+        read += [(nominal_bytes(region.buffer(v)), v.users) for v in region.values if v.users]
+        for _, readers in sorted(read, key=lambda item: item[0], reverse=True):
+            together: Nodes = 0
+            for nodes in dict.fromkeys(self.of[p] for p in bits(readers) if p in self.of):
+                if not together or self._accepted(together | nodes, [together, nodes]):
+                    together |= nodes
             self._settle(together)
 
-    def _bytes(self, var: object) -> int:
-        """Bytes of a value; 0 where symbolic or not a tensor that is stitched."""
-        buffer = self.graph.buffers.get(var)
-        return tensor_bytes(buffer) or 0 if buffer is not None else 0
-
-    def _accepted(self, nodes: frozenset[int], of: list[frozenset[int]]) -> bool:
+    def _accepted(self, nodes: Nodes, of: Sequence[Nodes]) -> bool:
         """Whether nodes can be one kernel with no more unrelated parts than what it is made of.
 
-        Packing unrelated parts comes later, when all groups are known.
+        Packing unrelated parts comes later, when all sets are known.
         """
+        if nodes.bit_count() > self.largest or self._cyclic(nodes):
+            return False
         verdict = self.judge(nodes)
         if isinstance(verdict, Refused):
             return False
         parts = [found for found in map(self.judge, of) if not isinstance(found, Refused)]
-        most = max((len(found.programs) for found in parts), default=1)
-        return len(verdict.programs) <= most and not self._cyclic(nodes)
+        return len(verdict.programs) <= max((len(found.programs) for found in parts), default=1)
 
-    def _settle(self, nodes: frozenset[int]) -> None:
-        for index in nodes:
-            self.of[index] = nodes
+    def _settle(self, nodes: Nodes) -> None:
+        for place in bits(nodes):
+            self.of[place] = nodes
 
-    def _cyclic(self, nodes: frozenset[int]) -> bool:
-        """Whether a way leads out of a set and, through other groups, back into it."""
-        pending = list(self._leaving(nodes, nodes))
-        seen: set[int] = set()
+    def _cyclic(self, nodes: Nodes) -> bool:
+        """Whether a way leads out of a set and, through other sets, back into it."""
+        region = self.region
+        seen, pending = nodes, region.around(nodes, region.users)
         while pending:
-            index = pending.pop()
-            if index in nodes:
-                return True
-            if index in seen:
-                continue
-            together = self.of.get(index, frozenset({index}))
-            together = frozenset({index}) if together & nodes else together
+            place = pending.bit_length() - 1
+            together = self.of.get(place, 0)
+            together = 1 << place if together & nodes else together | 1 << place
             seen |= together
-            pending.extend(self._leaving(together, frozenset()))
+            following = 0
+            for member in bits(together):
+                following |= region.users[member]
+            if following & nodes:
+                return True
+            pending = (pending | following) & ~seen
         return False
-
-    def _leaving(self, nodes: Iterable[int], inside: frozenset[int]) -> set[int]:
-        return {user for index in nodes for user in self.graph.users[index]} - inside
-
-
-def _without_views(graph: StitchGraph, nodes: frozenset[int]) -> frozenset[int]:
-    """Leave out reshapes that nothing in the group reads: outside they are free views."""
-    while True:
-        views = {
-            index
-            for index in nodes
-            if graph.nodes[index].pattern is Pattern.RESHAPE and not graph.users[index] & nodes
-        }
-        if not views:
-            return nodes
-        nodes -= views
-
-
-def _left_to_default(graph: StitchGraph, nodes: frozenset[int]) -> str:
-    """Element-wise operators after a matrix product belong to its epilogue."""
-    reductions = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION)
-    if any(graph.nodes[index].pattern in reductions for index in nodes):
-        return ""
-    for index in nodes:
-        for source in graph.sources[index] - nodes:
-            if graph.nodes[source].pattern is Pattern.PRODUCT and graph.users[source] <= nodes:
-                return f"it ends the kernel of {graph.nodes[source].name}"
-    return ""

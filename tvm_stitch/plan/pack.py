@@ -1,75 +1,132 @@
-"""Unrelated kernels that are too short for a launch of their own share one.
+"""Independent kernels that are too short for a launch of their own share one.
 
-In: groups that are kernels already, each with its verdict. Out: packs of them. A pack costs one
-launch instead of many; its parts share the size of a block and nothing else.
+In: the kernels of all regions, each with the turns in which it can run. Out: packs of them. A pack
+costs one launch instead of many; its parts share the size of a block and nothing else. Kernels of
+one turn never wait for each other, so packs of one turn close no circle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import side_by_side
-from tvm_stitch.kernel.cost import predicted_us
-from tvm_stitch.kernel.stage import Refused, buffer_shape, constant, product
-from tvm_stitch.plan.judge import Judge, Verdict
+from tvm_stitch.kernel.stage import Refused, Var, constant, product
+from tvm_stitch.plan.judge import Verdict
+from tvm_stitch.plan.price import inputs, stitched_us
+from tvm_stitch.plan.region import Nodes, Region, Value
 
 # A launch is a small share of a longer kernel, which is better left to its own block size.
 LONGEST_US = 60.0
 # CUDA passes 4 KB of parameters to a kernel; a pointer takes 8.
 MOST_TENSORS = 480
+# Earlier turns in which a kernel is tried; more would keep its results in memory for long.
+MOST_TURNS = 32
+
+Turn = tuple[int, int]  # level, and kernels of the region that must run before
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A kernel of a region's plan."""
+
+    region: Region
+    turn: Turn  # later ones may wait for this one; those of its own turn do not
+    nodes: Nodes
+    outputs: tuple[Value, ...]
+    cost_us: float
+    apart_us: float
+    verdict: Verdict | None  # None: it goes TVM's way
+
+    @cached_property
+    def inputs(self) -> tuple[Var, ...]:
+        """The buffers that it reads."""
+        return tuple(inputs(self.region, self.nodes))
+
+    @cached_property
+    def read(self) -> frozenset[Var]:
+        """The buffers that it reads, single numbers left out."""
+        return frozenset(b for b in self.inputs if constant(product(b.ty.shape)) != 1)
+
+    @cached_property
+    def written(self) -> tuple[Var, ...]:
+        """The buffers that it writes."""
+        return tuple(map(self.region.buffer, self.outputs))
+
+
+@dataclass(frozen=True, eq=False)
+class Pack:
+    """Kernels that share a launch; mostly one."""
+
+    items: tuple[Item, ...]
+    read: frozenset[Var]
+    tensors: int  # pointers that the kernel takes
+    cost_us: float
+
+    @staticmethod
+    def of(item: Item) -> Pack:
+        """A kernel with a launch of its own."""
+        return Pack((item,), item.read, len(item.inputs) + len(item.written), item.cost_us)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a launch more or less matters."""
+        verdicts = [item.verdict for item in self.items]
+        return self.cost_us <= LONGEST_US and all(v and not v.spare for v in verdicts)
+
+    def joined(self, other: Pack, device: Device, launch_us: float) -> Pack | None:
+        """Both in one launch, if they are unrelated and it pays."""
+        tensors = self.tensors + other.tensors
+        if not self.is_short or tensors > MOST_TENSORS or self.read & other.read:
+            return None
+        cost = _together_us((*self.items, *other.items), device)
+        if cost is None or cost + launch_us > self.cost_us + other.cost_us:
+            return None
+        return Pack((*self.items, *other.items), self.read | other.read, tensors, cost + launch_us)
 
 
 def pack(
-    graph: StitchGraph,
-    judge: Judge,
-    groups: list[frozenset[int]],
-    merge: Callable[[frozenset[int]], bool],
-) -> list[frozenset[int]]:
-    """Put groups together, first come, first served; `merge` says whether no cycle comes of it."""
-    packs: list[frozenset[int]] = []
-    parts: dict[frozenset[int], list[Verdict]] = {}
-    for group in groups:
-        verdict = judge(group)
-        if isinstance(verdict, Refused) or not _is_short(verdict, judge):
-            packs.append(group)
-            continue
-        for number, found in enumerate(packs):
-            together = parts.get(found, [])
-            if together and _compatible([*together, verdict]) and not _related(graph, found, group):
-                union = found | group
-                if merge(union):
-                    packs[number] = union
-                    parts[union] = [*together, verdict]
-                    break
+    items: Iterable[Item], available: dict[Var, Turn], device: Device, launch_us: float
+) -> list[Pack]:
+    """Put kernels together, first come, first served, where that is predicted to be faster.
+
+    `available` says for what dividers compute from which turn on it is there.
+    """
+    packs: dict[Turn, list[Pack]] = defaultdict(list)
+    there = dict(available)
+    for item in sorted(items, key=lambda item: item.turn):
+        own = Pack.of(item)
+        earliest = max((there.get(buffer, (0, 0)) for buffer in item.inputs), default=(0, 0))
+        turn, place = item.turn, -1
+        for turn, place in _places(packs, earliest, item.turn) if own.is_short else ():
+            together = packs[turn][place].joined(own, device, launch_us)
+            if together is not None:
+                packs[turn][place] = together
+                break
         else:
-            packs.append(group)
-            parts[group] = [verdict]
-    return packs
+            turn = item.turn
+            packs[turn].append(own)
+        for buffer in item.written:
+            there[buffer] = turn[0], turn[1] + 1
+    return [found for turn in sorted(packs) for found in packs[turn]]
 
 
-def _is_short(verdict: Verdict, judge: Judge) -> bool:
-    expected = predicted_us(verdict.programs, verdict.schedule, judge.device)
-    return expected is not None and expected <= LONGEST_US and not verdict.spare
+def _places(packs: dict[Turn, list[Pack]], first: Turn, last: Turn) -> Iterator[tuple[Turn, int]]:
+    """Packs of the turns in which a kernel could run, the latest turn first."""
+    turns = sorted((turn for turn in packs if first <= turn <= last), reverse=True)
+    for turn in turns[:MOST_TURNS]:
+        for place in range(len(packs[turn])):
+            yield turn, place
 
 
-def _compatible(verdicts: list[Verdict]) -> bool:
+def _together_us(items: Sequence[Item], device: Device) -> float | None:
+    verdicts = [item.verdict for item in items if item.verdict is not None]
     programs = tuple(program for verdict in verdicts for program in verdict.programs)
     mappings = [mapping for verdict in verdicts for mapping in verdict.schedule.parts]
-    tensors = sum(len(program.inputs) + len(program.outputs) for program in programs)
-    if tensors > MOST_TENSORS:
-        return False
-    return not isinstance(side_by_side(programs, mappings), Refused)
-
-
-def _related(graph: StitchGraph, left: frozenset[int], right: frozenset[int]) -> bool:
-    """Whether one group uses what the other computes, or both read more than a common scalar."""
-
-    def read(nodes: frozenset[int]) -> set[object]:
-        return {graph.buffer(value) for n in nodes for value in graph.nodes[n].operands}
-
-    def computed(nodes: frozenset[int]) -> set[object]:
-        return {graph.buffer(value) for n in nodes for value in graph.nodes[n].results}
-
-    common = {b for b in read(left) & read(right) if constant(product(buffer_shape(b))) != 1}
-    return bool(common or read(left) & computed(right) or computed(left) & read(right))
+    schedule = side_by_side(programs, mappings)
+    if isinstance(schedule, Refused):
+        return None
+    return stitched_us(programs, schedule, device)

@@ -1,8 +1,12 @@
-"""The result of planning: groups of nodes, and why the rest is not in any."""
+"""The result of planning: groups of nodes, why they are together, and why others are not."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tvm_stitch.plan.saved import SavedBlock
 
 
 @dataclass(frozen=True)
@@ -11,6 +15,25 @@ class Group:
 
     nodes: tuple[int, ...]
     outputs: tuple[object, ...]  # relax variables
+    cost_us: float = 0.0
+    apart_us: float = 0.0  # what its operators would cost, each in its best kernel of its own
+    bytes_saved: int = 0  # that they would then write and read again
+    launches_saved: int = 0
+    stitched: bool = True  # False: TVM's default schedule is faster
+    function: str = ""  # the name of the function that it became
+
+    @property
+    def why(self) -> str:
+        """One sentence: why these operators are together."""
+        if not self.stitched:
+            return f"TVM's default kernel is predicted to be faster: {self.cost_us:.1f} us"
+        if not self.launches_saved:
+            return f"one operator by itself: {self.cost_us:.1f} us"
+        return (
+            f"together {self.cost_us:.1f} us, apart {self.apart_us:.1f} us: "
+            f"{self.launches_saved} launch{'' if self.launches_saved == 1 else 'es'} and "
+            f"{shown_bytes(self.bytes_saved)} of traffic less"
+        )
 
 
 @dataclass(frozen=True)
@@ -22,8 +45,57 @@ class Fallback:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """A value that goes from one kernel to another through memory, and why."""
+
+    value: str
+    writer: tuple[str, ...]  # operators
+    reader: tuple[str, ...]
+    bytes: int
+    reason: str
+    count: int = 1  # how often it occurs in equal regions
+
+
+@dataclass(frozen=True)
+class Solved:
+    """How good a plan is by its cost model, before independent kernels share launches."""
+
+    cost_us: float = 0.0
+    greedy_us: float = 0.0
+    default_us: float = 0.0  # every operator TVM's way
+    bound_us: float = 0.0  # no plan of these candidates costs less
+    status: str = "optimal"
+    regions: int = 0
+    distinct: int = 0  # regions that differ in more than names
+    candidates: int = 0
+    circles: int = 0  # circles of kernels that had to be forbidden
+
+    @property
+    def gap(self) -> float:
+        """The share of the cost that the optimum may save at most."""
+        return max(0.0, 1 - self.bound_us / self.cost_us) if self.cost_us > 0 else 0.0
+
+
+@dataclass(frozen=True)
 class Plan:
     """Groups and fallbacks of one dataflow block."""
 
     groups: tuple[Group, ...]
     fallbacks: tuple[Fallback, ...]
+    kept: frozenset[int] = frozenset()  # nodes that stay as they are, even if a group has them too
+    cuts: tuple[Cut, ...] = ()
+    solved: Solved = Solved()
+    saved: SavedBlock | None = None  # the same in numbers and names, if it is to be explained
+
+    @property
+    def cost_us(self) -> float:
+        """What its groups are predicted to take, independent ones in common launches."""
+        return sum(group.cost_us for group in self.groups)
+
+
+def shown_bytes(number: int) -> str:
+    """Bytes for people."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= scale:
+            return f"{number / scale:.1f} {unit}"
+    return f"{number} B"

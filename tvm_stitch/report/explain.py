@@ -6,7 +6,7 @@ In: a Relax module. Out: a Report. Works without a GPU; must not decide anything
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tvm
@@ -19,7 +19,8 @@ from tvm_stitch.errors import InputError, StitchError
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.options import Options
-from tvm_stitch.plan.plan import Fallback, Plan
+from tvm_stitch.plan.plan import Fallback, Group, Plan
+from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report.launches import calls, kernel_names, nests, outside_calls
 from tvm_stitch.report.operators import Operator, operator_name, operators
 from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
@@ -57,6 +58,9 @@ def explain(
         before=_before(mod, cuda),
         kernels=kernels,
         fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
+        cuts=tuple(cut for plan in notes.plans for cut in plan.cuts),
+        plan=SavedPlan(tuple(plan.saved for plan in notes.plans if plan.saved is not None)),
+        plans=tuple(plan.solved for plan in notes.plans if plan.solved.regions),
     )
 
 
@@ -150,6 +154,7 @@ def _before(mod: tvm.IRModule, cuda: tvm.target.Target) -> Before:
 def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kernel]:
     """One entry for every kernel that the module calls."""
     reasons = {fallback.op: fallback.reason for fallback in notes.left}
+    groups = {group.function: group for plan in notes.plans for group in plan.groups}
     for name, launches in calls(mod).items():
         function = mod[name]
         alone = (Operator(operator_name(name), 0),)
@@ -159,7 +164,8 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
         if SCHEDULE_ATTRIBUTE in function.attrs:
             schedule = Schedule.from_json(function.attrs[SCHEDULE_ATTRIBUTE])
             fused = Fused(names[0], held, notes.fused[name], launches)
-            yield describe(fused, schedule, device, origin_of(function))
+            kernel = describe(fused, schedule, device, origin_of(function))
+            yield _with_group(kernel, groups[name]) if name in groups else kernel
             continue
         ops = tuple(operator.name for operator in held)
         why = reasons.get(name, READY_MADE)
@@ -177,6 +183,15 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
                 why=why,
                 launches=launches,
             )
+
+
+def _with_group(kernel: Kernel, group: Group) -> Kernel:
+    return replace(
+        kernel,
+        together=group.why,
+        launches_saved=group.launches_saved,
+        bytes_saved=group.bytes_saved,
+    )
 
 
 def _fallbacks(

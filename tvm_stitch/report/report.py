@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from tvm_stitch.plan.plan import Fallback
+from tvm_stitch.plan.plan import Cut, Fallback, Solved
+from tvm_stitch.plan.saved import SavedPlan
 
 DEFAULT = "default"  # the scheme of kernels that went TVM's default way
 JSON_VERSION = 1
@@ -32,6 +34,9 @@ class Kernel:
     schemes: Mapping[str, str] = field(default_factory=dict)  # by reduction or kept value
     # Of the mapping: "chosen" by rule, "tuned" by a record, or "tuned for" another shape.
     origin: str = ""
+    together: str = ""  # one sentence: why these operators share a kernel; empty if not planned
+    launches_saved: int = 0  # against a kernel for every operator
+    bytes_saved: int = 0  # that those would write and read again
 
     @property
     def stitched(self) -> bool:
@@ -57,6 +62,10 @@ class Report:
     before: Before
     kernels: tuple[Kernel, ...]
     fallbacks: tuple[Fallback, ...]
+    cuts: tuple[Cut, ...] = ()  # values that go from one kernel to another through memory, and why
+    plans: tuple[Solved, ...] = ()  # how good the plan of each dataflow block is
+    # To save, to compare, to pin with Options(plan=...).
+    plan: SavedPlan = field(default_factory=lambda: SavedPlan(()))
 
     @property
     def launches(self) -> int:
@@ -78,7 +87,19 @@ class Report:
             "launches": self.launches,
             "kernels": [_kernel_json(kernel) for kernel in self.kernels],
             "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
+            "cuts": [_lists(asdict(cut)) for cut in self.cuts],
+            "plans": [{**asdict(plan), "gap": plan.gap} for plan in self.plans],
         }
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report as one HTML file with pictures, which needs nothing else."""
+        from tvm_stitch.report.html import page
+
+        Path(path).write_text(page(self), encoding="utf-8")
+
+
+def _lists(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()}
 
 
 def _kernel_json(kernel: Kernel) -> dict[str, Any]:

@@ -102,7 +102,9 @@ def _loading_phases(part: Part, buffer: Var) -> set[int]:
 def _phases_of(residency: Residency, stage: Stage) -> frozenset[int]:
     if stage.is_reduction:
         return frozenset([residency.available[stage.output] - 1])
-    return residency.needed.get(stage.output, frozenset([residency.available[stage.output]]))
+    # What comes after sums over the rows belongs to no phase: it follows them all.
+    available = residency.available.get(stage.output, residency.phases)
+    return residency.needed.get(stage.output, frozenset([available]))
 
 
 def _schemes(fused: Fused, parts: Sequence[Part]) -> dict[str, str]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from tvm_stitch.plan.plan import Cut, Solved, shown_bytes
 from tvm_stitch.report.report import Kernel, Report
 
 WIDTH = 100
+MOST_CUTS = 12  # in the text
 _HEADINGS = ("", "scheme", "launches", "least", "planned", "floor us", "predicted us", "kernel")
 
 
@@ -18,6 +20,12 @@ def render(report: Report) -> str:
         parts += ["", *_table(report.kernels)]
     for number, kernel in enumerate(report.kernels, 1):
         parts += ["", *_details(number, kernel)]
+    if report.cuts:
+        parts += ["", "Between kernels, through memory:"]
+        for cut in report.cuts[:MOST_CUTS]:
+            parts += _cut_lines(cut)
+        if len(report.cuts) > MOST_CUTS:
+            parts.append(f"  and {len(report.cuts) - MOST_CUTS} smaller ones, all in the JSON")
     if report.fallbacks:
         parts += ["", "Left to TVM's default kernels:"]
         longest = max(len(fallback.op) for fallback in report.fallbacks)
@@ -35,7 +43,29 @@ def _headline(report: Report) -> str:
     else:
         before = f"TVM's default pipeline: {_count(report.before.launches, 'kernel launch')}"
     target = f"For {report.target}, with the figures of the {report.device}."
-    return "\n".join([*_wrapped("before  ", before), *_wrapped("after   ", after), target])
+    plans = [line for plan in report.plans for line in _wrapped("plan    ", _quality(plan))]
+    return "\n".join([*_wrapped("before  ", before), *_wrapped("after   ", after), *plans, target])
+
+
+def _quality(plan: Solved) -> str:
+    text = f"{plan.cost_us:.1f} us predicted, {plan.status}"
+    if plan.status != "simple rule":
+        text += f" (gap {100 * plan.gap:.2g} %, simple rule {plan.greedy_us:.1f} us)"
+    return (
+        f"{text}; {_count(plan.candidates, 'candidate')} in {_count(plan.regions, 'region')}, "
+        f"{plan.distinct} of them different"
+    )
+
+
+def _cut_lines(cut: Cut) -> list[str]:
+    size = shown_bytes(cut.bytes) + (f", {cut.count} times" if cut.count > 1 else "")
+    ends = f"{_shortened(cut.writer)} -> {_shortened(cut.reader)} ({cut.value}, {size})"
+    return [*_wrapped("  ", ends), *_wrapped("      ", cut.reason)]
+
+
+def _shortened(names: Sequence[str]) -> str:
+    """The last of many names, which is what the kernel comes to."""
+    return names[0] if len(names) == 1 else f"{names[0]} ... {names[-1]}"
 
 
 def _count(number: int, thing: str) -> str:
@@ -77,6 +107,8 @@ def _details(number: int, kernel: Kernel) -> list[str]:
     if kernel.schemes:
         flows = (f"{name}: {scheme}" for name, scheme in kernel.schemes.items())
         lines += _wrapped("   values    ", ", ".join(flows))
+    if kernel.together:
+        lines += _wrapped("   together  ", kernel.together)
     return [*lines, *_wrapped("   why       ", kernel.why)]
 
 
@@ -91,12 +123,7 @@ def _cut(line: str) -> str:
 
 
 def _size(number: int | None, unknown: str = "?") -> str:
-    if number is None:
-        return unknown
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if number >= scale:
-            return f"{number / scale:.1f} {unit}"
-    return f"{number} B"
+    return unknown if number is None else shown_bytes(number)
 
 
 def _number(number: float | None, unknown: str = "?") -> str:

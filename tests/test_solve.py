@@ -1,0 +1,180 @@
+"""The integer program against brute force, on abstract kernels with arbitrary costs."""
+
+import importlib.util
+import itertools
+import random
+import time
+
+import pytest
+
+from tvm_stitch.plan.solve import Choice, Problem, SolverMissing, feasible, in_order, solve
+
+MOST_CHOICES = 13  # brute force goes through all sets of them
+
+
+def kernel(cost, nodes, writes, edges):
+    """A kernel of some nodes of a graph; a node's result has the node's number."""
+    nodes = frozenset(nodes)
+    reads = frozenset(a for a, b in edges if b in nodes and a not in nodes)
+    return Choice(cost, reads, frozenset(writes), nodes)
+
+
+def random_problem(seed, partition=False):
+    """A random graph of up to 9 nodes: every node alone, and random sets of any shape.
+
+    Sets need not be convex: two of them may wait for each other. What a set writes is all that is
+    used outside of it, or, as a kernel that others duplicate would, only some of that.
+    """
+    rng = random.Random(seed)
+    count = rng.randint(2, 9)
+    edges = [
+        (a, b) for a, b in itertools.combinations(range(count), 2) if rng.random() < 2.2 / count
+    ]
+    users = {a: {y for x, y in edges if x == a} for a in range(count)}
+    ends = {a for a in range(count) if not users[a] or rng.random() < 0.1}
+    choices = [kernel(rng.uniform(1, 3), {a}, {a}, edges) for a in range(count)]
+    for _ in range(rng.randint(1, MOST_CHOICES - count)):
+        nodes = set(rng.sample(range(count), rng.randint(2, count)))
+        writes = {a for a in nodes if a in ends or users[a] - nodes}
+        if not partition and len(writes) > 1 and rng.random() < 0.5:
+            writes = set(rng.sample(sorted(writes), rng.randint(1, len(writes))))
+        choices.append(kernel(rng.uniform(1, 2 + len(nodes)), nodes, writes, edges))
+    return Problem(tuple(choices), frozenset(ends), partition)
+
+
+def brute_force(problem):
+    """The least cost over all sets of choices that obey the rules and have an order."""
+    best = float("inf")
+    for mask in range(1 << len(problem.choices)):
+        chosen = [number for number in range(len(problem.choices)) if mask >> number & 1]
+        if problem.cost(chosen) >= best or not feasible(problem, chosen):
+            continue
+        if in_order(problem, chosen) is not None:
+            best = problem.cost(chosen)
+    return best
+
+
+@pytest.mark.parametrize("partition", [False, True], ids=["cover", "partition"])
+@pytest.mark.parametrize("start", range(0, 500, 100))
+def test_the_optimum_is_that_of_brute_force(start, partition):
+    circles = 0
+    for seed in range(start, start + 100):
+        problem = random_problem(seed, partition)
+        found = solve(problem)
+        assert found is not None and found.status == "optimal"
+        assert found.cost == pytest.approx(brute_force(problem), rel=1e-6), seed
+        assert feasible(problem, found.chosen)
+        assert in_order(problem, found.chosen) == found.chosen
+        assert found.gap == pytest.approx(0, abs=1e-6)
+        circles += found.cuts
+    assert circles, "no problem had kernels that wait for each other: the test tests too little"
+
+
+def test_cbc_finds_the_same():
+    for seed in range(20):
+        problem = random_problem(seed)
+        alone = tuple(n for n, c in enumerate(problem.choices) if len(c.covers) == 1)
+        found = solve(problem, alone, solver="cbc")
+        assert found.cost == pytest.approx(solve(problem).cost, rel=1e-6)
+
+
+EDGES = [(0, 1), (2, 3)]  # two chains; a kernel may take the first of one and the last of the other
+CROSSED = [kernel(1, {0, 3}, {0, 3}, EDGES), kernel(1, {1, 2}, {1, 2}, EDGES)]
+ALONE = [kernel(3, {node}, {node}, EDGES) for node in range(4)]
+
+
+def test_kernels_that_wait_for_each_other_are_not_taken():
+    found = solve(Problem((*CROSSED, *ALONE), frozenset({1, 3})))
+    assert found.cuts == 1
+    # One crossed pair, and what it reads from a kernel of its own.
+    assert found.cost == pytest.approx(5, abs=1e-3)
+    assert in_order(Problem((*CROSSED, *ALONE), frozenset({1, 3})), (0, 1)) is None
+
+
+def test_what_only_a_circle_can_do_cannot_be_done():
+    assert solve(Problem(tuple(CROSSED), frozenset({1, 3}))) is None
+
+
+def test_a_value_that_nothing_writes_cannot_be_needed():
+    assert solve(Problem((Choice(1, frozenset(), frozenset({"a"})),), frozenset({"b"}))) is None
+
+
+def test_computing_again_pays_where_it_is_cheaper_than_storing():
+    edges = [(0, 1), (0, 2)]
+    apart = [kernel(2, {node}, {node}, edges) for node in range(3)]
+    again = [kernel(2.5, {0, 1}, {1}, edges), kernel(2.5, {0, 2}, {2}, edges)]
+    choices = (*apart, *again)
+    cover = solve(Problem(choices, frozenset({1, 2})))
+    assert set(cover.chosen) == {3, 4}
+    partition = solve(Problem(choices, frozenset({1, 2}), partition=True))
+    assert set(partition.chosen) == {0, 1, 2}
+
+
+def test_the_bound_of_memory_is_kept():
+    edges = [(0, 1)]
+    cheap = [Choice(1, frozenset(), frozenset({0}), memory=100), kernel(1, {1}, {1}, edges)]
+    problem = Problem((*cheap, kernel(5, {0, 1}, {1}, edges)), frozenset({1}), memory=99)
+    assert solve(problem).chosen == (2,)
+    assert solve(Problem(problem.choices, problem.needed, memory=100)).chosen == (0, 1)
+    assert solve(Problem(tuple(cheap), frozenset({1}), memory=99)) is None
+
+
+def test_no_time_leaves_the_incumbent():
+    problem = random_problem(3)
+    alone = tuple(n for n, c in enumerate(problem.choices) if len(c.covers) == 1)
+    found = solve(problem, alone, time_limit_s=0)
+    assert found.status == "time limit"
+    assert sorted(found.chosen) == sorted(alone)
+    assert found.cost == problem.cost(alone)
+    assert solve(problem, None, time_limit_s=0) is None
+
+
+def test_an_incumbent_that_breaks_the_rules_is_ignored():
+    problem = Problem((*CROSSED, *ALONE), frozenset({1, 3}))
+    for incumbent in [(0, 1), (0,), ()]:
+        assert solve(problem, incumbent).cost == pytest.approx(5, abs=1e-3)
+
+
+def test_little_time_never_gives_worse_than_the_incumbent():
+    """A set cover that no solver proves in 50 ms."""
+    rng = random.Random(0)
+    choices = [Choice(10, frozenset(), frozenset({n})) for n in range(150)]
+    choices += [
+        Choice(rng.uniform(20, 40), frozenset(), frozenset(rng.sample(range(150), 12)))
+        for _ in range(600)
+    ]
+    problem = Problem(tuple(choices), frozenset(range(150)))
+    start = time.monotonic()
+    found = solve(problem, range(150), time_limit_s=0.05)
+    assert time.monotonic() - start < 5
+    assert found.status == "time limit"
+    assert found.cost <= problem.cost(range(150))
+    assert 0 <= found.bound <= found.cost and 0 <= found.gap <= 1
+    assert feasible(problem, found.chosen)
+
+
+def test_the_same_problem_has_the_same_answer():
+    for seed in range(20):
+        assert solve(random_problem(seed)) == solve(random_problem(seed))
+
+
+@pytest.mark.parametrize("package", ["highspy", "pulp"])
+def test_a_missing_solver_is_named(monkeypatch, package):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == package else real(name)
+    )
+    monkeypatch.setitem(__import__("sys").modules, package, None)
+    with pytest.raises(SolverMissing, match="not installed"):
+        solve(random_problem(1))
+
+
+def test_a_solver_that_fails_is_named(monkeypatch):
+    import pulp
+
+    def fail(self, lp, **_):
+        raise pulp.PulpSolverError("out of order")
+
+    monkeypatch.setattr(pulp.HiGHS, "actualSolve", fail)
+    with pytest.raises(SolverMissing, match="out of order"):
+        solve(random_problem(1))

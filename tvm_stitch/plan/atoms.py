@@ -1,0 +1,45 @@
+"""Nodes that always go together, so that the planner has fewer pieces to try.
+
+In: a Region. Out: sets of nodes, each convex. Must not know kernels.
+
+An operator whose result goes to one other of as many elements, or a view with one reader, costs
+memory traffic alone and nothing together. Transposes, slices and the like stay apart: reading
+through them may cost a kernel more than it saves.
+"""
+
+from __future__ import annotations
+
+from tvm_stitch.graph.read import Node
+from tvm_stitch.kernel.classify import Pattern
+from tvm_stitch.kernel.program import same_size, total_size
+from tvm_stitch.plan.region import Nodes, Region, bits
+
+_FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
+
+
+def find_atoms(region: Region) -> list[Nodes]:
+    """All nodes, each in one atom; an atom follows those that it reads."""
+    leader = list(range(len(region.indices)))
+    for place in reversed(range(len(region.indices))):
+        user = _only_user(region, place)
+        if user is not None and _belongs(region.nodes[place], region.nodes[user]):
+            leader[place] = leader[user]
+    atoms: dict[int, Nodes] = {}
+    for place, first in enumerate(leader):
+        atoms[first] = atoms.get(first, 0) | 1 << place
+    return sorted(atoms.values())
+
+
+def _only_user(region: Region, place: int) -> int | None:
+    if any(value.needed for value in region.values_of[place]):
+        return None
+    users = list(bits(region.users[place]))
+    return users[0] if len(users) == 1 else None
+
+
+def _belongs(node: Node, user: Node) -> bool:
+    if node.pattern is Pattern.RESHAPE:
+        return user.pattern is not Pattern.INJECTIVE
+    if node.pattern not in _FREE or not user.stages:
+        return False
+    return same_size(node.stages[-1].size, total_size(user.stages[0]))

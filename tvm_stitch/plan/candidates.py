@@ -1,0 +1,278 @@
+"""The kernels among which the planner chooses.
+
+In: a Region, its Judge, bounds on the search. Out: Candidates with their costs, among them all of
+the greedy plan's, and those two plans as sets of candidates. Must not know how the choice is made.
+
+Sets of nodes come from four sources: the greedy plan with every set that it tried on its way; the
+same sets cut in two at their cheapest edges; sets grown from each reduction and each output through
+their neighbours, a few of the best at a time; and sets that compute a cheap value again rather than
+read it. Besides, every node may go TVM's way, alone, or at the end of the product that it follows.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm_stitch.kernel.classify import Pattern
+from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.options import Options
+from tvm_stitch.plan.atoms import find_atoms
+from tvm_stitch.plan.epilogue import epilogues
+from tvm_stitch.plan.greedy import greedy_sets
+from tvm_stitch.plan.judge import Judge, Verdict
+from tvm_stitch.plan.price import DEFAULT_MARGIN, default_kernel_us, nominal_bytes
+from tvm_stitch.plan.region import Nodes, Region, Value, bits
+
+# A value is computed again where that takes no more than so many element-wise operators.
+DUPLICATED_NODES = 4
+
+
+class Way(enum.Enum):
+    """What becomes of a set of nodes."""
+
+    STITCHED = "stitched"
+    DEFAULT = "TVM's default"
+    EPILOGUE = "the end of a product's kernel"
+    VIEW = "a view"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Nodes that one kernel could compute, and the values that it would write."""
+
+    nodes: Nodes
+    outputs: tuple[Value, ...]
+    reads: tuple[Value, ...]  # of the region
+    way: Way
+    cost_us: float
+    verdict: Verdict | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """All candidates of a region, and which of them the greedy plan takes."""
+
+    all: tuple[Candidate, ...]
+    greedy: tuple[int, ...]
+
+
+def find_candidates(region: Region, judge: Judge, options: Options) -> Candidates:
+    """Everything that a region's operators could become."""
+    return _Search(region, judge, options).run()
+
+
+def without_views(region: Region, nodes: Nodes) -> Nodes:
+    """Leave out reshapes that nothing in the set reads: outside they are free views."""
+    while True:
+        views = (
+            1 << place
+            for place in bits(nodes)
+            if region.nodes[place].pattern is Pattern.RESHAPE and not region.users[place] & nodes
+        )
+        ends = sum(views)
+        if not ends:
+            return nodes
+        nodes &= ~ends
+
+
+class _Search:
+    def __init__(self, region: Region, judge: Judge, options: Options) -> None:
+        self.region, self.judge, self.options = region, judge, options
+        self.atoms = find_atoms(region)
+        self.found: dict[tuple[Nodes, tuple[Value, ...], Way], Candidate] = {}
+
+    def run(self) -> Candidates:
+        """Collect from all sources."""
+        for place in range(len(self.region.indices)):
+            self._alone(place)
+        sets = [
+            without_views(self.region, nodes)
+            for nodes in greedy_sets(
+                self.region, self.judge, self.atoms, self.options.largest_kernel
+            )
+        ]
+        sets = [nodes for nodes in sets if self._stitched(nodes)]
+        for epilogue in epilogues(self.region, self.judge.device):
+            for nodes in sets if self.options.solver != "greedy" else ():
+                self._stitched(nodes & ~epilogue.nodes if nodes & epilogue.nodes else 0)
+            self._add(
+                epilogue.nodes, (epilogue.output,), Way.EPILOGUE, epilogue.cost_us,
+                why=f"it ends the kernel of {epilogue.product}",
+            )  # fmt: skip
+        greedy = self._greedy(sets)
+        if self.options.solver != "greedy":
+            self._tried()
+            for nodes in sets:
+                self._cut(nodes)
+            self._grow(sets)
+            if not self.options.partition:
+                self._duplicate(sets)
+        order = {key: number for number, key in enumerate(self.found)}
+        chosen = tuple(order[key] for key in greedy)
+        return Candidates(tuple(self.found.values()), chosen)
+
+    # Taking up candidates
+
+    def _add(
+        self,
+        nodes: Nodes,
+        outputs: tuple[Value, ...],
+        way: Way,
+        cost_us: float,
+        verdict: Verdict | None = None,
+        why: str = "",
+    ) -> None:
+        key = nodes, outputs, way
+        if outputs and key not in self.found:
+            reads = self.region.entering(nodes)
+            self.found[key] = Candidate(nodes, outputs, reads, way, cost_us, verdict, why)
+
+    def _alone(self, place: int) -> None:
+        """A node by itself: as a view, TVM's way, and stitched."""
+        nodes = 1 << place
+        outputs = self.region.leaving(nodes)
+        if self.region.nodes[place].pattern is Pattern.RESHAPE:
+            self._add(nodes, outputs, Way.VIEW, 0.0)
+            return
+        cost = default_kernel_us(self.region, nodes, outputs, self.judge.device)
+        verdict = self.judge(nodes)
+        why = ""
+        if isinstance(verdict, Refused):
+            why = verdict.reason
+        else:
+            # TVM's kernel of one operator moves the same bytes, and maps it no better.
+            cost = max(cost, DEFAULT_MARGIN * verdict.cost_us)
+        self._add(nodes, outputs, Way.DEFAULT, cost, why=why)
+        self._stitched(nodes)
+
+    def _stitched(self, nodes: Nodes, outputs: tuple[Value, ...] | None = None) -> Verdict | None:
+        """Take up a set if kernel/ accepts it, with the kernels of its spare values."""
+        if outputs is None:
+            nodes = without_views(self.region, nodes)
+        if not 0 < nodes.bit_count() <= self.options.largest_kernel:
+            return None
+        if not self.region.is_convex(nodes):
+            return None
+        verdict = self.judge(nodes, outputs)
+        if isinstance(verdict, Refused) or (verdict.spare and self.options.partition):
+            return None
+        cost = verdict.cost_us + self.options.launch_us
+        self._add(nodes, verdict.outputs, Way.STITCHED, cost, verdict)
+        for value in verdict.spare:
+            self._stitched(self._behind(value, nodes), (value,))
+        return verdict
+
+    def _behind(self, value: Value, nodes: Nodes) -> Nodes:
+        """The nodes of a set that a value depends on."""
+        return (self.region.ancestors[value.node] | 1 << value.node) & nodes
+
+    # The greedy plan
+
+    def _greedy(self, sets: list[Nodes]) -> list[tuple[Nodes, tuple[Value, ...], Way]]:
+        """The keys of the candidates that the greedy plan takes; the rest goes its default way."""
+        taken: list[tuple[Nodes, tuple[Value, ...], Way]] = []
+        left = self.region.everything
+        for nodes in sets:
+            verdict = self.judge(nodes)
+            assert isinstance(verdict, Verdict), "kernel/ has accepted every set of the greedy plan"
+            left &= ~nodes
+            taken.append((nodes, verdict.outputs, Way.STITCHED))
+            for value in verdict.spare:
+                taken.append((self._behind(value, nodes), (value,), Way.STITCHED))
+        alone = {1 << place for place in bits(left)}
+        ways = (Way.DEFAULT, Way.VIEW)
+        return taken + [key for key in self.found if key[0] in alone and key[2] in ways]
+
+    # More sets
+
+    def _tried(self) -> None:
+        """Sets that the greedy plan tried and gave up for larger ones."""
+        for (nodes, outputs), verdict in list(self.judge.known.items()):
+            if isinstance(verdict, Verdict) and outputs == self.region.leaving(nodes):
+                self._stitched(nodes)
+
+    def _cut(self, nodes: Nodes) -> None:
+        """A set in two, where little flows from one half to the other."""
+        atoms = self._atoms_of(nodes)
+        halves: list[tuple[int, Nodes]] = []
+        first: Nodes = 0
+        for atom in atoms[:-1]:
+            first |= atom
+            flows = (v for p in bits(first) for v in self.region.values_of[p])
+            crossing = [v for v in flows if v.users & nodes & ~first]
+            size = sum(nominal_bytes(self.region.buffer(value)) for value in crossing)
+            halves.append((size, first))
+        for _, half in sorted(halves)[: self.options.cuts]:
+            self._stitched(half)
+            self._stitched(nodes & ~half)
+
+    def _atoms_of(self, nodes: Nodes) -> list[Nodes]:
+        inside = [atom & nodes for atom in self.atoms if atom & nodes]
+        return sorted(inside)
+
+    def _grow(self, sets: Sequence[Nodes]) -> None:
+        """From each reduction and output, and from each greedy set, through the neighbours."""
+        left = self.options.effort
+        seeds = [atom for atom in self.atoms if self._is_dominant(atom)]
+        for seed in dict.fromkeys([*sets, *seeds]):
+            states = [seed]
+            for _ in range(len(self.atoms)):
+                following: dict[Nodes, float] = {}
+                for state in states:
+                    for neighbour in self._neighbours(state):
+                        union = state | neighbour
+                        left -= union.bit_count()
+                        if left < 0:
+                            return
+                        if union not in following and (verdict := self._stitched(union)):
+                            following[union] = self._saving(union, verdict)
+                if not following:
+                    break
+                ranked = sorted(following, key=lambda nodes: (-following[nodes], nodes))
+                states = ranked[: self.options.beam]
+
+    def _is_dominant(self, atom: Nodes) -> bool:
+        needed = any(value.needed for p in bits(atom) for value in self.region.values_of[p])
+        return needed or self.judge.reduces(atom)
+
+    def _neighbours(self, nodes: Nodes) -> list[Nodes]:
+        """The atoms that a set reads from, writes to, or shares an input with."""
+        region = self.region
+        near = region.around(nodes, region.sources) | region.around(nodes, region.users)
+        for readers in region.readers.values():
+            if readers & nodes:
+                near |= readers
+        return [atom & ~nodes for atom in self.atoms if atom & near & ~nodes]
+
+    def _saving(self, nodes: Nodes, verdict: Verdict) -> float:
+        """What a set saves against its atoms, each in a kernel of its own."""
+        atoms = self._atoms_of(nodes)
+        alone = (self.judge(atom) for atom in atoms)
+        apart = sum(found.cost_us for found in alone if isinstance(found, Verdict))
+        return apart + (len(atoms) - 1) * self.options.launch_us - verdict.cost_us
+
+    # Computing again
+
+    def _duplicate(self, sets: Sequence[Nodes]) -> None:
+        """Readers that compute a cheap value themselves, and writers that then need not."""
+        for writer in sets:
+            verdict = self.judge(writer)
+            if isinstance(verdict, Refused):
+                continue
+            for value in verdict.outputs:
+                again = self._cheap(value, writer)
+                readers = [nodes for nodes in sets if nodes & value.users & ~writer]
+                for reader in readers if again else ():
+                    self._stitched(reader | again, self.region.leaving(reader))
+                outputs = tuple(other for other in verdict.outputs if other != value)
+                if again and readers and not value.needed and outputs:
+                    self._stitched(writer, outputs)
+
+    def _cheap(self, value: Value, nodes: Nodes) -> Nodes:
+        """The nodes that compute a value from what is in memory, if few and element-wise."""
+        again = self._behind(value, nodes)
+        few = again.bit_count() <= DUPLICATED_NODES
+        return again if few and not self.judge.reduces(again) else 0

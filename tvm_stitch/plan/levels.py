@@ -1,0 +1,134 @@
+"""A graph falls into regions that can be planned one by one.
+
+In: a StitchGraph. Out: Regions, each of operators that could share kernels. Must not know kernels
+or their costs.
+
+Matrix products, convolutions and opaque operators divide a graph into levels: what every operator
+of a level needs lies in that level or an earlier one. Kernels stay within a level, so no choice
+made in one region can close a cycle through another. An operator is placed as late as its users
+allow, with the first that wants its result. What only outputs wait for goes with what it is
+computed from, or to the last level if that is nothing but products and parameters: the updates of
+an optimizer then meet in one place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from tvm_stitch.graph.read import Node, StitchGraph
+from tvm_stitch.kernel.stage import Var, buffer_shape, constant, product
+from tvm_stitch.plan.region import Region
+
+
+def find_regions(graph: StitchGraph) -> tuple[Region, ...]:
+    """Every operator that could be stitched, in exactly one region; in order of level."""
+    levels = find_levels(graph)
+    groups = _Groups(len(graph.nodes))
+    readers: dict[tuple[int, Var], int] = {}
+    for node in graph.nodes:
+        if node.reason:
+            continue
+        level = levels[node.index]
+        for source in graph.sources[node.index]:
+            if not graph.nodes[source].reason and levels[source] == level:
+                groups.join(source, node.index)
+        for buffer in _shared_operands(graph, node):
+            groups.join(readers.setdefault((level, buffer), node.index), node.index)
+    members = groups.members(node.index for node in graph.nodes if not node.reason)
+    regions = [Region(graph, tuple(nodes), levels[nodes[0]]) for nodes in members]
+    return tuple(sorted(regions, key=lambda region: (region.level, region.indices)))
+
+
+def find_levels(graph: StitchGraph) -> list[int]:
+    """The level of every node; a divider belongs to the level after which it runs."""
+    earliest = _earliest(graph)
+    ends = _ends(graph)
+    levels = list(earliest)
+    for node in reversed(graph.nodes):
+        if not node.reason and node.index not in ends:
+            users = [user for user in graph.users[node.index] if graph.nodes[user].is_operator]
+            levels[node.index] = min(levels[user] for user in users)
+    last = max(levels, default=0)
+    for component in _components(graph, ends):
+        level = _level_of_ends(graph, component, ends, levels, last)
+        for index in component:
+            levels[index] = level
+    return levels
+
+
+def _earliest(graph: StitchGraph) -> list[int]:
+    """The number of dividers on the longest way to each node."""
+    found: list[int] = []
+    for node in graph.nodes:
+        before = (found[s] + bool(graph.nodes[s].reason) for s in graph.sources[node.index])
+        found.append(max(before, default=0))
+    return found
+
+
+def _ends(graph: StitchGraph) -> set[int]:
+    """Nodes that no divider waits for, not even through others."""
+    found: set[int] = set()
+    for node in reversed(graph.nodes):
+        users = (user for user in graph.users[node.index] if graph.nodes[user].is_operator)
+        if not node.reason and all(user in found for user in users):
+            found.add(node.index)
+    return found
+
+
+def _components(graph: StitchGraph, nodes: set[int]) -> list[list[int]]:
+    """Nodes connected by values among themselves."""
+    groups = _Groups(len(graph.nodes))
+    for index in nodes:
+        for source in graph.sources[index] & nodes:
+            groups.join(source, index)
+    return groups.members(sorted(nodes))
+
+
+def _level_of_ends(
+    graph: StitchGraph, component: list[int], ends: set[int], levels: list[int], last: int
+) -> int:
+    """With the last of what they are computed from; at the end if they share nothing with it."""
+    sources = {source for index in component for source in graph.sources[index]} - ends
+    level = max((levels[s] + bool(graph.nodes[s].reason) for s in sources), default=0)
+    if any(not graph.nodes[source].reason for source in sources):
+        return level
+    others: set[int] = set()
+    for index in component:
+        for var in graph.nodes[index].operands:
+            if _is_large(graph.buffer(var)):
+                others |= graph.users_of.get(var, frozenset())
+    meets = any(levels[other] >= level and not graph.nodes[other].reason for other in others - ends)
+    return level if meets else max(last, level)
+
+
+def _shared_operands(graph: StitchGraph, node: Node) -> Iterable[Var]:
+    return (buffer for buffer in map(graph.buffer, node.operands) if _is_large(buffer))
+
+
+def _is_large(buffer: Var) -> bool:
+    """Whether reading it twice costs anything: scalars are read by everybody."""
+    return constant(product(buffer_shape(buffer))) != 1
+
+
+class _Groups:
+    """Disjoint sets of numbers."""
+
+    def __init__(self, count: int) -> None:
+        self.leader = list(range(count))
+
+    def find(self, number: int) -> int:
+        while self.leader[number] != number:
+            self.leader[number] = self.leader[self.leader[number]]
+            number = self.leader[number]
+        return number
+
+    def join(self, left: int, right: int) -> None:
+        self.leader[self.find(left)] = self.find(right)
+
+    def members(self, numbers: Iterable[int]) -> list[list[int]]:
+        """The sets of these numbers, each in the order given."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for number in numbers:
+            found[self.find(number)].append(number)
+        return list(found.values())

@@ -1,0 +1,190 @@
+"""Which operators become one kernel: the best plan of a whole dataflow block.
+
+In: a StitchGraph, a Device and Options. Out: a Plan. Regions that are equal up to renaming are
+solved once; then independent kernels that are short share launches.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tvm_stitch.device import Device
+from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
+from tvm_stitch.kernel.classify import Pattern
+from tvm_stitch.kernel.stage import Var
+from tvm_stitch.options import Options
+from tvm_stitch.plan.candidates import Candidate, Way
+from tvm_stitch.plan.cuts import cuts_within, find_cuts
+from tvm_stitch.plan.judge import Judge
+from tvm_stitch.plan.levels import find_levels, find_regions
+from tvm_stitch.plan.pack import Item, Pack, Turn, pack
+from tvm_stitch.plan.plan import Fallback, Group, Plan, Solved
+from tvm_stitch.plan.price import nominal_bytes
+from tvm_stitch.plan.region import Region, bits
+from tvm_stitch.plan.region_plan import RegionPlan, plan_region
+
+UNUSED = "nothing of it is used"
+OPTIMAL = "optimal"
+
+
+def plan_graph(
+    graph: StitchGraph,
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
+    options: Options | None = None,
+    explained: bool = False,
+) -> Plan:
+    """The plan of a dataflow block; with the reasons of its cuts if it is to be explained."""
+    chosen = options or Options()
+    if chosen.time_limit_s == 0 and chosen.solver != "greedy":
+        warnings.warn("a time limit of 0: kernels are grouped by a simple rule", stacklevel=2)
+    regions = find_regions(graph)
+    plans = _plan_regions(regions, device, bounds, chosen, explained)
+    items = [
+        item for region, plan in zip(regions, plans, strict=True) for item in _items(region, plan)
+    ]
+    shares = "independent" in chosen.schemes
+    if shares:
+        packs = pack(items, _available(graph, regions, plans), device, chosen.launch_us)
+    else:
+        packs = list(map(Pack.of, items))
+    kept, fallbacks = _left(graph, regions, plans)
+    groups = sorted(map(_group, packs), key=lambda group: group.nodes)
+    cuts = find_cuts(graph, regions, plans) if explained else ()
+    return Plan(tuple(groups), fallbacks, kept, cuts, _summary(plans))
+
+
+def _plan_regions(
+    regions: Sequence[Region], device: Device, bounds: Bounds, options: Options, explained: bool
+) -> list[RegionPlan]:
+    """A plan for each region; equal regions have the same. The solver's time is for all of them."""
+    left = options.time_limit_s
+    known: dict[object, RegionPlan] = {}
+    for region in regions:
+        if region.key not in known:
+            judge = Judge(region, device, bounds, options.schemes)
+            plan = plan_region(region, judge, options, left)
+            left -= plan.seconds
+            if explained:
+                plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
+            known[region.key] = plan
+    return [known[region.key] for region in regions]
+
+
+def _items(region: Region, plan: RegionPlan) -> list[Item]:
+    """What becomes a function of its own: stitched kernels, and those that TVM does better."""
+    return [
+        Item(
+            region,
+            (region.level, depth),
+            pick.nodes,
+            pick.outputs,
+            pick.cost_us,
+            apart,
+            pick.verdict,
+        )
+        for pick, apart, depth in zip(plan.picks, plan.apart_us, plan.depths, strict=True)
+        if _is_group(pick)
+    ]
+
+
+def _is_group(pick: Candidate) -> bool:
+    """Nodes that no kernel takes are left for TVM to fuse as it likes."""
+    return pick.way is Way.STITCHED or (pick.way is Way.DEFAULT and not pick.why)
+
+
+def _available(
+    graph: StitchGraph, regions: Sequence[Region], plans: Sequence[RegionPlan]
+) -> dict[Var, Turn]:
+    """From which turn on there is what no group computes."""
+    found: dict[Var, Turn] = {}
+    levels = find_levels(graph)
+    for node in graph.nodes:
+        if node.reason:
+            for var in node.results:
+                if var in graph.buffers:
+                    found[graph.buffer(var)] = levels[node.index] + 1, 0
+    for region, plan in zip(regions, plans, strict=True):
+        for pick, depth in zip(plan.picks, plan.depths, strict=True):
+            if not _is_group(pick):
+                for value in pick.outputs:
+                    after = depth + (pick.way is not Way.VIEW)
+                    found[region.buffer(value)] = region.level, after
+    return found
+
+
+def _group(found: Pack) -> Group:
+    """The group of a pack; nodes and outputs are the graph's."""
+    indices = {item.region.indices[place] for item in found.items for place in bits(item.nodes)}
+    operators = sum(not _is_view(item.region, p) for item in found.items for p in bits(item.nodes))
+    return Group(
+        tuple(sorted(indices)),
+        tuple(item.region.var(value) for item in found.items for value in item.outputs),
+        cost_us=found.cost_us,
+        apart_us=sum(item.apart_us for item in found.items),
+        bytes_saved=sum(_bytes_saved(item) for item in found.items),
+        launches_saved=operators - 1,
+        stitched=found.items[0].verdict is not None,
+    )
+
+
+def _is_view(region: Region, place: int) -> bool:
+    return region.nodes[place].pattern is Pattern.RESHAPE
+
+
+def _bytes_saved(item: Item) -> int:
+    """What its operators would write and read again in kernels of their own."""
+    region, total = item.region, 0
+    for place in bits(item.nodes):
+        for value in region.values_of[place]:
+            inside = value.users & item.nodes
+            if inside and not _is_view(region, place):
+                times = inside.bit_count() + (value not in item.outputs)
+                total += times * nominal_bytes(region.buffer(value))
+    return total
+
+
+def _left(
+    graph: StitchGraph, regions: Sequence[Region], plans: Sequence[RegionPlan]
+) -> tuple[frozenset[int], tuple[Fallback, ...]]:
+    """Nodes that stay as they are, and of those that are kernels the reason."""
+    reasons = {node.index: node.reason for node in graph.nodes if node.reason}
+    kept: set[int] = set()
+    for region, plan in zip(regions, plans, strict=True):
+        grouped = 0
+        for pick in plan.picks:
+            if _is_group(pick):
+                grouped |= pick.nodes
+                continue
+            for place in bits(pick.nodes):
+                kept.add(region.indices[place])
+                if pick.way is not Way.VIEW:
+                    reasons[region.indices[place]] = pick.why
+        for place in bits(region.everything & ~grouped):
+            reasons.setdefault(region.indices[place], UNUSED)
+    reported = tuple(
+        Fallback(graph.nodes[index].name, reasons[index])
+        for index in sorted(reasons)
+        if graph.nodes[index].pattern is not Pattern.RESHAPE and graph.nodes[index].is_operator
+    )
+    return frozenset(kept), reported
+
+
+def _summary(plans: Sequence[RegionPlan]) -> Solved:
+    """All regions together; the status that is furthest from optimal."""
+    distinct = {id(plan): plan.solved for plan in plans}
+    statuses = [solved.status for solved in distinct.values()]
+    return Solved(
+        cost_us=sum(plan.solved.cost_us for plan in plans),
+        greedy_us=sum(plan.solved.greedy_us for plan in plans),
+        default_us=sum(plan.solved.default_us for plan in plans),
+        bound_us=sum(plan.solved.bound_us for plan in plans),
+        status=next((status for status in statuses if status != OPTIMAL), OPTIMAL),
+        regions=len(plans),
+        distinct=len(distinct),
+        candidates=sum(solved.candidates for solved in distinct.values()),
+        circles=sum(solved.circles for solved in distinct.values()),
+    )

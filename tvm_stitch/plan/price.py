@@ -1,0 +1,82 @@
+"""What a planner weighs: microseconds of kernels, stitched or not, also where shapes are open.
+
+In: Programs with a Schedule, or nodes that go TVM's way. Out: microseconds, from kernel/cost where
+it knows. A symbolic dimension counts as a nominal extent, so that plans of symbolic models weigh
+bytes as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.cost import default_us, predicted_us
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.stage import (
+    Var,
+    buffer_shape,
+    constant,
+    dtype_of,
+    item_bytes,
+    product,
+    substitute,
+)
+from tvm_stitch.plan.region import Nodes, Region, Value, bits
+
+NOMINAL_EXTENT = 256  # of a symbolic dimension
+# What TVM makes is less certain than what is emitted here: on equal terms nothing is left to it.
+EPILOGUE_US = 0.5
+DEFAULT_MARGIN = 1.25
+
+
+def nominal_bytes(buffer: Var) -> int:
+    """Bytes of a tensor, with nominal extents for symbolic dimensions."""
+    elements = product(buffer_shape(buffer))
+    if constant(elements) is None:
+        nominal = {
+            var: tirx.IntImm(dtype_of(var), NOMINAL_EXTENT)
+            for var in tirx.analysis.undefined_vars(elements)
+        }
+        elements = tvm.sym.Analyzer().simplify(substitute(elements, nominal))
+    return (constant(elements) or NOMINAL_EXTENT) * item_bytes(dtype_of(buffer))
+
+
+def stitched_us(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> float:
+    """A stitched kernel, without what its launch costs beside it."""
+    predicted = predicted_us(programs, schedule, device)
+    if predicted is not None:
+        return predicted
+    buffers = {b: None for program in programs for b in (*program.inputs, *program.outputs)}
+    start = device.timing.launch_us + device.timing.block_us
+    return start + sum(map(nominal_bytes, buffers)) / device.bandwidth * 1e6
+
+
+def default_kernel_us(
+    region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device
+) -> float:
+    """TVM's own kernel for nodes that its fusion would put together."""
+    buffers = [*inputs(region, nodes), *map(region.buffer, outputs)]
+    return default_us(sum(map(nominal_bytes, buffers)), device)
+
+
+def epilogue_us(region: Region, nodes: Nodes, output: Value, result: Var, device: Device) -> float:
+    """What nodes add to the kernel of the product whose result they read: bytes, but no launch."""
+    more = sum(map(nominal_bytes, inputs(region, nodes))) - nominal_bytes(result)
+    more += nominal_bytes(region.buffer(output)) - nominal_bytes(result)
+    return EPILOGUE_US + max(0.0, more / device.bandwidth * 1e6)
+
+
+def inputs(region: Region, nodes: Nodes) -> list[Var]:
+    """The buffers that a set reads and does not compute itself."""
+    graph = region.graph
+    own = {region.buffer(value) for place in bits(nodes) for value in region.values_of[place]}
+    found = {
+        graph.buffer(operand): None
+        for place in bits(nodes)
+        for operand in region.nodes[place].operands
+    }
+    return [buffer for buffer in found if buffer not in own]

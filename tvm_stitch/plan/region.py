@@ -1,0 +1,222 @@
+"""Operators that are planned together, as numbers and bit sets.
+
+In: nodes of a StitchGraph. Out: a Region that answers what depends on what, and a key that is equal
+for regions that are equal up to renaming. Must not know kernels or their costs.
+
+A set of nodes is an int, its bits the nodes by their place in the region: unions, differences and
+reachability are then single operations. Values are numbered as well, in the order of their nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tvm_stitch.graph.read import Node, StitchGraph
+from tvm_stitch.kernel.classify import Pattern
+from tvm_stitch.kernel.stage import Var, buffer_shape, dtype_of, shown
+
+Nodes = int  # a set of a region's nodes, one bit each
+
+
+def bits(nodes: Nodes) -> Iterator[int]:
+    """The places of a set's nodes, in order."""
+    while nodes:
+        lowest = nodes & -nodes
+        yield lowest.bit_length() - 1
+        nodes ^= lowest
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor that a node of the region computes."""
+
+    number: int
+    node: int  # place in the region
+    result: int  # which of the node's results
+    users: Nodes
+    needed: bool  # used outside of the region
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Nodes of one level that are connected by values or by what they read."""
+
+    graph: StitchGraph
+    indices: tuple[int, ...]  # of the nodes in the graph
+    level: int
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes, by their place."""
+        return tuple(self.graph.nodes[index] for index in self.indices)
+
+    @property
+    def everything(self) -> Nodes:
+        """All nodes."""
+        return (1 << len(self.indices)) - 1
+
+    @cached_property
+    def sources(self) -> tuple[Nodes, ...]:
+        """For every node, those of the region whose results it uses."""
+        return tuple(self._set(self.graph.sources[index]) for index in self.indices)
+
+    @cached_property
+    def users(self) -> tuple[Nodes, ...]:
+        """For every node, those of the region that use its results."""
+        return tuple(self._set(self.graph.users[index]) for index in self.indices)
+
+    @cached_property
+    def ancestors(self) -> tuple[Nodes, ...]:
+        """For every node, all that it depends on."""
+        found: list[Nodes] = []
+        for sources in self.sources:
+            found.append(sources | _union(found, sources))
+        return tuple(found)
+
+    @cached_property
+    def descendants(self) -> tuple[Nodes, ...]:
+        """For every node, all that depend on it."""
+        found: list[Nodes] = [0] * len(self.indices)
+        for place in reversed(range(len(self.indices))):
+            found[place] = self.users[place] | _union(found, self.users[place])
+        return tuple(found)
+
+    @cached_property
+    def values(self) -> tuple[Value, ...]:
+        """Everything that the nodes compute, in their order."""
+        graph = self.graph
+        found: list[Value] = []
+        for place, node in enumerate(self.nodes):
+            for result, var in enumerate(node.results):
+                users = graph.users_of.get(var, frozenset())
+                needed = var in graph.used_outside or any(u not in self._places for u in users)
+                found.append(Value(len(found), place, result, self._set(users), needed))
+        return tuple(found)
+
+    @cached_property
+    def values_of(self) -> tuple[tuple[Value, ...], ...]:
+        """For every node, what it computes."""
+        found: list[list[Value]] = [[] for _ in self.indices]
+        for value in self.values:
+            found[value.node].append(value)
+        return tuple(map(tuple, found))
+
+    @cached_property
+    def readers(self) -> dict[Var, Nodes]:
+        """For every buffer that comes from outside, the nodes that read it."""
+        inside = {self.graph.buffer(self.var(value)) for value in self.values}
+        found: dict[Var, Nodes] = {}
+        for place, node in enumerate(self.nodes):
+            for buffer in map(self.graph.buffer, node.operands):
+                if buffer not in inside:
+                    found[buffer] = found.get(buffer, 0) | 1 << place
+        return found
+
+    def var(self, value: Value) -> Any:
+        """The variable that holds a value."""
+        return self.nodes[value.node].results[value.result]
+
+    def buffer(self, value: Value) -> Var:
+        """The buffer that stands for a value."""
+        return self.graph.buffer(self.var(value))
+
+    def leaving(self, nodes: Nodes) -> tuple[Value, ...]:
+        """What a set computes and others use."""
+        return tuple(
+            value
+            for place in bits(nodes)
+            for value in self.values_of[place]
+            if value.needed or value.users & ~nodes
+        )
+
+    def entering(self, nodes: Nodes) -> tuple[Value, ...]:
+        """What a set uses and others of the region compute."""
+        return tuple(
+            value
+            for place in bits(self.around(nodes, self.sources))
+            for value in self.values_of[place]
+            if value.users & nodes
+        )
+
+    def around(self, nodes: Nodes, of: tuple[Nodes, ...]) -> Nodes:
+        """The sources or users of a set, without the set."""
+        return _union(of, nodes) & ~nodes
+
+    def is_convex(self, nodes: Nodes) -> bool:
+        """Whether no way leads out of a set and back into it."""
+        return not _union(self.ancestors, nodes) & _union(self.descendants, nodes) & ~nodes
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for regions that differ in names only."""
+        return _Key(self).build()
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {index: place for place, index in enumerate(self.indices)}
+
+    def _set(self, indices: Iterable[int]) -> Nodes:
+        found = 0
+        for index in indices:
+            if index in self._places:
+                found |= 1 << self._places[index]
+        return found
+
+
+def _union(of: tuple[Nodes, ...] | list[Nodes], nodes: Nodes) -> Nodes:
+    found = 0
+    for place in bits(nodes):
+        found |= of[place]
+    return found
+
+
+class _Key:
+    """Writes down a region with its values numbered in the order of their appearance."""
+
+    def __init__(self, region: Region) -> None:
+        self.region, self.graph = region, region.graph
+        self.numbers: dict[Var, int] = {}
+        self.types: list[tuple[Any, ...]] = []
+
+    def build(self) -> tuple[Any, ...]:
+        nodes = tuple(map(self._node, self.region.nodes))
+        needed = tuple(value.number for value in self.region.values if value.needed)
+        return nodes, needed, tuple(self.types)
+
+    def _node(self, node: Node) -> tuple[Any, ...]:
+        call = node.call
+        scalars = str(call.args[2:]) if len(call.args) > 2 else ""
+        operands = tuple(self._number(self.graph.buffer(value)) for value in node.operands)
+        results = tuple(self._number(self.graph.buffer(var)) for var in node.results)
+        return call.args[0].name_hint, operands, results, scalars
+
+    def _number(self, buffer: Var) -> int:
+        if buffer not in self.numbers:
+            self.numbers[buffer] = len(self.numbers)
+            shape = tuple(shown(extent) for extent in buffer_shape(buffer))
+            self.types.append((shape, dtype_of(buffer), buffer in self._products))
+        return self.numbers[buffer]
+
+    @cached_property
+    def _products(self) -> set[Var]:
+        """What products make for this region alone: their kernels may then do more."""
+        return {
+            self.graph.buffer(self.graph.nodes[p].results[0]) for p in own_products(self.region)
+        }
+
+
+def own_products(region: Region) -> tuple[int, ...]:
+    """The matrix products and convolutions whose result nothing but this region uses."""
+    graph, inside = region.graph, set(region.indices)
+    sources = {source for index in region.indices for source in graph.sources[index]} - inside
+    return tuple(
+        source
+        for source in sorted(sources)
+        if graph.nodes[source].pattern is Pattern.PRODUCT
+        and graph.users[source] <= inside
+        and len(graph.nodes[source].results) == 1
+        and graph.nodes[source].results[0] not in graph.used_outside
+    )

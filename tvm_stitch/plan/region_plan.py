@@ -1,0 +1,150 @@
+"""The best kernels for one region.
+
+In: a Region and its Judge. Out: a RegionPlan, in terms of places and value numbers, so that it
+holds for every equal region.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+
+from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.options import Options
+from tvm_stitch.plan.candidates import Candidate, Candidates, Way, find_candidates
+from tvm_stitch.plan.judge import Judge
+from tvm_stitch.plan.plan import Solved
+from tvm_stitch.plan.price import nominal_bytes
+from tvm_stitch.plan.region import Nodes, Region, Value, bits
+from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
+
+
+@dataclass(frozen=True)
+class RegionPlan:
+    """The candidates that are taken, in an order in which they can run."""
+
+    picks: tuple[Candidate, ...]
+    apart_us: tuple[float, ...]  # for each pick, its operators in kernels of their own
+    depths: tuple[int, ...]  # for each pick, the kernels that must run before it
+    solved: Solved
+    seconds: float  # the solver's
+    cuts: tuple[RegionCut, ...] = ()
+
+
+@dataclass(frozen=True)
+class RegionCut:
+    """A value that goes from one pick to another through memory, and why."""
+
+    value: Value
+    writer: Nodes
+    reader: Nodes
+    reason: str
+
+
+def plan_region(region: Region, judge: Judge, options: Options, seconds: float) -> RegionPlan:
+    """Find candidates and choose among them."""
+    candidates = find_candidates(region, judge, options)
+    problem = problem_of(region, candidates, options)
+    start = time.monotonic()
+    solution = _solve(problem, candidates, options, seconds)
+    took = time.monotonic() - start
+    order = in_order(problem, solution.chosen)
+    assert order is not None, "neither the solver nor the simple rule closes a circle"
+    picks = _written_once(judge, tuple(candidates.all[number] for number in order))
+    if picks is None:
+        order = in_order(problem, candidates.greedy) or ()
+        picks = tuple(candidates.all[number] for number in order)
+    alone = _alone(candidates)
+    apart = tuple(sum(alone[place] for place in bits(pick.nodes)) for pick in picks)
+    solved = Solved(
+        cost_us=sum(pick.cost_us for pick in picks),
+        greedy_us=sum(candidates.all[number].cost_us for number in candidates.greedy),
+        default_us=_default_us(candidates),
+        bound_us=min(solution.bound, sum(pick.cost_us for pick in picks)),
+        status=solution.status,
+        regions=1,
+        distinct=1,
+        candidates=len(candidates.all),
+        circles=solution.cuts,
+    )
+    return RegionPlan(picks, apart, _depths(picks), solved, took)
+
+
+def problem_of(region: Region, candidates: Candidates, options: Options) -> Problem:
+    """The choice among a region's candidates, as the solver takes it."""
+    bytes_of = [0 if v.needed else nominal_bytes(region.buffer(v)) for v in region.values]
+    choices = tuple(
+        Choice(
+            cost=candidate.cost_us,
+            reads=frozenset(value.number for value in candidate.reads),
+            writes=frozenset(value.number for value in candidate.outputs),
+            covers=frozenset(bits(candidate.nodes)),
+            memory=sum(bytes_of[v.number] for v in candidate.outputs if candidate.way != Way.VIEW),
+        )
+        for candidate in candidates.all
+    )
+    needed = frozenset(value.number for value in region.values if value.needed)
+    return Problem(choices, needed, options.partition, options.workspace_bytes)
+
+
+def _solve(problem: Problem, candidates: Candidates, options: Options, seconds: float) -> Solution:
+    cost = problem.cost(candidates.greedy)
+    greedy = Solution(candidates.greedy, cost, 0.0, "simple rule")
+    if options.solver == "greedy":
+        return greedy
+    if not seconds > 0:
+        return replace(greedy, status="time limit")
+    try:
+        found = solve(problem, candidates.greedy, options.solver, seconds, options.deterministic)
+    except SolverMissing as missing:
+        warnings.warn(f"{missing}; kernels are grouped by a simple rule", stacklevel=2)
+        return replace(greedy, status=f"simple rule: {missing}")
+    return found or greedy
+
+
+def _written_once(judge: Judge, picks: tuple[Candidate, ...]) -> tuple[Candidate, ...] | None:
+    """Where several kernels would write a value, only the first does; None if one cannot but."""
+    written: set[Value] = set()
+    found: list[Candidate] = []
+    for pick in picks:
+        outputs = tuple(value for value in pick.outputs if value not in written)
+        written.update(outputs)
+        if not outputs:
+            continue
+        if outputs != pick.outputs:
+            verdict = judge(pick.nodes, outputs)
+            if pick.way is not Way.STITCHED or isinstance(verdict, Refused) or verdict.spare:
+                return None
+            cost = pick.cost_us - (pick.verdict.cost_us if pick.verdict else 0) + verdict.cost_us
+            pick = Candidate(pick.nodes, outputs, pick.reads, pick.way, cost, verdict, pick.why)
+        found.append(pick)
+    return tuple(found)
+
+
+def _alone(candidates: Candidates) -> dict[int, float]:
+    """The cheapest kernel of each node by itself."""
+    found: dict[int, float] = {}
+    for candidate in candidates.all:
+        if candidate.nodes.bit_count() == 1:
+            place = candidate.nodes.bit_length() - 1
+            found[place] = min(found.get(place, candidate.cost_us), candidate.cost_us)
+    return found
+
+
+def _default_us(candidates: Candidates) -> float:
+    """Every node TVM's way, by itself."""
+    ways = (Way.DEFAULT, Way.VIEW)
+    return sum(c.cost_us for c in candidates.all if c.nodes.bit_count() == 1 and c.way in ways)
+
+
+def _depths(picks: tuple[Candidate, ...]) -> tuple[int, ...]:
+    """How many picks each waits for, on the longest way; views take no turn of their own."""
+    writer: dict[Value, int] = {}
+    found: list[int] = []
+    for number, pick in enumerate(picks):
+        before = [writer[value] for value in pick.reads if value in writer]
+        found.append(max((found[w] + (picks[w].way != Way.VIEW) for w in before), default=0))
+        for value in pick.outputs:
+            writer[value] = number
+    return tuple(found)

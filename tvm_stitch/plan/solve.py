@@ -1,0 +1,312 @@
+"""The set of kernels that costs least, as an integer linear program.
+
+In: Choices (what a kernel reads, writes and costs) and the values that are needed in the end. Out:
+a Solution: which to take, and how far from the optimum it may be. Must not know graphs or kernels.
+
+One binary variable a choice. A needed value is written by at least one chosen kernel, and so is
+every value that a chosen kernel reads; several may write it (computed again rather than stored),
+unless a partition is asked for. Kernels that wait for each other in a circle are forbidden when
+they turn up: most programs never need to be told.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+Value = Hashable
+
+# Of two plans that cost the same, the one of fewer kernels is taken.
+KERNEL_EPSILON = 1e-6
+# HiGHS and CBC stop at this relative gap: far below what a cost model can tell apart.
+RELATIVE_GAP = 1e-7
+INTEGER = 0.5
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel that could be taken."""
+
+    cost: float
+    reads: frozenset[Value]
+    writes: frozenset[Value]
+    covers: frozenset[Hashable] = frozenset()  # what it computes; each once in a partition
+    memory: int = 0  # bytes that stay allocated for what it writes
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Choices, what must be written in the end, and the rules."""
+
+    choices: tuple[Choice, ...]
+    needed: frozenset[Value]
+    partition: bool = False
+    memory: int | None = None  # bound of the sum over chosen kernels
+
+    @cached_property
+    def produced(self) -> frozenset[Value]:
+        """Values that some choice writes; all others are there from the start."""
+        return frozenset().union(*(choice.writes for choice in self.choices))
+
+    def cost(self, chosen: Iterable[int]) -> float:
+        """What a set of choices costs, ties broken by the number of kernels."""
+        return sum(self.choices[number].cost + KERNEL_EPSILON for number in chosen)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Which choices to take, in an order in which they can run."""
+
+    chosen: tuple[int, ...]
+    cost: float
+    bound: float  # no solution costs less
+    status: str  # "optimal", "time limit", or why nothing was solved
+    cuts: int = 0  # circles that had to be forbidden
+
+    @property
+    def gap(self) -> float:
+        """How much of the cost the optimum may save at most, as a share."""
+        return max(0.0, (self.cost - self.bound) / self.cost) if self.cost > 0 else 0.0
+
+
+class SolverMissing(Exception):
+    """The solver is not installed, or it failed; the message says which and why."""
+
+
+def solve(
+    problem: Problem,
+    incumbent: Sequence[int] | None = None,
+    solver: str = "highs",
+    time_limit_s: float = 10.0,
+    deterministic: bool = True,
+) -> Solution | None:
+    """The cheapest set of choices, or the best found in time, never worse than the incumbent.
+
+    None if no set of choices does it. Raises SolverMissing.
+    """
+    best = _checked(problem, incumbent)
+    if best is not None and len(problem.choices) == len(best.chosen):
+        return Solution(best.chosen, best.cost, best.cost, "optimal")
+    deadline = time.monotonic() + time_limit_s
+    model = _Model(problem, solver, deterministic)
+    cuts = 0
+    while (left := deadline - time.monotonic()) > 0:
+        found = model.run(left, best.chosen if best else ())
+        if found.infeasible:
+            return best
+        order = in_order(problem, found.chosen)
+        if order is None:
+            model.forbid(find_circle(problem, found.chosen))
+            cuts += 1
+            continue
+        cost = problem.cost(order)
+        if best is None or cost < best.cost:
+            best = Solution(order, cost, found.bound, "optimal")
+        status = "optimal" if found.optimal else "time limit"
+        return Solution(best.chosen, best.cost, min(found.bound, best.cost), status, cuts)
+    if best is None:
+        return None
+    return Solution(best.chosen, best.cost, model.bound, "time limit", cuts)
+
+
+def _checked(problem: Problem, incumbent: Sequence[int] | None) -> Solution | None:
+    """The incumbent, if it obeys the rules."""
+    if incumbent is None or not feasible(problem, incumbent):
+        return None
+    order = in_order(problem, incumbent)
+    return None if order is None else Solution(order, problem.cost(order), 0.0, "given")
+
+
+def feasible(problem: Problem, chosen: Iterable[int]) -> bool:
+    """Whether a set of choices obeys every rule but the order."""
+    chosen = list(chosen)
+    written = frozenset().union(*(problem.choices[number].writes for number in chosen))
+    wanted = problem.needed.union(*(problem.choices[number].reads for number in chosen))
+    if (wanted & problem.produced) - written or problem.needed - written:
+        return False
+    used = sum(problem.choices[number].memory for number in chosen)
+    if problem.memory is not None and used > problem.memory:
+        return False
+    if not problem.partition:
+        return True
+    covered = [item for number in chosen for item in problem.choices[number].covers]
+    everything = frozenset().union(*(choice.covers for choice in problem.choices))
+    return len(covered) == len(everything) and set(covered) == everything
+
+
+def in_order(problem: Problem, chosen: Iterable[int]) -> tuple[int, ...] | None:
+    """The choices such that each reads only what is there by then; None if there is no order."""
+    ready, stuck = _run(problem, chosen)
+    return None if stuck else tuple(ready)
+
+
+def find_circle(problem: Problem, chosen: Iterable[int]) -> tuple[frozenset[int], frozenset[Value]]:
+    """Kernels that wait for each other, and for what; nobody else among the chosen writes that."""
+    ready, stuck = _run(problem, chosen)
+    there = {value for number in ready for value in problem.choices[number].writes}
+    waits = {
+        number: min(problem.choices[number].reads & problem.produced - there, key=str)
+        for number in stuck
+    }
+    writers: dict[Value, list[int]] = defaultdict(list)
+    for number in stuck:
+        for value in problem.choices[number].writes:
+            writers[value].append(number)
+    circles = []
+    for start in stuck:
+        members, pending = {start}, [start]
+        while pending:
+            found = set(writers[waits[pending.pop()]]) - members
+            members |= found
+            pending.extend(found)
+        circles.append(members)
+    smallest = min(circles, key=lambda members: (len(members), sorted(members)))
+    return frozenset(smallest), frozenset(waits[member] for member in smallest)
+
+
+def _run(problem: Problem, chosen: Iterable[int]) -> tuple[list[int], list[int]]:
+    """Let every kernel run whose values are there, over and over; the order, and who never did."""
+    produced = problem.produced
+    waiting = sorted(chosen)
+    there: set[Value] = set()
+    ready: list[int] = []
+    while True:
+        runs = [n for n in waiting if problem.choices[n].reads & produced <= there]
+        if not runs:
+            return ready, waiting
+        ready += runs
+        waiting = [n for n in waiting if n not in set(runs)]
+        there.update(value for n in runs for value in problem.choices[n].writes)
+
+
+@dataclass(frozen=True)
+class _Found:
+    chosen: tuple[int, ...] = ()
+    bound: float = 0.0
+    optimal: bool = False
+    infeasible: bool = False
+
+
+@dataclass
+class _Model:
+    """The program in PuLP, to which circles are added."""
+
+    problem: Problem
+    solver: str
+    deterministic: bool
+    bound: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            import pulp
+        except ImportError as missing:
+            raise SolverMissing("PuLP is not installed (pip install pulp highspy)") from missing
+        self.pulp, problem = pulp, self.problem
+        self.program = pulp.LpProblem("plan", pulp.LpMinimize)
+        self.takes = [
+            self.program.add_variable(f"x{number}", cat=pulp.LpBinary)
+            for number in range(len(problem.choices))
+        ]
+        self.writers: dict[Value, list[int]] = defaultdict(list)
+        for number, choice in enumerate(problem.choices):
+            for value in choice.writes:
+                self.writers[value].append(number)
+        self.program += pulp.lpSum(
+            (choice.cost + KERNEL_EPSILON) * take
+            for choice, take in zip(problem.choices, self.takes, strict=True)
+        )
+        self._demand()
+        if problem.partition:
+            self._partition()
+        if problem.memory is not None:
+            memory = (c.memory * t for c, t in zip(problem.choices, self.takes, strict=True))
+            self.program += pulp.lpSum(memory) <= problem.memory
+
+    def _demand(self) -> None:
+        for value in sorted(self.problem.needed, key=str):
+            self.program += self._written(value) >= 1
+        for number, choice in enumerate(self.problem.choices):
+            for value in sorted(choice.reads, key=str):
+                if value in self.writers and value not in self.problem.needed:
+                    self.program += self._written(value) >= self.takes[number]
+
+    def _partition(self) -> None:
+        covering: dict[Hashable, list[Any]] = defaultdict(list)
+        for choice, take in zip(self.problem.choices, self.takes, strict=True):
+            for item in choice.covers:
+                covering[item].append(take)
+        for takes in covering.values():
+            self.program += self.pulp.lpSum(takes) == 1
+
+    def _written(self, value: Value) -> Any:
+        return self.pulp.lpSum(self.takes[number] for number in self.writers[value])
+
+    def forbid(self, circle: tuple[frozenset[int], frozenset[Value]]) -> None:
+        """Not all of a circle, unless another kernel writes something that it waits for."""
+        members, values = circle
+        others = {n for value in values for n in self.writers[value]} - members
+        taken = self.pulp.lpSum(self.takes[number] for number in sorted(members))
+        relief = self.pulp.lpSum(self.takes[number] for number in sorted(others))
+        self.program += taken <= len(members) - 1 + relief
+
+    def run(self, seconds: float, warm: Sequence[int]) -> _Found:
+        """Solve what is there so far."""
+        solver = self._solver(seconds, frozenset(warm))
+        try:
+            status = self.program.solve(solver)
+        except self.pulp.PulpSolverError as error:
+            raise SolverMissing(f"{self.solver} failed: {error}") from error
+        if status == self.pulp.LpStatusInfeasible:
+            return _Found(infeasible=True)
+        values = [take.value() for take in self.takes]
+        if None in values or status != self.pulp.LpStatusOptimal:
+            return _Found()
+        optimal = self.program.sol_status == self.pulp.LpSolutionOptimal
+        chosen = tuple(number for number, value in enumerate(values) if value > INTEGER)
+        cost = self.problem.cost(chosen)
+        self.bound = max(self.bound, cost if optimal else self._lower_bound())
+        return _Found(chosen, self.bound, optimal)
+
+    def _lower_bound(self) -> float:
+        """What the solver has proven when it had to stop; CBC does not tell PuLP."""
+        if self.solver != "highs":
+            return 0.0
+        bound = self.program.solverModel.getInfo().mip_dual_bound
+        return max(0.0, bound) if bound < float("inf") else 0.0
+
+    def _solver(self, seconds: float, warm: frozenset[int]) -> Any:
+        for number, take in enumerate(self.takes):
+            take.setInitialValue(int(number in warm))
+        common: dict[str, Any] = {"msg": False, "timeLimit": seconds, "gapRel": RELATIVE_GAP}
+        if self.deterministic:
+            common["threads"] = 1
+        if self.solver == "cbc":
+            solver = self.pulp.PULP_CBC_CMD(warmStart=bool(warm), **common)
+        else:
+            if importlib.util.find_spec("highspy") is None:
+                raise SolverMissing("HiGHS is not installed (pip install highspy)")
+            solver = _warm_highs(self.pulp, warm)(random_seed=0, **common)
+        if not solver.available():
+            raise SolverMissing(f"the solver {self.solver} is not available to PuLP")
+        return solver
+
+
+def _warm_highs(pulp: Any, warm: frozenset[int]) -> Any:
+    """PuLP's HiGHS, which starts from a plan: PuLP itself passes none on."""
+
+    class WarmHighs(pulp.HiGHS):  # type: ignore[misc]
+        def callSolver(self, lp: Any) -> None:
+            import highspy
+
+            if warm:
+                start = highspy.HighsSolution()
+                start.col_value = [float(int(v.name[1:]) in warm) for v in lp.variables()]
+                lp.solverModel.setSolution(start)
+            super().callSolver(lp)
+
+    return WarmHighs
