@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_stitch.device import Device, device_of
+from tvm_stitch.errors import InputError
 from tvm_stitch.graph.decompose import Decompose
 from tvm_stitch.graph.group import Grouping
 from tvm_stitch.graph.read import StitchGraph, read_block
