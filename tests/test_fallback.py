@@ -62,7 +62,9 @@ def test_a_mixed_model_compiles_whole():
     )
     for executable in executables:
         source = executable.mod.imports[0].imports[0].inspect_source()
-        kernels = set(re.findall(r"__global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(", source))
+        kernels = set(
+            re.findall(r"__global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\(", source)
+        )
         assert {f"{name}_kernel" for name in stitched} <= kernels
 
 
