@@ -98,7 +98,13 @@ def test_rows_too_long_for_registers_wait_in_shared_memory():
 
 def test_clusters_for_rows_beyond_a_block():
     assert mapping(*softmax(1000, 100_000)).scheme == "cluster"
-    assert isinstance(chosen(*softmax(1000, 100_000), device=SMALL), Refused)
+
+
+@pytest.mark.parametrize("rows, columns, device", [(1000, 60_000, SMALL), (1000, 4_000_000, BIG)])
+def test_rows_that_nothing_has_room_for_are_read_again(rows, columns, device):
+    found = mapping(*softmax(rows, columns), device=device)
+    assert (found.scheme, found.residence, found.cluster) == ("regional", "nowhere", 1)
+    assert found.capacity >= columns
 
 
 def test_more_threads_a_row_where_rows_are_few():
@@ -143,8 +149,31 @@ def test_bounds_say_how_long_symbolic_rows_are():
     m = te.var("m", "int64")
     x = tensor(100_000, m)
     short = mapping(x, topi.sum(x, axis=1), bounds=Bounds((("m", 256),)))
-    unknown = mapping(x, topi.sum(x, axis=1))
-    assert 256 <= short.capacity < 16_384 <= unknown.capacity
+    assert 256 <= short.capacity < 1024
+
+
+def test_symbolic_rows_get_a_kernel_for_every_length():
+    m = te.var("m", "int64")
+    x = tensor(100_000, m)
+    schedule = chosen(x, topi.sum(x, axis=1))
+    (short,), (long,), (endless,) = (each.parts for each in variants(schedule))
+    assert 1024 <= short.capacity < 16_384 <= long.capacity and endless.any_length
+    assert short.threads < long.threads
+    bounded = chosen(x, topi.sum(x, axis=1), bounds=Bounds((("m", 5000),)))
+    assert [part.any_length for each in variants(bounded) for part in each.parts] == [False] * 2
+
+
+def test_a_scheme_that_is_switched_off_leaves_out_its_variant():
+    m = te.var("m", "int64")
+    x = tensor(100_000, m)
+    others = tuple(scheme for scheme in SCHEMES if scheme != "warp")
+    full, less = (chosen(x, topi.sum(x, axis=1), schemes=s) for s in (SCHEMES, others))
+    assert variants(full)[1:] == variants(less)
+
+
+def variants(schedule):
+    """A schedule and those for longer rows."""
+    return [] if schedule is None else [schedule, *variants(schedule.longer)]
 
 
 # Refusals
@@ -170,8 +199,9 @@ def test_rows_in_short_pieces():
     assert refusal(x, topi.sum(x, axis=[0, 2])) == "rows lie in memory in pieces of 3 elements"
 
 
-def test_rows_beyond_a_blocks_shared_memory():
-    reason = refusal(*softmax(1000, 60_000), device=SMALL)
+def test_few_rows_beyond_a_blocks_shared_memory():
+    """Reading them again would leave most of the device idle."""
+    reason = refusal(*softmax(10, 60_000), device=SMALL)
     assert reason.endswith("bytes of shared memory, a block has 166912")
 
 
@@ -194,7 +224,7 @@ def test_schemes_that_are_switched_off(scheme, tensors):
 
 def test_without_clusters_long_rows_have_no_room():
     others = tuple(scheme for scheme in SCHEMES if scheme != "cluster")
-    assert "bytes of shared memory" in refusal(*softmax(1000, 100_000), schemes=others)
+    assert "bytes of shared memory" in refusal(*softmax(10, 100_000), schemes=others)
 
 
 def test_independent_parts_switched_off():

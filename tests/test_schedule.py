@@ -13,6 +13,7 @@ WARP = Mapping("warp", threads=32, rows=4, vector=4, steps=8)
 BLOCK = Mapping("regional", threads=128, rows=1, vector=8, steps=2, residence="shared")
 CLUSTER = Mapping("cluster", 256, 1, 4, 3, cluster=4, peeled=True)
 BATCH = Mapping("warp", 8, 16, 4, 1, batch=4, ahead=True, resident=4)
+STREAM = Mapping("regional", 512, 1, 4, 0, residence="nowhere", recompute=True)
 FLAT = Mapping("local", threads=256, rows=1, vector=4, steps=2, split=True)
 
 
@@ -20,6 +21,8 @@ FLAT = Mapping("local", threads=256, rows=1, vector=4, steps=2, split=True)
 def test_round_trip(parts):
     schedule = Schedule(parts)
     assert Schedule.from_json(schedule.to_json()) == schedule
+    chain = Schedule(parts, longer=Schedule((BLOCK,), longer=Schedule((STREAM,))))
+    assert Schedule.from_json(chain.to_json()) == chain
 
 
 @pytest.mark.parametrize("name", ZOO)

@@ -1,7 +1,7 @@
 """Rows of every length and number: what is odd, what is one, what fits no register."""
 
 import pytest
-from check import HALVES, check
+from check import A100, HALVES, check, schedule_of, the_kernel
 from zoo import layer_norm, softmax
 
 COLUMNS = (1, 2, 7, 31, 32, 33, 127, 1000, 1024, 1027, 4096, 30000)
@@ -43,3 +43,11 @@ def test_a_thousand_long_misaligned_rows():
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_rows_longer_than_a_block_has_room_for(graph, columns):
     check(GRAPHS[graph]("float32", 2, columns))
+
+
+@pytest.mark.parametrize("columns", (48_000, 45_001))
+def test_rows_that_are_read_again_in_every_phase(columns):
+    case = softmax("float32", 54, columns)
+    (mapping,) = schedule_of(the_kernel(case.module, A100)).parts
+    assert mapping.residence == "nowhere"
+    check(case, orders=1, target=A100)

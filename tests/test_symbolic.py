@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from check import DTYPES, H200, check, schedule_of, the_kernel
+from check import A100, DTYPES, H200, check, schedule_of, the_kernel
 from tvm import tirx
 from tvm.relax import op
-from zoo import Case, graph, layer_norm, softmax, softmax64
+from zoo import Case, graph, layer_norm, norm_gelu_softmax, softmax, softmax64
 
 from tvm_stitch import simt
 from tvm_stitch.build import lowering_context
@@ -85,9 +85,25 @@ def test_rows_of_the_bound_fit_wherever_they_start():
     run_softmax(function, 9, 1023)
 
 
-@pytest.mark.parametrize("columns", (1, 1000, 16384))
-def test_without_a_bound_rows_may_have_16384_elements(columns):
+@pytest.mark.parametrize("columns", (1, 1000, 1149, 1150, 16384, 18429, 18430, 40001))
+def test_without_a_bound_rows_have_any_length(columns):
+    """One of three kernels: a warp a row, a block that keeps it, a block that reads it again."""
     run_softmax(compiled(softmax("float32", 3, (COLUMNS, 50))), 3, columns)
+
+
+@pytest.mark.parametrize("columns, target", [(5, H200), (1500, A100), (20_000, H200)])
+def test_every_variant_is_verified(columns, target):
+    """Three reductions and three outputs; kernels under conditions of the host have barriers."""
+    check(norm_gelu_softmax("float32", (ROWS, 3), (COLUMNS, columns)), orders=2, target=target)
+
+
+def test_the_variant_follows_from_the_length():
+    function = compiled(softmax("float32", (ROWS, 5), (COLUMNS, 50)))
+    names = []
+    for columns in (1000, 10_000, 20_000):
+        x = np.zeros((2, columns), "float32")
+        names.append(function(x, np.empty_like(x)).kernel)
+    assert names == ["main_kernel", "main_kernel_1", "main_kernel_2"]
 
 
 def test_rows_and_columns():

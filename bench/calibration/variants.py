@@ -24,11 +24,11 @@ from tvm_stitch.kernel.choose import (
     MAX_BLOCK_THREADS,
     WARP,
     registers,
-    residency_of,
     shared_bytes,
 )
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.emit import emit
+from tvm_stitch.kernel.memory import residency_of
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, Stage, constant, read_stages
@@ -91,8 +91,7 @@ def _by_schedules(
     for number, other in enumerate([schedule, *others]):
         if made > each:
             return
-        residencies = tuple(map(residency_of, programs, other.parts))
-        kernel = emit(func, programs, residencies, other)
+        kernel = emit(func, programs, other)
         if check_kernel(kernel, device) is None:
             made += 1
             yield Variant(name, other, number == 0, programs, stages, kernel)

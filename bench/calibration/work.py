@@ -15,6 +15,7 @@ from bench.calibration.variants import Variant, variants
 from tvm_stitch.kernel.default import default_kernel
 from tvm_stitch.kernel.profile import profile
 from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.schedule import Mapping
 
 
 def work_of(variant: Variant) -> Any:
@@ -24,13 +25,11 @@ def work_of(variant: Variant) -> Any:
         assert kernel is not None, "calibration has no symbolic kernels"
         return {"profile": asdict(kernel[0]), "mapping": asdict(kernel[1])}
     parts = variant.schedule.parts
-    return [
-        _profile(p, mapping.recompute) for p, mapping in zip(variant.programs, parts, strict=True)
-    ]
+    return [_profile(p, mapping) for p, mapping in zip(variant.programs, parts, strict=True)]
 
 
-def _profile(program: Program, recompute: bool) -> dict[str, Any]:
-    found = profile(program, recompute)
+def _profile(program: Program, mapping: Mapping) -> dict[str, Any]:
+    found = profile(program, mapping)
     assert found is not None, "calibration has no symbolic kernels"
     return asdict(found)
 

@@ -6,7 +6,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.check import check_kernel
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, residency_of
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.emit import emit
 from tvm_stitch.kernel.program import Program, make_programs
@@ -50,8 +50,7 @@ def scheduled(
     func: tirx.PrimFunc, programs: tuple[Program, ...], schedule: Schedule, device: Device
 ) -> tirx.PrimFunc | Refused:
     """Emit a PrimFunc, whose Programs were read from it, by a legal Schedule."""
-    residencies = tuple(map(residency_of, programs, schedule.parts))
-    kernel = emit(func, programs, residencies, schedule)
+    kernel = emit(func, programs, schedule)
     hazard = check_kernel(kernel, device)
     if hazard is not None:
         return hazard

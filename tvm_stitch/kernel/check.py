@@ -29,9 +29,27 @@ _BROKEN = ("cta_reduce", "cta_sum", "cta_max", "cta_min")
 
 def check_kernel(func: tirx.PrimFunc, device: Device) -> Refused | None:
     """The first hazard of a kernel, if it has one."""
-    checker = _Checker(device)
-    checker.visit(func.body)
-    return checker.verdict()
+    for launch in _launches(func.body):
+        checker = _Checker(device)
+        checker.visit(launch)
+        verdict = checker.verdict()
+        if verdict is not None:
+            return verdict
+    return None
+
+
+def _launches(body: tirx.Stmt) -> list[tirx.Stmt]:
+    """The kernels of a function, of which the host launches one."""
+    found: list[tirx.Stmt] = []
+
+    def visit(stmt: tirx.AttrStmt) -> object:
+        if stmt.attr_key != "thread_extent":
+            return None
+        found.append(stmt)
+        return tvm_ffi.WalkResult.SKIP
+
+    tvm_ffi.structural_walk(body, (tirx.AttrStmt, visit), order="pre")
+    return found
 
 
 class _Checker:

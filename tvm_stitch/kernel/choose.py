@@ -6,6 +6,7 @@ legality.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import tvm
@@ -53,7 +54,10 @@ LONG_COLUMNS = 1 << 16  # a block alone is slow with more
 PIECE_BYTES = 16
 IDLE_SHARE = 1 / 16  # of the threads of a row in pieces
 SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64")
-SYMBOLIC_COLUMNS = 16384  # bound of a symbolic row length where the model states none
+# Where the length of rows is symbolic, kernels for rows of up to so many elements; the last is for
+# those that the model does not bound, and one that reads rows again in every phase takes the rest.
+SHORT_COLUMNS, SYMBOLIC_COLUMNS = 1024, 16384
+STREAM_THREADS = 512
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,11 @@ class Bounds:
             analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), known[var.name] + 1))
         return min(int(analyzer.const_int_bound(program.space.columns).max_value), 1 << 30)
 
+    def know(self, program: Program) -> bool:
+        """Whether the row length has a bound."""
+        known = dict(self.of)
+        return all(v.name in known for v in tirx.analysis.undefined_vars(program.space.columns))
+
 
 NO_BOUNDS = Bounds()
 
@@ -86,9 +95,37 @@ def choose(
     schemes: tuple[str, ...] = SCHEMES,
 ) -> Schedule | Refused:
     """The default schedule of a kernel of these programs on a device."""
+    schedule = _choose(programs, device, bounds.columns, schemes)
+    open_ended = [p for p in programs if p.reduces and constant(p.space.columns) is None]
+    if isinstance(schedule, Refused) or not open_ended:
+        return schedule
+
+    def short(program: Program) -> int:
+        columns = bounds.columns(program)
+        return min(columns, SHORT_COLUMNS) if program in open_ended else columns
+
+    def of_any_length(program: Program) -> int | None:
+        return None if program in open_ended else bounds.columns(program)
+
+    if not all(map(bounds.know, open_ended)):
+        longer = _choose(programs, device, of_any_length, schemes)
+        schedule = replace(schedule, longer=longer) if isinstance(longer, Schedule) else schedule
+    if max(map(bounds.columns, open_ended)) > SHORT_COLUMNS:
+        shorter = _choose(programs, device, short, schemes)
+        schedule = replace(shorter, longer=schedule) if isinstance(shorter, Schedule) else schedule
+    return schedule
+
+
+def _choose(
+    programs: tuple[Program, ...],
+    device: Device,
+    length: Callable[[Program], int | None],
+    schemes: tuple[str, ...],
+) -> Schedule | Refused:
+    """The schedule for rows of up to that length; None: of any length."""
     parts: list[Mapping] = []
     for program in programs:
-        mapping = unsupported(program) or _mapping(program, device, bounds, schemes)
+        mapping = unsupported(program) or _mapping(program, device, length(program), schemes)
         if isinstance(mapping, Refused):
             return mapping
         parts.append(mapping)
@@ -148,13 +185,15 @@ def _piece_bytes(program: Program) -> int:
 
 
 def _mapping(
-    program: Program, device: Device, bounds: Bounds, schemes: tuple[str, ...]
+    program: Program, device: Device, columns: int | None, schemes: tuple[str, ...]
 ) -> Mapping | Refused:
     if not program.reduces:
         return _flat_mapping(program, device)
+    if columns is None:
+        return _streamed(program)
     if program.across:
-        return grid_mapping(program, device, vector_width(program), bounds.columns(program))
-    return _row_mapping(program, device, bounds.columns(program), schemes)
+        return grid_mapping(program, device, vector_width(program), columns)
+    return _row_mapping(program, device, columns, schemes)
 
 
 def vector_width(program: Program) -> int:
@@ -202,8 +241,9 @@ def _row_mapping(
     """The first place that has room, in order of preference.
 
     A block keeps its row in registers, computing more again where that saves some, then in shared
-    memory. A cluster comes last: its barriers cost more than a crowded multiprocessor, and it
-    likes small blocks in shared memory, of which many fit side by side.
+    memory. A cluster comes next: its barriers cost more than a crowded multiprocessor, and it
+    likes small blocks in shared memory, of which many fit side by side. What fits no cluster is
+    read again in every phase.
     """
     if columns < 1:
         return Refused("rows without elements")
@@ -215,7 +255,7 @@ def _row_mapping(
             continue
         places = FEW_ROWS_PLACES if few_rows else PLACES
         for residence, recompute, each in places if cluster == 1 else [SHARED_PLACE]:
-            residency = plan_residency(program, thrifty=recompute)
+            residency = plan_residency(program, recompute, residence)
             mapping = _row_mapping_in(program, residency, device, columns, cluster, each)
             mapping = replace(mapping, residence=residence, recompute=recompute)
             mapping = batched(program, residency, mapping, device)
@@ -223,6 +263,9 @@ def _row_mapping(
             if verdict is None:
                 return _two_at_once(program, residency, mapping, device)
             refused = verdict
+    rows = constant(program.space.rows)
+    if rows is None or 2 * rows >= device.multiprocessors:  # fewer would leave most of it idle
+        return _streamed(program)
     return refused
 
 
@@ -239,6 +282,28 @@ def _two_at_once(
         return mapping
     room = 2 * (shared_bytes(program, residency, mapping) + RESERVED_SHARED)
     return replace(mapping, resident=2) if room <= device.shared_total else mapping
+
+
+def _streamed(program: Program) -> Mapping:
+    """A block for each row, which it reads again in every phase; for rows too long to keep."""
+    columns = constant(program.space.columns)
+    vector, peeled = vectors_of_rows(program, columns or SYMBOLIC_COLUMNS)
+    idle = idle_threads(program, STREAM_THREADS, vector)
+    steps = 0
+    if columns is not None:
+        reach = columns + (vector - 1 if peeled else 0)
+        steps = -(-reach // ((STREAM_THREADS - idle) * vector))
+    return Mapping(
+        "regional",
+        STREAM_THREADS,
+        1,
+        vector,
+        steps,
+        residence="nowhere",
+        recompute=True,
+        peeled=peeled,
+        idle=idle,
+    )
 
 
 def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -> bool:
@@ -341,11 +406,6 @@ def _rows_of_block(program: Program, threads: int, device: Device) -> int:
 
 
 # Room
-
-
-def residency_of(program: Program, mapping: Mapping) -> Residency:
-    """What a mapping keeps."""
-    return plan_residency(program, thrifty=mapping.recompute)
 
 
 def fits(

@@ -8,10 +8,11 @@ Decides nothing: mapping comes from the Schedule, what is kept from kernel/memor
 from __future__ import annotations
 
 from tvm import ir, s_tir, tirx
+from tvm.script import tirx as T
 from tvm.tirx import IterVar
 
 from tvm_stitch.kernel.grid import GridPart, workspace
-from tvm_stitch.kernel.memory import Residency
+from tvm_stitch.kernel.memory import residency_of
 from tvm_stitch.kernel.part import Part, emit_batch
 from tvm_stitch.kernel.position import Position
 from tvm_stitch.kernel.program import Program
@@ -37,13 +38,14 @@ WORKSPACE_ATTRIBUTE = "tvm_stitch.workspace"
 def emit(
     func: tirx.PrimFunc,
     programs: tuple[Program, ...],
-    residencies: tuple[Residency, ...],
     schedule: Schedule,
 ) -> tirx.PrimFunc:
     """The kernel."""
     own = zip(programs, schedule.parts, strict=True)
     shared = [workspace(program, mapping) for program, mapping in own if program.across]
-    body = _kernel(programs, residencies, schedule, shared)
+    # TVM's passes over scheduled functions look for a root block.
+    root = s_tir.SBlock([], [], [], "root", _host(programs, schedule, shared))
+    body = s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
     emitted = tirx.PrimFunc([*func.params, *shared], body, func.ret_type)
     emitted = _with_names_apart(emitted)
     for key, value in (func.attrs or {}).items():
@@ -68,12 +70,39 @@ def _with_names_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return tirx.PrimFunc(params, substitute(func.body, mapping), func.ret_type)
 
 
-def _kernel(
-    programs: tuple[Program, ...],
-    residencies: tuple[Residency, ...],
-    schedule: Schedule,
-    shared: list[Var],
-) -> tirx.Stmt:
+def _host(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) -> tirx.Stmt:
+    """What the host does: it launches the first kernel that takes rows as long as they are."""
+    launch = _launch(programs, schedule, shared)
+    limits = [
+        (program.space.columns, mapping.capacity)
+        for program, mapping in zip(programs, schedule.parts, strict=True)
+        if constant(program.space.columns) is None and not mapping.any_length
+    ]
+    if not limits:
+        return launch
+    if schedule.longer is None:
+        return sequence([*(_refusal(columns, most) for columns, most in limits), launch])
+    fits = tirx.all(*(columns <= most for columns, most in limits))
+    return tirx.IfThenElse(_of_host(fits), launch, _host(programs, schedule.longer, shared))
+
+
+def _of_host(condition: Expr) -> Expr:
+    """A condition that all threads agree on: TVM places barriers before it parts the kernel."""
+    return T.tvm_thread_invariant(condition)
+
+
+def _refusal(columns: Expr, most: int) -> tirx.Stmt:
+    message = (
+        f"a row of this stitched kernel has at most {most} elements, as the model's attribute "
+        "tir_var_upper_bound says of its symbolic dimensions"
+    )
+    kind, text = ir.StringImm("ValueError"), [ir.StringImm(message)]
+    # TVM's constructor takes the condition first, whatever its signature says.
+    return tirx.AssertStmt(columns <= most, kind, text)
+
+
+def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) -> tirx.Stmt:
+    """One kernel and its launch, unless its grid is empty."""
     writer = Writer()
     views: dict[Var, Var] = {}
     for program in programs:
@@ -85,7 +114,8 @@ def _kernel(
     block, thread = block_var.astype("int64"), thread_var.astype("int64")
     first: Expr = int64(0)
     bodies: list[tuple[Expr, tirx.Stmt]] = []  # the block after the part's last, the part
-    for program, residency, mapping in zip(programs, residencies, schedule.parts, strict=True):
+    for program, mapping in zip(programs, schedule.parts, strict=True):
+        residency = residency_of(program, mapping)
         inner = Writer()
         place = block - first, thread, inner
         part: Part | GridPart
@@ -114,30 +144,7 @@ def _kernel(
     if cluster > 1:
         body = _bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
     body = _bound(block_var, "blockIdx.x", first, body)
-    body = _checked(programs, schedule, first, body)
-    # TVM's passes over scheduled functions look for a root block.
-    root = s_tir.SBlock([], [], [], "root", body)
-    return s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
-
-
-def _checked(
-    programs: tuple[Program, ...], schedule: Schedule, blocks: Expr, launch: tirx.Stmt
-) -> tirx.Stmt:
-    """What the host makes sure of where sizes are symbolic: no row is too long, no grid empty."""
-    stmts: list[tirx.Stmt] = []
-    for program, mapping in zip(programs, schedule.parts, strict=True):
-        columns = program.space.columns
-        if constant(columns) is None and not mapping.split:
-            message = (
-                f"a row of this stitched kernel has at most {mapping.capacity} elements; state the "
-                "bounds of symbolic dimensions in the model's attribute tir_var_upper_bound"
-            )
-            kind, text = ir.StringImm("ValueError"), [ir.StringImm(message)]
-            # TVM's constructor takes the condition first, whatever its signature says.
-            stmts.append(tirx.AssertStmt(columns <= mapping.capacity, kind, text))
-    if constant(blocks) is None:
-        launch = tirx.IfThenElse(blocks > 0, launch, None)
-    return sequence([*stmts, launch])
+    return body if constant(first) is not None else tirx.IfThenElse(_of_host(first > 0), body, None)
 
 
 def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stmt:

@@ -25,7 +25,7 @@ from tvm_stitch.kernel.choose import (
 )
 from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
 from tvm_stitch.kernel.flight import MAX_BATCH, has_weights, loaded_bytes
-from tvm_stitch.kernel.memory import Residency, plan_residency
+from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.position import blocks_of_row
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
@@ -37,7 +37,7 @@ from tvm_stitch.kernel.writer import ACCESS_BYTES
 MAX_ELEMENTS = 256
 MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
 MAX_STEPS = 1 << 20
-RESIDENCES = ("register", "shared")
+RESIDENCES = ("register", "shared", "nowhere")
 
 
 def legal(
@@ -58,6 +58,10 @@ def legal(
         return Refused("its parts have blocks of different sizes")
     if len(programs) > 1 and any(part.cluster > 1 or part.blocks for part in schedule.parts):
         return Refused("a part of the cluster or the global scheme fills a kernel of its own")
+    if schedule.longer is not None:
+        refused = legal(programs, schedule.longer, device, bounds, schemes)
+        if refused is not None:
+            return refused
     off = schedule.schemes - set(schemes)
     return Refused(f"the {min(off)} scheme is switched off") if off else None
 
@@ -68,7 +72,6 @@ class Legality:
     def __init__(self, program: Program, device: Device, bounds: Bounds = NO_BOUNDS) -> None:
         self.program, self.device = program, device
         self.columns = bounds.columns(program) if program.reduces else 0
-        self._residencies: dict[bool, Residency] = {}
         self._aligned: dict[int, bool] = {}
 
     def refusal(self, mapping: Mapping) -> Refused | None:
@@ -88,16 +91,16 @@ class Legality:
             self._aligned[vector] = step % vector == 0 and rest % vector == 0
         return self._aligned[vector]
 
-    def residency(self, recompute: bool) -> Residency:
+    def residency(self, mapping: Mapping) -> Residency:
         """What the program keeps."""
-        if recompute not in self._residencies:
-            self._residencies[recompute] = plan_residency(self.program, thrifty=recompute)
-        return self._residencies[recompute]
+        return residency_of(self.program, mapping)
 
     @cached_property
     def recomputes(self) -> bool:
         """Whether anything can be computed again rather than kept."""
-        return list(self.residency(False).kept) != list(self.residency(True).kept)
+        return list(plan_residency(self.program).kept) != list(
+            plan_residency(self.program, thrifty=True).kept
+        )
 
     @cached_property
     def has_weights(self) -> bool:
@@ -196,7 +199,7 @@ class Legality:
         if mapping.blocks % blocks_of_row(program.space, mapping):
             yield f"{mapping.blocks} blocks cannot share the pieces of a row evenly"
         # A block that waits for room would keep the others waiting for it at the barrier.
-        residency = self.residency(mapping.recompute)
+        residency = self.residency(mapping)
         room = resident_blocks(program, residency, mapping, self.device)
         if not 1 <= mapping.resident <= room:
             yield f"{mapping.resident} blocks of a multiprocessor, which has room for {room}"
@@ -206,7 +209,7 @@ class Legality:
     def _room(self, mapping: Mapping) -> Iterator[str]:
         if mapping.residence == "register":
             yield from self._elements(mapping)
-        residency = self.residency(mapping.recompute)
+        residency = self.residency(mapping)
         refused = fits(self.program, residency, mapping, self.device, last=True)
         if refused is not None:
             yield refused.reason
@@ -218,7 +221,7 @@ class Legality:
         each = mapping.vector * mapping.steps * mapping.batch
         if each > MAX_ELEMENTS:
             yield f"{each} elements a thread, more than {MAX_ELEMENTS}"
-        first = loaded_bytes(self.program, self.residency(mapping.recompute))
+        first = loaded_bytes(self.program, self.residency(mapping))
         ahead = first * each * (2 if mapping.pipelined else 1)
         if ahead > MAX_AHEAD_BYTES:
             yield f"{ahead} bytes that a thread loads ahead"

@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 
 from tvm_stitch.kernel.program import Program, Where
+from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Stage, Var, dtype_of, item_bytes
 
 # Operations that cost about as much as keeping a value: more than this many are not repeated.
@@ -29,10 +30,6 @@ class Residency:
     available: dict[Var, int]  # first phase in which a computed value can be used
     needed: dict[Var, frozenset[int]]  # phases that compute or load a full value
     kept: dict[Var, tuple[int, int]]
-
-    def first(self, buffer: Var) -> int | None:
-        """The phase that loads an input, or first computes a value."""
-        return min(self.needed.get(buffer, ()), default=None)
 
     @property
     def live_bytes(self) -> int:
@@ -53,15 +50,28 @@ class Residency:
         ]
 
 
-def plan_residency(program: Program, thrifty: bool = False) -> Residency:
-    """Decide phases and kept values; `thrifty` computes again whatever saves room."""
-    key = ("residency", thrifty)
+def residency_of(program: Program, mapping: Mapping) -> Residency:
+    """What a mapping keeps."""
+    return plan_residency(program, mapping.recompute, mapping.residence)
+
+
+def plan_residency(
+    program: Program, thrifty: bool = False, residence: str = "register"
+) -> Residency:
+    """Decide phases and kept values; `thrifty` computes again whatever saves room.
+
+    Nowhere means that every phase reads its inputs and computes all that it needs. In shared memory
+    waits only what the first phase has at hand: a phase that reads and writes there would get a
+    barrier from TVM for every element, which cannot be placed in a branch.
+    """
+    key = ("residency", thrifty, residence)
     if key not in program.memo:
-        program.memo[key] = _plan_residency(program, thrifty)
+        program.memo[key] = _plan_residency(program, thrifty, residence)
     return program.memo[key]
 
 
-def _plan_residency(program: Program, thrifty: bool) -> Residency:
+def _plan_residency(program: Program, thrifty: bool, residence: str) -> Residency:
+    keep = residence != "nowhere"
     available = _available(program)
     wanted: dict[Var, set[int]] = defaultdict(set)
     needed: dict[Var, frozenset[int]] = {}
@@ -73,7 +83,8 @@ def _plan_residency(program: Program, thrifty: bool) -> Residency:
         elif program.is_full(buffer):
             if buffer in program.outputs:
                 wanted[buffer].add(available[buffer])
-            if _worth_keeping(program, stage, wanted, thrifty):
+            late = residence == "shared" and min(wanted[buffer], default=0) > 0
+            if keep and not late and _worth_keeping(program, stage, wanted, thrifty):
                 kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
                 phases = frozenset([min(wanted[buffer])])
             else:
@@ -85,10 +96,11 @@ def _plan_residency(program: Program, thrifty: bool) -> Residency:
             if program.place(stage, read) is Where.SAME:
                 wanted[read.buffer] |= phases
     for buffer in program.inputs:
-        if wanted[buffer]:
-            needed[buffer] = frozenset([min(wanted[buffer])])
-            if len(wanted[buffer]) > 1:
-                kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
+        if not wanted[buffer]:
+            continue
+        needed[buffer] = frozenset([min(wanted[buffer])] if keep else wanted[buffer])
+        if keep and len(wanted[buffer]) > 1:
+            kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
     return Residency(_phases(program, available), available, needed, kept)
 
 

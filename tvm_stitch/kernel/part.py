@@ -189,14 +189,19 @@ class Part:
 
     def _emit_flights(self, phase: Phase, needed: list[Stage], steps: Steps) -> None:
         """Some steps at a time: the loads of all of them are issued before the first is used."""
-        first = [b for b in self.program.inputs if self.residency.first(b) == phase.number]
+        needs, inputs = self.residency.needed, self.program.inputs
+        first = [b for b in inputs if phase.number in needs.get(b, ())]
         each = self.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
-        flight = min(steps.count, max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES)))
-        many = steps.count // flight
+        flight = max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
+        flight = min(steps.count, flight) if isinstance(steps.count, int) else flight
+        many, rest = steps.count // flight, steps.count % flight
         with self.writer.serial(many, "flight") as number:
             self._emit_flight(phase, needed, first, steps, steps.start + number * flight, flight)
-        done, rest = steps.start + many * flight, steps.count % flight
-        if rest:
+        done = steps.start + many * flight
+        if not isinstance(rest, int):
+            with self.writer.serial(rest, "last") as number:
+                self._emit_flight(phase, needed, first, steps, done + number, 1)
+        elif rest:
             self._emit_flight(phase, needed, first, steps, int64(done), rest)
 
     def _emit_flight(

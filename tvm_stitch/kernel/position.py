@@ -22,7 +22,7 @@ class Steps:
     """Consecutive steps of a thread that need the same care at the row's ends."""
 
     start: int
-    count: int
+    count: int | Expr
     care: str  # "none"; "vector": a whole vector may lie outside; "edge": a part of one may
 
 
@@ -153,6 +153,8 @@ class Position:
 
     def steps(self) -> list[Steps]:
         """Steps grouped by the care that they need."""
+        if not self.mapping.steps:
+            return [Steps(0, self._steps_of_row(), self._care(0))]
         groups: list[Steps] = []
         for step in range(self.mapping.steps):
             care = self._care(step)
@@ -162,6 +164,11 @@ class Position:
             else:
                 groups.append(Steps(step, 1, care))
         return groups
+
+    def _steps_of_row(self) -> Expr:
+        mapping = self.mapping
+        per_step = mapping.cluster * mapping.working * mapping.vector
+        return tirx.floordiv(self.space.columns - self.first_column + (per_step - 1), per_step)
 
     def _care(self, step: int) -> str:
         mapping = self.mapping

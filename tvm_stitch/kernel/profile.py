@@ -15,8 +15,9 @@ import tvm
 import tvm_ffi
 
 from tvm_stitch.kernel.frame import Frame, Stride
-from tvm_stitch.kernel.memory import Residency, plan_residency
+from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.program import Program, Where
+from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
 
 # Plain operations of one evaluation in float32 and in half precision, and special-function
@@ -90,11 +91,11 @@ def _phase_from(data: dict[str, Any]) -> Phase:
     return Phase(**{**data, **lists})
 
 
-def profile(program: Program, recompute: bool = False) -> Profile | None:
-    """The profile of a program; asked again, it is remembered."""
-    key = ("profile", recompute)
+def profile(program: Program, mapping: Mapping) -> Profile | None:
+    """The profile of a program by what its mapping keeps; asked again, it is remembered."""
+    key = ("profile", mapping.recompute, mapping.residence)
     if key not in program.memo:
-        program.memo[key] = _profile(program, plan_residency(program, recompute))
+        program.memo[key] = _profile(program, residency_of(program, mapping))
     return program.memo[key]
 
 

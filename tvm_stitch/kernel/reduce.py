@@ -36,7 +36,7 @@ class Accumulator:
 
 def scratch_scope(mapping: Mapping) -> str:
     """One kind of shared memory in a kernel: TVM takes a barrier to order one kind only."""
-    return "shared" if mapping.residence == "register" else "shared.dyn"
+    return "shared.dyn" if mapping.residence == "shared" else "shared"
 
 
 def accumulator_dtype(stage: Stage) -> str:

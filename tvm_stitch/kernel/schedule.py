@@ -31,9 +31,9 @@ class Mapping:
     threads: int  # threads of a block that share a row
     rows: int  # rows side by side in a block
     vector: int  # elements a thread moves at once
-    steps: int  # vectors of its row that a thread handles
+    steps: int  # vectors of its row that a thread handles; 0: as many as the row takes
     cluster: int = 1  # blocks that share a row
-    residence: str = "register"  # kept values wait in the "register" or in "shared" memory
+    residence: str = "register"  # kept values wait in the "register", "shared" memory or "nowhere"
     recompute: bool = False  # keep as little as possible, compute the rest again
     peeled: bool = False  # rows start misaligned: vectors begin at the first aligned element
     split: bool = False  # the row is split over blocks (nothing is reduced along it)
@@ -70,6 +70,11 @@ class Mapping:
         return self.cluster * self.reach - (self.vector - 1 if self.peeled else 0)
 
     @property
+    def any_length(self) -> bool:
+        """Whether rows may be as long as they like."""
+        return self.split or self.steps == 0
+
+    @property
     def row_scheme(self) -> str:
         """How the threads of a row exchange values, whatever blocks do with each other."""
         if self.scheme != "global":
@@ -78,7 +83,7 @@ class Mapping:
 
     def __str__(self) -> str:
         """One line for people."""
-        each = f"{self.steps} x {self.vector} elements a thread"
+        each = f"{self.steps or 'as many as it takes'} x {self.vector} elements a thread"
         if self.split and not self.blocks:
             return f"{self.threads} threads a block, {each}"
         words = [f"{self.threads} threads a {'piece of a ' if self.split else ''}row"]
@@ -93,9 +98,11 @@ class Mapping:
             words.append(f"{self.blocks} blocks in turns, {self.resident} a multiprocessor")
         if self.pipelined:
             words.append("the next row loaded ahead")
-        if self.residence != "register":
-            words.append(f"row in {self.residence} memory")
-        if self.recompute:
+        if self.residence == "shared":
+            words.append("row in shared memory")
+        if self.residence == "nowhere":
+            words.append("row read again in every phase")
+        elif self.recompute:
             words.append("computed again rather than kept")
         if self.peeled:
             words.append("peeled")
@@ -106,9 +113,15 @@ class Mapping:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The parts of a kernel, side by side by ranges of blocks of equally many threads."""
+    """The parts of a kernel, side by side by ranges of blocks of equally many threads.
+
+    Where the length of rows is known at run time only, the host launches a kernel by the first of
+    this schedule, its `longer` one, the `longer` one's `longer` one and so on whose rows may be so
+    long.
+    """
 
     parts: tuple[Mapping, ...]
+    longer: Schedule | None = None
 
     @property
     def block_threads(self) -> int:
@@ -125,7 +138,8 @@ class Schedule:
     @property
     def schemes(self) -> frozenset[str]:
         """All schemes that it needs."""
-        return frozenset({self.scheme, *(part.scheme for part in self.parts)})
+        own = frozenset({self.scheme, *(part.scheme for part in self.parts)})
+        return own if self.longer is None else own | self.longer.schemes
 
     @property
     def mapping(self) -> str:
@@ -133,13 +147,18 @@ class Schedule:
         counts: dict[str, int] = {}
         for part in self.parts:
             counts[str(part)] = counts.get(str(part), 0) + 1
-        if len(self.parts) == 1:
-            return str(self.parts[0])
-        return "; ".join(f"{count} of {text}" for text, count in counts.items())
+        words = [f"{count} of {text}" for text, count in counts.items()]
+        own = "; ".join(words) if len(self.parts) > 1 else str(self.parts[0])
+        return own if self.longer is None else f"{own}; for longer rows {self.longer.mapping}"
 
     def to_json(self) -> str:
         """The schedule as a JSON object."""
-        return json.dumps(asdict(self), sort_keys=True)
+        return json.dumps(self._data(), sort_keys=True)
+
+    def _data(self) -> dict[str, Any]:
+        parts = [asdict(part) for part in self.parts]
+        longer = {} if self.longer is None else {"longer": self.longer._data()}
+        return {"parts": parts, **longer}
 
     @staticmethod
     def from_json(text: str) -> Schedule:
@@ -148,11 +167,16 @@ class Schedule:
             data: Any = json.loads(text)
         except ValueError as error:
             raise InputError(f"schedule is not JSON: {error}") from None
-        if not isinstance(data, dict) or set(data) != {"parts"}:
-            raise InputError("schedule must be a JSON object with the field parts")
-        if not isinstance(data["parts"], list) or not data["parts"]:
-            raise InputError("schedule field parts must be a list of at least one mapping")
-        return Schedule(tuple(map(_mapping, data["parts"])))
+        return _schedule(data)
+
+
+def _schedule(data: Any) -> Schedule:
+    if not isinstance(data, dict) or "parts" not in data or set(data) - {"parts", "longer"}:
+        raise InputError("schedule must be a JSON object with the field parts")
+    if not isinstance(data["parts"], list) or not data["parts"]:
+        raise InputError("schedule field parts must be a list of at least one mapping")
+    longer = _schedule(data["longer"]) if "longer" in data else None
+    return Schedule(tuple(map(_mapping, data["parts"])), longer)
 
 
 def _mapping(data: Any) -> Mapping:

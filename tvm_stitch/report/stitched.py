@@ -13,8 +13,7 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel import cost
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.choose import residency_of
-from tvm_stitch.kernel.memory import Residency
+from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, Stage, Var, read_stages

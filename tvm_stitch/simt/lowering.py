@@ -110,8 +110,8 @@ class Scope:
                     f"its array has {actual}"
                 )
 
-    def known(self, expression: Any) -> int | None:
-        """The value of an integer expression, or None while a variable of it has none."""
+    def known(self, expression: Any) -> int | float | None:
+        """The value of an expression of shapes, or None while a variable of it has none."""
         if isinstance(expression, int):
             return expression
         numbers = self._numbers
@@ -122,12 +122,14 @@ class Scope:
 
         bound = tvm_ffi.structural_map(expression, (tirx.Var, replace))
         simplified = self._analyzer.simplify(bound)
+        if isinstance(simplified, tirx.FloatImm):
+            return float(simplified.value)
         return int(simplified.value) if isinstance(simplified, tirx.IntImm) else None
 
     def number(self, expression: Any) -> int:
         """The value of an integer expression."""
         value = self.known(expression)
-        if value is None:
+        if not isinstance(value, int):
             raise SimtError(f"the launch depends on {expression}, which no array's shape gives")
         return value
 
@@ -228,7 +230,8 @@ def _calls(
     if isinstance(statement, tirx.IfThenElse):
         branches = [statement.then_case, statement.else_case]
         if evaluate:
-            branches = branches[:1] if scope.number(statement.condition) else branches[1:]
+            condition = _plain(statement.condition)
+            branches = branches[:1] if scope.number(condition) else branches[1:]
         return [c for b in branches if b is not None for c in _calls(b, devices, scope, evaluate)]
     if evaluate and isinstance(statement, tirx.Bind):
         value = scope.known(statement.value)
@@ -242,6 +245,12 @@ def _calls(
     if isinstance(statement, tirx.For):
         raise SimtError("the host half launches kernels in a loop; run its kernels one by one")
     return _calls(body, devices, scope, evaluate) if body is not None else []
+
+
+def _plain(condition: Any) -> Any:
+    """A condition without TVM's note that all threads agree on it."""
+    noted = getattr(getattr(condition, "op", None), "name", "") == "tirx.tvm_thread_invariant"
+    return condition.args[0] if noted else condition
 
 
 def _call(value: Any, devices: Mapping[str, Any]) -> list[KernelCall]:

@@ -7,13 +7,12 @@ ratio. Of several parts the largest speaks for the kernel.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
 from tvm_stitch.kernel.choose import registers, shared_bytes
 from tvm_stitch.kernel.cost import predicted
-from tvm_stitch.kernel.memory import Residency, plan_residency
+from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.kernel.stage import constant, dtype_of, item_bytes
@@ -74,7 +73,7 @@ def features(workload: Workload, schedule: Schedule) -> list[float]:
     sizes = [workload.sizes[2 * n] * workload.sizes[2 * n + 1] for n in range(len(schedule.parts))]
     largest = int(np.argmax(sizes))
     program, mapping = workload.programs[largest], schedule.parts[largest]
-    residency = _residency(program, mapping.recompute)
+    residency = residency_of(program, mapping)
     found = {
         **_of_mapping(mapping),
         **_of_program(program, residency),
@@ -83,11 +82,6 @@ def features(workload: Workload, schedule: Schedule) -> list[float]:
         "parts": float(len(schedule.parts)),
     }
     return [found[name] for name in NAMES]
-
-
-@lru_cache(maxsize=64)
-def _residency(program: Program, recompute: bool) -> Residency:
-    return plan_residency(program, thrifty=recompute)
 
 
 def _of_mapping(mapping: Mapping) -> dict[str, float]:

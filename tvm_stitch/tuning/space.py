@@ -247,7 +247,7 @@ def _row_mapping(mapping: Mapping, legality: Legality, eager: bool, turns: str) 
 def _in_turns(mapping: Mapping, legality: Legality, pipelined: bool) -> Mapping | None:
     """With a grid as large as the device holds at once; None where no block has two turns."""
     device = legality.device
-    needed = registers(mapping, legality.residency(mapping.recompute)) * mapping.block_threads
+    needed = registers(mapping, legality.residency(mapping)) * mapping.block_threads
     resident = min(device.max_threads // mapping.block_threads, device.registers // needed)
     rows = constant(legality.program.space.rows)
     blocks = max(1, resident) * device.multiprocessors
@@ -262,7 +262,7 @@ def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
         if mapping.steps != 1:
             return None
         mapping = replace(mapping, steps=_steps(mapping, legality.columns))
-    residency = legality.residency(mapping.recompute)
+    residency = legality.residency(mapping)
     wanted = mapping.resident
     found = with_blocks(
         legality.program,
