@@ -125,14 +125,3 @@ def _later_us(parts: Sequence[Demand], blocks: int, waves: int, device: Device) 
         mean += device.timing.cluster_start_us
     turns = max(part.turn_us * (part.turns - 1) for part in parts)
     return mean * (waves - 1) + turns
-
-
-# TVM's default kernels of element-wise operators reach 0.25 to 0.6 of the copy bandwidth on an
-# H200, its reductions 0.005 to 0.6 (bench/results/h200).
-DEFAULT_SHARE = 0.4
-
-
-def default_us(moved: int, device: Device) -> float:
-    """What a kernel of TVM's default pipeline takes that moves so many bytes."""
-    start = device.timing.launch_us + device.timing.block_us
-    return start + moved / (device.bandwidth * DEFAULT_SHARE) * 1e6

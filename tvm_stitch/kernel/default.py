@@ -26,6 +26,10 @@ ROW_THREADS = 256  # DLight's GeneralReduction: a block a row
 COLUMN_TILE = 16  # DLight's Reduction along columns: 16 columns by 16 threads
 _FUSES = (Pattern.ELEMENTWISE, Pattern.BROADCAST, Pattern.INJECTIVE, Pattern.RESHAPE)
 
+# Where only bytes are known: element-wise kernels reach 0.25 to 0.6 of the copy bandwidth
+# on an H200, reductions 0.005 to 0.6 (bench/results/h200).
+SHARE = 0.4
+
 DefaultKernel = tuple[Profile, Mapping]
 
 
@@ -37,7 +41,7 @@ def default_us(
     for group in fused(operators, outputs):
         if classify(group) is Pattern.RESHAPE:
             continue  # a view
-        kernel = default_kernel(group)
+        kernel = default_kernel(group, outputs)
         if kernel is None:
             return None
         total += default_kernel_us(kernel, device)
@@ -47,6 +51,12 @@ def default_us(
 def default_kernel_us(kernel: DefaultKernel, device: Device) -> float:
     """What one of TVM's kernels takes."""
     return kernel_cost([kernel[0]], Schedule((kernel[1],)), device).us
+
+
+def unknown_kernel_us(moved: int, device: Device) -> float:
+    """What one of TVM's kernels takes of which only the bytes are known that it moves."""
+    start = device.timing.launch_us + device.timing.block_us
+    return start + moved / (device.bandwidth * SHARE) * 1e6
 
 
 def fused(
@@ -74,17 +84,23 @@ def fused(
     return [tuple(members[group]) for group in sorted(members)]
 
 
-def default_kernel(stages: tuple[Stage, ...]) -> DefaultKernel | None:
-    """The kernel of a group as the cost model sees it."""
+def default_kernel(
+    stages: tuple[Stage, ...], outputs: Collection[Var] = ()
+) -> DefaultKernel | None:
+    """The kernel of a group as the cost model sees it; it writes `outputs` and what it does not
+    read itself. None for symbolic sizes and for products, of which the model knows nothing."""
+    if classify(stages) in (Pattern.PRODUCT, Pattern.OPAQUE):
+        return None
     sizes = [(constant(stage.size), constant(stage.reduced_size)) for stage in stages]
     if any(None in size for size in sizes):
         return None
+    written = _written(stages, outputs)
     reductions = [stage for stage in stages if stage.is_reduction]
     if not reductions:
-        return _flat(stages)
+        return _flat(stages, written)
     first = reductions[0]
     rows, columns = constant(first.size) or 1, constant(first.reduced_size) or 1
-    profile = _by_rows(stages, rows, columns)
+    profile = _by_rows(stages, written, rows, columns)
     if len(reductions) > 1 or (len(profile.phases) > 1 and first.combiner != "sum"):
         return profile, _rows_mapping(ROW_THREADS, columns)
     if first.combiner != "sum":
@@ -117,22 +133,21 @@ def _reduces_along_memory(stage: Stage) -> bool:
     )
 
 
-def _flat(stages: tuple[Stage, ...]) -> DefaultKernel | None:
-    written = _written(stages)
+def _flat(stages: tuple[Stage, ...], written: list[Var]) -> DefaultKernel:
     elements = max(elements_of(buffer) or 1 for buffer in written)
-    profile = _profile(stages, 1, elements, [tuple(stages)])
+    profile = _profile(stages, written, 1, elements, [stages])
     return profile, Mapping("local", FLAT_THREADS, 1, 1, 1, split=True)
 
 
-def _by_rows(stages: tuple[Stage, ...], rows: int, columns: int) -> Profile:
+def _by_rows(stages: tuple[Stage, ...], written: list[Var], rows: int, columns: int) -> Profile:
     """Every reduction goes through its row again, and so does what follows the last."""
     producer = {stage.output: stage for stage in stages}
     ends = [stage for stage in stages if stage.is_reduction]
-    last = [s for s in stages if not s.is_reduction and s.output in _written(stages)]
+    last = [s for s in stages if not s.is_reduction and s.output in written]
     passes = [_behind(end, producer) for end in ends]
     if any((constant(stage.size) or 0) >= rows * columns for stage in last):
         passes.append(tuple({s: None for end in last for s in _behind(end, producer)}))
-    return _profile(stages, rows, columns, passes)
+    return _profile(stages, written, rows, columns, passes)
 
 
 def _behind(end: Stage, producer: dict[Var, Stage]) -> tuple[Stage, ...]:
@@ -148,17 +163,21 @@ def _behind(end: Stage, producer: dict[Var, Stage]) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def _written(stages: tuple[Stage, ...]) -> list[Var]:
+def _written(stages: tuple[Stage, ...], outputs: Collection[Var]) -> list[Var]:
     read = {read.buffer for stage in stages for read in stage.reads}
-    return [stage.output for stage in stages if stage.output not in read]
+    return [s.output for s in stages if s.output not in read or s.output in outputs]
 
 
 def _profile(
-    stages: tuple[Stage, ...], rows: int, columns: int, passes: Sequence[tuple[Stage, ...]]
+    stages: tuple[Stage, ...],
+    written: list[Var],
+    rows: int,
+    columns: int,
+    passes: Sequence[tuple[Stage, ...]],
 ) -> Profile:
     computed = {stage.output for stage in stages}
     inputs = {read.buffer: None for stage in stages for read in stage.reads}
-    tensors = [*(buffer for buffer in inputs if buffer not in computed), *_written(stages)]
+    tensors = [*(buffer for buffer in inputs if buffer not in computed), *written]
     elements = rows * columns
     other = sum(
         min(elements_of(buffer) or 0, elements) * item_bytes(dtype_of(buffer))
@@ -167,11 +186,7 @@ def _profile(
     )
     seen: set[Var] = set()
     phases = [_pass(each, computed, elements, seen) for each in passes]
-    writes = [
-        item_bytes(dtype_of(buffer))
-        for buffer in _written(stages)
-        if elements_of(buffer) == elements
-    ]
+    writes = [item_bytes(dtype_of(buffer)) for buffer in written if elements_of(buffer) == elements]
     phases[-1] = replace(phases[-1], writes=tuple(writes))
     return Profile(rows, columns, len(passes) > 1, tuple(phases), other, 0, 0)
 

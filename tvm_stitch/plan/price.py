@@ -13,7 +13,8 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.cost import default_us, predicted_us
+from tvm_stitch.kernel import default
+from tvm_stitch.kernel.cost import predicted_us
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import (
@@ -59,8 +60,13 @@ def default_kernel_us(
     region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device
 ) -> float:
     """TVM's own kernel for nodes that its fusion would put together."""
-    buffers = [*inputs(region, nodes), *map(region.buffer, outputs)]
-    return default_us(sum(map(nominal_bytes, buffers)), device)
+    written = [region.buffer(output) for output in outputs]
+    stages = tuple(stage for place in bits(nodes) for stage in region.nodes[place].stages)
+    kernel = default.default_kernel(stages, written)
+    if kernel is not None:
+        return default.default_kernel_us(kernel, device)
+    buffers = [*inputs(region, nodes), *written]
+    return default.unknown_kernel_us(sum(map(nominal_bytes, buffers)), device)
 
 
 def epilogue_us(region: Region, nodes: Nodes, output: Value, result: Var, device: Device) -> float:
