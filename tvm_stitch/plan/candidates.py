@@ -145,6 +145,7 @@ class _Search:
         else:
             # TVM's kernel of one operator moves the same bytes, and maps it no better.
             cost = max(cost, DEFAULT_MARGIN * verdict.cost_us)
+        cost += self.options.launch_us
         self._add(nodes, outputs, Way.DEFAULT, cost, why=why)
         self._stitched(nodes)
 
