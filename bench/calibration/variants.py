@@ -20,17 +20,11 @@ from tvm_stitch.build import default_rules, stitch_passes
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
 from tvm_stitch.kernel.check import check_kernel
-from tvm_stitch.kernel.choose import (
-    MAX_BLOCK_THREADS,
-    WARP,
-    registers,
-    shared_bytes,
-)
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.emit import emit
-from tvm_stitch.kernel.memory import residency_of
+from tvm_stitch.kernel.legal import MAX_BLOCK_THREADS, legal
 from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import Mapping, Schedule
+from tvm_stitch.kernel.schedule import WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, Stage, constant, read_stages
 
 MOST_DEFAULTS = 6  # of a graph: a step of an optimizer has dozens that are alike
@@ -102,18 +96,19 @@ def _static(programs: tuple[Program, ...]) -> bool:
 
 
 def alternatives(
-    programs: tuple[Program, ...], schedule: Schedule, device: Device
+    programs: tuple[Program, ...], chosen: Schedule, device: Device
 ) -> Iterator[Schedule]:
     """Other legal schedules: one thing changed. Parts side by side stay as they are."""
     if len(programs) > 1:
         return
-    (program,), (mapping,) = programs, schedule.parts
+    (program,), (mapping,) = programs, chosen.parts
     if mapping.blocks or mapping.idle:
         return  # all blocks must be resident; pieces of rows go with their threads
     make = _flat_mappings if mapping.split else _row_mappings
     for other in make(program, mapping, device):
-        if other != mapping and _has_room(program, other, device):
-            yield Schedule((other,))
+        schedule = Schedule((other,))
+        if other != mapping and legal(programs, schedule, device) is None:
+            yield schedule
 
 
 def _flat_mappings(program: Program, mapping: Mapping, device: Device) -> Iterator[Mapping]:
@@ -168,19 +163,6 @@ def _with_threads(program: Program, mapping: Mapping, threads: int) -> Iterator[
     if mapping.cluster > 1:
         scheme, rows = "cluster", 1
     yield replace(mapping, threads=threads, rows=rows, steps=steps, scheme=scheme)
-
-
-def _has_room(program: Program, mapping: Mapping, device: Device) -> bool:
-    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS or mapping.rows < 1:
-        return False
-    residency = residency_of(program, mapping)
-    if mapping.vector * mapping.steps > 512:
-        return False
-    if mapping.residence == "shared" and shared_bytes(program, residency, mapping) > (
-        device.shared_block
-    ):
-        return False
-    return registers(mapping, residency) <= min(255, device.registers // mapping.block_threads)
 
 
 def _defaults(module: tvm.IRModule, target: tvm.target.Target) -> Iterator[Variant]:
