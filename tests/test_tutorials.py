@@ -59,6 +59,16 @@ def test_tuning():
     assert "compiled: VMExecutable" in output
 
 
+def test_reading_a_plan():
+    output = run("4_reading_a_plan.py")
+    assert "reduce different rows: 512 x 1024 and 1 x 512" in output
+    assert "matmul: a matrix product or convolution" in output
+    assert re.search(r"optimal, gap 0\.0%", output)
+    assert "the pinned plan is followed: True" in output
+    assert "the regional scheme is switched off" in output
+    assert number(r"bytes of HTML: (\d+)", output) > 1000
+
+
 def test_relay_build():
     output = run("relay_build.py")
     assert "the output is NumPy's" in output

@@ -145,8 +145,7 @@ class _Search:
         else:
             # TVM's kernel of one operator moves the same bytes, and maps it no better.
             cost = max(cost, DEFAULT_MARGIN * verdict.cost_us)
-        cost += self.options.launch_us
-        self._add(nodes, outputs, Way.DEFAULT, cost, why=why)
+        self._add(nodes, outputs, Way.DEFAULT, cost + self.options.launch_us, why=why)
         self._stitched(nodes)
 
     def _stitched(self, nodes: Nodes, outputs: tuple[Value, ...] | None = None) -> Verdict | None:
