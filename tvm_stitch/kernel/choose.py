@@ -282,12 +282,12 @@ def _row_mapping_in(
         scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
     rows = _rows_of_block(program, threads, device) if cluster == 1 else 1
     reach = columns + (vector - 1 if peeled else 0)
-    idle = _idle(program, threads, vector)
+    idle = idle_threads(program, threads, vector)
     steps = -(-reach // (cluster * (threads - idle) * vector))
     return Mapping(scheme, threads, rows, vector, steps, cluster, peeled=peeled, idle=idle)
 
 
-def _idle(program: Program, threads: int, vector: int) -> int:
+def idle_threads(program: Program, threads: int, vector: int) -> int:
     """Threads that are too many for a number of whole pieces, if they are few.
 
     A thread's elements then lie at the same place in every piece: no divisions, the same weights.

@@ -35,8 +35,8 @@ def batched(program: Program, residency: Residency, mapping: Mapping, device: De
     """Several short rows for the same threads, where one keeps too few loads in flight."""
     if mapping.threads > WARP or mapping.residence != "register":
         return mapping
-    row_bytes = _loaded_bytes(program, residency) * mapping.vector * mapping.steps
-    if row_bytes <= AHEAD_BYTES and _has_weights(program) and not mapping.peeled:
+    row_bytes = loaded_bytes(program, residency) * mapping.vector * mapping.steps
+    if row_bytes <= AHEAD_BYTES and has_weights(program) and not mapping.peeled:
         mapping = replace(mapping, ahead=mapping.vector > 1)
     rows = constant(program.space.rows)
     busy = device.multiprocessors * device.max_threads // 2
@@ -48,7 +48,7 @@ def batched(program: Program, residency: Residency, mapping: Mapping, device: De
     return replace(mapping, resident=max(1, RESIDENT_THREADS // mapping.block_threads))
 
 
-def _has_weights(program: Program) -> bool:
+def has_weights(program: Program) -> bool:
     """Whether vectors are read that are the same for all rows."""
     frame = Frame(program)
     others = [
@@ -60,7 +60,7 @@ def _has_weights(program: Program) -> bool:
     return any(each.stride is Stride.UNIT and not each.of_row for each in others)
 
 
-def _loaded_bytes(program: Program, residency: Residency) -> int:
+def loaded_bytes(program: Program, residency: Residency) -> int:
     """Bytes an element that are loaded before the first reduction."""
     first = [b for b in program.inputs if 0 in residency.needed.get(b, ())]
     return sum(item_bytes(dtype_of(buffer)) for buffer in first)

@@ -24,11 +24,12 @@ from tvm_stitch.kernel.choose import (
     unsupported,
 )
 from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
+from tvm_stitch.kernel.flight import MAX_BATCH, has_weights, loaded_bytes
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.position import blocks_of_row
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.stage import Refused, constant
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
 # Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
@@ -94,22 +95,34 @@ class Legality:
         return self._residencies[recompute]
 
     @cached_property
+    def recomputes(self) -> bool:
+        """Whether anything can be computed again rather than kept."""
+        return list(self.residency(False).kept) != list(self.residency(True).kept)
+
+    @cached_property
+    def has_weights(self) -> bool:
+        """Whether vectors are read that are the same for all rows."""
+        return has_weights(self.program)
+
+    @cached_property
     def _unsupported(self) -> Refused | None:
         return unsupported(self.program)
 
     def _reasons(self, mapping: Mapping) -> Iterator[str]:
         yield from _numbers(mapping)
-        if mapping.blocks or self.program.across:
+        if self.program.across:
             yield from self._grid(mapping)
             return
         yield from self._split(mapping) if mapping.split else self._rows(mapping)
         yield from self._room(mapping)
+        if mapping.blocks:
+            yield from self._turns(mapping)
 
     def _split(self, mapping: Mapping) -> Iterator[str]:
         if self.program.reduces:
             yield "a row that is reduced cannot be split over blocks"
-        alone = (mapping.block_rows, mapping.cluster, mapping.residence, mapping.peeled)
-        if alone != (1, 1, "register", False) or mapping.idle:
+        alone = (mapping.rows, mapping.cluster, mapping.residence, mapping.peeled, mapping.blocks)
+        if alone != (1, 1, "register", False, 0) or mapping.batch > 1 or mapping.idle:
             yield "an element-wise part has one row, which waits nowhere"
         if mapping.scheme != "local":
             yield f"an element-wise part passes nothing on, so its scheme is not {mapping.scheme}"
@@ -119,12 +132,10 @@ class Legality:
             yield "an element-wise part is split over blocks"
         if self.columns < 1:
             yield "rows without elements"
-        if mapping.scheme != scheme_of(mapping):
+        if mapping.scheme != scheme_of(mapping, self.program):
             yield f"{mapping.threads} threads a row are not the {mapping.scheme} scheme"
         if mapping.cluster > 1:
             yield from self._cluster(mapping)
-        if mapping.batch > 1 and (mapping.threads > WARP or mapping.residence != "register"):
-            yield "several rows at once, which fit registers of a warp only"
         if mapping.residence == "shared" and mapping.threads <= WARP:
             # No barrier of ours stands between the phases, and TVM finds no place for its own.
             yield "rows of a warp or less wait in registers"
@@ -133,8 +144,26 @@ class Legality:
         whole = self.program.space.whole
         if mapping.peeled and not whole:
             yield "rows that lie in pieces cannot be peeled"
+        if mapping.idle and whole:
+            yield "idle threads, where rows do not lie in pieces"
+        if mapping.batch > 1 or mapping.ahead:
+            yield from self._batch(mapping)
         if not mapping.peeled and not self.aligned(mapping.vector):
             yield f"rows that do not start at multiples of {mapping.vector} elements"
+
+    def _batch(self, mapping: Mapping) -> Iterator[str]:
+        if mapping.batch > MAX_BATCH:
+            yield f"batches of {mapping.batch} rows"
+        if mapping.threads > WARP or mapping.residence != "register":
+            yield "rows of a batch are those of a warp or less, and wait in registers"
+        if mapping.ahead and (mapping.vector == 1 or mapping.peeled):
+            yield "what is loaded ahead comes in aligned vectors"
+
+    def _turns(self, mapping: Mapping) -> Iterator[str]:
+        """Of a grid of fixed size, whose blocks need not be resident at once."""
+        alone = (mapping.cluster, mapping.batch, mapping.ahead, mapping.residence)
+        if mapping.split or alone != (1, 1, False, "register"):
+            yield "blocks that take turns keep one row a thread in registers"
 
     def _cluster(self, mapping: Mapping) -> Iterator[str]:
         if self.device.capability < CLUSTER_CAPABILITY:
@@ -146,14 +175,11 @@ class Legality:
 
     def _grid(self, mapping: Mapping) -> Iterator[str]:
         program = self.program
-        if not program.across:
-            yield "a grid takes turns at rows only to sum over them"
         if mapping.scheme != "global" or mapping.blocks < 1:
-            yield f"sums over the rows need the global scheme, not {mapping.scheme}"
-        if (mapping.cluster, mapping.residence, mapping.peeled) != (1, "register", False):
+            yield "sums over the rows need blocks that take turns, in the global scheme"
+        alone = (mapping.cluster, mapping.batch, mapping.idle, mapping.residence, mapping.peeled)
+        if alone != (1, 1, 0, "register", False) or mapping.ahead:
             yield "rows that are summed over wait in registers of one block, and are not peeled"
-        if mapping.batch > 1 or mapping.idle:
-            yield "a grid that takes turns at the rows has neither batches nor idle threads"
         if constant(program.space.columns) is None:
             yield "sums over rows of unknown length"
         if not self.aligned(mapping.vector):
@@ -178,33 +204,29 @@ class Legality:
             yield f"{mapping.blocks} blocks, more than are resident at once"
 
     def _room(self, mapping: Mapping) -> Iterator[str]:
-        if mapping.resident * mapping.block_threads > self.device.max_threads:
-            yield f"{mapping.resident} blocks of {mapping.block_threads} threads a multiprocessor"
         if mapping.residence == "register":
             yield from self._elements(mapping)
         residency = self.residency(mapping.recompute)
         refused = fits(self.program, residency, mapping, self.device, last=True)
         if refused is not None:
             yield refused.reason
+        if mapping.resident * mapping.block_threads > self.device.max_threads:
+            yield f"{mapping.resident} blocks of {mapping.block_threads} threads a multiprocessor"
 
     def _elements(self, mapping: Mapping) -> Iterator[str]:
         """Of a thread that has them all in registers."""
-        needed = self.residency(mapping.recompute).needed
-        each = mapping.vector * mapping.steps
+        each = mapping.vector * mapping.steps * mapping.batch
         if each > MAX_ELEMENTS:
             yield f"{each} elements a thread, more than {MAX_ELEMENTS}"
-        ahead = [
-            item_bytes(dtype_of(buffer))
-            for buffer in self.program.inputs
-            if 0 in needed.get(buffer, ())
-        ]
-        if sum(ahead) * each > MAX_AHEAD_BYTES:
-            yield f"{sum(ahead) * each} bytes that a thread loads ahead"
+        first = loaded_bytes(self.program, self.residency(mapping.recompute))
+        ahead = first * each * (2 if mapping.pipelined else 1)
+        if ahead > MAX_AHEAD_BYTES:
+            yield f"{ahead} bytes that a thread loads ahead"
 
 
-def scheme_of(mapping: Mapping) -> str:
-    """The scheme that the threads of a row make necessary."""
-    if mapping.blocks:
+def scheme_of(mapping: Mapping, program: Program) -> str:
+    """The scheme that a program and the threads of its rows make necessary."""
+    if program.across:
         return "global"
     if mapping.cluster > 1:
         return "cluster"
@@ -229,7 +251,7 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         yield f"{mapping.steps} steps"
     if not 0 <= mapping.idle < mapping.threads:
         yield f"{mapping.idle} idle threads of {mapping.threads}"
-    if mapping.blocks < 0 or mapping.resident < 0 or (mapping.blocks and not mapping.resident):
-        yield f"{mapping.blocks} blocks, {mapping.resident} a multiprocessor"
+    if min(mapping.blocks, mapping.resident) < 0 or mapping.blocks > 0 == mapping.resident:
+        yield f"{mapping.blocks} blocks in turns, {mapping.resident} a multiprocessor"
     if mapping.pipelined and not mapping.blocks:
-        yield "the next row loaded ahead by blocks that have one row only"
+        yield "the next turn's row loaded ahead, where there are no turns"

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -135,7 +136,9 @@ def _build(
             ]
         command += ["-o", str(made)]
         _run(command)
-        os.replace(made, path)  # whole or not at all, whoever else builds the same
+        # Whole or not at all. Whoever else built the same keeps theirs: it may be loaded already.
+        with suppress(FileExistsError):
+            os.link(made, path)
     return path
 
 

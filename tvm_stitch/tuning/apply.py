@@ -24,7 +24,7 @@ from tvm_stitch.kernel.legal import Legality, legal
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.tuning.records import PACKAGE, UNITS, Record, best_first, same_gpu
-from tvm_stitch.tuning.space import axes_of, fitted
+from tvm_stitch.tuning.space import fitted, values_of
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.workload import Workload, workload_of
 
@@ -147,9 +147,8 @@ def refitted(schedule: Schedule, workload: Workload) -> Schedule | None:
         return None
     parts = []
     for program, mapping in zip(workload.programs, schedule.parts, strict=True):
-        values = {name: getattr(mapping, name) for name in axes_of(program)}
         legality = Legality(program, workload.device, workload.bounds)
-        part = fitted(values, legality)
+        part = fitted(values_of(mapping, program), legality)
         if part is None:
             return None
         parts.append(part)

@@ -31,6 +31,12 @@ NAMES = (
     "recompute",
     "peeled",
     "split",
+    "batch",
+    "ahead",
+    "idle",
+    "in_turns",
+    "pipelined",
+    "resident",
     "parts",
     "total_rows",
     "total_columns",
@@ -90,6 +96,12 @@ def _of_mapping(mapping: Mapping) -> dict[str, float]:
         "recompute": float(mapping.recompute),
         "peeled": float(mapping.peeled),
         "split": float(mapping.split),
+        "batch": _log(mapping.batch),
+        "ahead": float(mapping.ahead),
+        "idle": float(mapping.idle),
+        "in_turns": float(mapping.blocks > 0),
+        "pipelined": float(mapping.pipelined),
+        "resident": float(mapping.resident),
     }
 
 
@@ -122,14 +134,15 @@ def _of_room(
         BLOCKS_RESIDENT,
     )
     resident = mapping.resident or max(1, resident)
-    groups = -(-columns // mapping.reach) if mapping.split else -(-rows // mapping.rows)
+    groups = -(-columns // mapping.reach) if mapping.split else -(-rows // mapping.block_rows)
     blocks = mapping.blocks or groups * mapping.cluster
     waves = blocks / (resident * device.multiprocessors)
     covered = columns if mapping.split else mapping.cluster * mapping.reach
     access = mapping.vector * _item_bytes(program)
+    loads = mapping.steps * mapping.batch if mapping.residence == "register" else 1
     return {
         "access_bytes": float(access),
-        "bytes_in_flight": _log(access * (mapping.steps if mapping.residence == "register" else 1)),
+        "bytes_in_flight": _log(access * loads),
         "registers": float(registers(mapping, residency)),
         "shared_bytes": _log(shared + 1),
         "blocks": _log(blocks),
@@ -138,7 +151,7 @@ def _of_room(
         "waves": _log(waves),
         "last_wave": waves / math.ceil(waves),
         "idle_columns": 1 - columns / max(covered, columns),
-        "idle_rows": 1 - rows / (groups * mapping.rows) if not mapping.split else 0.0,
+        "idle_rows": 1 - rows / (groups * mapping.block_rows) if not mapping.split else 0.0,
     }
 
 

@@ -12,18 +12,29 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.choose import CLUSTERS, MAX_BLOCK_THREADS, NO_BOUNDS, Bounds, vector_width
+from tvm_stitch.kernel.choose import (
+    CLUSTERS,
+    MAX_BLOCK_THREADS,
+    NO_BOUNDS,
+    Bounds,
+    idle_threads,
+    registers,
+    vector_width,
+)
 from tvm_stitch.kernel.choose_grid import with_blocks
+from tvm_stitch.kernel.flight import RESIDENT_THREADS
 from tvm_stitch.kernel.legal import Legality, scheme_of
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import constant
 
+Values = dict[str, Any]  # of the axes, by name
 _POWERS = tuple(1 << n for n in range(11))
 # What is tried of every field of a Mapping. The other fields follow: the scheme from the threads of
 # a row, the steps of a row from its length, peeling from its alignment.
@@ -34,6 +45,10 @@ ROW_AXES: dict[str, tuple[object, ...]] = {
     "vector": _POWERS[:5],
     "residence": ("register", "shared"),
     "recompute": (False, True),
+    "batch": (1, 2, 4),
+    "ahead": (False, True),
+    "eager": (False, True),  # few blocks a multiprocessor, of many registers
+    "turns": ("none", "plain", "pipelined"),  # blocks take turns at the rows
 }
 FLAT_AXES: dict[str, tuple[object, ...]] = {
     "threads": _POWERS[5:],
@@ -49,6 +64,7 @@ GRID_AXES: dict[str, tuple[object, ...]] = {
     "split": (False, True),
     "steps": _POWERS[:4],
     "recompute": (False, True),
+    "pipelined": (False, True),
     "resident": (1, 2, 3, 4, 6, 8),
 }
 MUTATIONS = 16  # attempts to change one axis before a schedule is drawn afresh
@@ -186,25 +202,58 @@ def axes_of(program: Program) -> dict[str, tuple[object, ...]]:
     return ROW_AXES if program.reduces else FLAT_AXES
 
 
-def fitted(values: dict[str, object], legality: Legality) -> Mapping | None:
+def values_of(mapping: Mapping, program: Program) -> Values:
+    """The values of the axes that make a mapping."""
+    turns = "none" if not mapping.blocks else "pipelined" if mapping.pipelined else "plain"
+    eager = mapping.resident > 0 and not mapping.blocks
+    fields = {**vars(mapping), "turns": turns, "eager": eager}
+    return {name: fields[name] for name in axes_of(program)}
+
+
+def fitted(values: Values, legality: Legality) -> Mapping | None:
     """The mapping that values of the axes make of a program; None where it is not legal."""
     program = legality.program
-    fields = {"scheme": "local", "rows": 1, "steps": 1, "split": not program.reduces, **values}
-    mapping: Mapping | None = Mapping(**fields)  # type: ignore[arg-type]
+    own = {name: value for name, value in values.items() if name not in ("eager", "turns")}
+    fields = {"scheme": "local", "rows": 1, "steps": 1, "split": not program.reduces, **own}
+    mapping: Mapping | None = Mapping(**fields)
     assert mapping is not None
+    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
+        return None
     if program.across:
         mapping = _grid_mapping(mapping, legality)
     elif program.reduces:
-        peeled = not legality.aligned(mapping.vector)
-        reach = legality.columns + (mapping.vector - 1 if peeled else 0)
-        mapping = replace(mapping, scheme=scheme_of(mapping), peeled=peeled)
-        mapping = replace(mapping, steps=_steps(mapping, reach))
+        mapping = _row_mapping(mapping, legality, bool(values["eager"]), str(values["turns"]))
     return None if mapping is None or legality.refusal(mapping) is not None else mapping
 
 
 def _steps(mapping: Mapping, reach: int) -> int:
     """Steps in which a row is covered."""
-    return max(1, -(-reach // (mapping.cluster * mapping.threads * mapping.vector)))
+    return max(1, -(-reach // (mapping.cluster * mapping.working * mapping.vector)))
+
+
+def _row_mapping(mapping: Mapping, legality: Legality, eager: bool, turns: str) -> Mapping | None:
+    """With what follows from its threads and vectors; None where it repeats another."""
+    program = legality.program
+    peeled = not legality.aligned(mapping.vector)
+    idle = idle_threads(program, mapping.threads, mapping.vector)
+    mapping = replace(mapping, scheme=scheme_of(mapping, program), peeled=peeled, idle=idle)
+    reach = legality.columns + (mapping.vector - 1 if peeled else 0)
+    mapping = replace(mapping, steps=_steps(mapping, reach))
+    if eager:
+        mapping = replace(mapping, resident=max(1, RESIDENT_THREADS // mapping.block_threads))
+    return mapping if turns == "none" else _in_turns(mapping, legality, turns == "pipelined")
+
+
+def _in_turns(mapping: Mapping, legality: Legality, pipelined: bool) -> Mapping | None:
+    """With a grid as large as the device holds at once; None where no block has two turns."""
+    device = legality.device
+    needed = registers(mapping, legality.residency(mapping.recompute)) * mapping.block_threads
+    resident = min(device.max_threads // mapping.block_threads, device.registers // needed)
+    rows = constant(legality.program.space.rows)
+    blocks = max(1, resident) * device.multiprocessors
+    if rows is not None and -(-rows // mapping.rows) <= blocks:
+        return None
+    return replace(mapping, blocks=blocks, resident=max(1, resident), pipelined=pipelined)
 
 
 def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
@@ -213,13 +262,15 @@ def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
         if mapping.steps != 1:
             return None
         mapping = replace(mapping, steps=_steps(mapping, legality.columns))
-    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
-        return None
-    mapping = replace(mapping, scheme="global")
     residency = legality.residency(mapping.recompute)
     wanted = mapping.resident
     found = with_blocks(
-        legality.program, residency, mapping, legality.device, legality.columns, wanted
+        legality.program,
+        residency,
+        replace(mapping, scheme="global"),
+        legality.device,
+        legality.columns,
+        wanted,
     )
     return found if found is not None and found.resident == wanted else None
 
@@ -227,36 +278,69 @@ def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
 def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterator[Choice]:
     """The legal choices of programs that share theirs."""
     legalities = [Legality(program, device, bounds) for program in programs]
-    first = programs[0]
-    axes = axes_of(first)
     widest = min(map(vector_width, programs))
-    for values in itertools.product(*axes.values()):
-        named = dict(zip(axes, values, strict=True))
-        if named["vector"] > widest or (first.reduces and _is_idle(named, legalities)):  # type: ignore[operator]
-            continue
+
+    def is_pointless(values: Values) -> bool:
+        return values.get("vector", 1) > widest or _is_odd(values) or _is_idle(values, legalities)
+
+    for values in _combinations(axes_of(programs[0]), is_pointless):
         mappings = []
         for legality in legalities:
-            mapping = fitted(named, legality)
+            mapping = fitted(values, legality)
             if mapping is None:
                 break
             mappings.append(mapping)
         else:
-            yield Choice(values, tuple(mappings))
+            yield Choice(tuple(values.values()), tuple(mappings))
 
 
-def _is_idle(values: dict, legalities: list[Legality]) -> bool:
-    """Whether a choice has threads or rows without work, or only repeats another choice."""
-    block, cluster = values["threads"] * values["rows"], values.get("cluster", 1)
-    if block > MAX_BLOCK_THREADS or (cluster > 1 and values["rows"] > 1):
+def _combinations(
+    axes: dict[str, tuple[object, ...]], is_pointless: Callable[[Values], bool]
+) -> Iterator[Values]:
+    """Values of all axes, without those of which the first few are pointless already."""
+    pending: list[Values] = [{}]
+    while pending:
+        values = pending.pop()
+        if len(values) == len(axes):
+            yield values
+            continue
+        name = list(axes)[len(values)]
+        longer = [{**values, name: value} for value in reversed(axes[name])]
+        pending += [each for each in longer if not is_pointless(each)]
+
+
+def _is_odd(values: Values) -> bool:
+    """Whether blocks are of no size that there is, or several ways of loading early meet."""
+    get = values.get
+    block, cluster = get("threads", 1) * get("rows", 1), get("cluster", 1)
+    if block > MAX_BLOCK_THREADS or ("rows" in values and "split" not in values and block < WARP):
         return True
+    if cluster > 1 and (get("rows", 1) > 1 or get("threads", WARP) < WARP):
+        return True
+    batched = get("batch", 1) > 1 or get("ahead", False)
+    alone = get("residence", "register") == "register" and cluster == 1
+    if batched and (get("threads", 1) > WARP or not alone):
+        return True
+    eager, turns = get("eager", False), get("turns", "none") != "none"
+    return (eager and not alone) or (turns and (eager or batched or not alone))
+
+
+def _is_idle(values: Values, legalities: list[Legality]) -> bool:
+    """Whether threads or rows have no work, or a choice only repeats another one."""
+    get = values.get
+    block, batch = get("threads", 1) * get("rows", 1), get("batch", 1)
     for legality in legalities:
-        width = cluster * values["threads"] * values["vector"]
-        if width >= 2 * legality.columns and values["threads"] > 1:
+        width = get("cluster", 1) * get("threads", 1) * get("vector", 1)
+        if legality.columns and width >= 2 * legality.columns and get("threads", 1) > 1:
             return True
-        rows = constant(legality.program.space.rows)
-        if rows is not None and values["rows"] >= 2 * rows and block > 32:
+        program = legality.program
+        rows = (constant(program.space.rows) if program.reduces else None) or 1 << 62
+        if get("rows", 1) * batch >= 2 * rows and block * batch > WARP:
             return True
-        kept = [list(legality.residency(recompute).kept) for recompute in (False, True)]
-        if values["recompute"] and kept[0] == kept[1]:
+        # Where recomputing makes no difference, sums over the rows say that they do.
+        recompute = get("recompute", bool(program.across))
+        if recompute != bool(program.across) and not legality.recomputes:
+            return True
+        if get("ahead", False) and not legality.has_weights:
             return True
     return False
