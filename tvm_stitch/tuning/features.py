@@ -12,14 +12,27 @@ from functools import lru_cache
 import numpy as np
 
 from tvm_stitch.kernel.choose import registers, shared_bytes
-from tvm_stitch.kernel.cost import floor_us, predicted_us
+from tvm_stitch.kernel.cost import predicted
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.kernel.stage import constant, dtype_of, item_bytes
 from tvm_stitch.tuning.workload import Workload
 
-BLOCKS_RESIDENT = 32  # of a multiprocessor, at most
+# Of the analytic model.
+TERMS = (
+    "block_us",
+    "dram_us",
+    "l2_us",
+    "issue_us",
+    "special_us",
+    "latency_us",
+    "dispatch_us",
+    "waves",
+    "last_wave",
+    "occupancy",
+    "predicted_us",
+)
 NAMES = (
     "threads",
     "rows",
@@ -50,15 +63,9 @@ NAMES = (
     "bytes_in_flight",
     "registers",
     "shared_bytes",
-    "blocks",
-    "blocks_resident",
-    "occupancy",
-    "waves",
-    "last_wave",
     "idle_columns",
     "idle_rows",
-    "floor",
-    "predicted",
+    *TERMS,
 )
 
 
@@ -72,9 +79,8 @@ def features(workload: Workload, schedule: Schedule) -> list[float]:
         **_of_mapping(mapping),
         **_of_program(program, residency),
         **_of_room(workload, program, mapping, residency),
+        **_of_cost(workload, schedule),
         "parts": float(len(schedule.parts)),
-        "floor": _log(floor_us(workload.programs, workload.device)),
-        "predicted": _log(predicted_us(workload.programs, schedule, workload.device)),
     }
     return [found[name] for name in NAMES]
 
@@ -121,37 +127,35 @@ def _of_program(program: Program, residency: Residency) -> dict[str, float]:
 def _of_room(
     workload: Workload, program: Program, mapping: Mapping, residency: Residency
 ) -> dict[str, float]:
-    """What a block takes, and how the blocks fill the device."""
-    device = workload.device
-    rows = constant(program.space.rows) or device.multiprocessors
+    """What a block takes, and how much of it has no work."""
+    rows = constant(program.space.rows) or workload.device.multiprocessors
     columns = constant(program.space.columns) or mapping.reach
-    block_registers = registers(mapping, residency) * mapping.block_threads
-    shared = shared_bytes(program, residency, mapping)
-    resident = min(
-        device.max_threads // mapping.block_threads,
-        device.registers // max(1, block_registers),
-        device.shared_total // max(1, shared + 1024),
-        BLOCKS_RESIDENT,
-    )
-    resident = mapping.resident or max(1, resident)
-    groups = -(-columns // mapping.reach) if mapping.split else -(-rows // mapping.block_rows)
-    blocks = mapping.blocks or groups * mapping.cluster
-    waves = blocks / (resident * device.multiprocessors)
-    covered = columns if mapping.split else mapping.cluster * mapping.reach
+    pieces = -(-columns // mapping.reach) if mapping.split else mapping.cluster
+    covered = pieces * mapping.reach
+    each = mapping.block_rows
     access = mapping.vector * _item_bytes(program)
     loads = mapping.steps * mapping.batch if mapping.residence == "register" else 1
     return {
         "access_bytes": float(access),
         "bytes_in_flight": _log(access * loads),
         "registers": float(registers(mapping, residency)),
-        "shared_bytes": _log(shared + 1),
-        "blocks": _log(blocks),
-        "blocks_resident": float(resident),
-        "occupancy": resident * mapping.block_threads / device.max_threads,
-        "waves": _log(waves),
-        "last_wave": waves / math.ceil(waves),
+        "shared_bytes": _log(shared_bytes(program, residency, mapping) + 1),
         "idle_columns": 1 - columns / max(covered, columns),
-        "idle_rows": 1 - rows / (groups * mapping.block_rows) if not mapping.split else 0.0,
+        "idle_rows": 1 - rows / (-(-rows // each) * each),
+    }
+
+
+def _of_cost(workload: Workload, schedule: Schedule) -> dict[str, float]:
+    """The terms of the analytic model."""
+    cost = predicted(workload.programs, schedule, workload.device)
+    if cost is None:
+        return dict.fromkeys(TERMS, math.nan)
+    return {
+        **{name: _log(getattr(cost, name)) for name in TERMS if name in vars(cost)},
+        "waves": _log(cost.waves),
+        "last_wave": cost.waves / math.ceil(cost.waves),
+        "occupancy": cost.occupancy,
+        "predicted_us": _log(cost.us),
     }
 
 
