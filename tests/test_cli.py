@@ -5,10 +5,12 @@ import math
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tvm
+from tuning import MadeUpRunner
 
 import tvm_stitch
 from tvm_stitch import cli, demo, simt
@@ -62,7 +64,9 @@ def test_compile_writes_a_library_with_the_stitched_kernels(capsys, model, tmp_p
     assert b"stitched_add_mean" in output.read_bytes()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["explain", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["demo", "--help"], ["explain", "--help"], ["tune", "--help"]]
+)
 def test_help(capsys, arguments):
     code, out, err = run(capsys, *arguments)
     assert (code, err) == (0, "") and out.startswith("usage: tvm-stitch")
@@ -70,7 +74,7 @@ def test_help(capsys, arguments):
 
 def test_help_of_every_command_is_listed(capsys):
     _, out, _ = run(capsys, "--help")
-    for command in ("demo", "explain", "compile", "bench"):
+    for command in ("demo", "explain", "compile", "tune", "bench"):
         assert f"tvm-stitch {command}" in out
     assert run(capsys, "compile", "--help")[0] == 0
 
@@ -144,6 +148,93 @@ def test_bench_outside_of_a_checkout(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "bench.cli", None)
     code, out, err = run(capsys, "bench")
     assert (code, out) == (2, "") and "checkout" in err and len(err.splitlines()) == 1
+
+
+@pytest.fixture
+def made_up(monkeypatch):
+    """Tuning measures by a formula."""
+    monkeypatch.setattr("tvm_stitch.tuning.tune.make_runner", lambda *_: MadeUpRunner())
+
+
+def test_tune_then_build_with_the_records(capsys, made_up, model, tmp_path):
+    store = str(tmp_path / "records.jsonl")
+    command = ("tune", model, "--target", "sm_90", "--database", store, "--trials", "9")
+    code, out, err = run(capsys, *command)
+    assert code == 0
+    kernels = out.splitlines()[1:]
+    assert len(kernels) == len(err.splitlines()) > 1
+    assert all(re.search(r" us .* us +\d\.\d{3}  +\d ", line) for line in kernels)
+    assert "9/9 best" in err
+    code, out, _ = run(capsys, "explain", model, "--target", "sm_90", "--database", store)
+    assert code == 0 and "(tuned)" in out
+    library = str(tmp_path / "model.so")
+    code, out, _ = run(
+        capsys, "compile", model, "--target", "sm_90", "-o", library, "--database", store
+    )
+    assert code == 0 and "model.so" in out
+
+
+def lines(path: str) -> int:
+    return len(Path(path).read_text().splitlines())
+
+
+def test_looking_after_stores(capsys, made_up, model, tmp_path):
+    store, other, kept = (str(tmp_path / f"{name}.jsonl") for name in ("one", "two", "kept"))
+    for path, seed in ((store, "0"), (other, "1")):
+        options = ("--target", "sm_90", "--database", path, "--trials", "9", "--seed", seed)
+        assert run(capsys, "tune", model, *options)[0] == 0
+    before, added = lines(store), lines(other)
+    code, out, _ = run(capsys, "tune", "--merge", other, "--database", store)
+    assert (code, out) == (0, f"{added} records added to {store}\n")
+    with open(store, "a") as file:
+        file.write("scribble\n")
+    code, out, err = run(capsys, "tune", "--list", "--database", store)
+    assert code == 0 and "not JSON" in err
+    assert re.search(r"us +\d\.\d{3} +1[78] 20\d\d-\d\d-\d\d  H200, tvm_stitch 0\.1, ", out)
+    assert run(capsys, "tune", "--export", kept, "--database", store)[0] == 0
+    assert lines(kept) < before
+    assert "--merge adds" in refused(capsys, "tune", "--export", kept, "--database", store)
+    code, out, _ = run(capsys, "tune", "--prune", "--database", store)
+    assert code == 0 and "records kept" in out
+    # What is no record is kept as well: a newer tvm_stitch may read it.
+    assert lines(store) == lines(kept) + 1
+
+
+def test_a_store_with_a_broken_line_is_used_with_a_warning(capsys, made_up, model, tmp_path):
+    store = tmp_path / "records.jsonl"
+    store.write_text("scribble\n")
+    code, _, err = run(capsys, "explain", model, "--target", "sm_90", "--database", str(store))
+    assert code == 0
+    assert err == f"tvm-stitch: warning: {store}, line 1: not JSON, or cut off\n"
+
+
+def test_an_interrupted_search_says_how_to_go_on(capsys, monkeypatch, model, tmp_path):
+    runner = MadeUpRunner(breaks_after=3)
+    monkeypatch.setattr("tvm_stitch.tuning.tune.make_runner", lambda *_: runner)
+    store = str(tmp_path / "records.jsonl")
+    code, out, err = run(capsys, "tune", model, "--target", "sm_90", "--database", store)
+    assert (code, out) == (130, "")
+    assert "the same command goes on from here" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    (
+        ((), "needs --database"),
+        (("--database", "records.jsonl"), "needs a model"),
+        (("--list", "--database", "nowhere.jsonl"), "there is no record store nowhere.jsonl"),
+        (("MODEL", "--database", "r.jsonl", "--trials", "0"), "trials must be at least 1"),
+        (("MODEL", "--database", "r.jsonl", "--shapes", "n"), "is not of the form"),
+        (("MODEL", "--database", "r.jsonl", "--shapes", "n=2"), "no symbolic dimension 'n'"),
+        (("MODEL", "--database", "r.jsonl", "--runner", "rpc"), "needs a tracker"),
+        (("--serve", "127.0.0.1:1", "--runner", "simt"), "no TVM RPC tracker at 127.0.0.1:1"),
+        (("--serve", "somewhere", "--runner", "simt"), "not of the form host:port"),
+    ),
+)
+def test_wrong_use_of_tune(capsys, monkeypatch, model, tmp_path, arguments, why):
+    monkeypatch.chdir(tmp_path)
+    given = [model if argument == "MODEL" else argument for argument in arguments]
+    assert why in refused(capsys, "tune", *given, "--target", "sm_90")
 
 
 @needs_compiler

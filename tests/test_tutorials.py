@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tvm_stitch import simt
+
 TUTORIALS = Path(__file__).parents[1] / "tutorials"
 
 
@@ -45,6 +47,16 @@ def test_in_your_pipeline():
     assert "the same stitched kernels as the drop-in's: True" in output
     assert stitched < number(r"local scheme alone: (\d+)", output)
     assert "switched off" in output
+
+
+@pytest.mark.skipif(simt.available() is not None, reason="needs g++")
+def test_tuning():
+    output = run("3_tuning.py")
+    assert number(r"accesses +[\d.]+ +(\d+)  64 x 77 float32", output) == 10
+    assert "the same once more: True" in output
+    assert re.search(r"^origin: tuned by accesses for 64 x 77$", output, re.M)
+    assert output.endswith("records: 10\n")
+    assert "compiled: VMExecutable" in output
 
 
 def test_relay_build():
