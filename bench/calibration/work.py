@@ -6,6 +6,7 @@ were measured: `recounted` counts again, without a GPU.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -15,7 +16,7 @@ from bench.calibration.variants import Variant, variants
 from tvm_stitch.kernel.default import default_kernel
 from tvm_stitch.kernel.profile import profile
 from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.schedule import Mapping, Schedule
 
 
 def work_of(variant: Variant) -> Any:
@@ -60,8 +61,8 @@ def _recounted(samples: Sequence[Sample], found: Sequence[Variant]) -> list[Samp
         if sample.schedule is None:
             kept.append(replace(sample, work=work_of(variant)))
             continue
-        recompute = [bool(part["recompute"]) for part in sample.schedule["parts"]]
-        if len(recompute) == len(variant.programs):
-            work = list(map(_profile, variant.programs, recompute))
+        parts = Schedule.from_json(json.dumps(sample.schedule)).parts
+        if len(parts) == len(variant.programs):
+            work = list(map(_profile, variant.programs, parts))
             kept.append(replace(sample, work=work))
     return kept

@@ -45,6 +45,7 @@ SHARED_BYTES = {1: 120 * _KB, 2: 36 * _KB, 4: 36 * _KB, 8: 112 * _KB, 16: 1024 *
 # float32 log-softmax takes 7.7 us, in shared memory 8.3, in clusters 11; group norm of 256 rows of
 # 40960 float16 takes 16.0 us with 512 threads, 19.0 with 1024.
 SHARED_PLACE = ("shared", True, KEPT_BYTES)
+PAIR_BYTES = 64  # that a thread keeps in shared memory where two blocks share a multiprocessor
 PLACES = (("register", False, KEPT_BYTES), ("register", True, KEPT_BYTES), SHARED_PLACE)
 FEW_ROWS_PLACES = (PLACES[0], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
 CLUSTER_THREADS = 256  # blocks of a cluster have at least this many threads with work
@@ -261,9 +262,7 @@ def _row_mapping(
             mapping = batched(program, residency, mapping, device)
             verdict = fits(program, residency, mapping, device, last=cluster == clusters[-1])
             if verdict is None:
-                verdict = _alone(program, residency, mapping, device) if not few_rows else None
-            if verdict is None:
-                return _two_at_once(program, residency, mapping, device)
+                return _two_at_once(program, columns, residency, mapping, device)
             refused = verdict
     rows = constant(program.space.rows)
     if rows is None or 2 * rows >= device.multiprocessors:  # fewer would leave most of it idle
@@ -271,37 +270,24 @@ def _row_mapping(
     return refused
 
 
-def _alone(
-    program: Program, residency: Residency, mapping: Mapping, device: Device
-) -> Refused | None:
-    """Whether registers leave room for one of the largest blocks, shared memory for two.
-
-    Measured on an H200: layer norm of 32768 x 32768 bf16 takes 1197 us in registers, 1098 in pairs.
-    """
-    each = device.registers // device.max_threads
-    large = mapping.residence == "register" and 2 * mapping.block_threads == device.max_threads
-    if not large or registers(mapping, residency) <= each:
-        return None
-    kept = plan_residency(program, True, "shared")
-    waiting = replace(mapping, residence="shared", recompute=True)
-    room = 2 * (shared_bytes(program, kept, waiting) + RESERVED_SHARED)
-    pairs = room <= device.shared_total
-    return Refused("shared memory has room for two rows, registers for one") if pairs else None
-
-
 def _two_at_once(
-    program: Program, residency: Residency, mapping: Mapping, device: Device
+    program: Program, columns: int, residency: Residency, mapping: Mapping, device: Device
 ) -> Mapping:
-    """The largest blocks with rows in shared memory work in pairs, whatever registers it takes.
+    """Rows so long that a multiprocessor has room for one block come in pairs in shared memory.
 
-    Measured on an H200: log-softmax and gather of 4096 x 50304 bf16 takes 231 us in pairs, 246
-    without.
+    Measured on an H200: layer norm of 32768 x 32768 bf16 takes 1098 us in pairs and 1197 in
+    registers, log-softmax and gather of 4096 x 50304 take 231 in pairs, 246 if not asked for.
     """
-    alone = mapping.residence == "register" or mapping.cluster > 1
-    if alone or 2 * mapping.block_threads != device.max_threads:
+    needed = registers(mapping, residency) * mapping.block_threads
+    many = (constant(program.space.rows) or 1 << 30) > 2 * device.multiprocessors
+    if mapping.cluster > 1 or not many or 2 * needed <= device.registers:
         return mapping
-    room = 2 * (shared_bytes(program, residency, mapping) + RESERVED_SHARED)
-    return replace(mapping, resident=2) if room <= device.shared_total else mapping
+    kept = plan_residency(program, True, "shared")
+    pair = _row_mapping_in(program, kept, device, columns, 1, PAIR_BYTES)
+    pair = replace(pair, residence="shared", recompute=True, resident=2)
+    room = 2 * (shared_bytes(program, kept, pair) + RESERVED_SHARED)
+    fits_twice = 2 * pair.block_threads == device.max_threads and room <= device.shared_total
+    return pair if fits_twice else mapping
 
 
 def _streamed(program: Program) -> Mapping:
