@@ -60,8 +60,8 @@ def _recounted(samples: Sequence[Sample], found: Sequence[Variant]) -> list[Samp
         if sample.schedule is None:
             kept.append(replace(sample, work=work_of(variant)))
             continue
-        recompute = [bool(part["recompute"]) for part in sample.schedule["parts"]]
-        if len(recompute) == len(variant.programs):
-            work = list(map(_profile, variant.programs, recompute))
+        mappings = [Mapping(**part) for part in sample.schedule["parts"]]
+        if len(mappings) == len(variant.programs):
+            work = list(map(_profile, variant.programs, mappings))
             kept.append(replace(sample, work=work))
     return kept
