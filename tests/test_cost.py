@@ -88,6 +88,17 @@ def test_computing_again_takes_instructions():
     assert again.issue_us > kept.issue_us
 
 
+def test_rows_that_are_read_again_cost_more():
+    tensors = softmax(4096, 16384)
+    assert cost(*tensors, residence="nowhere").us > cost(*tensors).us
+
+
+def test_rows_of_any_length_cost_what_their_length_takes():
+    tensors = softmax(4096, 16384)
+    anything = cost(*tensors, residence="nowhere", steps=0)
+    assert anything == cost(*tensors, residence="nowhere")
+
+
 def test_single_elements_cost_more_accesses_than_vectors():
     tensors = added(1 << 24)
     (part,) = choose(programs(*tensors), DEVICE).parts

@@ -9,8 +9,15 @@ from tvm import te, tirx, topi
 from zoo import layer_norm, softmax
 
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.profile import Phase, Profile, instructions, profile
+from tvm_stitch.kernel.profile import Phase, Profile, instructions
+from tvm_stitch.kernel.profile import profile as profile_of
+from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Refused
+
+
+def profile(program, **changes):
+    """As counted for a mapping; how many threads there are makes no difference."""
+    return profile_of(program, Mapping("regional", 256, 1, 4, 1, **changes))
 
 
 def program(*tensors):
@@ -57,6 +64,16 @@ def test_computing_again_costs_operations_and_saves_room():
     kept, again = profile(found), profile(found, recompute=True)
     assert again.kept_bytes <= kept.kept_bytes
     assert sum(p.specials for p in again.phases) > sum(p.specials for p in kept.phases)
+
+
+def test_rows_that_wait_nowhere_are_read_again():
+    x = tensor(16, 256)
+    total = topi.sum(topi.exp(x), axis=1, keepdims=True)
+    found = profile(program(x, topi.divide(x, total)), residence="nowhere")
+    first, second = found.phases
+    assert (first.reads, first.again, first.to_kept) == ((4,), (), 0)
+    assert (second.reads, second.again, second.from_kept) == ((), (4,), 0)
+    assert found.least_bytes == 2 * 16 * 256 * 4
 
 
 def test_halves_count_two_bytes():

@@ -106,7 +106,9 @@ def _measure(options: argparse.Namespace) -> int:
     settings = Settings(
         options.output, options.jobs, options.seconds, options.each, options.dry_run
     )
-    samples = measure(settings, graphs, environment.about_run(sys.argv[1:], options.commit))
+    about = environment.about_run([], options.commit)
+    about["command"] = f"python -m bench.calibration measure --seconds {options.seconds:g}"
+    samples = measure(settings, graphs, about)
     print(f"{len(samples.kernels)} kernels, {len(samples.failures)} failures: {options.output}")
     return 0 if samples.kernels else 1
 

@@ -6,7 +6,6 @@ were measured: `recounted` counts again, without a GPU.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -16,7 +15,7 @@ from bench.calibration.variants import Variant, variants
 from tvm_stitch.kernel.default import default_kernel
 from tvm_stitch.kernel.profile import profile
 from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import Mapping, Schedule
+from tvm_stitch.kernel.schedule import Mapping
 
 
 def work_of(variant: Variant) -> Any:
@@ -61,8 +60,8 @@ def _recounted(samples: Sequence[Sample], found: Sequence[Variant]) -> list[Samp
         if sample.schedule is None:
             kept.append(replace(sample, work=work_of(variant)))
             continue
-        parts = Schedule.from_json(json.dumps(sample.schedule)).parts
-        if len(parts) == len(variant.programs):
-            work = list(map(_profile, variant.programs, parts))
+        mappings = [Mapping(**part) for part in sample.schedule["parts"]]
+        if len(mappings) == len(variant.programs):
+            work = list(map(_profile, variant.programs, mappings))
             kept.append(replace(sample, work=work))
     return kept

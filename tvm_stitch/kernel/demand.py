@@ -28,7 +28,11 @@ class Demand:
     def __init__(self, profile: Profile, mapping: Mapping, device: Device) -> None:
         self.profile, self.mapping, self.device = profile, mapping, device
         self.timing = device.timing
-        self.each = mapping.vector * mapping.steps * mapping.batch  # elements of a thread
+        # A mapping that takes rows of any length leaves open how often its threads step along.
+        wide = mapping.cluster * mapping.working * mapping.vector
+        self.steps = mapping.steps or -(-profile.columns // wide)
+        self.reach = mapping.working * mapping.vector * self.steps  # columns of a block
+        self.each = mapping.vector * self.steps * mapping.batch  # elements of a thread
         self.in_registers = mapping.residence == "register"
 
     @cached_property
@@ -38,13 +42,13 @@ class Demand:
         if mapping.blocks:
             return mapping.blocks
         if mapping.split:
-            return -(-profile.columns // mapping.reach)
+            return -(-profile.columns // self.reach)
         return -(-profile.rows // mapping.block_rows) * mapping.cluster
 
     @cached_property
     def shares(self) -> int:
         """Groups of blocks that take turns at the rows; a group has whole rows."""
-        pieces = -(-self.profile.columns // self.mapping.reach) if self.mapping.split else 1
+        pieces = -(-self.profile.columns // self.reach) if self.mapping.split else 1
         return max(1, self.blocks // pieces)
 
     @cached_property
@@ -83,7 +87,7 @@ class Demand:
         again = sum(sum(phase.again) for phase in profile.phases) * profile.elements
         if not again:
             return profile.least_bytes
-        block = sum(profile.phases[0].reads) * self.mapping.reach * self.mapping.block_rows
+        block = sum(profile.phases[0].reads) * self.reach * self.mapping.block_rows
         resident = min(self.blocks, self.resident * self.device.multiprocessors) * block
         lost = max(0.0, 1 - self.device.l2_size / resident)
         return profile.least_bytes + lost * again
@@ -104,7 +108,7 @@ class Demand:
     def instructions(self) -> float:
         """Of all threads, in plain operations; threads beyond a row's end work as well."""
         mapping = self.mapping
-        covered = mapping.reach * mapping.block_rows * self.blocks * self.turns
+        covered = self.reach * mapping.block_rows * self.blocks * self.turns
         if mapping.split:
             covered = self.profile.elements
         return sum(map(self._instructions, self.profile.phases)) * covered
@@ -154,9 +158,9 @@ class Demand:
         total = max(1.0, own / flying) * timing.dram_latency_us if own else 0.0
         total += sum(phase.again) * self.each / flying * timing.l2_latency_us
         if phase.along and not mapping.ahead:
-            total += timing.l2_latency_us * (1 + timing.serial * (mapping.steps - 1))
+            total += timing.l2_latency_us * (1 + timing.serial * (self.steps - 1))
         if phase.gathers:
-            total += timing.dram_latency_us * mapping.steps
+            total += timing.dram_latency_us * self.steps
         return total
 
     def _instructions(self, phase: Phase) -> float:

@@ -170,8 +170,10 @@ def _phase(program: Program, residency: Residency, loads: _Loads, number: int) -
             if residency.kept.get(read.buffer, (number,))[0] < number
         )
     for buffer in program.inputs:
-        if number in residency.needed.get(buffer, ()):
-            tuples["reads"].append(item_bytes(dtype_of(buffer)))
+        needed = residency.needed.get(buffer, frozenset())
+        if number in needed:
+            kind = "reads" if number == min(needed) else "again"
+            tuples[kind].append(item_bytes(dtype_of(buffer)))
     for buffer in program.outputs:
         if program.is_full(buffer) and residency.available[buffer] == number:
             tuples["writes"].append(item_bytes(dtype_of(buffer)))
@@ -180,6 +182,7 @@ def _phase(program: Program, residency: Residency, loads: _Loads, number: int) -
                 from_kept.add(buffer)
     return Phase(
         reads=tuple(tuples["reads"]),
+        again=tuple(tuples["again"]),
         along=tuple(tuples["along"]),
         gathers=tuple(tuples["gathers"]),
         writes=tuple(tuples["writes"]),
