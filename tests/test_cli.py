@@ -34,10 +34,10 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
 
 
 def refused(capsys, *arguments: str) -> str:
-    """Wrong use: exit code 2, nothing on stdout, and a message of one or two lines."""
+    """Wrong use: exit code 2, nothing on stdout, and a message of a few lines."""
     code, out, err = run(capsys, *arguments)
     assert (code, out) == (2, "")
-    assert 1 <= len(err.splitlines()) <= 2
+    assert 1 <= len(err.splitlines()) <= 3
     return err
 
 

@@ -43,7 +43,7 @@ ROW_AXES: dict[str, tuple[object, ...]] = {
     "threads": _POWERS,
     "rows": _POWERS,
     "vector": _POWERS[:5],
-    "residence": ("register", "shared"),
+    "residence": ("register", "shared", "nowhere"),
     "recompute": (False, True),
     "batch": (1, 2, 4),
     "ahead": (False, True),
@@ -321,6 +321,8 @@ def _is_odd(values: Values) -> bool:
     alone = get("residence", "register") == "register" and cluster == 1
     if batched and (get("threads", 1) > WARP or not alone):
         return True
+    if get("residence", "register") == "nowhere" and get("recompute", True) is False:
+        return True  # what is kept nowhere is always computed again
     eager, turns = get("eager", False), get("turns", "none") != "none"
     return (eager and not alone) or (turns and (eager or batched or not alone))
 
@@ -339,7 +341,8 @@ def _is_idle(values: Values, legalities: list[Legality]) -> bool:
             return True
         # Where recomputing makes no difference, sums over the rows say that they do.
         recompute = get("recompute", bool(program.across))
-        if recompute != bool(program.across) and not legality.recomputes:
+        streams = get("residence") == "nowhere"
+        if recompute != bool(program.across) and not legality.recomputes and not streams:
             return True
         if get("ahead", False) and not legality.has_weights:
             return True
