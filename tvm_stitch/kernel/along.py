@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.kernel.frame import Address, Frame, Stride
-from tvm_stitch.kernel.stage import Expr, dtype_of
+from tvm_stitch.kernel.stage import Expr, dtype_of, item_bytes
+from tvm_stitch.kernel.writer import ACCESS_BYTES
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +72,10 @@ def plan_along(frame: Frame, addresses: Iterable[Address], vector: int) -> list[
 
 def _width(frame: Frame, address: Address, vector: int) -> int:
     """Elements of an access: a power of two."""
-    if address.stride is Stride.STILL or dtype_of(address.buffer) == "bool":
+    dtype = dtype_of(address.buffer)
+    if address.stride is Stride.STILL or dtype == "bool":
         return 1
+    vector = min(vector, ACCESS_BYTES // item_bytes(dtype))
     while vector > 1 and not _fits(frame, address, vector):
         vector //= 2
     return vector
