@@ -10,7 +10,7 @@ import pytest
 from check import check, cuda_of, the_kernel
 from tvm import relax
 from tvm.relax import op
-from zoo import Case, graph, softmax64
+from zoo import Case, graph, graph_of, softmax64
 
 ACCESSES = {"half2": 4, "half4": 8, "uint4": 16, "float4": 16}
 
@@ -120,3 +120,14 @@ def test_padding_reads_inside_only():
     )
     check(case, orders=2)
     assert reads(case) == {"p0": {16}}
+
+
+def test_wide_elements_beside_narrow_ones():
+    """Eight bytes an element along rows that are read four elements at a time."""
+    counts = np.arange(1, 129)
+
+    def build(emit, x, n):
+        return emit(op.nn.softmax(emit(op.multiply(x, emit(op.astype(n, "float32"))))))
+
+    inputs = [((40, 128), "float32", None), ((128,), "int64", counts)]
+    check(graph_of(inputs, build, lambda x, n: softmax64(x * n)))
