@@ -25,6 +25,8 @@ from tvm_stitch.verify import Verification
 H200 = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
 A100 = tvm.target.Target({"kind": "cuda", "arch": "sm_80"})
 HALVES = ("float16", "bfloat16")
+# Launches so dear that whatever one kernel can hold becomes one, even where two would be faster.
+TOGETHER = Options(launch_us=100.0)
 DTYPES = ("float32", *HALVES)
 # How far the float64 evaluation may be from NumPy: constants such as an epsilon are float32.
 REFERENCE = 1e-7

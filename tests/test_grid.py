@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
-from check import DTYPES, HALVES, check, primfuncs, schedule_of
+from check import DTYPES, HALVES, TOGETHER, check, primfuncs, schedule_of
 from tvm.relax import op
 from zoo import Case, graph, norm64
 
@@ -88,7 +88,7 @@ def norm_backward(dtype: str, rows: tuple[int, ...], columns: int) -> Case:
 @pytest.mark.parametrize("rows", (2, 37))
 @pytest.mark.parametrize("make", (column_sums, both_ways))
 def test_sizes(make, rows, columns, device):
-    check(make("float32", rows, columns))
+    check(make("float32", rows, columns), options=TOGETHER)
 
 
 @pytest.mark.parametrize("make", (column_sums, both_ways))

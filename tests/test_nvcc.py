@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from check import A100, DTYPES, H200, cuda_of, the_kernel
+from check import A100, DTYPES, H200, TOGETHER, cuda_of, the_kernel
 from tvm import tirx
 from zoo import ZOO, layer_norm, residual_rms_norm, softmax
 
@@ -37,7 +37,8 @@ class Kernels:
         self.sources: dict[str, str] = {}
 
     def add(self, name: str, module) -> None:
-        self.sources[name] = cuda_of(the_kernel(module, self.target), self.target, name)
+        kernel = the_kernel(module, self.target, TOGETHER)
+        self.sources[name] = cuda_of(kernel, self.target, name)
 
     def reports(self, folder: Path) -> dict[str, str]:
         """What ptxas says of each kernel, from one invocation of nvcc."""

@@ -1,14 +1,11 @@
 """Rows of every length and number: what is odd, what is one, what fits no register."""
 
 import pytest
-from check import A100, HALVES, check, schedule_of, the_kernel
+from check import A100, HALVES, TOGETHER, check, schedule_of, the_kernel
 from zoo import layer_norm, softmax
 
 COLUMNS = (1, 2, 7, 31, 32, 33, 127, 1000, 1024, 1027, 4096, 30000)
 LONG = 1000  # a thousand rows of more columns than this take the executor too long
-# A few rows of so many columns keep a few multiprocessors busy: two kernels, of which the second
-# has all of them, may be faster than one.
-SPLIT = 30000
 GRAPHS = {"softmax": softmax, "layer norm": layer_norm}
 
 
@@ -16,7 +13,7 @@ GRAPHS = {"softmax": softmax, "layer norm": layer_norm}
 @pytest.mark.parametrize("rows", (1, 3))
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_few_rows(graph, rows, columns):
-    check(GRAPHS[graph]("float32", rows, columns), kernels=None if columns == SPLIT else 1)
+    check(GRAPHS[graph]("float32", rows, columns), options=TOGETHER)
 
 
 @pytest.mark.parametrize("columns", [columns for columns in COLUMNS if columns < LONG])
@@ -29,7 +26,7 @@ def test_a_thousand_rows(graph, columns):
 @pytest.mark.parametrize("columns", (1, 7, 33, 1027, 4096, 30000))
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_half_precision(graph, columns, dtype):
-    check(GRAPHS[graph](dtype, 3, columns), kernels=None if columns == SPLIT else 1)
+    check(GRAPHS[graph](dtype, 3, columns), options=TOGETHER)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
