@@ -10,7 +10,7 @@ from tvm import relax, tirx
 from tvm.relax import op
 from zoo import Case, graph, norm64
 
-from tvm_stitch.kernel.program import Space
+from tvm_stitch.kernel.space import Space
 from tvm_stitch.kernel.writer import int64
 
 IMAGES = tirx.Var("n", "int64")

@@ -7,13 +7,14 @@ import enum
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.program import bind_axes, same_size
 from tvm_stitch.kernel.stage import (
     Read,
     Stage,
+    bind_axes,
     buffer_shape,
     constant,
     flatten,
+    same_size,
 )
 
 

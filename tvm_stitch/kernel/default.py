@@ -16,9 +16,8 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.cost import kernel_cost
 from tvm_stitch.kernel.profile import Phase, Profile, elements_of, instructions
-from tvm_stitch.kernel.program import total_size
 from tvm_stitch.kernel.schedule import Mapping, Schedule
-from tvm_stitch.kernel.stage import Stage, Var, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.stage import Stage, Var, constant, dtype_of, item_bytes, total_size
 
 FLAT_THREADS = 1024  # DLight's Fallback: a thread an element
 SUM_THREADS = 1024  # DLight's Reduction: a block a row, at most so many threads

@@ -13,7 +13,8 @@ from functools import cached_property
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.program import Program, Space, Where, same_size, unflatten
+from tvm_stitch.kernel.program import Program, Where
+from tvm_stitch.kernel.space import Space
 from tvm_stitch.kernel.stage import (
     Expr,
     Read,
@@ -25,7 +26,9 @@ from tvm_stitch.kernel.stage import (
     flatten,
     handle,
     product,
+    same_size,
     substitute,
+    unflatten,
 )
 
 ROW = tirx.Var("row", "int64")

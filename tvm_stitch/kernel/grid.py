@@ -22,8 +22,9 @@ from tvm_stitch.kernel import reduce
 from tvm_stitch.kernel.memory import Residency
 from tvm_stitch.kernel.part import Following, Part, emit_batch
 from tvm_stitch.kernel.position import Position, blocks_of_row
-from tvm_stitch.kernel.program import Program, Space
+from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.space import Space
 from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, constant, dtype_of
 from tvm_stitch.kernel.writer import Writer, int64, vector_copy
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.program import Space
 from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.space import Space
 from tvm_stitch.kernel.stage import Expr, constant
 from tvm_stitch.kernel.writer import Writer, int64
 

@@ -340,3 +340,39 @@ def _as_reduction(stage: Stage, store: tirx.BufferStore, init: Any) -> Stage | R
             reduction = replace(stage, value=value, combiner=kind, identity=init.value)
             return _as_element(reduction)
     return Refused(f"block {stage.name} does not accumulate into its output")
+
+
+def same_size(left: Expr, right: Expr) -> bool:
+    """Whether two sizes are provably equal."""
+    left_value, right_value = constant(left), constant(right)
+    if left_value is not None and right_value is not None:
+        return left_value == right_value
+    return tvm.sym.Analyzer().can_prove_equal(left, right)
+
+
+def total_size(stage: Stage) -> Expr:
+    """Elements that a stage walks through."""
+    return product((*stage.extents, *stage.reduced_extents))
+
+
+def bind_axes(stage: Stage) -> tvm.sym.Analyzer:
+    """An analyzer that knows the ranges of a stage's axes."""
+    analyzer = tvm.sym.Analyzer()
+    axes = (*stage.axes, *stage.reduced)
+    for axis, extent in zip(axes, (*stage.extents, *stage.reduced_extents), strict=True):
+        analyzer.bind(axis, tvm.ir.Range(tirx.IntImm("int64", 0), extent))
+    return analyzer
+
+
+def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
+    """The axes of the element at a row-major position."""
+    found: dict[Var, Expr] = {}
+    for number in range(len(axes) - 1, -1, -1):
+        extent = as_int64(extents[number])
+        if constant(extent) == 1:
+            found[axes[number]] = tirx.IntImm("int64", 0)
+            continue
+        outermost = all(constant(e) == 1 for e in extents[:number])
+        found[axes[number]] = flat if outermost else tirx.floormod(flat, extent)
+        flat = tirx.floordiv(flat, extent)
+    return found

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tvm_stitch.graph.read import Node
 from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.program import same_size, total_size
+from tvm_stitch.kernel.stage import same_size, total_size
 from tvm_stitch.plan.region import Nodes, Region, bits
 
 _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
