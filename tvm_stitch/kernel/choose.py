@@ -19,6 +19,7 @@ from tvm_stitch.kernel.flight import batched
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.program import Program, Where
+from tvm_stitch.kernel.room import fits, registers, shared_bytes
 from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes, shown
 from tvm_stitch.kernel.writer import ACCESS_BYTES
@@ -31,15 +32,8 @@ BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
 MAX_BLOCK_THREADS = 1024
 FLAT_THREADS = 256
 FLAT_BYTES = 32  # of each tensor, a thread of an element-wise kernel
-OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 CLUSTERS = (1, 2, 4, 8, 16)
 CLUSTER_CAPABILITY = 90
-# Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200:
-# softmax and layer norm of 65536 bf16 columns run in 1138 and 1241 us with 4 blocks of 256 threads
-# and 1230 and 1251 us with one of 1024; 50304 columns in 233 and 227. Layer norm of 262144 columns
-# takes 1318 us with 8 blocks of 512 threads and 1431 with 16 of 256, batch norm 77 and 80.
-_KB = 1024
-SHARED_BYTES = {1: 120 * _KB, 2: 36 * _KB, 4: 36 * _KB, 8: 112 * _KB, 16: 1024 * _KB}
 # Where kept values wait, whether they are computed again instead, and bytes a thread keeps. Where
 # there is a row or two for each multiprocessor, fewer threads that keep more do better: 64 x 30000
 # float32 log-softmax takes 7.7 us, in shared memory 8.3, in clusters 11; group norm of 256 rows of
@@ -409,47 +403,6 @@ def _rows_of_block(program: Program, threads: int, device: Device) -> int:
     while total is not None and rows > fewest and -(-total // rows) < 2 * device.multiprocessors:
         rows //= 2
     return rows
-
-
-# Room
-
-
-def fits(
-    program: Program, residency: Residency, mapping: Mapping, device: Device, last: bool
-) -> Refused | None:
-    """Why a block of this mapping has no room, if so; the last resort may fill the device."""
-    if mapping.residence == "register":
-        limit = min(255, device.registers // max(mapping.block_threads, 128) // 8 * 8)
-        if registers(mapping, residency) > limit:
-            return Refused("too many registers")
-        return None
-    needed = shared_bytes(program, residency, mapping)
-    most = device.shared_block
-    if not last:
-        most = min(most, SHARED_BYTES[mapping.cluster])
-    if needed > most:
-        return Refused(
-            f"a row of {mapping.cluster} x {mapping.reach} columns needs {needed} bytes of shared "
-            f"memory, a block has {device.shared_block}"
-        )
-    return None
-
-
-def registers(mapping: Mapping, residency: Residency) -> int:
-    """Registers of a thread: what it keeps, what is in flight, and overhead."""
-    each = mapping.vector * mapping.steps * mapping.batch
-    waiting = -(-each * residency.live_bytes // 4) if mapping.residence == "register" else 0
-    return waiting + 2 * mapping.vector + OVERHEAD_REGISTERS
-
-
-def shared_bytes(program: Program, residency: Residency, mapping: Mapping) -> int:
-    """Shared memory of a block: kept values and the scratch of block reductions."""
-    each = mapping.vector * mapping.steps * mapping.batch
-    kept = residency.kept_bytes * each * mapping.block_threads
-    warps = mapping.block_threads // WARP
-    reductions = sum(stage.is_reduction for stage in program.stages) * mapping.batch
-    scratch = reductions * (8 * warps + 16)
-    return (kept if mapping.residence == "shared" else 0) + scratch
 
 
 def _power_of_two(number: int) -> int:

@@ -20,7 +20,6 @@ from tvm_stitch.kernel.choose import (
     MAX_BLOCK_THREADS,
     NO_BOUNDS,
     Bounds,
-    fits,
     unsupported,
 )
 from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
@@ -28,6 +27,7 @@ from tvm_stitch.kernel.flight import MAX_BATCH, has_weights, loaded_bytes
 from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.position import blocks_of_row
 from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.room import fits
 from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, constant
 from tvm_stitch.kernel.writer import ACCESS_BYTES

@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from tvm_stitch.kernel.choose import registers, shared_bytes
 from tvm_stitch.kernel.cost import predicted
 from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.room import registers, shared_bytes
 from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.kernel.stage import constant, dtype_of, item_bytes
 from tvm_stitch.tuning.workload import Workload

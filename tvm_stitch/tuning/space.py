@@ -24,13 +24,13 @@ from tvm_stitch.kernel.choose import (
     NO_BOUNDS,
     Bounds,
     idle_threads,
-    registers,
     vector_width,
 )
 from tvm_stitch.kernel.choose_grid import with_blocks
 from tvm_stitch.kernel.flight import RESIDENT_THREADS
 from tvm_stitch.kernel.legal import Legality, scheme_of
 from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.room import registers
 from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import constant
 
