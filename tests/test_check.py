@@ -5,7 +5,7 @@ import tvm
 from tvm.script import tirx as T
 
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.check import check_kernel
+from tvm_stitch.kernel.check import RESIDENT, check_kernel
 
 DEVICE = device_of(tvm.target.Target({"kind": "cuda", "arch": "sm_90"}))
 
@@ -109,6 +109,33 @@ def test_hazards_are_named(kernel, hazard):
     refused = check_kernel(kernel, DEVICE)
     assert refused is not None
     assert hazard in refused.reason
+
+
+@pytest.mark.parametrize(("blocks", "resident"), [(132, 0), (133, 1), (2000, 8)])
+def test_blocks_that_would_wait_for_ever_are_refused(blocks, resident):
+    refused = check_kernel(meeting(blocks, resident), DEVICE)
+    assert refused is not None
+    assert f"a barrier of {blocks} blocks, of which {resident} fit" in refused.reason
+
+
+@pytest.mark.parametrize(("blocks", "resident"), [(132, 1), (264, 2), (1000, 8)])
+def test_blocks_that_are_resident_may_meet(blocks, resident):
+    assert check_kernel(meeting(blocks, resident), DEVICE) is None
+
+
+def meeting(blocks: int, resident: int) -> tvm.tirx.PrimFunc:
+    """A kernel whose blocks wait for each other."""
+
+    @T.prim_func(s_tir=True)
+    def kernel(x: T.Buffer((64,), "float32")):
+        block = T.launch_thread("blockIdx.x", blocks)
+        T.attr(0, RESIDENT, resident)
+        thread = T.launch_thread("threadIdx.x", 64)
+        T.cuda.grid_sync()
+        if block == 0:
+            x[thread] = T.float32(0)
+
+    return kernel
 
 
 def test_the_broken_block_reduction_of_this_tvm_is_refused():

@@ -58,6 +58,7 @@ class Device:
     timing: Timing = Timing()
 
 
+RESERVED_SHARED = 1024  # bytes of shared memory that CUDA takes of every block
 _KB = 1024
 _MB = 1 << 20
 # Copy bandwidth: about nine tenths of the data sheet's figure, measured for the H200. L2, lanes

@@ -14,10 +14,12 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
-from tvm_stitch.device import Device
+from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.stage import Expr, Refused, Var, buffer_shape, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
+# TVM's attribute for the blocks that a multiprocessor must have registers for at once.
+RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
 MAX_THREADS = 1024
 MAX_BLOCKS = 2**31 - 1
 STATIC_SHARED = 48 * 1024  # what ptxas takes; more must be dynamic
@@ -64,6 +66,9 @@ class _Checker:
         self.lane: Var | None = None  # of the vectorised loop around
         self.width = 1
         self.shared: dict[str, int] = {"shared": 0, "shared.dyn": 0}
+        self.blocks: int | None = 1  # of the grid; None: known at run time only
+        self.resident = 0  # of them, how many the CUDA compiler leaves registers for
+        self.meets = False  # whether all blocks wait for each other
         self.found: list[str] = []
 
     def verdict(self) -> Refused | None:
@@ -77,7 +82,19 @@ class _Checker:
             self.found.append(f"{self.shared['shared']} bytes of static shared memory")
         if sum(self.shared.values()) > self.device.shared_block:
             self.found.append(f"{sum(self.shared.values())} bytes of shared memory a block")
+        if self.meets:
+            self._check_residence(total)
         return Refused(f"the kernel would be wrong: {self.found[0]}") if self.found else None
+
+    def _check_residence(self, threads: int) -> None:
+        """A block that waits for room while others wait for it at the barrier waits for ever."""
+        device, each = self.device, sum(self.shared.values()) + RESERVED_SHARED
+        room = min(self.resident, device.max_threads // threads, device.shared_total // each)
+        if self.blocks is None or self.blocks > room * device.multiprocessors:
+            self.found.append(
+                f"a barrier of {self.blocks} blocks, of which {room} fit beside each "
+                "other on a multiprocessor"
+            )
 
     def visit(self, stmt: tirx.Stmt) -> None:
         """Go through one statement and all within."""
@@ -100,6 +117,8 @@ class _Checker:
             self._expression(stmt.value)
 
     def _attribute(self, stmt: tirx.AttrStmt) -> None:
+        if stmt.attr_key == RESIDENT:
+            self.resident = int(stmt.value)
         if stmt.attr_key == "thread_extent":
             tag, size = stmt.node.thread_tag, constant(stmt.value)
             if tag.startswith("threadIdx"):
@@ -107,7 +126,9 @@ class _Checker:
                     self.found.append(f"parts of {self.threads[tag]} and {size} {tag}")
                 self.threads[tag] = size or MAX_THREADS + 1
                 self.differing.add(stmt.node.var)
-            elif size is not None and size > MAX_BLOCKS:
+            elif tag.startswith("blockIdx"):
+                self.blocks = None if size is None or self.blocks is None else self.blocks * size
+            if size is not None and size > MAX_BLOCKS:
                 self.found.append(f"{size} blocks")
             zero = tirx.const(0, stmt.value.ty)
             self.analyzer.bind(stmt.node.var, tvm.ir.Range(zero, stmt.value))
@@ -158,6 +179,7 @@ class _Checker:
         )
         for call in calls:
             name = getattr(call.op, "name", "")
+            self.meets |= "grid_sync" in name
             if any(word in name for word in _BROKEN):
                 self.found.append(f"{name} overruns its scratch in this TVM")
             if self.divergent and any(word in name for word in _COLLECTIVE):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import tvm
 from tvm import tirx
 
-from tvm_stitch.device import Device
-from tvm_stitch.kernel.choose_grid import RESERVED_SHARED, grid_mapping
+from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.choose_grid import grid_mapping
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.flight import batched
 from tvm_stitch.kernel.frame import Frame, Stride

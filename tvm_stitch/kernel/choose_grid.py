@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_stitch.device import Device
+from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.reduce import accumulator_dtype
@@ -32,7 +32,6 @@ OVERHEAD_REGISTERS = 16  # addresses, counters and scalars of a thread that cann
 MOST_REGISTERS = 255
 MOST_RESIDENT = 8
 MOST_SHARED = 48 * 1024  # of static shared memory
-RESERVED_SHARED = 1024  # of every block, by CUDA
 # Every share of a sum is written and read once more: so many rows go into one at least.
 ROWS_A_SHARE = 16
 SUM_BYTES = 4

@@ -11,6 +11,7 @@ from tvm import ir, s_tir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import IterVar
 
+from tvm_stitch.kernel.check import RESIDENT
 from tvm_stitch.kernel.grid import GridPart, workspace
 from tvm_stitch.kernel.memory import residency_of
 from tvm_stitch.kernel.part import Part, emit_batch
@@ -30,7 +31,6 @@ from tvm_stitch.kernel.writer import Writer, int64, sequence
 # TVM's, for kernels with a barrier of the whole grid.
 LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
 COOPERATIVE = "tirx.use_cooperative_launch"
-RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
 # The kernel's last parameter is a buffer that callers must provide and nobody reads afterwards.
 WORKSPACE_ATTRIBUTE = "tvm_stitch.workspace"
 
