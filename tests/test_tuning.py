@@ -194,7 +194,8 @@ def test_large_spaces_are_searched_by_mutation(monkeypatch):
     monkeypatch.setattr("tvm_stitch.tuning.search.RANKED_WHOLE", 10)
     of = workload(*softmax_of(512, 2048))
     trials = run_search(of, AnalyticModel(), 40)
-    assert len({trial.schedule for trial in trials}) == len(trials) == 40
+    # It may stop early, where several batches bring nothing better.
+    assert len({trial.schedule for trial in trials}) == len(trials) >= 24
     assert min(t.outcome.cost for t in trials) < trials[0].outcome.cost
 
 
