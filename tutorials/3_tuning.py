@@ -44,29 +44,27 @@ print("chosen:", kernel.mapping)
 # Symbolic dimensions need sizes to be measured at; every combination is tuned.
 
 store = Path(tempfile.mkdtemp()) / "records.jsonl"
-tuning = tvm_stitch.tune(
-    model,
-    target,
-    database=store,
-    trials=64 if has_gpu else 10,
-    runner="local" if has_gpu else "simt",
-    shapes={"rows": [64]},
-    seed=0,
-)
+
+
+def tuned():
+    return tvm_stitch.tune(
+        model,
+        target,
+        database=store,
+        trials=64 if has_gpu else 10,
+        runner="local" if has_gpu else "simt",
+        shapes={"rows": [64]},
+        seed=0,
+    )
+
+
+tuning = tuned()
 print(tuning)
 
 # Ctrl-C is fine: the same call goes on where it stopped, for it takes from the store what it has
 # measured already. Called again when it is done, it measures nothing:
 
-again = tvm_stitch.tune(
-    model,
-    target,
-    database=store,
-    trials=64 if has_gpu else 10,
-    runner="local" if has_gpu else "simt",
-    shapes={"rows": [64]},
-    seed=0,
-)
+again = tuned()
 print("the same once more:", again.kernels == tuning.kernels)
 
 # --- 4. Build with the records ------------------------------------------------

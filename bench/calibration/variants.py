@@ -22,9 +22,9 @@ from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
 from tvm_stitch.kernel.check import check_kernel
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.emit import emit
-from tvm_stitch.kernel.legal import MAX_BLOCK_THREADS, legal
+from tvm_stitch.kernel.legal import legal
 from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import WARP, Mapping, Schedule
+from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, Stage, constant, read_stages
 
 MOST_DEFAULTS = 6  # of a graph: a step of an optimizer has dozens that are alike

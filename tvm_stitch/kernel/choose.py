@@ -20,7 +20,14 @@ from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.room import fits, registers, shared_bytes
-from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
+from tvm_stitch.kernel.schedule import (
+    MAX_BLOCK_THREADS,
+    SCHEMES,
+    WARP,
+    Mapping,
+    Schedule,
+    power_of_two,
+)
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes, shown
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
@@ -29,7 +36,6 @@ from tvm_stitch.kernel.writer import ACCESS_BYTES
 KEPT_BYTES = 128
 ROW_BYTES = 128  # threads of a row read at least this much side by side
 BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
-MAX_BLOCK_THREADS = 1024
 FLAT_THREADS = 256
 FLAT_BYTES = 32  # of each tensor, a thread of an element-wise kernel
 CLUSTERS = (1, 2, 4, 8, 16)
@@ -333,9 +339,9 @@ def _row_mapping_in(
     """The mapping for a cluster size and the bytes that a thread keeps."""
     own = -(-columns // cluster)
     vector, peeled = vectors_of_rows(program, columns)
-    widest = _power_of_two(-(-own // vector))
+    widest = power_of_two(-(-own // vector))
     kept = max(residency.live_bytes, 2)
-    threads = _power_of_two(-(-own * kept // each))
+    threads = power_of_two(-(-own * kept // each))
     most = threads if each > KEPT_BYTES else MAX_BLOCK_THREADS
     narrowest = min(ROW_BYTES // (vector * narrowest_item(program)), WARP)
     threads = min(max(threads, narrowest), widest, MAX_BLOCK_THREADS)
@@ -403,8 +409,3 @@ def _rows_of_block(program: Program, threads: int, device: Device) -> int:
     while total is not None and rows > fewest and -(-total // rows) < 2 * device.multiprocessors:
         rows //= 2
     return rows
-
-
-def _power_of_two(number: int) -> int:
-    """The smallest power of two that is not smaller."""
-    return 1 << max(0, number - 1).bit_length()

@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.check import STATIC_SHARED
+from tvm_stitch.kernel.flight import loaded_bytes
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.reduce import accumulator_dtype
-from tvm_stitch.kernel.schedule import WARP, Mapping
-from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
+from tvm_stitch.kernel.stage import Refused, constant
 
 BLOCK_THREADS = 256
-MAX_BLOCK_THREADS = 1024
 # Vectors of a row that a thread has. Measured on an H200, layer norm backward: 16384 x 4096 bf16
 # takes 134 us with 2 vectors and 184 with 1, 8192 x 1024 fp32 32.5 with 2 and 37 with 4.
 VECTORS = 2
@@ -31,7 +32,6 @@ AHEAD_THREADS = 768
 OVERHEAD_REGISTERS = 16  # addresses, counters and scalars of a thread that cannot be made again
 MOST_REGISTERS = 255
 MOST_RESIDENT = 8
-MOST_SHARED = 48 * 1024  # of static shared memory
 # Every share of a sum is written and read once more: so many rows go into one at least.
 ROWS_A_SHARE = 16
 SUM_BYTES = 4
@@ -45,10 +45,9 @@ def grid_mapping(program: Program, device: Device, vector: int, columns: int) ->
         return Refused("sums of several types over the rows")
     while columns % vector:
         vector //= 2
-    along = any(stage.is_reduction and not program.is_across(stage) for stage in program.stages)
     residency = plan_residency(program, thrifty=True)
-    mapping = _whole_rows(columns, vector) if along else _pieces(columns, vector, device)
-    while mapping.rows > 1 and grid_shared_bytes(program, mapping) > MOST_SHARED:
+    mapping = _whole_rows(columns, vector) if program.along else _pieces(columns, vector, device)
+    while mapping.rows > 1 and grid_shared_bytes(program, mapping) > STATIC_SHARED:
         mapping = replace(mapping, rows=mapping.rows // 2)
     plain = with_blocks(program, residency, mapping, device, columns)
     ahead = with_blocks(program, residency, replace(mapping, pipelined=True), device, columns)
@@ -62,7 +61,7 @@ def grid_mapping(program: Program, device: Device, vector: int, columns: int) ->
 
 def _whole_rows(columns: int, vector: int) -> Mapping:
     """Blocks that hold whole rows, for they reduce them as well."""
-    threads = min(_power_of_two(-(-columns // (vector * VECTORS))), MAX_BLOCK_THREADS)
+    threads = min(power_of_two(-(-columns // (vector * VECTORS))), MAX_BLOCK_THREADS)
     steps = -(-columns // (threads * vector))
     rows = max(1, BLOCK_THREADS // threads)
     return Mapping("global", threads, rows, vector, steps, recompute=True)
@@ -109,7 +108,7 @@ def resident_blocks(
     """Blocks that fit into a multiprocessor by registers, threads and shared memory."""
     registers = grid_registers(program, residency, mapping)
     memory = grid_shared_bytes(program, mapping)
-    if registers > MOST_REGISTERS or memory > MOST_SHARED:
+    if registers > MOST_REGISTERS or memory > STATIC_SHARED:
         return 0
     threads = mapping.block_threads
     by_registers = device.registers // (-(-registers // 8) * 8 * threads)
@@ -122,8 +121,7 @@ def grid_registers(program: Program, residency: Residency, mapping: Mapping) -> 
     each = mapping.vector * mapping.steps
     held = residency.live_bytes + SUM_BYTES * len(program.across)
     if mapping.pipelined:
-        first = [b for b in program.inputs if 0 in residency.needed.get(b, ())]
-        held += sum(item_bytes(dtype_of(buffer)) for buffer in first)
+        held += loaded_bytes(program, residency)
     return -(-each * held // 4) + 2 * mapping.vector + OVERHEAD_REGISTERS
 
 
@@ -131,9 +129,4 @@ def grid_shared_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory of a block: its rows' sums, the warps' shares, scratch of the rows."""
     rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
     shares = len(program.across) * mapping.block_threads * SUM_BYTES
-    along = sum(s.is_reduction and not program.is_across(s) for s in program.stages)
-    return rows + shares + along * (8 * (mapping.block_threads // WARP) + 16)
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << max(0, number - 1).bit_length()
+    return rows + shares + len(program.along) * (8 * (mapping.block_threads // WARP) + 16)

@@ -17,7 +17,6 @@ from tvm_stitch.kernel.check import STATIC_SHARED
 from tvm_stitch.kernel.choose import (
     CLUSTER_CAPABILITY,
     CLUSTERS,
-    MAX_BLOCK_THREADS,
     NO_BOUNDS,
     Bounds,
     unsupported,
@@ -28,7 +27,7 @@ from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.position import blocks_of_row
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import fits
-from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
+from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, constant
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
@@ -187,8 +186,7 @@ class Legality:
             yield "sums over rows of unknown length"
         if not self.aligned(mapping.vector):
             yield f"rows that do not start at multiples of {mapping.vector} elements"
-        along = any(s.is_reduction and not program.is_across(s) for s in program.stages)
-        if mapping.split and along:
+        if mapping.split and program.along:
             yield "a row that is reduced cannot be split over blocks"
         if not mapping.split and mapping.capacity < self.columns:
             yield f"rows of {self.columns} columns, of which it covers {mapping.capacity}"

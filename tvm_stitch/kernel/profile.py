@@ -190,7 +190,7 @@ def _phase(program: Program, residency: Residency, loads: _Loads, number: int) -
         to_kept=sum(first == number for first, _ in residency.kept.values()),
         operations=operations,
         specials=specials,
-        reductions=sum(s.is_reduction and not program.is_across(s) for s in stages),
+        reductions=sum(stage in program.along for stage in stages),
     )
 
 

@@ -87,6 +87,11 @@ class Program:
         """The reductions over the rows."""
         return tuple(s for s in self.stages if s.is_reduction and s.output in self.columnwise)
 
+    @cached_property
+    def along(self) -> tuple[Stage, ...]:
+        """The reductions along a row."""
+        return tuple(s for s in self.stages if s.is_reduction and s.output not in self.columnwise)
+
     def is_across(self, stage: Stage) -> bool:
         """Whether a stage is a reduction over the rows."""
         return stage.is_reduction and stage.output in self.columnwise

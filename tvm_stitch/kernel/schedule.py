@@ -9,6 +9,7 @@ from typing import Any
 from tvm_stitch.errors import InputError
 
 WARP = 32  # threads that exchange registers
+MAX_BLOCK_THREADS = 1024
 # How values flow between stages, from the narrowest reach to the widest.
 SCHEMES = ("local", "warp", "regional", "cluster", "global", "independent")
 
@@ -191,3 +192,8 @@ def _mapping(data: Any) -> Mapping:
         return Mapping(**data)
     except TypeError as error:
         raise InputError(f"mapping is incomplete: {error}") from None
+
+
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is not smaller."""
+    return 1 << max(0, number - 1).bit_length()

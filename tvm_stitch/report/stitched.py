@@ -151,7 +151,7 @@ def _why(parts: Sequence[Part]) -> str:
 
 def _why_part(part: Part) -> str:
     program, mapping = part.program, part.mapping
-    along = sum(s.is_reduction and not program.is_across(s) for s in program.stages)
+    along = len(program.along)
     columns = shown(program.space.columns)
     times = "once" if along == 1 else f"{along} times"
     exchange = _EXCHANGE[mapping.row_scheme]

@@ -20,7 +20,6 @@ from typing import Any
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import (
     CLUSTERS,
-    MAX_BLOCK_THREADS,
     NO_BOUNDS,
     Bounds,
     idle_threads,
@@ -31,7 +30,7 @@ from tvm_stitch.kernel.flight import RESIDENT_THREADS
 from tvm_stitch.kernel.legal import Legality, scheme_of
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers
-from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
+from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import constant
 
 Values = dict[str, Any]  # of the axes, by name
