@@ -50,6 +50,7 @@ def refusal(tensors, device=DEVICE, schemes=SCHEMES, **changes) -> str:
 
 ROWS, FLAT = softmax_of(64, 1024), elements()
 SUMS, MISALIGNED = KINDS["sums over rows"](), softmax_of(9, 301)
+TILED = KINDS["transposed"]()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,13 @@ SUMS, MISALIGNED = KINDS["sums over rows"](), softmax_of(9, 301)
         (FLAT, {"split": False}, "an element-wise part is split over blocks"),
         (FLAT, {"rows": 2}, "has one row"),
         (FLAT, {"blocks": 8, "resident": 1}, "has one row"),
-        (FLAT, {"scheme": "warp"}, "passes nothing on"),
+        (FLAT, {"scheme": "warp"}, "part of the warp scheme"),
+        (FLAT, {"tile": 32, "scheme": "regional"}, "nothing is read transposed"),
+        (ROWS, {"tile": 32}, "tiles, where rows are reduced"),
+        (TILED, {"scheme": "local"}, "part of the local scheme"),
+        (TILED, {"tile": 24}, "tiles of 24 elements a line"),
+        (TILED, {"vector": 4}, "lines of 70 elements in vectors of 4"),
+        (TILED, {"steps": 64}, "bytes of shared memory for tiles"),
         (SUMS, {"resident": 9}, "9 blocks of a multiprocessor"),
         (SUMS, {"blocks": 1 << 20}, "more than are resident at once"),
         (SUMS, {"blocks": 0, "resident": 0, "pipelined": False}, "need blocks that take turns"),

@@ -36,6 +36,13 @@ def column_sums(rows=96, columns=256):
     return x, topi.sum(topi.multiply(x, x), axis=0)
 
 
+def transposed(rows=70, columns=136):
+    """The tensors of a sum that reads one of its terms transposed."""
+    x = te.placeholder((rows, columns), "float16", "x")
+    y = te.placeholder((columns, rows), "float16", "y")
+    return x, y, topi.add(topi.transpose(x, (1, 0)), y)
+
+
 def side_by_side():
     """The tensors of two unrelated computations of one kind."""
     (x, y), (a, b) = elements(4096, "x"), elements(512, "a")
@@ -47,6 +54,7 @@ KINDS = {
     "misaligned rows": lambda: softmax_of(9, 301),
     "halves": lambda: softmax_of(30, 512, "float16"),
     "elements": elements,
+    "transposed": transposed,
     "sums over rows": column_sums,
     "side by side": side_by_side,
 }

@@ -29,6 +29,7 @@ from tvm_stitch.kernel.schedule import (
     power_of_two,
 )
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes, shown
+from tvm_stitch.kernel.tiling import find_tiling, tile_bytes, tile_mapping
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
 # A thread keeps at most this much of its row before more threads share the row. Measured: 32
@@ -37,6 +38,8 @@ KEPT_BYTES = 128
 ROW_BYTES = 128  # threads of a row read at least this much side by side
 BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
 FLAT_THREADS = 256
+# Each part of a kernel has room of its own for its tiles: many would leave few blocks resident.
+TILES_BYTES = 40 * 1024
 FLAT_BYTES = 32  # of each tensor, a thread of an element-wise kernel
 CLUSTERS = (1, 2, 4, 8, 16)
 CLUSTER_CAPABILITY = 90
@@ -145,13 +148,19 @@ def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedul
         if part.cluster > 1 or part.blocks:
             return Refused(f"a part of the {part.scheme} scheme fills a kernel of its own")
         if part.split:
-            equal.append(replace(part, threads=common))
+            steps = part.steps
+            if part.tile:  # larger tiles would take more shared memory
+                steps = max(1, steps * part.threads // common)
+            equal.append(replace(part, threads=common, steps=steps))
         elif part.block_threads == common:
             equal.append(part)
         elif constant(program.space.rows) is None or common % part.threads:
             return Refused("its parts need blocks of different sizes")
         else:
             equal.append(replace(part, rows=common // part.threads))
+    needed = sum(tile_bytes(p, m) for p, m in zip(programs, equal, strict=True))
+    if needed > TILES_BYTES:
+        return Refused(f"its parts' tiles need {needed} bytes of shared memory")
     return Schedule(tuple(equal))
 
 
@@ -189,7 +198,7 @@ def _mapping(
     program: Program, device: Device, columns: int | None, schemes: tuple[str, ...]
 ) -> Mapping | Refused:
     if not program.reduces:
-        return _flat_mapping(program, device)
+        return _flat_mapping(program, device, schemes)
     if columns is None:
         return _streamed(program)
     if program.across:
@@ -215,8 +224,11 @@ def narrowest_item(program: Program) -> int:
 # Element-wise programs
 
 
-def _flat_mapping(program: Program, device: Device) -> Mapping:
+def _flat_mapping(program: Program, device: Device, schemes: tuple[str, ...]) -> Mapping:
     """Enough elements a thread to hide latency; fewer where they would leave the device idle."""
+    tiling = find_tiling(program)
+    if tiling is not None and "regional" in schemes:
+        return tile_mapping(tiling, vector_width(program))
     mapping = Mapping(
         "local", FLAT_THREADS, 1, vector_width(program), FLAT_BYTES // ACCESS_BYTES, split=True
     )

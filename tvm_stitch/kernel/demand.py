@@ -6,6 +6,7 @@ bytes, instructions, and how long one block takes that has a multiprocessor to i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from tvm_stitch.device import Device
@@ -34,6 +35,22 @@ class Demand:
         self.reach = mapping.working * mapping.vector * self.steps  # columns of a block
         self.each = mapping.vector * self.steps * mapping.batch  # elements of a thread
         self.in_registers = mapping.residence == "register"
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """The program's; what a tile serves is read in whole lines, and goes by shared memory."""
+        if not self.mapping.tile:
+            return self.profile.phases
+        return tuple(
+            replace(
+                phase,
+                reads=(*phase.reads, *phase.gathers),
+                gathers=(),
+                from_kept=phase.from_kept + len(phase.gathers),
+                to_kept=phase.to_kept + len(phase.gathers),
+            )
+            for phase in self.profile.phases
+        )
 
     @cached_property
     def blocks(self) -> int:
@@ -72,6 +89,8 @@ class Demand:
         shared = SCRATCH_BYTES
         if not self.in_registers:
             shared += profile.kept_bytes * self.each * threads
+        if mapping.tile:
+            shared += sum(map(sum, (phase.gathers for phase in profile.phases))) * self.reach
         most = min(
             device.max_threads // threads,
             device.registers // (registers * threads),
@@ -97,7 +116,7 @@ class Demand:
         """Bytes between the multiprocessors and the L2."""
         profile = self.profile
         total = 0.0
-        for phase in profile.phases:
+        for phase in self.phases:
             total += sum((*phase.reads, *phase.again, *phase.writes))
             total += MISSES * (sum(phase.along) + SECTOR_BYTES * len(phase.gathers))
         # A share of every sum over the rows goes to device memory and comes back.
@@ -111,7 +130,7 @@ class Demand:
         covered = self.reach * mapping.block_rows * self.blocks * self.turns
         if mapping.split:
             covered = self.profile.elements
-        return sum(map(self._instructions, self.profile.phases)) * covered
+        return sum(map(self._instructions, self.phases)) * covered
 
     @property
     def specials(self) -> float:
@@ -121,8 +140,8 @@ class Demand:
     @cached_property
     def turn_us(self) -> float:
         """One turn through all phases; the next turn's first loads may be on their way."""
-        loads = [self._load_us(n, phase) for n, phase in enumerate(self.profile.phases)]
-        work = sum(map(self._work_us, self.profile.phases))
+        loads = [self._load_us(n, phase) for n, phase in enumerate(self.phases)]
+        work = sum(map(self._work_us, self.phases))
         if self.mapping.pipelined:
             return max(loads[0], work + sum(loads[1:]))
         return work + sum(loads)
@@ -142,6 +161,8 @@ class Demand:
         timing, mapping = self.timing, self.mapping
         cycles = self._instructions(phase) * self.each * timing.chain
         total = cycles / self.device.clock * 1e6
+        if mapping.tile:
+            total += timing.barrier_us
         if phase.reductions:
             total += timing.shuffle_us * min(mapping.threads, WARP).bit_length()
             if mapping.threads > WARP:
@@ -170,7 +191,7 @@ class Demand:
         fewest = 1 if mapping.peeled else 0
         accesses += sum(max(fewest, self._accesses(size)) for size in phase.along)
         accesses += len(phase.gathers)
-        if not self.in_registers:
+        if mapping.tile or not self.in_registers:
             accesses += phase.from_kept + phase.to_kept
         plain = phase.operations + phase.specials
         return plain + timing.access * accesses + timing.step / mapping.vector

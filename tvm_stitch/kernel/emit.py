@@ -26,6 +26,8 @@ from tvm_stitch.kernel.stage import (
     product,
     substitute,
 )
+from tvm_stitch.kernel.tile import TilePart, TilePosition
+from tvm_stitch.kernel.tiling import tiling_of
 from tvm_stitch.kernel.writer import Writer, int64, sequence
 
 # TVM's, for kernels with a barrier of the whole grid.
@@ -123,6 +125,10 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
             own = shares[0] if program.across else None
             part = GridPart(program, residency, mapping, views, own, *place)
             part.emit()
+        elif mapping.tile:
+            position = TilePosition(tiling_of(program), program.space, mapping, *place)
+            part = TilePart(program, residency, mapping, views, position, thread, inner)
+            emit_batch([part])
         else:
             positions = [
                 Position(program.space, mapping, *place, number=number)

@@ -29,6 +29,7 @@ from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import fits
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, constant
+from tvm_stitch.kernel.tiling import find_tiling, tile_bytes
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
 # Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
@@ -55,6 +56,8 @@ def legal(
             return refused
     if len({mapping.block_threads for mapping in schedule.parts}) > 1:
         return Refused("its parts have blocks of different sizes")
+    if sum(map(tile_bytes, programs, schedule.parts)) > STATIC_SHARED:
+        return Refused("its parts' tiles need more shared memory than a block has")
     if len(programs) > 1 and any(part.cluster > 1 or part.blocks for part in schedule.parts):
         return Refused("a part of the cluster or the global scheme fills a kernel of its own")
     if schedule.longer is not None:
@@ -126,8 +129,24 @@ class Legality:
         alone = (mapping.rows, mapping.cluster, mapping.residence, mapping.peeled, mapping.blocks)
         if alone != (1, 1, "register", False, 0) or mapping.batch > 1 or mapping.idle:
             yield "an element-wise part has one row, which waits nowhere"
-        if mapping.scheme != "local":
-            yield f"an element-wise part passes nothing on, so its scheme is not {mapping.scheme}"
+        if mapping.scheme != scheme_of(mapping, self.program):
+            yield f"an element-wise part of the {mapping.scheme} scheme"
+        if mapping.tile:
+            yield from self._tile(mapping)
+
+    def _tile(self, mapping: Mapping) -> Iterator[str]:
+        """Of an element-wise part that reads something transposed."""
+        tiling = find_tiling(self.program)
+        if tiling is None:
+            yield "tiles, where nothing is read transposed"
+            return
+        if mapping.tile & (mapping.tile - 1) or not mapping.vector <= mapping.tile < mapping.reach:
+            yield f"tiles of {mapping.tile} elements a line"
+            return
+        if tiling.inner % mapping.vector:
+            yield f"lines of {tiling.inner} elements in vectors of {mapping.vector}"
+        if tile_bytes(self.program, mapping) > STATIC_SHARED:
+            yield f"{tile_bytes(self.program, mapping)} bytes of shared memory for tiles"
 
     def _rows(self, mapping: Mapping) -> Iterator[str]:
         if not self.program.reduces:
@@ -136,6 +155,8 @@ class Legality:
             yield "rows without elements"
         if mapping.scheme != scheme_of(mapping, self.program):
             yield f"{mapping.threads} threads a row are not the {mapping.scheme} scheme"
+        if mapping.tile:
+            yield "tiles, where rows are reduced"
         if mapping.cluster > 1:
             yield from self._cluster(mapping)
         if mapping.residence == "shared" and mapping.threads <= WARP:
@@ -231,6 +252,8 @@ def scheme_of(mapping: Mapping, program: Program) -> str:
         return "global"
     if mapping.cluster > 1:
         return "cluster"
+    if mapping.split:
+        return "regional" if mapping.tile else "local"
     return "local" if mapping.threads == 1 else "warp" if mapping.threads <= WARP else "regional"
 
 

@@ -44,6 +44,9 @@ class Mapping:
     batch: int = 1  # rows that the same threads load at once
     ahead: bool = False  # what lies along the columns, as weights do, is loaded with the rows
     idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
+    tile: int = (
+        0  # elements along the last axis of a block's tile; 0: a block has a run of elements
+    )
 
     @property
     def block_threads(self) -> int:
@@ -85,6 +88,9 @@ class Mapping:
     def __str__(self) -> str:
         """One line for people."""
         each = f"{self.steps or 'as many as it takes'} x {self.vector} elements a thread"
+        if self.tile:
+            across = self.reach // self.tile
+            return f"{self.threads} threads a block, tiles of {across} x {self.tile} elements"
         if self.split and not self.blocks:
             return f"{self.threads} threads a block, {each}"
         words = [f"{self.threads} threads a {'piece of a ' if self.split else ''}row"]

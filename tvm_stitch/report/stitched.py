@@ -159,6 +159,8 @@ def _why_part(part: Part) -> str:
     if program.across:
         sums = f"{len(program.across)} sum{'s' if len(program.across) > 1 else ''} over the rows"
         text += f"{'; ' if text else ''}{sums} meet behind a barrier of the grid"
+    if mapping.tile:
+        return "what is read transposed comes in whole lines, through tiles in shared memory"
     if not text:
         return "every element needs only its own inputs: nothing flows between threads"
     if not part.residency.kept:

@@ -32,6 +32,7 @@ from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import constant
+from tvm_stitch.kernel.tiling import find_tiling
 
 Values = dict[str, Any]  # of the axes, by name
 _POWERS = tuple(1 << n for n in range(11))
@@ -54,6 +55,10 @@ FLAT_AXES: dict[str, tuple[object, ...]] = {
     "vector": _POWERS[:5],
     "steps": _POWERS[:5],
 }
+TILE_AXES: dict[str, tuple[object, ...]] = {
+    **FLAT_AXES,
+    "tile": (0, *_POWERS[3:8]),
+}  # where something is read transposed
 # For sums over the rows. Blocks follow from how many are resident; steps are tried where rows are
 # split over blocks, else they follow from the row's length.
 GRID_AXES: dict[str, tuple[object, ...]] = {
@@ -198,7 +203,9 @@ def axes_of(program: Program) -> dict[str, tuple[object, ...]]:
     """The axes of a program's mappings."""
     if program.across:
         return GRID_AXES
-    return ROW_AXES if program.reduces else FLAT_AXES
+    if program.reduces:
+        return ROW_AXES
+    return FLAT_AXES if find_tiling(program) is None else TILE_AXES
 
 
 def values_of(mapping: Mapping, program: Program) -> Values:
@@ -222,6 +229,8 @@ def fitted(values: Values, legality: Legality) -> Mapping | None:
         mapping = _grid_mapping(mapping, legality)
     elif program.reduces:
         mapping = _row_mapping(mapping, legality, bool(values["eager"]), str(values["turns"]))
+    else:
+        mapping = replace(mapping, scheme=scheme_of(mapping, program))
     return None if mapping is None or legality.refusal(mapping) is not None else mapping
 
 

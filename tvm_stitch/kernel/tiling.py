@@ -1,0 +1,216 @@
+"""Transposed reads of element-wise programs: which tiles of memory serve them.
+
+In: a Program without reductions. Out: a Tiling: the axes along which what is written and what is
+read lie side by side in memory. Must not know what is computed.
+
+A kernel that writes along one axis and reads along another has one of the two scattered. A block
+therefore takes a tile: it reads whole lines along the one axis into shared memory, meets at a
+barrier, and goes on along the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.frame import COLUMN, Address, Frame, Stride
+from tvm_stitch.kernel.program import Program, Where
+from tvm_stitch.kernel.schedule import Mapping, power_of_two
+from tvm_stitch.kernel.stage import (
+    Expr,
+    Var,
+    as_int64,
+    constant,
+    dtype_of,
+    find_reads,
+    item_bytes,
+    substitute,
+)
+from tvm_stitch.kernel.writer import ACCESS_BYTES, int64
+
+LINE_BYTES = 128  # of memory, that a tile reads and writes side by side
+BANK_BYTES = 4
+# Shorter axes are as well read where they lie: neighbours are in the same lines of the L1.
+SHORTEST = 8
+MOST_TILES = 3
+TILE_THREADS = 256
+
+OUTER, ACROSS, MIDDLE, INNER = (
+    tirx.Var(name, "int64") for name in ("outer", "across", "middle", "inner")
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Tiling:
+    """Columns as (outer, across, middle, inner): neighbours in `inner` are written side by side.
+
+    What the addresses read lies side by side in `across`; `vectors` has the elements that one
+    access may take there.
+    """
+
+    across: int
+    middle: int
+    inner: int
+    addresses: tuple[Address, ...]
+    indices: tuple[Expr, ...]  # of the addresses, in OUTER, ACROSS, MIDDLE and INNER
+    vectors: tuple[int, ...]
+
+    def column(self, outer: Expr, across: Expr, middle: Expr, inner: Expr) -> Expr:
+        """The column of an element."""
+        return ((outer * self.across + across) * self.middle + middle) * self.inner + inner
+
+
+def tile_mapping(tiling: Tiling, vector: int) -> Mapping:
+    """Lines both ways where the axes are that long; enough of them to hide latency."""
+    while tiling.inner % vector:
+        vector //= 2
+    narrowest = min(item_bytes(dtype_of(address.buffer)) for address in tiling.addresses)
+    line = LINE_BYTES // max(2, narrowest)
+    steps = max(1, line * line // (TILE_THREADS * vector))
+    reach = TILE_THREADS * steps * vector
+    inner = min(line, power_of_two(tiling.inner))
+    across = min(max(line, reach // inner), power_of_two(tiling.across))
+    return Mapping("regional", TILE_THREADS, 1, vector, steps, split=True, tile=reach // across)
+
+
+def tile_rows(mapping: Mapping) -> int:
+    """Elements of a tile along `across`; along `inner` there are mapping.tile."""
+    return mapping.reach // mapping.tile
+
+
+def tile_bytes(program: Program, mapping: Mapping) -> int:
+    """Shared memory that a block needs for its tiles."""
+    tiling = find_tiling(program) if mapping.tile else None
+    if tiling is None:
+        return 0
+    return sum(
+        mapping.tile * pitch_of(address.buffer, mapping) * item_bytes(dtype_of(address.buffer))
+        for address in tiling.addresses
+    )
+
+
+def pitch_of(buffer: Var, mapping: Mapping) -> int:
+    """From one inner place of a tile to the next: a bank further, so that columns spread too."""
+    return tile_rows(mapping) + BANK_BYTES // min(BANK_BYTES, item_bytes(dtype_of(buffer)))
+
+
+def find_tiling(program: Program) -> Tiling | None:
+    """The tiling that serves most transposed reads of a program, if it has any."""
+    if "tiling" not in program.memo:
+        program.memo["tiling"] = _find(program)
+    return program.memo["tiling"]
+
+
+def tiling_of(program: Program) -> Tiling:
+    """The tiling of a program that a legal Mapping with tiles was made for."""
+    tiling = find_tiling(program)
+    assert tiling is not None, "tiles of a program that reads nothing transposed"
+    return tiling
+
+
+def _find(program: Program) -> Tiling | None:
+    if program.reduces:
+        return None
+    addresses = _scattered(program)
+    found: list[Tiling] = []
+    for across, middle, inner in _splits(program) if addresses else ():
+        tiling = _tiling(program, addresses, across, middle, inner)
+        if tiling is not None:
+            found.append(tiling)
+    return max(found, key=_worth, default=None)
+
+
+def _worth(tiling: Tiling) -> tuple[int, int, int]:
+    """Many reads served, lines filled both ways."""
+    lines = min(tiling.inner, LINE_BYTES) * min(tiling.across, LINE_BYTES)
+    return len(tiling.addresses), lines, tiling.inner
+
+
+def _scattered(program: Program) -> list[Address]:
+    """Reads of inputs whose neighbours do not lie side by side."""
+    frame, found = Frame(program), {}
+    for stage in program.stages:
+        for read in stage.reads:
+            if program.place(stage, read) is not Where.OTHER or read.buffer not in program.inputs:
+                continue
+            address = frame.address(stage, read)
+            plain = address.guard is None and not read.guarded and not find_reads(address.index)
+            if plain and address.stride in (Stride.GATHER, Stride.REPEAT):
+                found[address.key] = address
+    return list(found.values())
+
+
+def _splits(program: Program) -> Iterator[tuple[int, int, int]]:
+    """Ways to see the columns as outer, across, middle and inner, from the stages' own axes."""
+    seen = set()
+    for stage in program.stages:
+        extents = [constant(extent) for extent in stage.extents]
+        for start in range(len(extents) - 1, 0, -1):
+            inner = _product(extents[start:])
+            for end in range(start, 0, -1):
+                middle = _product(extents[end:start])
+                for first in range(end):
+                    across = _product(extents[first:end])
+                    if inner and middle and across and min(inner, across) >= SHORTEST:
+                        seen.add((across, middle, inner))
+    yield from sorted(seen)
+
+
+def _product(extents: list[int | None]) -> int | None:
+    result = 1
+    for extent in extents:
+        if extent is None:
+            return None
+        result *= extent
+    return result
+
+
+def _tiling(
+    program: Program, addresses: list[Address], across: int, middle: int, inner: int
+) -> Tiling | None:
+    tiling = Tiling(across, middle, inner, (), (), ())
+    analyzer = tvm.sym.Analyzer()
+    outer = tirx.floordiv(program.space.columns, across * middle * inner)
+    if constant(program.space.columns) is not None and not constant(analyzer.simplify(outer)):
+        return None
+    extents = {OUTER: outer, ACROSS: across, MIDDLE: middle, INNER: inner}
+    for var, extent in extents.items():
+        analyzer.bind(var, tvm.ir.Range(int64(0), as_int64(extent)))
+    column = tiling.column(OUTER, ACROSS, MIDDLE, INNER)
+    served: list[tuple[Address, Expr, int]] = []
+    for address in addresses:
+        index = analyzer.simplify(substitute(address.index, {COLUMN: column}))
+        if _side_by_side(analyzer, index, across) and _scattered_along(analyzer, index):
+            served.append((address, index, _vector(address, index, analyzer, across)))
+    if not served:
+        return None
+    kept = served[:MOST_TILES]
+    own, indices, vectors = (tuple(each) for each in zip(*kept, strict=True))
+    return Tiling(across, middle, inner, own, indices, vectors)
+
+
+def _side_by_side(analyzer: tvm.sym.Analyzer, index: Expr, across: int) -> bool:
+    first = substitute(index, {ACROSS: int64(0)})
+    return analyzer.can_prove_equal(index - first, ACROSS)
+
+
+def _scattered_along(analyzer: tvm.sym.Analyzer, index: Expr) -> bool:
+    """Whether neighbours in the inner axis are other elements, and not the next ones."""
+    first = substitute(index, {INNER: int64(0)})
+    return not (
+        analyzer.can_prove_equal(index, first) or analyzer.can_prove_equal(index - first, INNER)
+    )
+
+
+def _vector(address: Address, index: Expr, analyzer: tvm.sym.Analyzer, across: int) -> int:
+    """Elements that one access may take along `across`."""
+    dtype = dtype_of(address.buffer)
+    vector = 1 if dtype == "bool" else ACCESS_BYTES // item_bytes(dtype)
+    start = substitute(index, {ACROSS: int64(0)})
+    modular = analyzer.modular_set(analyzer.simplify(start))
+    while vector > 1 and (across % vector or modular.coeff % vector or modular.base % vector):
+        vector //= 2
+    return vector
