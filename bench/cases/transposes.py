@@ -9,12 +9,12 @@ from bench.lazy import jnn
 
 
 def matrix(rows: int, columns: int, dtype: str) -> Workload:
-    """A weight the other way round."""
+    """A weight, scaled, the other way round."""
 
     def function(x):
-        return x.T.contiguous()
+        return (x * 0.125).T.contiguous()
 
-    return Workload(function, lambda x: x.T, (Array((rows, columns), dtype),))
+    return Workload(function, lambda x: (x * 0.125).T, (Array((rows, columns), dtype),))
 
 
 def keys(batch: int, length: int, heads: int, size: int, dtype: str) -> Workload:
@@ -66,7 +66,7 @@ def cases() -> list[Case]:
     return [
         Case(
             "transpose-3072x768",
-            "transpose, 3072×768 fp16",
+            "transpose of x·scale, 3072×768 fp16",
             "transposes",
             matrix,
             {"rows": 3072, "columns": 768, **half},

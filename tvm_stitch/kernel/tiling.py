@@ -37,6 +37,9 @@ BANK_BYTES = 4
 SHORTEST = 8
 MOST_TILES = 3
 TILE_THREADS = 256
+# Elements of a tile. Measured on an H200: channels first to last, 8 x 320 x 64 x 64 float32, takes
+# 22.1 us with so many and 23.5 with a quarter; half or twice as many cost float16 up to a tenth.
+TILE_ELEMENTS = 4096
 
 OUTER, ACROSS, MIDDLE, INNER = (
     tirx.Var(name, "int64") for name in ("outer", "across", "middle", "inner")
@@ -69,11 +72,11 @@ def tile_mapping(tiling: Tiling, vector: int) -> Mapping:
         vector //= 2
     narrowest = min(item_bytes(dtype_of(address.buffer)) for address in tiling.addresses)
     line = LINE_BYTES // max(2, narrowest)
-    steps = max(1, line * line // (TILE_THREADS * vector))
-    reach = TILE_THREADS * steps * vector
+    steps = max(1, TILE_ELEMENTS // (TILE_THREADS * vector))
     inner = min(line, power_of_two(tiling.inner))
-    across = min(max(line, reach // inner), power_of_two(tiling.across))
-    return Mapping("regional", TILE_THREADS, 1, vector, steps, split=True, tile=reach // across)
+    across = min(TILE_ELEMENTS // inner, power_of_two(tiling.across))
+    tile = TILE_ELEMENTS // across
+    return Mapping("regional", TILE_THREADS, 1, vector, steps, split=True, tile=tile)
 
 
 def tile_rows(mapping: Mapping) -> int:
