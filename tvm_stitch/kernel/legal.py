@@ -13,6 +13,7 @@ from functools import cached_property
 import tvm
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel import arrive
 from tvm_stitch.kernel.check import STATIC_SHARED
 from tvm_stitch.kernel.choose import (
     CLUSTER_CAPABILITY,
@@ -171,6 +172,8 @@ class Legality:
             yield "idle threads, where rows do not lie in pieces"
         if mapping.batch > 1 or mapping.ahead:
             yield from self._batch(mapping)
+        if mapping.asynchronous:
+            yield from self._asynchronous(mapping)
         if not mapping.peeled and not self.aligned(mapping.vector):
             yield f"rows that do not start at multiples of {mapping.vector} elements"
 
@@ -181,6 +184,13 @@ class Legality:
             yield "rows of a batch are those of a warp or less, and wait in registers"
         if mapping.ahead and (mapping.vector == 1 or mapping.peeled):
             yield "what is loaded ahead comes in aligned vectors"
+
+    def _asynchronous(self, mapping: Mapping) -> Iterator[str]:
+        if self.device.capability < arrive.CAPABILITY:
+            yield f"asynchronous copies, which {self.device.name} does not have"
+        reason = arrive.why_not(self.program, self.residency(mapping), mapping)
+        if reason is not None:
+            yield reason
 
     def _turns(self, mapping: Mapping) -> Iterator[str]:
         """Of a grid of fixed size, whose blocks need not be resident at once."""
@@ -277,5 +287,7 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         yield f"{mapping.idle} idle threads of {mapping.threads}"
     if min(mapping.blocks, mapping.resident) < 0 or mapping.blocks > 0 == mapping.resident:
         yield f"{mapping.blocks} blocks in turns, {mapping.resident} a multiprocessor"
+    if mapping.asynchronous and mapping.residence != "shared":
+        yield "asynchronous copies of what does not wait in shared memory"
     if mapping.pipelined and not mapping.blocks:
         yield "the next turn's row loaded ahead, where there are no turns"

@@ -19,7 +19,7 @@ from functools import partial
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_stitch.kernel import reduce
+from tvm_stitch.kernel import arrive, reduce
 from tvm_stitch.kernel.along import Along, plan_along
 from tvm_stitch.kernel.frame import COLUMN, ROW, Address, Frame, Stride
 from tvm_stitch.kernel.memory import Residency
@@ -70,11 +70,16 @@ def emit_batch(parts: list[Part]) -> None:
     """Write parts that differ in the row only: a phase of all before the next."""
     for part in parts:
         part.begin()
-    for number in range(parts[0].residency.phases):
+    one = parts[0]
+    ends = [one.residency.available[stage.output] for stage in one.program.along]
+    last = max(ends, default=0)
+    for number in range(one.residency.phases):
+        if one.mapping.cluster > 1 and number == last > 0:
+            reduce.arrive_to_leave(one.writer)
         for part in parts:
             part.emit_phase(number)
-    if parts[0].mapping.cluster > 1 and parts[0].residency.phases > 1:
-        reduce.leave_cluster(parts[0].writer)
+    if one.mapping.cluster > 1 and last:
+        reduce.leave_cluster(one.writer)
 
 
 class Part:
@@ -103,6 +108,7 @@ class Part:
         self.row_loads: dict[tuple[Var, str, str], Expr] = {}
         self.kept: dict[Var, Var] = {}
         self.ahead: dict[Var, tuple[Var, Element]] = {}  # inputs loaded before the first phase
+        self.arriving = arrive.arriving(program, residency, mapping)  # inputs copied meanwhile
         self.along: Fragments = {}  # vectors along the columns loaded then
 
     def beside(self, position: Position) -> Part:
@@ -118,6 +124,8 @@ class Part:
         self._allocate_kept()
         if self.mapping.residence == "register":
             self._load_ahead()
+        if self.arriving:
+            arrive.start_copies(self)
         if self.mapping.ahead:
             self._load_along_ahead()
 
@@ -169,13 +177,13 @@ class Part:
             return
         needed = self._needed(roots, number)
         self._load_row_scalars(needed)
-        for steps in self.position.steps():
-            with self.writer.when(self.position.works):
-                if self.mapping.residence == "register":
-                    with self.writer.unrolled(steps.count, "step", steps.start) as step:
-                        Step(self, phase, needed, step, steps.care).emit()
-                else:
-                    self._emit_flights(phase, needed, steps)
+        if self.arriving and number == 0:
+            groups = arrive.groups_of(self)
+            for group, all_steps in enumerate(groups):
+                arrive.wait(self, len(groups) - 1 - group)
+                self._emit_steps(phase, needed, all_steps)
+        else:
+            self._emit_steps(phase, needed, self.position.steps())
         if phase.accumulators:
             results = reduce.finish(
                 self.writer,
@@ -187,10 +195,19 @@ class Part:
             for output, value in results.items():
                 self._store_row(output, value)
 
+    def _emit_steps(self, phase: Phase, needed: list[Stage], all_steps: list[Steps]) -> None:
+        for steps in all_steps:
+            with self.writer.when(self.position.works):
+                if self.mapping.residence == "register":
+                    with self.writer.unrolled(steps.count, "step", steps.start) as step:
+                        Step(self, phase, needed, step, steps.care).emit()
+                else:
+                    self._emit_flights(phase, needed, steps)
+
     def _emit_flights(self, phase: Phase, needed: list[Stage], steps: Steps) -> None:
         """Some steps at a time: the loads of all of them are issued before the first is used."""
         needs, inputs = self.residency.needed, self.program.inputs
-        first = [b for b in inputs if phase.number in needs.get(b, ())]
+        first = [b for b in inputs if phase.number in needs.get(b, ()) and b not in self.arriving]
         each = self.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
         flight = max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
         flight = min(steps.count, flight) if isinstance(steps.count, int) else flight
@@ -264,6 +281,8 @@ class Part:
 
     def waits(self, buffer: Var, number: int) -> bool:
         """Whether a value has been kept by an earlier phase."""
+        if buffer in self.arriving:
+            return True
         return buffer in self.residency.kept and self.residency.kept[buffer][0] < number
 
     def _emit_row_stages(self, number: int) -> None:

@@ -34,9 +34,17 @@ class Accumulator:
         writer.store(self.partial, at, combine(self.stage.combiner, self.partial[at], value))
 
 
+def needs_exchange(mapping: Mapping) -> bool:
+    """Whether a row's threads are more than a warp."""
+    return mapping.threads > WARP or mapping.cluster > 1
+
+
 def scratch_scope(mapping: Mapping) -> str:
-    """One kind of shared memory in a kernel: TVM takes a barrier to order one kind only."""
-    return "shared.dyn" if mapping.residence == "shared" else "shared"
+    """One kind of shared memory in a kernel: TVM takes a barrier to order one kind only.
+
+    In a cluster TVM sees no barrier at all, nor reads of the scratch.
+    """
+    return "shared.dyn" if mapping.residence == "shared" and mapping.cluster == 1 else "shared"
 
 
 def accumulator_dtype(stage: Stage) -> str:
@@ -60,7 +68,7 @@ def start(writer: Writer, stage: Stage, mapping: Mapping) -> Accumulator:
     lanes = min(mapping.vector, LANES)
     partial = writer.allocate(f"{stage.name}_partial", lanes, dtype)
     scratch = None
-    if mapping.threads > WARP:
+    if needs_exchange(mapping):
         warps = mapping.block_threads // WARP
         scratch = writer.allocate(f"{stage.name}_warps", warps, dtype, scratch_scope(mapping))
     with writer.unrolled(lanes, "lane") as lane:
@@ -84,10 +92,8 @@ def finish(
         for lane in range(1, accumulator.lanes):
             value = combine(combiner, value, accumulator.partial[int64(lane)])
         warp_results.append(_butterfly(writer, accumulator, value, min(mapping.threads, WARP)))
-    if mapping.threads > WARP:
+    if needs_exchange(mapping):
         warp_results = _exchange(writer, accumulators, warp_results, mapping, position)
-    if mapping.cluster > 1:
-        warp_results = _exchange_blocks(writer, accumulators, warp_results, mapping, position)
     for accumulator, value in zip(accumulators, warp_results, strict=True):
         stage = accumulator.stage
         results[stage.output] = writer.value(stage.name, result(stage, value))
@@ -107,64 +113,40 @@ def _exchange(
     mapping: Mapping,
     position: Position,
 ) -> list[Expr]:
-    """One value of each warp through shared memory."""
+    """One value of each warp through shared memory, in a cluster through that of all its blocks.
+
+    Every warp combines the values of all in the same order: all get the same result to the bit.
+    """
     thread = position.thread
     warps = mapping.threads // WARP
     first = position.row_of_block * warps
     with writer.when(tirx.floormod(thread, WARP) == 0):
         for accumulator, value in zip(accumulators, values, strict=True):
             writer.store(accumulator.scratch, first + tirx.floordiv(thread, WARP), value)
-    writer.add(tirx.Evaluate(T.tvm_storage_sync(scratch_scope(mapping))))
+    barrier = T.tvm_storage_sync(scratch_scope(mapping))
+    writer.add(tirx.Evaluate(T.cuda.cluster_sync() if mapping.cluster > 1 else barrier))
+    width = min(warps * mapping.cluster, WARP)
     found = []
     for accumulator in accumulators:
         assert accumulator.scratch is not None
-        value = accumulator.scratch[first + tirx.floormod(thread, warps)]
-        found.append(_butterfly(writer, accumulator, value, warps))
+        value = None
+        for turn in range(warps * mapping.cluster // width):
+            number = tirx.floormod(thread, width) + turn * width
+            if mapping.cluster > 1:
+                own = _remote(writer, accumulator.scratch, number, warps)
+            else:
+                own = accumulator.scratch[first + number]
+            value = own if value is None else combine(accumulator.stage.combiner, value, own)
+        found.append(_butterfly(writer, accumulator, value, width))
     return found
 
 
-def _exchange_blocks(
-    writer: Writer,
-    accumulators: list[Accumulator],
-    values: list[Expr],
-    mapping: Mapping,
-    position: Position,
-) -> list[Expr]:
-    """One value of each block of the cluster through distributed shared memory.
-
-    Every block reads the values in the order of their ranks: all get the same result to the bit.
-    """
-    totals = []
-    for accumulator, value in zip(accumulators, values, strict=True):
-        dtype = dtype_of(accumulator.partial)
-        total = writer.allocate(f"{accumulator.stage.name}_total", 1, dtype, "shared")
-        with writer.when(position.thread == 0):
-            writer.store(total, int64(0), value)
-        totals.append(total)
-    writer.add(tirx.Evaluate(T.cuda.cluster_sync()))
-    found = []
-    for accumulator, total in zip(accumulators, totals, strict=True):
-        dtype = dtype_of(total)
-        name = f"{accumulator.stage.name}_cluster"
-        result = writer.allocate(name, 1, dtype)
-        writer.store(result, int64(0), accumulator.stage.identity.astype(dtype))
-        with writer.unrolled(mapping.cluster, "rank") as rank:
-            other = _remote(writer, total, rank, dtype)
-            combined = combine(accumulator.stage.combiner, result[int64(0)], other)
-            writer.store(result, int64(0), combined)
-        found.append(result[int64(0)])
-    return found
-
-
-def _remote(writer: Writer, total: Var, rank: Expr, dtype: str) -> Expr:
-    """The element of another block of the cluster."""
-    address = writer.allocate("address", 1, "uint64")
-    # The element is named as well as pointed to: TVM drops shared buffers that only pointers reach.
-    writer.add(
-        tirx.Evaluate(
-            T.ptx.mapa.u64(address[int64(0)], total.ptr_to([int64(0)]), rank.astype("uint32"))
-        )
-    )
+def _remote(writer: Writer, scratch: Var, number: Expr, warps: int) -> Expr:
+    """The value of a warp of the cluster."""
+    address, dtype = writer.allocate("address", 1, "uint64"), dtype_of(scratch)
+    own = scratch.ptr_to([tirx.floormod(number, warps)])
+    rank = tirx.floordiv(number, warps).astype("uint32")
+    writer.add(tirx.Evaluate(T.ptx.mapa.u64(address[int64(0)], own, rank)))
     ctype = CUDA_TYPES[dtype]
     name = f"tvm_stitch_remote_{dtype}"
     source = (
@@ -175,9 +157,14 @@ def _remote(writer: Writer, total: Var, rank: Expr, dtype: str) -> Expr:
     return writer.value("other", loaded)
 
 
+def arrive_to_leave(writer: Writer) -> None:
+    """Says that this block reads no other's shared memory any more."""
+    writer.add(tirx.Evaluate(T.ptx.barrier.cluster.arrive.release.aligned()))
+
+
 def leave_cluster(writer: Writer) -> None:
-    """No block may end while another still reads its shared memory."""
-    writer.add(tirx.Evaluate(T.cuda.cluster_sync()))
+    """No block may end before all have said so."""
+    writer.add(tirx.Evaluate(T.ptx.barrier.cluster.wait.acquire.aligned()))
 
 
 def _butterfly(writer: Writer, accumulator: Accumulator, value: Expr, width: int) -> Expr:

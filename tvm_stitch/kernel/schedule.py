@@ -43,6 +43,7 @@ class Mapping:
     pipelined: bool = False  # a turn loads the next one's row before it works on its own
     batch: int = 1  # rows that the same threads load at once
     ahead: bool = False  # what lies along the columns, as weights do, is loaded with the rows
+    asynchronous: bool = False  # rows are copied into shared memory, past the threads' registers
     idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
     tile: int = (
         0  # elements along the last axis of a block's tile; 0: a block has a run of elements
@@ -106,7 +107,8 @@ class Mapping:
         if self.pipelined:
             words.append("the next row loaded ahead")
         if self.residence == "shared":
-            words.append("row in shared memory")
+            copied = ", copied asynchronously" if self.asynchronous else ""
+            words.append(f"row in shared memory{copied}")
         if self.residence == "nowhere":
             words.append("row read again in every phase")
         elif self.recompute:

@@ -68,7 +68,9 @@ class Step:
             buffer = read.buffer
             if buffer in part.program.inputs and part.program.place(stage, read) is Where.SAME:
                 waits = part.residency.kept.get(buffer, (self.phase.number,))[0]
-                if buffer not in self.loaded and waits == self.phase.number:
+                if buffer in part.arriving or buffer in self.loaded:
+                    continue
+                if waits == self.phase.number:
                     self._load_fragment(buffer, care)
         if care == "edge":
             return
