@@ -38,7 +38,9 @@ SHARED = {"residence": "shared", "recompute": True, "rows": 1}
 
 
 @pytest.mark.parametrize("graph", (softmax, layer_norm, residual_rms_norm))
-@pytest.mark.parametrize("cluster, threads, columns", ((1, 64, 1027), (2, 64, 1024), (16, 128, 999)))
+@pytest.mark.parametrize(
+    "cluster, threads, columns", ((1, 64, 1027), (2, 64, 1024), (16, 128, 999))
+)
 def test_blocks_of_a_cluster(laid_out, graph, columns, cluster, threads):
     scheme = "cluster" if cluster > 1 else "regional"
     laid_out(scheme=scheme, cluster=cluster, threads=threads, **SHARED)
@@ -55,3 +57,12 @@ def test_rows_copied_asynchronously(laid_out, graph, columns, cluster):
     case = graph("bfloat16", 3, columns)
     assert schedule_of(the_kernel(case.module)).parts[0].asynchronous
     check(case)
+
+
+@pytest.mark.parametrize("columns", (7, 1000, 1027))
+@pytest.mark.parametrize("residence", ("register", "shared"))
+def test_maximum_and_sum_in_one_pass(laid_out, residence, columns):
+    laid_out(
+        scheme="regional", threads=64, rows=1, online=True, residence=residence, recompute=True
+    )
+    check(softmax("bfloat16", 3, columns))

@@ -14,6 +14,7 @@ from tvm.tirx import IterVar
 from tvm_stitch.kernel.check import RESIDENT
 from tvm_stitch.kernel.grid import GridPart, workspace
 from tvm_stitch.kernel.memory import residency_of
+from tvm_stitch.kernel.online import laid_out
 from tvm_stitch.kernel.part import Part, emit_batch
 from tvm_stitch.kernel.position import Position
 from tvm_stitch.kernel.program import Program
@@ -118,6 +119,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     bodies: list[tuple[Expr, tirx.Stmt]] = []  # the block after the part's last, the part
     for program, mapping in zip(programs, schedule.parts, strict=True):
         residency = residency_of(program, mapping)
+        program = laid_out(program, mapping)
         inner = Writer()
         place = block - first, thread, inner
         part: Part | GridPart

@@ -25,6 +25,7 @@ from tvm_stitch.kernel.choose import (
 from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
 from tvm_stitch.kernel.flight import MAX_BATCH, has_weights, loaded_bytes
 from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
+from tvm_stitch.kernel.online import in_one_pass
 from tvm_stitch.kernel.position import blocks_of_row
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import fits
@@ -116,6 +117,9 @@ class Legality:
 
     def _reasons(self, mapping: Mapping) -> Iterator[str]:
         yield from _numbers(mapping)
+        if mapping.online and (self.program.across or in_one_pass(self.program) is None):
+            yield "maximum and sum in one pass, where no sum of exponentials follows a maximum"
+            return
         if self.program.across:
             yield from self._grid(mapping)
             return

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import tvm
 import tvm_ffi
 
+from tvm_stitch.kernel.online import laid_out
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Stage, Var, dtype_of, item_bytes
@@ -52,7 +53,7 @@ class Residency:
 
 def residency_of(program: Program, mapping: Mapping) -> Residency:
     """What a mapping keeps."""
-    return plan_residency(program, mapping.recompute, mapping.residence)
+    return plan_residency(laid_out(program, mapping), mapping.recompute, mapping.residence)
 
 
 def plan_residency(
@@ -117,7 +118,8 @@ def _available(program: Program) -> dict[Var, int]:
         if stage.output in program.columnwise and not stage.is_reduction:
             continue
         ready = max((available.get(read.buffer, 0) for read in stage.reads), default=0)
-        available[stage.output] = ready + 1 if stage.is_reduction else ready
+        ends = stage.is_reduction and stage.output not in program.follows
+        available[stage.output] = ready + 1 if ends else ready
     return available
 
 

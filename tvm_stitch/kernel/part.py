@@ -10,8 +10,9 @@ the phase.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingOf
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -55,6 +56,7 @@ class Phase:
     number: int
     loaded: dict[Var, tuple[Var, Element]] = field(default_factory=dict)
     accumulators: dict[Var, reduce.Accumulator] = field(default_factory=dict)
+    following: list[Stage] = field(default_factory=list)  # sums measured against maxima so far
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,13 +172,17 @@ class Part:
         self._emit_row_stages(number)
         for stage in self.program.stages:
             if stage.output not in self.sums and self._ends(stage, number):
-                started = reduce.start(self.writer, stage, self.mapping)
+                maximum = self.program.producer.get(self.program.follows.get(stage.output))
+                started = reduce.start(self.writer, stage, self.mapping, maximum)
                 phase.accumulators[stage.output] = started
         roots = self._roots(phase)
         if not roots:
             return
-        needed = self._needed(roots, number)
+        phase.following = [stage for stage in roots if stage.output in self.program.follows]
+        needed = self._needed([s for s in roots if s not in phase.following], number)
         self._load_row_scalars(needed)
+        if phase.following and number and self.mapping.residence == "register":
+            self._load_of_phase(phase)
         if self.arriving and number == 0:
             groups = arrive.groups_of(self)
             for group, all_steps in enumerate(groups):
@@ -190,19 +196,41 @@ class Part:
                 list(phase.accumulators.values()),
                 self.mapping,
                 self.position,
+                self.program.follows,
             )
             self.row_values.update(results)
             for output, value in results.items():
                 self._store_row(output, value)
 
     def _emit_steps(self, phase: Phase, needed: list[Stage], all_steps: list[Steps]) -> None:
-        for steps in all_steps:
-            with self.writer.when(self.position.works):
-                if self.mapping.residence == "register":
-                    with self.writer.unrolled(steps.count, "step", steps.start) as step:
-                        Step(self, phase, needed, step, steps.care).emit()
-                else:
+        if self.mapping.residence != "register":
+            for steps in all_steps:
+                with self.writer.when(self.position.works):
                     self._emit_flights(phase, needed, steps)
+            return
+        self._emit_registers(phase, needed, all_steps)
+        if phase.following:
+            with self._measured(phase) as again:
+                self._emit_registers(phase, again, all_steps, again=True)
+
+    def _emit_registers(
+        self, phase: Phase, needed: list[Stage], all_steps: list[Steps], again: bool = False
+    ) -> None:
+        for steps in all_steps:
+            with (
+                self.writer.when(self.position.works),
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+            ):
+                Step(self, phase, needed, step, steps.care, again).emit()
+
+    @contextmanager
+    def _measured(self, phase: Phase) -> Iterator[list[Stage]]:
+        """Maxima as far as they are known, and the stages of the sums measured against them."""
+        largest = reduce.grow(self.writer, phase.accumulators, self.program.follows)
+        self.row_values.update(largest)
+        yield self._needed(phase.following, phase.number)
+        for buffer in largest:
+            del self.row_values[buffer]
 
     def _emit_flights(self, phase: Phase, needed: list[Stage], steps: Steps) -> None:
         """Some steps at a time: the loads of all of them are issued before the first is used."""
@@ -242,10 +270,17 @@ class Part:
         with writer.unrolled(count, "load") as number:
             for buffer, tile in tiles.items():
                 self.copy_in(buffer, tile, start + number, steps.care, slots(number))
-        with writer.unrolled(count, "step") as number:
-            loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
-            of_step = replace(phase, loaded=loaded)
-            Step(self, of_step, needed, start + number, steps.care).emit()
+
+        def through(stages: list[Stage], again: bool = False) -> None:
+            with writer.unrolled(count, "step") as number:
+                loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
+                of_step = replace(phase, loaded=loaded)
+                Step(self, of_step, stages, start + number, steps.care, again).emit()
+
+        through(needed)
+        if phase.following:
+            with self._measured(phase) as again:
+                through(again, again=True)
 
     def _ends(self, stage: Stage, number: int) -> bool:
         """Whether a stage is a reduction whose values a phase adds up."""
@@ -347,6 +382,15 @@ class Part:
     def first_inputs(self) -> list[Var]:
         """The inputs of which the first phase needs whole rows."""
         return [b for b in self.program.inputs if 0 in self.residency.needed.get(b, ())]
+
+    def _load_of_phase(self, phase: Phase) -> None:
+        """Inputs that a later phase is the first to need, where it goes over them twice."""
+        needs = self.residency.needed
+        for buffer in self.program.inputs:
+            if phase.number in needs.get(buffer, ()):
+                tile = self.kept.get(buffer) or self.tile(f"{buffer.name}_in", dtype_of(buffer))
+                phase.loaded[buffer] = (tile, self.own_slot)
+        self.load_row({b: tile for b, (tile, _) in phase.loaded.items()}, self.position)
 
     def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
         """A thread's share of a row of each input, into registers."""

@@ -16,6 +16,7 @@ import tvm_ffi
 
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, residency_of
+from tvm_stitch.kernel.online import laid_out
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
@@ -93,9 +94,10 @@ def _phase_from(data: dict[str, Any]) -> Phase:
 
 def profile(program: Program, mapping: Mapping) -> Profile | None:
     """The profile of a program by what its mapping keeps; asked again, it is remembered."""
-    key = ("profile", mapping.recompute, mapping.residence)
+    key = ("profile", mapping.recompute, mapping.residence, mapping.online)
     if key not in program.memo:
-        program.memo[key] = _profile(program, residency_of(program, mapping))
+        own = laid_out(program, mapping)
+        program.memo[key] = _profile(own, residency_of(program, mapping))
     return program.memo[key]
 
 

@@ -12,7 +12,7 @@ a column may use them.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -67,6 +67,8 @@ class Program:
     reduces: bool
     where: dict[tuple[int, int], Where]  # (handle of the stage's output, key of the read)
     columnwise: frozenset[Var] = frozenset()  # what is one value a column: known after all rows
+    # Sums of exponentials that are found in the phase of a maximum, by their output.
+    follows: dict[Var, Var] = field(default_factory=dict)
 
     @cached_property
     def producer(self) -> dict[Var, Stage]:

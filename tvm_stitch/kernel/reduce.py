@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 
 from tvm import tirx
@@ -26,6 +27,7 @@ class Accumulator:
     partial: Var  # one element for each lane
     lanes: int
     scratch: Var | None  # one element for each warp of the block
+    reference: Var | None = None  # the maximum that a sum of exponentials is measured against
 
     def add(self, writer: Writer, lane: Expr, value: Expr) -> None:
         """Combine a value into a lane."""
@@ -62,42 +64,97 @@ def combine(combiner: str, left: Expr, right: Expr) -> Expr:
     return tirx.max(left, right) if combiner in ("max", "any") else tirx.min(left, right)
 
 
-def start(writer: Writer, stage: Stage, mapping: Mapping) -> Accumulator:
-    """Allocate and initialise the partial results of a reduction."""
+def start(
+    writer: Writer, stage: Stage, mapping: Mapping, maximum: Stage | None = None
+) -> Accumulator:
+    """Allocate and initialise the partial results of a reduction, which may follow a maximum."""
     dtype = accumulator_dtype(stage)
     lanes = min(mapping.vector, LANES)
     partial = writer.allocate(f"{stage.name}_partial", lanes, dtype)
-    scratch = None
+    scratch = reference = None
     if needs_exchange(mapping):
         warps = mapping.block_threads // WARP
         scratch = writer.allocate(f"{stage.name}_warps", warps, dtype, scratch_scope(mapping))
     with writer.unrolled(lanes, "lane") as lane:
         writer.store(partial, lane, stage.identity.astype(dtype))
-    return Accumulator(stage, partial, lanes, scratch)
+    if maximum is not None:
+        reference = writer.allocate(f"{stage.name}_reference", 1, dtype)
+        writer.store(reference, int64(0), maximum.identity.astype(dtype))
+    return Accumulator(stage, partial, lanes, scratch, reference)
+
+
+def grow(
+    writer: Writer, accumulators: MappingOf[Var, Accumulator], follows: MappingOf[Var, Var]
+) -> dict[Var, Expr]:
+    """The maxima so far, to which the sums that follow them are rescaled."""
+    found: dict[Var, Expr] = {}
+    for output, maximum in follows.items():
+        if output not in accumulators:
+            continue
+        total, largest = accumulators[output], accumulators[maximum]
+        if maximum not in found:
+            found[maximum] = _of_lanes(largest)
+        assert total.reference is not None
+        before = total.reference[int64(0)]
+        factor = writer.value("rescaled", tirx.exp(before - found[maximum]))
+        writer.store(total.reference, int64(0), found[maximum])
+        with writer.unrolled(total.lanes, "lane") as lane:
+            writer.store(total.partial, lane, total.partial[lane] * factor)
+    return {m: result(accumulators[m].stage, value) for m, value in found.items()}
 
 
 def finish(
-    writer: Writer, accumulators: list[Accumulator], mapping: Mapping, position: Position
+    writer: Writer,
+    accumulators: list[Accumulator],
+    mapping: Mapping,
+    position: Position,
+    follows: MappingOf[Var, Var],
 ) -> dict[Var, Expr]:
     """Combine the partial results of all threads of a row; every thread gets the result.
 
     All reductions of a phase share one barrier: each has its own scratch, written before it and
     only read after it.
     """
-    results: dict[Var, Expr] = {}
-    warp_results = []
-    for accumulator in accumulators:
-        combiner = accumulator.stage.combiner
-        value = accumulator.partial[int64(0)]
-        for lane in range(1, accumulator.lanes):
-            value = combine(combiner, value, accumulator.partial[int64(lane)])
-        warp_results.append(_butterfly(writer, accumulator, value, min(mapping.threads, WARP)))
+    own = {each.stage.output: [_of_lanes(each)] for each in accumulators}
+    totals = _combined(writer, accumulators, own, follows, min(mapping.threads, WARP))
     if needs_exchange(mapping):
-        warp_results = _exchange(writer, accumulators, warp_results, mapping, position)
-    for accumulator, value in zip(accumulators, warp_results, strict=True):
-        stage = accumulator.stage
-        results[stage.output] = writer.value(stage.name, result(stage, value))
+        shares = _exchange(writer, accumulators, totals, mapping, position)
+        width = min(mapping.threads // WARP * mapping.cluster, WARP)
+        totals = _combined(writer, accumulators, shares, follows, width)
+    results: dict[Var, Expr] = {}
+    for output, stage in ((each.stage.output, each.stage) for each in accumulators):
+        results[output] = writer.value(stage.name, result(stage, totals[output]))
     return results
+
+
+def _of_lanes(accumulator: Accumulator) -> Expr:
+    """The partial result of a thread."""
+    value = accumulator.partial[int64(0)]
+    for lane in range(1, accumulator.lanes):
+        value = combine(accumulator.stage.combiner, value, accumulator.partial[int64(lane)])
+    return value
+
+
+def _combined(
+    writer: Writer,
+    accumulators: list[Accumulator],
+    shares: MappingOf[Var, list[Expr]],
+    follows: MappingOf[Var, Var],
+    width: int,
+) -> dict[Var, Expr]:
+    """The shares of `width` neighbouring threads as one: maxima first, then what follows them."""
+    totals: dict[Var, Expr] = {}
+    for accumulator in accumulators:
+        output, combiner = accumulator.stage.output, accumulator.stage.combiner
+        own = shares[output]
+        if output in follows:
+            before, largest = shares[follows[output]], totals[follows[output]]
+            own = [s * tirx.exp(b - largest) for s, b in zip(own, before, strict=True)]
+        value = own[0]
+        for other in own[1:]:
+            value = combine(combiner, value, other)
+        totals[output] = _butterfly(writer, accumulator, value, width)
+    return totals
 
 
 def result(stage: Stage, total: Expr) -> Expr:
@@ -109,35 +166,35 @@ def result(stage: Stage, total: Expr) -> Expr:
 def _exchange(
     writer: Writer,
     accumulators: list[Accumulator],
-    values: list[Expr],
+    totals: MappingOf[Var, Expr],
     mapping: Mapping,
     position: Position,
-) -> list[Expr]:
-    """One value of each warp through shared memory, in a cluster through that of all its blocks.
+) -> dict[Var, list[Expr]]:
+    """What each warp found through shared memory, in a cluster through that of all its blocks.
 
-    Every warp combines the values of all in the same order: all get the same result to the bit.
+    Every warp gets the values of all in the same order: all get the same result to the bit.
     """
     thread = position.thread
     warps = mapping.threads // WARP
     first = position.row_of_block * warps
     with writer.when(tirx.floormod(thread, WARP) == 0):
-        for accumulator, value in zip(accumulators, values, strict=True):
+        for accumulator in accumulators:
+            value = totals[accumulator.stage.output]
             writer.store(accumulator.scratch, first + tirx.floordiv(thread, WARP), value)
     barrier = T.tvm_storage_sync(scratch_scope(mapping))
     writer.add(tirx.Evaluate(T.cuda.cluster_sync() if mapping.cluster > 1 else barrier))
     width = min(warps * mapping.cluster, WARP)
-    found = []
+    found: dict[Var, list[Expr]] = {}
     for accumulator in accumulators:
         assert accumulator.scratch is not None
-        value = None
+        shares = found[accumulator.stage.output] = []
         for turn in range(warps * mapping.cluster // width):
             number = tirx.floormod(thread, width) + turn * width
             if mapping.cluster > 1:
-                own = _remote(writer, accumulator.scratch, number, warps)
+                shares.append(_remote(writer, accumulator.scratch, number, warps))
             else:
-                own = accumulator.scratch[first + number]
-            value = own if value is None else combine(accumulator.stage.combiner, value, own)
-        found.append(_butterfly(writer, accumulator, value, width))
+                share = accumulator.scratch[first + number]
+                shares.append(writer.value(f"{accumulator.stage.name}_share", share))
     return found
 
 

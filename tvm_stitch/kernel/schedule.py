@@ -44,6 +44,7 @@ class Mapping:
     batch: int = 1  # rows that the same threads load at once
     ahead: bool = False  # what lies along the columns, as weights do, is loaded with the rows
     asynchronous: bool = False  # rows are copied into shared memory, past the threads' registers
+    online: bool = False  # sums of exponentials are found together with the maximum
     idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
     tile: int = (
         0  # elements along the last axis of a block's tile; 0: a block has a run of elements
@@ -113,6 +114,8 @@ class Mapping:
             words.append("row read again in every phase")
         elif self.recompute:
             words.append("computed again rather than kept")
+        if self.online:
+            words.append("maximum and sum in one pass")
         if self.peeled:
             words.append("peeled")
         if self.ahead:

@@ -19,8 +19,16 @@ class Step:
     """One vector of a thread in one phase."""
 
     def __init__(
-        self, part: Part, phase: Phase, needed: list[Stage], step: Expr, care: str
+        self,
+        part: Part,
+        phase: Phase,
+        needed: list[Stage],
+        step: Expr,
+        care: str,
+        again: bool = False,
     ) -> None:
+        """`again` says that the phase has been here, and written what there is to write."""
+        self.again = again
         self.part, self.phase, self.needed = part, phase, needed
         self.step, self.care = step, care
         self.writer = part.writer
@@ -55,7 +63,8 @@ class Step:
     def _is_output(self, stage: Stage) -> bool:
         part = self.part
         return (
-            stage.output in part.program.outputs
+            not self.again
+            and stage.output in part.program.outputs
             and part.program.is_full(stage.output)
             and part.residency.available[stage.output] == self.phase.number
         )
@@ -113,7 +122,7 @@ class Step:
                     )
                     self._copy_kept(buffer, tile, out=False)
                     self.loaded[buffer] = (tile, lambda _, lane: lane)
-            if stage.output in part.kept:
+            if stage.output in part.kept and not self.again:
                 name = f"{stage.output.name}_keep"
                 tile = self.writer.allocate(name, self.vector, dtype_of(stage.output))
                 self.keeping[stage.output] = tile
@@ -123,7 +132,7 @@ class Step:
         part = self.part
         for buffer, tile in self.keeping.items():
             self._copy_kept(buffer, tile, out=True)
-        if part.mapping.residence == "register" or care == "edge":
+        if part.mapping.residence == "register" or care == "edge" or self.again:
             return
         for buffer, (tile, element) in self.loaded.items():
             if buffer in part.kept and not part.waits(buffer, self.phase.number):
@@ -160,7 +169,7 @@ class Step:
             values[buffer] = self.writer.value(stage.name, value)
             if buffer in self.keeping:
                 self.writer.store(self.keeping[buffer], lane, values[buffer])
-            elif buffer in part.kept:
+            elif buffer in part.kept and not self.again:
                 slot = part.slot(self.step, lane)
                 self.writer.store(part.kept[buffer], slot, values[buffer])
             if buffer in self.outputs:
@@ -169,7 +178,7 @@ class Step:
                 at = part.position.address(self.step, int64(0))
                 with self.writer.when(part.position.row_exists):
                     self.writer.store(part.views[buffer], at, values[buffer])
-        if self.care == "edge" and part.mapping.residence != "register":
+        if self.care == "edge" and part.mapping.residence != "register" and not self.again:
             self._keep_fragments(values, lane)
 
     def _add_to_column(self, stage: Stage, lane: Expr, value: Expr) -> None:

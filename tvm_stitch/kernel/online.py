@@ -1,0 +1,105 @@
+"""A row's maximum and the sum of exponentials behind it, found in one pass.
+
+In: a Program. Out: the same Program with every sum of exp(x - maximum of x) in the phase of its
+maximum, where it is added up against the largest x so far and rescaled whenever that grows; or None
+where there is no such sum. Must not know threads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from tvm import ir, tirx
+
+from tvm_stitch.kernel.program import Program, Where, inlined, replace_loads
+from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.stage import Expr, Stage, Var, bind_axes, dtype_of, handle
+
+MAX_CHAIN = 4  # element-wise stages between a maximum and the sum behind it
+DTYPE = "float32"  # of the maximum and the sum: halves were widened before
+
+
+def laid_out(program: Program, mapping: Mapping) -> Program:
+    """The program as a mapping goes through it."""
+    found = in_one_pass(program) if mapping.online else program
+    assert found is not None, "an online mapping is of a program with sums of exponentials"
+    return found
+
+
+def in_one_pass(program: Program) -> Program | None:
+    """See the module's docstring; asked again, it is remembered."""
+    if "online" not in program.memo:
+        program.memo["online"] = _in_one_pass(program)
+    return program.memo["online"]
+
+
+def _in_one_pass(program: Program) -> Program | None:
+    stages, follows = [], {}
+    where = dict(program.where)
+    for stage in program.stages:
+        found = _written_out(program, stage)
+        if found is not None:
+            stage, maximum = found
+            follows[stage.output] = maximum
+            for read in stage.reads:
+                place = Where.ROW if read.buffer == maximum else Where.SAME
+                where[handle(stage.output), read.key] = place
+        stages.append(stage)
+    if not follows:
+        return None
+    used = set(program.outputs)
+    for stage in reversed(stages):
+        if stage.output in used:
+            used |= {read.buffer for read in stage.reads}
+    kept = tuple(stage for stage in stages if stage.output in used)
+    return replace(program, stages=kept, where=where, follows=follows)
+
+
+def _written_out(program: Program, stage: Stage) -> tuple[Stage, Var] | None:
+    """A sum of exp(x - maximum of x), without stages in between, and the maximum."""
+    if stage.combiner != "sum" or stage not in program.along or dtype_of(stage.output) != DTYPE:
+        return None
+    origin = stage  # whose loads the value has
+    for _ in range(MAX_CHAIN):
+        parts = _exponent(stage.value)
+        if parts is not None:
+            return (stage, parts[1].source) if _is_shifted(program, origin, *parts) else None
+        if len(stage.reads) != 1:
+            return None
+        (read,), (own,) = stage.reads, origin.reads
+        source = program.producer.get(read.buffer)
+        if source is None or source.is_reduction or program.place(origin, own) is not Where.SAME:
+            return None
+        value = inlined(source, read, bind_axes(stage))
+        stage = replace(stage, value=replace_loads(stage.value, {read.key: value}))
+        origin = source
+    return None
+
+
+def _exponent(value: Expr) -> tuple[Expr, Expr] | None:
+    """The loads x and m of exp(x - m)."""
+    if getattr(getattr(value, "op", None), "name", "") != "tirx.exp":
+        return None
+    inner = value.args[0]
+    if not isinstance(inner, tirx.Sub):
+        return None
+    both = isinstance(inner.a, ir.TensorLoad) and isinstance(inner.b, ir.TensorLoad)
+    return (inner.a, inner.b) if both else None
+
+
+def _is_shifted(program: Program, origin: Stage, value: Expr, lowest: Expr) -> bool:
+    """Whether the second load is the maximum of what the first one loads, which is never less
+    than some finite number: infinities have no difference."""
+    places = {read.buffer: program.place(origin, read) for read in origin.reads}
+    maximum = program.producer.get(lowest.source)
+    if maximum is None or maximum.combiner != "max" or maximum not in program.along:
+        return False
+    taken = maximum.value.source if isinstance(maximum.value, ir.TensorLoad) else None
+    return (
+        dtype_of(maximum.output) == DTYPE
+        and math.isfinite(maximum.identity.value)
+        and taken == value.source
+        and program.place(maximum, maximum.reads[0]) is Where.SAME
+        and places == {value.source: Where.SAME, lowest.source: Where.ROW}
+    )
