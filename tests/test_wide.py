@@ -1,68 +1,203 @@
-"""Long rows: clusters, rows in shared memory, copies that arrive while threads work."""
+"""Long rows: clusters, rows that arrive while threads work, maximum and sum in one pass."""
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from check import H200, check, schedule_of, the_kernel
-from zoo import layer_norm, residual_rms_norm, softmax
+from check import H200, check, cuda_of, program_of, the_kernel
+from tvm.relax import op
+from zoo import graph, graph_of, layer_norm, norm64, residual_rms_norm, softmax, softmax64
 
+from tvm_stitch import simt
+from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel import build
+from tvm_stitch.kernel import arrive, build
 from tvm_stitch.kernel.legal import Legality
+from tvm_stitch.kernel.online import in_one_pass
 from tvm_stitch.kernel.schedule import Schedule
+
+SHARED = {"residence": "shared", "recompute": True, "rows": 1}
+ONLINE = {"scheme": "regional", "threads": 64, "rows": 1, "recompute": True, "online": True}
 
 
 @pytest.fixture
 def laid_out(monkeypatch):
-    """Lays every kernel out in its own way."""
+    """Has every kernel laid out with some fields of its own, in as many steps as that takes."""
+    chosen = build.choose
 
     def with_fields(**changes):
-        def choose(programs, *_):
-            (program,) = programs
-            found = build_choose(programs, *_)
-            mapping = replace(found.parts[0], batch=1, ahead=False, resident=0, **changes)
-            wide = mapping.cluster * mapping.threads * mapping.vector
+        def choose(programs, *rest):
+            (mapping,), (program,) = chosen(programs, *rest).parts, programs
+            mapping = replace(mapping, batch=1, ahead=False, resident=0, **changes)
             legality = Legality(program, device_of(H200))
             reach = legality.columns + (mapping.vector - 1 if mapping.peeled else 0)
+            wide = mapping.cluster * mapping.threads * mapping.vector
             mapping = replace(mapping, steps=-(-reach // wide))
-            assert legality.refusal(mapping) is None, legality.refusal(mapping)
+            assert legality.refusal(mapping) is None
             return Schedule((mapping,))
 
-        build_choose = build.choose
         monkeypatch.setattr(build, "choose", choose)
 
     return with_fields
 
 
-SHARED = {"residence": "shared", "recompute": True, "rows": 1}
+# Clusters and copies
 
 
-@pytest.mark.parametrize("graph", (softmax, layer_norm, residual_rms_norm))
-@pytest.mark.parametrize(
-    "cluster, threads, columns", ((1, 64, 1027), (2, 64, 1024), (16, 128, 999))
-)
-def test_blocks_of_a_cluster(laid_out, graph, columns, cluster, threads):
-    scheme = "cluster" if cluster > 1 else "regional"
-    laid_out(scheme=scheme, cluster=cluster, threads=threads, **SHARED)
-    case = graph("bfloat16", 3, columns)
-    assert schedule_of(the_kernel(case.module)).parts[0].cluster == cluster
-    check(case)
+@pytest.mark.parametrize("model", (softmax, layer_norm, residual_rms_norm))
+@pytest.mark.parametrize("cluster, threads, columns", ((2, 64, 1027), (4, 64, 7), (16, 128, 1000)))
+def test_blocks_of_a_cluster(laid_out, model, columns, cluster, threads):
+    laid_out(scheme="cluster", cluster=cluster, threads=threads, **SHARED)
+    check(model("bfloat16", 3, columns), orders=2)
 
 
-@pytest.mark.parametrize("graph", (softmax, layer_norm))
+@pytest.mark.parametrize("model", (softmax, layer_norm))
 @pytest.mark.parametrize("cluster, columns", ((1, 1000), (2, 8), (4, 10000)))
-def test_rows_copied_asynchronously(laid_out, graph, columns, cluster):
+def test_rows_copied_asynchronously(laid_out, model, columns, cluster):
     scheme = "cluster" if cluster > 1 else "regional"
     laid_out(scheme=scheme, cluster=cluster, threads=64, asynchronous=True, **SHARED)
-    case = graph("bfloat16", 3, columns)
-    assert schedule_of(the_kernel(case.module)).parts[0].asynchronous
+    case = model("bfloat16", 3, columns)
+    assert "cp_async" in cuda_of(the_kernel(case.module))
+    check(case, orders=2)
+
+
+def test_copies_of_two_rows(laid_out):
+    """Tensors of different widths: a vector of the wider one takes two copies."""
+    laid_out(scheme="regional", threads=64, asynchronous=True, **SHARED)
+    case = graph_of(
+        [((3, 1000), "float32", None), ((3, 1000), "float16", None)],
+        lambda emit, x, y: emit(
+            op.multiply(emit(op.nn.softmax(x)), emit(op.nn.softmax(emit(op.astype(y, "float32")))))
+        ),
+        lambda x, y: softmax64(x) * softmax64(y),
+    )
     check(case)
 
 
-@pytest.mark.parametrize("columns", (7, 1000, 1027))
+def test_a_forgotten_wait_shows(laid_out, monkeypatch):
+    """Copies land as late as the program allows in the CPU executor."""
+    laid_out(scheme="regional", threads=64, asynchronous=True, **SHARED)
+    monkeypatch.setattr(arrive, "wait", lambda part, pending: None)
+    with pytest.raises(AssertionError):
+        check(softmax("bfloat16", 3, 1000), orders=1)
+
+
+# Maximum and sum in one pass
+
+
+@pytest.mark.parametrize("columns", (7, 31, 33, 1000, 1027))
 @pytest.mark.parametrize("residence", ("register", "shared"))
-def test_maximum_and_sum_in_one_pass(laid_out, residence, columns):
-    laid_out(
-        scheme="regional", threads=64, rows=1, online=True, residence=residence, recompute=True
+def test_softmax_in_one_pass(laid_out, residence, columns):
+    laid_out(residence=residence, **ONLINE)
+    check(softmax("bfloat16", 3, columns), orders=2)
+
+
+def test_softmax_in_one_pass_by_a_cluster(laid_out):
+    changes = {**ONLINE, **SHARED, "scheme": "cluster", "threads": 128, "cluster": 16}
+    laid_out(asynchronous=True, **changes)
+    check(softmax("float32", 3, 10000))
+
+
+def log_sum(emit, x):
+    """The logarithm of a row's sum of exponentials, of which nothing waits."""
+    shifted = emit(op.subtract(x, emit(op.max(x, -1, keepdims=True))))
+    total = emit(op.sum(emit(op.exp(shifted)), -1, keepdims=True))
+    return emit(op.add(emit(op.log(total)), emit(op.max(x, -1, keepdims=True))))
+
+
+@pytest.mark.parametrize("columns", (31, 1000, 3000))
+def test_rows_that_are_only_reduced_are_read_once(laid_out, columns):
+    laid_out(residence="nowhere", **ONLINE)
+    case = graph(
+        "float32",
+        [(3, columns)],
+        log_sum,
+        lambda x: np.log(np.exp(x).sum(-1, keepdims=True)),
     )
-    check(softmax("bfloat16", 3, columns))
+    check(case)
+    source = cuda_of(the_kernel(case.module))
+    loads = [line for line in source.splitlines() if "(p0_ptr" in line and " = " in line]
+    assert 1 <= len(loads) <= 2, source  # whole flights, and what is left of them
+
+
+@pytest.mark.parametrize("residence", ("register", "shared", "nowhere"))
+def test_softmax_of_a_norm_in_one_pass(laid_out, residence):
+    """The maximum belongs to a later phase, which is the first to need the mask."""
+
+    def build_rows(emit, x, w, mask):
+        normal = emit(op.nn.layer_norm(x, w, w, axes=[-1]))
+        return emit(op.nn.softmax(emit(op.add(normal, mask))))
+
+    laid_out(residence=residence, **ONLINE)
+    case = graph(
+        "float16",
+        [(3, 1000), (1000,), (3, 1000)],
+        build_rows,
+        lambda x, w, mask: softmax64(norm64(x) * w + w + mask),
+    )
+    check(case)
+
+
+@pytest.mark.parametrize("residence", ("register", "shared"))
+def test_masked_rows_in_one_pass(laid_out, residence):
+    """Threads and whole warps see nothing but minus infinity; the first row, a single element."""
+    laid_out(residence=residence, **ONLINE)
+    x = np.random.default_rng(1).standard_normal((4, 3000))
+    x[0, :-1] = -np.inf
+    x[1, 100:] = -np.inf
+    x[2, ::2] = -np.inf
+    case = graph_of([((4, 3000), "float32", x)], lambda emit, x: emit(op.nn.softmax(x)), softmax64)
+    check(case)
+
+
+@pytest.mark.parametrize("online", (False, True))
+def test_rows_that_are_not_finite_in_one_pass(laid_out, online):
+    """Nothing but minus infinity, a not-a-number, plus infinity: not-a-number, as in two passes."""
+    laid_out(residence="register", **{**ONLINE, "online": online})
+    x = np.zeros((4, 3000))
+    x[0], x[1, 77], x[2, 2000] = -np.inf, np.nan, np.inf
+    with np.errstate(invalid="ignore"):
+        case = graph_of(
+            [((4, 3000), "float32", x)], lambda emit, x: emit(op.nn.softmax(x)), softmax64
+        )
+    out = np.empty((4, 3000), "float32")
+    with lowering_context():
+        assert simt.Function(the_kernel(case.module), H200)(x.astype("float32"), out).ok
+    np.testing.assert_array_equal(np.isnan(out).all(-1), [True, True, True, False])
+
+
+def found_in_one_pass(build_rows) -> bool:
+    case = graph("float32", [(3, 70)], build_rows, lambda x: x)
+    return in_one_pass(program_of(case.module)) is not None
+
+
+def rows_with(value):
+    """A sum along the row behind its maximum, and what needs both."""
+
+    def build_rows(emit, x):
+        largest = emit(op.max(x, -1, keepdims=True))
+        total = emit(op.sum(value(emit, x, largest), -1, keepdims=True))
+        return emit(op.divide(emit(op.subtract(x, largest)), total))
+
+    return build_rows
+
+
+def test_what_can_be_found_in_one_pass():
+    assert found_in_one_pass(lambda emit, x: emit(op.nn.softmax(x)))
+    assert found_in_one_pass(lambda emit, x: emit(op.nn.log_softmax(x)))
+    assert found_in_one_pass(rows_with(lambda emit, x, m: emit(op.exp(emit(op.subtract(x, m))))))
+
+
+@pytest.mark.parametrize(
+    "value",
+    (
+        lambda emit, x, m: emit(op.exp(emit(op.subtract(m, x)))),
+        lambda emit, x, m: emit(op.exp(emit(op.add(x, m)))),
+        lambda emit, x, m: emit(op.exp(emit(op.subtract(emit(op.negative(x)), m)))),
+        lambda emit, x, m: emit(op.sqrt(emit(op.subtract(m, x)))),
+        lambda emit, x, m: emit(op.exp(x)),
+    ),
+    ids=("the other way round", "sum", "of another value", "root", "not shifted"),
+)
+def test_what_cannot_be_found_in_one_pass(value):
+    assert not found_in_one_pass(rows_with(value))

@@ -102,7 +102,7 @@ class GridPart:
         part = self._part(int64(0))
         tiles = {
             buffer: part.tile(f"{buffer.name}_next", dtype_of(buffer))
-            for buffer in part.first_inputs()
+            for buffer in part.loads_of(0)
         }
         with self.writer.when(turns > 0 if constant(turns) is None else None):
             part.load_row(tiles, part.position)

@@ -99,8 +99,9 @@ def _plan_residency(program: Program, thrifty: bool, residence: str) -> Residenc
     for buffer in program.inputs:
         if not wanted[buffer]:
             continue
-        needed[buffer] = frozenset([min(wanted[buffer])] if keep else wanted[buffer])
-        if keep and len(wanted[buffer]) > 1:
+        keeps = keep and (residence != "shared" or min(wanted[buffer]) == 0)
+        needed[buffer] = frozenset([min(wanted[buffer])] if keeps else wanted[buffer])
+        if keeps and len(wanted[buffer]) > 1:
             kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
     return Residency(_phases(program, available), available, needed, kept)
 

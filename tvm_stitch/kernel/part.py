@@ -10,53 +10,23 @@ the phase.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingOf
-from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 
-import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 
 from tvm_stitch.kernel import arrive, reduce
-from tvm_stitch.kernel.along import Along, plan_along
-from tvm_stitch.kernel.frame import COLUMN, ROW, Address, Frame, Stride
+from tvm_stitch.kernel.access import Access, Element, Fragments
+from tvm_stitch.kernel.frame import Stride
 from tvm_stitch.kernel.memory import Residency
-from tvm_stitch.kernel.position import Position, Steps
+from tvm_stitch.kernel.passes import Phase, go_through
+from tvm_stitch.kernel.position import Position
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping
-from tvm_stitch.kernel.stage import (
-    Expr,
-    Read,
-    Stage,
-    Var,
-    as_int64,
-    buffer_shape,
-    dtype_of,
-    handle,
-    item_bytes,
-    substitute,
-)
-from tvm_stitch.kernel.step import Step
-from tvm_stitch.kernel.writer import ACCESS_BYTES, Writer, int64, vector_copy
-
-# Bytes of a row that waits in shared memory which a thread has on their way at once.
-FLIGHT_BYTES = 64
-
-Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
-Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key
-
-
-@dataclass
-class Phase:
-    """What a phase has at hand."""
-
-    number: int
-    loaded: dict[Var, tuple[Var, Element]] = field(default_factory=dict)
-    accumulators: dict[Var, reduce.Accumulator] = field(default_factory=dict)
-    following: list[Stage] = field(default_factory=list)  # sums measured against maxima so far
+from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of
+from tvm_stitch.kernel.writer import Writer, int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +54,7 @@ def emit_batch(parts: list[Part]) -> None:
         reduce.leave_cluster(one.writer)
 
 
-class Part:
+class Part(Access):
     """One program on its way into TIR, for one row of a thread."""
 
     def __init__(
@@ -99,11 +69,8 @@ class Part:
         sums: MappingOf[Var, Var] | None = None,
         following: Following | None = None,
     ) -> None:
-        self.program, self.residency, self.mapping = program, residency, mapping
-        self.views, self.writer = views, writer
-        self.block_thread = thread
-        self.frame = Frame(program)
-        self.position = position
+        super().__init__(program, mapping, views, position, thread, writer)
+        self.residency = residency
         self.sums = sums or {}  # a thread's share of each reduction over the rows
         self.following = following
         self.row_values: dict[Var, Expr] = {}
@@ -144,26 +111,6 @@ class Part:
                 )
             self.kept[buffer] = tile
 
-    def tile(self, name: str, dtype: str) -> Var:
-        """Registers for all elements of a thread.
-
-        Where not all of them exist, they are set to zero first: TVM would otherwise allocate only
-        those that are seen to be used, and count them from one that it finds at run time.
-        """
-        each = self.mapping.vector * self.mapping.steps
-        tile = self.writer.allocate(name, each, dtype)
-        if any(steps.care == "edge" for steps in self.position.steps()):
-            with self.writer.unrolled(each, "element") as element:
-                self.writer.store(tile, element, tirx.const(0, dtype))
-        return tile
-
-    def slot(self, step: Expr, lane: Expr) -> Expr:
-        """Where a thread keeps an element. In shared memory, neighbours' vectors are neighbours."""
-        if self.mapping.residence == "register":
-            return self.own_slot(step, lane)
-        vector = step * self.mapping.block_threads + self.block_thread
-        return vector * self.mapping.vector + lane
-
     # Phases
 
     def emit_phase(self, number: int) -> None:
@@ -179,7 +126,7 @@ class Part:
         if not roots:
             return
         phase.following = [stage for stage in roots if stage.output in self.program.follows]
-        needed = self._needed([s for s in roots if s not in phase.following], number)
+        needed = self.needed([s for s in roots if s not in phase.following], number)
         self._load_row_scalars(needed)
         if phase.following and number and self.mapping.residence == "register":
             self._load_of_phase(phase)
@@ -187,9 +134,9 @@ class Part:
             groups = arrive.groups_of(self)
             for group, all_steps in enumerate(groups):
                 arrive.wait(self, len(groups) - 1 - group)
-                self._emit_steps(phase, needed, all_steps)
+                go_through(self, phase, needed, all_steps)
         else:
-            self._emit_steps(phase, needed, self.position.steps())
+            go_through(self, phase, needed, self.position.steps())
         if phase.accumulators:
             results = reduce.finish(
                 self.writer,
@@ -201,86 +148,6 @@ class Part:
             self.row_values.update(results)
             for output, value in results.items():
                 self._store_row(output, value)
-
-    def _emit_steps(self, phase: Phase, needed: list[Stage], all_steps: list[Steps]) -> None:
-        if self.mapping.residence != "register":
-            for steps in all_steps:
-                with self.writer.when(self.position.works):
-                    self._emit_flights(phase, needed, steps)
-            return
-        self._emit_registers(phase, needed, all_steps)
-        if phase.following:
-            with self._measured(phase) as again:
-                self._emit_registers(phase, again, all_steps, again=True)
-
-    def _emit_registers(
-        self, phase: Phase, needed: list[Stage], all_steps: list[Steps], again: bool = False
-    ) -> None:
-        for steps in all_steps:
-            with (
-                self.writer.when(self.position.works),
-                self.writer.unrolled(steps.count, "step", steps.start) as step,
-            ):
-                Step(self, phase, needed, step, steps.care, again).emit()
-
-    @contextmanager
-    def _measured(self, phase: Phase) -> Iterator[list[Stage]]:
-        """Maxima as far as they are known, and the stages of the sums measured against them."""
-        largest = reduce.grow(self.writer, phase.accumulators, self.program.follows)
-        self.row_values.update(largest)
-        yield self._needed(phase.following, phase.number)
-        for buffer in largest:
-            del self.row_values[buffer]
-
-    def _emit_flights(self, phase: Phase, needed: list[Stage], steps: Steps) -> None:
-        """Some steps at a time: the loads of all of them are issued before the first is used."""
-        needs, inputs = self.residency.needed, self.program.inputs
-        first = [b for b in inputs if phase.number in needs.get(b, ()) and b not in self.arriving]
-        each = self.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
-        flight = max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
-        flight = min(steps.count, flight) if isinstance(steps.count, int) else flight
-        many, rest = steps.count // flight, steps.count % flight
-        with self.writer.serial(many, "flight") as number:
-            self._emit_flight(phase, needed, first, steps, steps.start + number * flight, flight)
-        done = steps.start + many * flight
-        if not isinstance(rest, int):
-            with self.writer.serial(rest, "last") as number:
-                self._emit_flight(phase, needed, first, steps, done + number, 1)
-        elif rest:
-            self._emit_flight(phase, needed, first, steps, int64(done), rest)
-
-    def _emit_flight(
-        self,
-        phase: Phase,
-        needed: list[Stage],
-        first: list[Var],
-        steps: Steps,
-        start: Expr,
-        count: int,
-    ) -> None:
-        writer, vector = self.writer, self.mapping.vector
-        tiles = {
-            buffer: writer.allocate(f"{buffer.name}_in", vector * count, dtype_of(buffer))
-            for buffer in first
-        }
-
-        def slots(number: Expr) -> Element:
-            return lambda _, lane: number * vector + lane
-
-        with writer.unrolled(count, "load") as number:
-            for buffer, tile in tiles.items():
-                self.copy_in(buffer, tile, start + number, steps.care, slots(number))
-
-        def through(stages: list[Stage], again: bool = False) -> None:
-            with writer.unrolled(count, "step") as number:
-                loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
-                of_step = replace(phase, loaded=loaded)
-                Step(self, of_step, stages, start + number, steps.care, again).emit()
-
-        through(needed)
-        if phase.following:
-            with self._measured(phase) as again:
-                through(again, again=True)
 
     def _ends(self, stage: Stage, number: int) -> bool:
         """Whether a stage is a reduction whose values a phase adds up."""
@@ -300,7 +167,7 @@ class Part:
             )
         ]
 
-    def _needed(self, roots: list[Stage], number: int) -> list[Stage]:
+    def needed(self, roots: list[Stage], number: int) -> list[Stage]:
         """The stages whose elements a phase computes, in order."""
         wanted = {stage.output for stage in roots}
         for stage in reversed(self.program.stages):
@@ -350,7 +217,7 @@ class Part:
         inputs = self.program.inputs
         for stage in stages:
             for read in stage.reads:
-                if read.guarded or read.buffer not in inputs or self._is_same(stage, read):
+                if read.guarded or read.buffer not in inputs or self.is_same(stage, read):
                     continue
                 address = self.frame.address(stage, read)
                 if address.stride is Stride.STILL and address.key not in self.row_loads:
@@ -358,12 +225,9 @@ class Part:
                     value = self.load(address, int64(0))
                     self.row_loads[address.key] = self.writer.value(name, value)
 
-    def _is_same(self, stage: Stage, read: Read) -> bool:
-        return self.program.place(stage, read) is Where.SAME
-
     def _load_ahead(self) -> None:
         """All loads of the row in the first phase are issued before their first use."""
-        for buffer in self.first_inputs():
+        for buffer in self.loads_of(0):
             tile = self.kept.get(buffer)
             if tile is None:
                 tile = self.tile(f"{buffer.name}_ahead", dtype_of(buffer))
@@ -379,28 +243,18 @@ class Part:
         with self.writer.when(self.following.exists):
             self.load_row(self.following.tiles, self.following.position)
 
-    def first_inputs(self) -> list[Var]:
-        """The inputs of which the first phase needs whole rows."""
-        return [b for b in self.program.inputs if 0 in self.residency.needed.get(b, ())]
+    def loads_of(self, number: int) -> list[Var]:
+        """The inputs of which a phase is the first to need whole rows."""
+        return [b for b in self.program.inputs if number in self.residency.needed.get(b, ())]
 
     def _load_of_phase(self, phase: Phase) -> None:
         """Inputs that a later phase is the first to need, where it goes over them twice."""
-        needs = self.residency.needed
-        for buffer in self.program.inputs:
-            if phase.number in needs.get(buffer, ()):
-                tile = self.kept.get(buffer) or self.tile(f"{buffer.name}_in", dtype_of(buffer))
-                phase.loaded[buffer] = (tile, self.own_slot)
+        for buffer in self.loads_of(phase.number):
+            tile = self.kept.get(buffer)
+            if tile is None:
+                tile = self.tile(f"{buffer.name}_in", dtype_of(buffer))
+            phase.loaded[buffer] = (tile, self.own_slot)
         self.load_row({b: tile for b, (tile, _) in phase.loaded.items()}, self.position)
-
-    def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
-        """A thread's share of a row of each input, into registers."""
-        for steps in position.steps():
-            with (
-                self.writer.when(position.works),
-                self.writer.unrolled(steps.count, "step", steps.start) as step,
-            ):
-                for buffer, tile in tiles.items():
-                    self.copy_in(buffer, tile, step, steps.care, self.own_slot, position)
 
     def _load_along_ahead(self) -> None:
         """Vectors along the columns that do not depend on the row, for all phases and rows."""
@@ -425,131 +279,9 @@ class Part:
                         tile, element = self.along[along.address.key]
                         self.load_along(along, tile, step, element)
 
-    def own_slot(self, step: Expr, lane: Expr) -> Expr:
-        """Where a thread has an element in a tile of registers."""
-        return step * self.mapping.vector + lane
-
-    # Copies between device memory and a thread's registers
-
-    def plan_along(self, reads: Iterable[tuple[Stage, Read]]) -> list[Along]:
-        """The vectors along the columns among loads of inputs."""
-        if self.mapping.vector == 1 or self.mapping.peeled:
-            return []
-        inputs = self.program.inputs
-        addresses = [
-            self.frame.address(stage, read)
-            for stage, read in reads
-            if read.buffer in inputs and not self._is_same(stage, read)
-        ]
-        return plan_along(self.frame, addresses, self.mapping.vector)
-
-    def load_along(self, along: Along, tile: Var, step: Expr, element: Element) -> None:
-        """A vector along the columns; where it is not loaded, nothing uses it."""
-        width, view, row = along.width, self.views[along.address.buffer], self.position.row
-        with self.writer.unrolled(self.mapping.vector // width, "part") as number:
-            column = self.position.column(step, number * width)
-            with (
-                self.writer.when(along.guard(row, column)),
-                self.writer.vectorized(width, "lane") as lane,
-            ):
-                # One place for all lanes: contiguity was proven, TVM need not find it again.
-                value = self.redirected(view[along.at(row, column) + lane])
-                self.writer.store(tile, element(step, number * width + lane), value)
-
-    def copy_in(
-        self,
-        buffer: Var,
-        tile: Var,
-        step: Expr,
-        care: str,
-        element: Element,
-        position: Position | None = None,
-    ) -> None:
-        """A vector of an input into a tile."""
-        place = position or self.position
-
-        def move(writer: Writer, lane: Expr) -> None:
-            at = place.address(step, lane)
-            writer.store(tile, element(step, lane), self.views[buffer][at])
-
-        self._copy(dtype_of(buffer), step, care, move)
-
-    def copy_out(self, buffer: Var, tile: Var, step: Expr, care: str, element: Element) -> None:
-        """A vector of a tile into an output."""
-
-        def move(writer: Writer, lane: Expr) -> None:
-            at = self.position.address(step, lane)
-            writer.store(self.views[buffer], at, tile[element(step, lane)])
-
-        self._copy(dtype_of(buffer), step, care, move)
-
-    def _copy(
-        self, dtype: str, step: Expr, care: str, move: Callable[[Writer, Expr], None]
-    ) -> None:
-        vector = self.mapping.vector
-        if vector == 1:
-            with self.writer.when(None if care == "none" else self.position.inside(step, int64(0))):
-                move(self.writer, int64(0))
-        elif care == "edge":
-            with self.writer.branch(self.position.whole(step)) as (then, otherwise):
-                vector_copy(then, dtype, vector, move)
-                with (
-                    otherwise.unrolled(vector, "lane") as lane,
-                    otherwise.when(self.position.inside(step, lane)),
-                ):
-                    move(otherwise, lane)
-        else:
-            with self.writer.when(
-                self.position.inside(step, int64(0)) if care == "vector" else None
-            ):
-                vector_copy(self.writer, dtype, vector, move)
-
-    # Values
-
-    def load(self, address: Address, column: Expr) -> Expr:
-        """A load of one element; loads inside of its index are redirected as well."""
-        index = address.at(self.position.row, column)
-        return self.redirected(self.views[address.buffer][index])
-
-    def redirected(self, expr: Expr) -> Expr:
-        """The expression with loads from parameters as loads from their flat views."""
-
-        def visit(load: Expr) -> Expr:
-            view = self.views.get(load.source)
-            if view is None:
-                return load
-            flat: Expr = int64(0)
-            for index, extent in zip(load.indices, buffer_shape(load.source), strict=True):
-                flat = flat * as_int64(extent) + as_int64(index)
-            return view[flat]
-
-        return tvm_ffi.structural_map(expr, (ir.TensorLoad, visit))
-
     def row_value(self, stage: Stage, read: Read) -> Expr | None:
         """What a load gives where that is one value for the row."""
         if read.buffer in self.row_values:
             return self.row_values[read.buffer]
         address = self.frame.address(stage, read)
         return self.row_loads.get(address.everywhere.key)
-
-    def value(self, stage: Stage, known: Callable[[Read], Expr | None], column: Expr) -> Expr:
-        """A stage's value at a column, loads replaced by what is known of them."""
-        replacements: dict[int, Expr] = {}
-        for read in stage.reads:
-            found = known(read)
-            if found is None:
-                found = self.load(self.frame.address(stage, read), column)
-            replacements[read.key] = found
-        axes = {
-            axis: substitute(expr, {ROW: self.position.row, COLUMN: column})
-            for axis, expr in self.frame.axes(stage).items()
-        }
-
-        def visit(node: Expr) -> Expr:
-            if isinstance(node, ir.TensorLoad):
-                return replacements.get(handle(node), node)
-            return axes.get(node, node)
-
-        return tvm_ffi.structural_map(
-            stage.value, [(ir.TensorLoad, visit), (tirx.Var, visit)], order="pre"
-        )

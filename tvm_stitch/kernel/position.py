@@ -21,7 +21,7 @@ from tvm_stitch.kernel.writer import Writer, int64
 class Steps:
     """Consecutive steps of a thread that need the same care at the row's ends."""
 
-    start: int
+    start: int | Expr
     count: int | Expr
     care: str  # "none"; "vector": a whole vector may lie outside; "edge": a part of one may
 

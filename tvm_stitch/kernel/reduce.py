@@ -93,7 +93,7 @@ def grow(
             continue
         total, largest = accumulators[output], accumulators[maximum]
         if maximum not in found:
-            found[maximum] = _of_lanes(largest)
+            found[maximum] = writer.value("largest", _of_lanes(largest))
         assert total.reference is not None
         before = total.reference[int64(0)]
         factor = writer.value("rescaled", tirx.exp(before - found[maximum]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tvm_stitch.kernel.access import Element, Fragments
 from tvm_stitch.kernel.along import Along
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.reduce import combine
@@ -12,7 +13,8 @@ from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of
 from tvm_stitch.kernel.writer import Writer, int64, vector_copy
 
 if TYPE_CHECKING:
-    from tvm_stitch.kernel.part import Element, Fragments, Part, Phase
+    from tvm_stitch.kernel.part import Part
+    from tvm_stitch.kernel.passes import Phase
 
 
 class Step:
