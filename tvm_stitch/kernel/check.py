@@ -24,7 +24,10 @@ MAX_THREADS = 1024
 MAX_BLOCKS = 2**31 - 1
 STATIC_SHARED = 48 * 1024  # what ptxas takes; more must be dynamic
 # All threads of a warp, a block or a cluster must come to these.
-_COLLECTIVE = ("storage_sync", "cluster_sync", "grid_sync", "warp_reduce", "shfl", "shuffle")
+_COLLECTIVE = (
+    "storage_sync", "cluster_sync", "barrier_cluster", "grid_sync",
+    "warp_reduce", "shfl", "shuffle",
+)  # fmt: skip
 # Their scratch is shrunk to one element, and used again without a barrier.
 _BROKEN = ("cta_reduce", "cta_sum", "cta_max", "cta_min")
 

@@ -207,7 +207,7 @@ class Legality:
             yield f"clusters, which {self.device.name} does not have"
         if mapping.cluster not in CLUSTERS:
             yield f"a cluster of {mapping.cluster} blocks"
-        if mapping.rows > 1 or mapping.threads < WARP:
+        if mapping.block_rows > 1 or mapping.threads < WARP:
             yield "blocks of a cluster share one row, of which each has at least a warp's work"
 
     def _grid(self, mapping: Mapping) -> Iterator[str]:

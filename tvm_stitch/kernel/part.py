@@ -17,7 +17,7 @@ from functools import partial
 
 from tvm import tirx
 
-from tvm_stitch.kernel import arrive, reduce
+from tvm_stitch.kernel import arrive, cluster, reduce
 from tvm_stitch.kernel.access import Access, Element, Fragments
 from tvm_stitch.kernel.frame import Stride
 from tvm_stitch.kernel.memory import Residency
@@ -42,16 +42,9 @@ def emit_batch(parts: list[Part]) -> None:
     """Write parts that differ in the row only: a phase of all before the next."""
     for part in parts:
         part.begin()
-    one = parts[0]
-    ends = [one.residency.available[stage.output] for stage in one.program.along]
-    last = max(ends, default=0)
-    for number in range(one.residency.phases):
-        if one.mapping.cluster > 1 and number == last > 0:
-            reduce.arrive_to_leave(one.writer)
+    for number in range(parts[0].residency.phases):
         for part in parts:
             part.emit_phase(number)
-    if one.mapping.cluster > 1 and last:
-        reduce.leave_cluster(one.writer)
 
 
 class Part(Access):
@@ -77,6 +70,7 @@ class Part(Access):
         self.row_loads: dict[tuple[Var, str, str], Expr] = {}
         self.kept: dict[Var, Var] = {}
         self.ahead: dict[Var, tuple[Var, Element]] = {}  # inputs loaded before the first phase
+        self.barriers: dict[int, Expr] = {}  # of a cluster, by the phase that ends there
         self.arriving = arrive.arriving(program, residency, mapping)  # inputs copied meanwhile
         self.along: Fragments = {}  # vectors along the columns loaded then
 
@@ -91,12 +85,23 @@ class Part(Access):
     def begin(self) -> None:
         """Make room for what is kept, and issue loads before anything waits for the first."""
         self._allocate_kept()
+        if self.mapping.cluster > 1:
+            self._open_barriers()
         if self.mapping.residence == "register":
             self._load_ahead()
         if self.arriving:
             arrive.start_copies(self)
         if self.mapping.ahead:
             self._load_along_ahead()
+
+    def _open_barriers(self) -> None:
+        ending: dict[int, list[Stage]] = {}
+        for stage in self.program.along:
+            ending.setdefault(self.residency.available[stage.output] - 1, []).append(stage)
+        barriers = reduce.open_barriers(
+            self.writer, list(ending.values()), self.mapping, self.position
+        )
+        self.barriers = dict(zip(ending, barriers, strict=True))
 
     def _allocate_kept(self) -> None:
         mapping = self.mapping
@@ -138,12 +143,15 @@ class Part(Access):
         else:
             go_through(self, phase, needed, self.position.steps())
         if phase.accumulators:
+            if number == min(self.barriers, default=None):
+                cluster.await_barriers(self.writer)
             results = reduce.finish(
                 self.writer,
                 list(phase.accumulators.values()),
                 self.mapping,
                 self.position,
                 self.program.follows,
+                self.barriers.get(number),
             )
             self.row_values.update(results)
             for output, value in results.items():

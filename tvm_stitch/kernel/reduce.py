@@ -8,15 +8,14 @@ from dataclasses import dataclass
 from tvm import tirx
 from tvm.script import tirx as T
 
+from tvm_stitch.kernel import cluster
 from tvm_stitch.kernel.position import Position
 from tvm_stitch.kernel.schedule import WARP, Mapping
-from tvm_stitch.kernel.stage import Expr, Stage, Var, dtype_of
+from tvm_stitch.kernel.stage import Expr, Stage, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.writer import Writer, int64
 
 # Independent partial results of a thread: they shorten the chain of dependent additions.
 LANES = 4
-CUDA_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "long long",
-              "int8": "signed char", "uint8": "unsigned char"}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +25,7 @@ class Accumulator:
     stage: Stage
     partial: Var  # one element for each lane
     lanes: int
-    scratch: Var | None  # one element for each warp of the block
+    scratch: Var | None  # one element for each warp of the block, or of the cluster
     reference: Var | None = None  # the maximum that a sum of exponentials is measured against
 
     def add(self, writer: Writer, lane: Expr, value: Expr) -> None:
@@ -44,7 +43,7 @@ def needs_exchange(mapping: Mapping) -> bool:
 def scratch_scope(mapping: Mapping) -> str:
     """One kind of shared memory in a kernel: TVM takes a barrier to order one kind only.
 
-    In a cluster TVM sees no barrier at all, nor reads of the scratch.
+    In a cluster TVM sees no barrier at all, nor writes to the scratch.
     """
     return "shared.dyn" if mapping.residence == "shared" and mapping.cluster == 1 else "shared"
 
@@ -73,14 +72,32 @@ def start(
     partial = writer.allocate(f"{stage.name}_partial", lanes, dtype)
     scratch = reference = None
     if needs_exchange(mapping):
-        warps = mapping.block_threads // WARP
-        scratch = writer.allocate(f"{stage.name}_warps", warps, dtype, scratch_scope(mapping))
+        scratch = _scratch(writer, stage, mapping)
     with writer.unrolled(lanes, "lane") as lane:
         writer.store(partial, lane, stage.identity.astype(dtype))
     if maximum is not None:
         reference = writer.allocate(f"{stage.name}_reference", 1, dtype)
         writer.store(reference, int64(0), maximum.identity.astype(dtype))
     return Accumulator(stage, partial, lanes, scratch, reference)
+
+
+def _scratch(writer: Writer, stage: Stage, mapping: Mapping) -> Var:
+    """Room for what every warp found."""
+    values, dtype = mapping.block_threads // WARP * mapping.cluster, accumulator_dtype(stage)
+    if mapping.cluster > 1:
+        dtype = cluster.sent_dtype(dtype)
+    return writer.allocate(f"{stage.name}_warps", values, dtype, scratch_scope(mapping))
+
+
+def open_barriers(
+    writer: Writer, stages: list[list[Stage]], mapping: Mapping, position: Position
+) -> list[Expr]:
+    """What the blocks of a cluster wait for where reductions end, one for each such place."""
+    values = mapping.threads // WARP * mapping.cluster
+    dtypes = [[cluster.sent_dtype(accumulator_dtype(stage)) for stage in each] for each in stages]
+    expected = [values * sum(map(item_bytes, each)) for each in dtypes]
+    barriers = cluster.open_barriers(writer, position.thread == 0, expected)
+    return [barriers.ptr_to([int64(number)]) for number in range(len(stages))]
 
 
 def grow(
@@ -109,16 +126,17 @@ def finish(
     mapping: Mapping,
     position: Position,
     follows: MappingOf[Var, Var],
+    barrier: Expr | None = None,
 ) -> dict[Var, Expr]:
     """Combine the partial results of all threads of a row; every thread gets the result.
 
-    All reductions of a phase share one barrier: each has its own scratch, written before it and
-    only read after it.
+    All reductions of a phase share one barrier, in a cluster one of its own: each has its own
+    scratch, written before it and only read after it.
     """
     own = {each.stage.output: [_of_lanes(each)] for each in accumulators}
     totals = _combined(writer, accumulators, own, follows, min(mapping.threads, WARP))
     if needs_exchange(mapping):
-        shares = _exchange(writer, accumulators, totals, mapping, position)
+        shares = _exchange(writer, accumulators, totals, mapping, position, barrier)
         width = min(mapping.threads // WARP * mapping.cluster, WARP)
         totals = _combined(writer, accumulators, shares, follows, width)
     results: dict[Var, Expr] = {}
@@ -169,59 +187,40 @@ def _exchange(
     totals: MappingOf[Var, Expr],
     mapping: Mapping,
     position: Position,
+    barrier: Expr | None,
 ) -> dict[Var, list[Expr]]:
-    """What each warp found through shared memory, in a cluster through that of all its blocks.
+    """What each warp found through shared memory, in a cluster that of every block.
 
     Every warp gets the values of all in the same order: all get the same result to the bit.
     """
-    thread = position.thread
-    warps = mapping.threads // WARP
+    thread, warps = position.thread, mapping.threads // WARP
     first = position.row_of_block * warps
-    with writer.when(tirx.floormod(thread, WARP) == 0):
+    warp, lane = tirx.floordiv(thread, WARP), tirx.floormod(thread, WARP)
+    senders = lane == 0 if barrier is None else lane < mapping.cluster
+    with writer.when(senders):
         for accumulator in accumulators:
-            value = totals[accumulator.stage.output]
-            writer.store(accumulator.scratch, first + tirx.floordiv(thread, WARP), value)
-    barrier = T.tvm_storage_sync(scratch_scope(mapping))
-    writer.add(tirx.Evaluate(T.cuda.cluster_sync() if mapping.cluster > 1 else barrier))
+            value, scratch = totals[accumulator.stage.output], accumulator.scratch
+            assert scratch is not None
+            if barrier is None:
+                writer.store(scratch, first + warp, value)
+            else:
+                own = scratch.ptr_to([position.rank * warps + warp])
+                cluster.send(writer, value.astype(dtype_of(scratch)), own, barrier, lane)
+    if barrier is None:
+        writer.add(tirx.Evaluate(T.tvm_storage_sync(scratch_scope(mapping))))
+    else:
+        cluster.wait(writer, barrier)
     width = min(warps * mapping.cluster, WARP)
     found: dict[Var, list[Expr]] = {}
     for accumulator in accumulators:
-        assert accumulator.scratch is not None
-        shares = found[accumulator.stage.output] = []
+        shares, scratch = [], accumulator.scratch
+        assert scratch is not None
         for turn in range(warps * mapping.cluster // width):
-            number = tirx.floormod(thread, width) + turn * width
-            if mapping.cluster > 1:
-                shares.append(_remote(writer, accumulator.scratch, number, warps))
-            else:
-                share = accumulator.scratch[first + number]
-                shares.append(writer.value(f"{accumulator.stage.name}_share", share))
+            share = scratch[first + tirx.floormod(thread, width) + turn * width]
+            share = share.astype(dtype_of(accumulator.partial))
+            shares.append(writer.value(f"{accumulator.stage.name}_share", share))
+        found[accumulator.stage.output] = shares
     return found
-
-
-def _remote(writer: Writer, scratch: Var, number: Expr, warps: int) -> Expr:
-    """The value of a warp of the cluster."""
-    address, dtype = writer.allocate("address", 1, "uint64"), dtype_of(scratch)
-    own = scratch.ptr_to([tirx.floormod(number, warps)])
-    rank = tirx.floordiv(number, warps).astype("uint32")
-    writer.add(tirx.Evaluate(T.ptx.mapa.u64(address[int64(0)], own, rank)))
-    ctype = CUDA_TYPES[dtype]
-    name = f"tvm_stitch_remote_{dtype}"
-    source = (
-        f"__device__ __forceinline__ {ctype} {name}(unsigned long long address) "
-        f"{{ return *(volatile {ctype}*)address; }}"
-    )
-    loaded = T.cuda.func_call(name, address[int64(0)], source_code=source, return_type=dtype)
-    return writer.value("other", loaded)
-
-
-def arrive_to_leave(writer: Writer) -> None:
-    """Says that this block reads no other's shared memory any more."""
-    writer.add(tirx.Evaluate(T.ptx.barrier.cluster.arrive.release.aligned()))
-
-
-def leave_cluster(writer: Writer) -> None:
-    """No block may end before all have said so."""
-    writer.add(tirx.Evaluate(T.ptx.barrier.cluster.wait.acquire.aligned()))
 
 
 def _butterfly(writer: Writer, accumulator: Accumulator, value: Expr, width: int) -> Expr:

@@ -245,6 +245,25 @@ def _copy_async(i: _Instruction) -> str | None:
     return f"simt_async_copy(simt_shared_address({to}), simt_generic({source}), {size}, {valid});"
 
 
+def _mbarrier(i: _Instruction) -> str | None:
+    if i.name == "st" and "async" in i.parts:
+        to, value, barrier = i.operands
+        return (
+            f"{{ {i.type} simt_v; simt_assign(simt_v, {value}); simt_store_async("
+            f"{_address(i, to)}, &simt_v, sizeof simt_v, {_address(i, barrier)}); }}"
+        )
+    if i.name != "mbarrier":
+        return None
+    if i.parts[0] == "init":
+        return f"simt_mbarrier_init({_address(i, i.operands[0])}, {i.operands[1]});"
+    if i.parts[:2] == ("arrive", "expect_tx"):
+        return f"simt_mbarrier_arrive({_address(i, i.operands[-2])}, {i.operands[-1]});"
+    if i.parts[:2] == ("try_wait", "parity"):
+        done, barrier, parity = i.operands
+        return f"{done} = simt_mbarrier_test({_address(i, barrier)}, {parity});"
+    return None
+
+
 def _move(i: _Instruction) -> str | None:
     if i.name == "mov":
         return f"simt_assign({i.operands[0]}, {i.operands[1]});"
@@ -333,6 +352,7 @@ _HANDLERS: tuple[Callable[[_Instruction], str | None], ...] = (
     _synchronise,
     _address_space,
     _copy_async,
+    _mbarrier,
     _move,
     _atomic,
     _arithmetic,

@@ -119,6 +119,10 @@ void simt_access(const volatile void* address, int bytes, int write);
 void simt_async_copy(void* shared, const void* global, int bytes, int valid_bytes);
 void simt_async_commit();
 void simt_async_wait(int pending_groups);
+void simt_mbarrier_init(void* barrier, unsigned count);
+void simt_mbarrier_arrive(void* barrier, unsigned expected_bytes);
+int simt_mbarrier_test(void* barrier, unsigned parity);
+void simt_store_async(void* shared, const void* value, int bytes, void* barrier);
 void simt_trap() __attribute__((noreturn));
 
 float simt_half_to_float(uint16_t bits);

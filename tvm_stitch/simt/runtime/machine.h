@@ -17,7 +17,7 @@ constexpr unsigned kLanes = 32, kThreadBits = 10, kBarriers = 16;
 enum class State : uint8_t { Runnable, Warp, ActiveMask, Block, ClusterWait, Grid, Done };
 
 struct Access {
-  uint32_t thread, time, pc;  // pc: offset in the object, top bit set for atomics; time 0: none
+  uint32_t thread, time, pc;  // pc: offset in the object with shadow.h's flags; time 0: none
 };
 
 struct Cell {  // shadow of one granule: the last write and up to two reads that no other orders
@@ -47,6 +47,21 @@ struct CopyGroup {
   uint64_t pc;
 };
 
+struct Delivery {  // a store that has not landed yet
+  void* to;
+  char value[8];
+  int bytes;
+  uint64_t pc;
+};
+
+struct MBarrier {  // one that lies in shared memory
+  void* address;
+  uint32_t count, missing;   // threads that must arrive; that have not yet
+  uint64_t expected, sent;   // bytes of stores in this phase
+  uint32_t phase, time;      // phases that are over; tick at which the last one was
+  std::vector<Delivery> deliveries;
+};
+
 struct Fiber {
   void* stack_pointer;
   uint32_t thread, time;
@@ -56,6 +71,7 @@ struct Fiber {
   int kind, operand, width;
   uint64_t value, result, pc;
   uint32_t arrival, released[2], phase;  // cluster barrier: own arrival, ticks released by phase
+  uint32_t acquired;  // tick of the last phase of an mbarrier that it has waited for
   bool arrived;
   Warp* warp;
   Block* block;
@@ -81,6 +97,7 @@ struct Block {
   Access remote;  // the last access another block made to this block's shared memory
   Barrier barriers[kBarriers];
   uint32_t met[kLanes][kLanes];  // [warp][other]: as Warp::seen, for barriers of some warps
+  std::vector<MBarrier> mbarriers;
   std::vector<Fiber> fibers;
   std::vector<Warp> warps;
 };

@@ -38,7 +38,8 @@ void note_remote(Block* owner, const Touch& touch) {
     hazard.other_thread = owner->linear << kThreadBits;
     report(hazard);
   }
-  owner->remote = {now.thread, now.time, touch.pc};
+  // A block that waits for what is delivered to it stays by itself.
+  if (!(touch.pc & kDelivered)) owner->remote = {now.thread, now.time, touch.pc};
 }
 
 void touch_shared(uint64_t address, uint32_t size, bool write, uint32_t pc) {
@@ -206,6 +207,7 @@ void release_memory() {
 }
 
 void begin_block_memory(Block& block) {
+  block.mbarriers.clear();
   block.shared = machine.shared + (&block - machine.blocks.data()) * machine.shared_stride;
   memset(block.shared, 0xff, machine.shared_used);  // NaN in every float format
 }

@@ -149,7 +149,7 @@ void start_block(uint32_t resident, uint64_t first_cluster) {
     fiber.time = block.time;
     fiber.state = State::Runnable;
     fiber.lane = t % kLanes;
-    fiber.released[0] = fiber.released[1] = fiber.phase = 0;
+    fiber.released[0] = fiber.released[1] = fiber.phase = fiber.acquired = 0;
     fiber.arrived = false;
     fiber.warp = &block.warps[t / kLanes];
     fiber.block = &block;

@@ -52,7 +52,8 @@ bool ordered_slowly(const Access& earlier) {
 }
 
 uint64_t code_address(uint32_t pc) {
-  return pc & ~kAtomic ? machine.code_begin + (pc & ~kAtomic) : 0;
+  const uint32_t offset = pc & ~(kAtomic | kDelivered);
+  return offset ? machine.code_begin + offset : 0;
 }
 
 simt_hazard describe(const Touch& touch, uint32_t kind) {

@@ -7,7 +7,8 @@
 
 namespace simt {
 
-constexpr uint32_t kAtomic = 1u << 31;  // in Access::pc
+// Flags in Access::pc. What is delivered is ordered by waiting for its mbarrier only.
+constexpr uint32_t kAtomic = 1u << 31, kDelivered = 1u << 30;
 
 struct Touch {  // one access of the running thread, as the slow paths need it
   const char* address;
@@ -28,6 +29,9 @@ uint64_t code_address(uint32_t pc);
 void refine(Cell* cells, uint64_t bytes, uint32_t from, uint32_t to);
 
 inline bool happened_before(const Access& earlier) {
+  if ((earlier.pc & (kAtomic | kDelivered)) == kDelivered) {
+    return earlier.time <= now.fiber->acquired;
+  }
   const uint32_t differs = earlier.thread ^ now.thread;
   if (!differs) return true;
   if (!(differs >> kThreadBits) && earlier.time < now.block_time) return true;
