@@ -11,7 +11,7 @@ from zoo import graph, graph_of, layer_norm, norm64, residual_rms_norm, softmax,
 from tvm_stitch import simt
 from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel import arrive, build
+from tvm_stitch.kernel import arrive, build, cluster
 from tvm_stitch.kernel.legal import Legality
 from tvm_stitch.kernel.online import in_one_pass
 from tvm_stitch.kernel.schedule import Schedule
@@ -45,17 +45,17 @@ def laid_out(monkeypatch):
 
 
 @pytest.mark.parametrize("model", (softmax, layer_norm, residual_rms_norm))
-@pytest.mark.parametrize("cluster, threads, columns", ((2, 64, 1027), (4, 64, 7), (16, 128, 1000)))
-def test_blocks_of_a_cluster(laid_out, model, columns, cluster, threads):
-    laid_out(scheme="cluster", cluster=cluster, threads=threads, **SHARED)
+@pytest.mark.parametrize("blocks, threads, columns", ((2, 64, 1027), (4, 64, 7), (16, 128, 1000)))
+def test_blocks_of_a_cluster(laid_out, model, columns, blocks, threads):
+    laid_out(scheme="cluster", cluster=blocks, threads=threads, **SHARED)
     check(model("bfloat16", 3, columns), orders=2)
 
 
 @pytest.mark.parametrize("model", (softmax, layer_norm))
-@pytest.mark.parametrize("cluster, columns", ((1, 1000), (2, 8), (4, 10000)))
-def test_rows_copied_asynchronously(laid_out, model, columns, cluster):
-    scheme = "cluster" if cluster > 1 else "regional"
-    laid_out(scheme=scheme, cluster=cluster, threads=64, asynchronous=True, **SHARED)
+@pytest.mark.parametrize("blocks, columns", ((1, 1000), (2, 8), (4, 10000)))
+def test_rows_copied_asynchronously(laid_out, model, columns, blocks):
+    scheme = "cluster" if blocks > 1 else "regional"
+    laid_out(scheme=scheme, cluster=blocks, threads=64, asynchronous=True, **SHARED)
     case = model("bfloat16", 3, columns)
     assert "cp_async" in cuda_of(the_kernel(case.module))
     check(case, orders=2)
@@ -78,6 +78,15 @@ def test_a_forgotten_wait_shows(laid_out, monkeypatch):
     """Copies land as late as the program allows in the CPU executor."""
     laid_out(scheme="regional", threads=64, asynchronous=True, **SHARED)
     monkeypatch.setattr(arrive, "wait", lambda part, pending: None)
+    with pytest.raises(AssertionError):
+        check(softmax("bfloat16", 3, 1000), orders=1)
+
+
+@pytest.mark.parametrize("forgotten", ("wait", "await_barriers"))
+def test_a_forgotten_wait_of_a_cluster_shows(laid_out, monkeypatch, forgotten):
+    """Values are sent as late as possible; and to a barrier that may not be there yet."""
+    laid_out(scheme="cluster", cluster=4, threads=64, **SHARED)
+    monkeypatch.setattr(cluster, forgotten, lambda *_: None)
     with pytest.raises(AssertionError):
         check(softmax("bfloat16", 3, 1000), orders=1)
 

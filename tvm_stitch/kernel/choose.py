@@ -13,11 +13,13 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel import arrive
 from tvm_stitch.kernel.choose_grid import grid_mapping
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.flight import batched
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, plan_residency
+from tvm_stitch.kernel.online import in_one_pass
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.room import fits, registers, shared_bytes
 from tvm_stitch.kernel.schedule import (
@@ -52,7 +54,7 @@ PAIR_BYTES = 64  # that a thread keeps in shared memory where two blocks share a
 PLACES = (("register", False, KEPT_BYTES), ("register", True, KEPT_BYTES), SHARED_PLACE)
 FEW_ROWS_PLACES = (PLACES[0], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
 CLUSTER_THREADS = 256  # blocks of a cluster have at least this many threads with work
-MAX_CLUSTER_THREADS = 512
+MAX_CLUSTER_THREADS = 256
 LONG_COLUMNS = 1 << 16  # a block alone is slow with more
 # Memory comes in sectors of 32 bytes: shorter pieces than half of one waste what L2 can deliver.
 PIECE_BYTES = 16
@@ -62,6 +64,7 @@ SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32",
 # those that the model does not bound, and one that reads rows again in every phase takes the rest.
 SHORT_COLUMNS, SYMBOLIC_COLUMNS = 1024, 16384
 STREAM_THREADS = 512
+ONLINE_THREADS = 256  # of rows that are read once and not kept
 
 
 @dataclass(frozen=True)
@@ -268,10 +271,15 @@ def _row_mapping(
             continue
         places = FEW_ROWS_PLACES if few_rows else PLACES
         for residence, recompute, each in places if cluster == 1 else [SHARED_PLACE]:
-            residency = plan_residency(program, recompute, residence)
+            one_pass = in_one_pass(program) if residence == "shared" else None
+            residency = plan_residency(one_pass or program, recompute, residence)
+            if one_pass is not None and not residency.kept and cluster == 1:
+                return replace(_streamed(program, ONLINE_THREADS), online=True)
             mapping = _row_mapping_in(program, residency, device, columns, cluster, each)
             mapping = replace(mapping, residence=residence, recompute=recompute)
+            mapping = replace(mapping, online=one_pass is not None)
             mapping = batched(program, residency, mapping, device)
+            mapping = _copied(program, residency, mapping, device)
             verdict = fits(program, residency, mapping, device, last=cluster == clusters[-1])
             if verdict is None:
                 return _two_at_once(program, columns, residency, mapping, device)
@@ -302,18 +310,26 @@ def _two_at_once(
     return pair if fits_twice else mapping
 
 
-def _streamed(program: Program) -> Mapping:
+def _copied(program: Program, residency: Residency, mapping: Mapping, device: Device) -> Mapping:
+    """Rows of a cluster are copied into shared memory asynchronously, where they can be."""
+    if mapping.cluster == 1 or device.capability < arrive.CAPABILITY:
+        return mapping
+    possible = arrive.why_not(program, residency, mapping) is None
+    return replace(mapping, asynchronous=possible)
+
+
+def _streamed(program: Program, threads: int = STREAM_THREADS) -> Mapping:
     """A block for each row, which it reads again in every phase; for rows too long to keep."""
     columns = constant(program.space.columns)
     vector, peeled = vectors_of_rows(program, columns or SYMBOLIC_COLUMNS)
-    idle = idle_threads(program, STREAM_THREADS, vector)
+    idle = idle_threads(program, threads, vector)
     steps = 0
     if columns is not None:
         reach = columns + (vector - 1 if peeled else 0)
-        steps = -(-reach // ((STREAM_THREADS - idle) * vector))
+        steps = -(-reach // ((threads - idle) * vector))
     return Mapping(
         "regional",
-        STREAM_THREADS,
+        threads,
         1,
         vector,
         steps,

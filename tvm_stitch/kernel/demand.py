@@ -176,7 +176,9 @@ class Demand:
         timing, mapping = self.timing, self.mapping
         flying = timing.flying if self.in_registers and number == 0 else timing.flying_later
         own = sum(phase.reads) * self.each
-        total = max(1.0, own / flying) * timing.dram_latency_us if own else 0.0
+        # Asynchronous copies need no registers, so all of them are.
+        flights = 1.0 if mapping.asynchronous else max(1.0, own / flying)
+        total = flights * timing.dram_latency_us if own else 0.0
         total += sum(phase.again) * self.each / flying * timing.l2_latency_us
         if phase.along and not mapping.ahead:
             total += timing.l2_latency_us * (1 + timing.serial * (self.steps - 1))
