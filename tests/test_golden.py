@@ -15,6 +15,7 @@ KERNELS = {
     "softmax_warp": softmax("float32", 1000, 20),
     "layer_norm_batch": layer_norm("bfloat16", (tirx.Var("n", "int64"), 4), 64),
     "softmax_block_peeled": softmax("float16", 6, 1027),
+    "softmax_cluster": softmax("bfloat16", (tirx.Var("n", "int64"), 2), 65536),
     "layer_norm_block": layer_norm("float32", 6, 1024),
     "residual_rms_norm_two_outputs": residual_rms_norm("bfloat16", 6, 512),
 }
