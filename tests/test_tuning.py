@@ -25,7 +25,8 @@ from tvm_stitch import simt
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.tuning import model as models
-from tvm_stitch.tuning.measure import Outcome, SimtRunner
+from tvm_stitch.tuning.jobs import Outcome
+from tvm_stitch.tuning.measure import SimtRunner
 from tvm_stitch.tuning.model import AnalyticModel, XGBoostModel, examples_of, make_model, train
 from tvm_stitch.tuning.search import Settings, search
 from tvm_stitch.tuning.space import Space

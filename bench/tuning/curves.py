@@ -19,7 +19,7 @@ from bench.tuning.run import EXHAUSTIVE
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused
-from tvm_stitch.tuning.measure import Outcome
+from tvm_stitch.tuning.jobs import Outcome
 from tvm_stitch.tuning.model import XGBoostModel
 from tvm_stitch.tuning.search import Settings, search
 from tvm_stitch.tuning.space import Space

@@ -71,7 +71,7 @@ GRID_AXES: dict[str, tuple[object, ...]] = {
     "pipelined": (False, True),
     "resident": (1, 2, 3, 4, 6, 8),
 }
-MUTATIONS = 16  # attempts to change one axis before a schedule is drawn afresh
+MUTATIONS = 64  # attempts to change an axis before a schedule is drawn afresh
 
 
 @dataclass(frozen=True)
@@ -144,23 +144,32 @@ class Space:
         return self._point(tuple(rng.choice(each) for each in choices))
 
     def mutate(self, point: Point, rng: random.Random) -> Point:
-        """A schedule that differs in one axis of one group; any other if there is none.
+        """A schedule that differs in one axis or two of one group; any other if there is none.
 
-        Where the axis changes the threads of a block, another axis makes up for it, or all groups
-        of the kernel are drawn afresh.
+        Where that changes the threads of a block, there must be no other group.
         """
         for _ in range(MUTATIONS):
             group = rng.randrange(len(self.groups))
-            old = point.choices[group]
-            distance = rng.choice((1, 1, 2))
-            wanted = self._by_threads.get(old.block_threads, self._empty)
-            pool = wanted[group] if len(self.groups) > 1 or distance == 2 else self._all
-            near = [c for c in pool if _differences(c, old) == distance]
-            if near:
+            near = self._near(group, point.choices[group], rng.choice((1, 1, 2)), rng)
+            if near is not None:
                 choices = list(point.choices)
-                choices[group] = rng.choice(near)
+                choices[group] = near
                 return self._point(tuple(choices))
         return self.sample(rng)
+
+    def _near(self, group: int, old: Choice, distance: int, rng: random.Random) -> Choice | None:
+        """A choice with other values of so many axes, drawn at random; None if it is not legal."""
+        domains, known = self._domains[group], self._by_values[group]
+        values = list(old.values)
+        for axis in rng.sample(range(len(values)), distance):
+            others = [value for value in domains[axis] if value != old.values[axis]]
+            if not others:
+                return None
+            values[axis] = rng.choice(others)
+        found = known.get(tuple(values))
+        alone = len(self.groups) == 1
+        fits = found is not None and (alone or found.block_threads == old.block_threads)
+        return found if fits else None
 
     def nearest(self, schedule: Schedule) -> Point:
         """The schedule of the space that shares most with a given one."""
@@ -174,14 +183,22 @@ class Space:
             choices = next(iter(self._by_threads.values()))
         return self._point(tuple(map(alike, choices, self.groups)))
 
-    @property
-    def _empty(self) -> list[list[Choice]]:
-        return [[] for _ in self.groups]
+    @cached_property
+    def _by_values(self) -> list[dict[tuple[object, ...], Choice]]:
+        """The choices of every group by the values of their axes."""
+        every = (
+            itertools.chain.from_iterable(choices[number] for choices in self._by_threads.values())
+            for number in range(len(self.groups))
+        )
+        return [{choice.values: choice for choice in choices} for choices in every]
 
     @cached_property
-    def _all(self) -> list[Choice]:
-        """The choices of the only group."""
-        return [choice for choices in self._by_threads.values() for choice in choices[0]]
+    def _domains(self) -> list[list[list[object]]]:
+        """The values that each axis of each group takes."""
+        return [
+            [list(dict.fromkeys(values)) for values in zip(*known, strict=True)]
+            for known in self._by_values
+        ]
 
     def _point(self, choices: tuple[Choice, ...]) -> Point:
         parts: list[Mapping | None] = [None] * self._parts
@@ -193,10 +210,6 @@ class Space:
 
 def _pairs(left: Mapping, right: Mapping) -> list[tuple[object, object]]:
     return list(zip(vars(left).values(), vars(right).values(), strict=True))
-
-
-def _differences(left: Choice, right: Choice) -> int:
-    return sum(a != b for a, b in zip(left.values, right.values, strict=True))
 
 
 def axes_of(program: Program) -> dict[str, tuple[object, ...]]:
