@@ -25,7 +25,7 @@ from bench.calibration.samples import CASE, Sample
 from bench.calibration.variants import Variant, variants
 from bench.calibration.work import work_of
 from bench.cases import find
-from bench.importing import to_relax
+from bench.importing import module_of
 from bench.systems import Gpu
 from bench.worker import in_one_line
 from tvm_stitch.build import lowering_context
@@ -40,16 +40,11 @@ Send = Callable[[dict[str, Any]], None]
 Call = Callable[[], Any]
 
 
-def module_of(graph: str) -> tvm.IRModule:
+def module_of_graph(graph: str) -> tvm.IRModule:
     """The Relax module of a generated graph or of a case of the bench; moves no data."""
     if not graph.startswith(CASE):
         return groups.generate(graph)
-    workload = find(graph.removeprefix(CASE)).workload()
-    inputs = tuple(
-        torch.empty(array.shape, dtype=getattr(torch, array.dtype), device="meta")
-        for array in workload.arrays
-    )
-    return to_relax(workload, inputs)
+    return module_of(find(graph.removeprefix(CASE)).workload())
 
 
 def target() -> tvm.target.Target:
@@ -68,7 +63,7 @@ class GraphRun:
     def run(self) -> None:
         """Send a sample for every kernel."""
         self._phase("reading", None)
-        found = variants(module_of(self._graph), target(), self._each)
+        found = variants(module_of_graph(self._graph), target(), self._each)
         wanted = {n: v for n, v in enumerate(found) if n not in self._skip}
         self._phase("compiling", None)
         compiled = self._compile(wanted)

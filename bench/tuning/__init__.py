@@ -1,7 +1,8 @@
-"""What tuning gains on the bench's cases, measured on a GPU, and how fast the search finds it.
+"""What tuning gains on the bench's cases, measured on GPUs, and how fast the search finds it.
 
-python -m bench.tuning run FOLDER          search every kernel, keep records
-python -m bench.tuning exhaust FOLDER      measure whole spaces, for the comparison of searches
+python -m bench.tuning run FOLDER          search every kernel, keep records; with --exhaust
+                                           PATTERN, measure all schedules of some cases first
+python -m bench.tuning pack FOLDER         make two compressed files of what a run wrote
 python -m bench.tuning tables FOLDER       Markdown and plots of what is there
 python -m bench.tuning train FOLDER MODEL  train the model that the package ships
 """

@@ -10,12 +10,10 @@ import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import tvm
 
-from bench.tuning import kernels
-from bench.tuning.run import EXHAUSTIVE
+from bench.tuning.folder import Folder, Kernel
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused
@@ -23,7 +21,6 @@ from tvm_stitch.tuning.jobs import Outcome
 from tvm_stitch.tuning.model import XGBoostModel
 from tvm_stitch.tuning.search import Settings, search
 from tvm_stitch.tuning.space import Space
-from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.workload import Workload, workload_of
 
 SEEDS = 5
@@ -36,7 +33,7 @@ COVERED = 0.9  # share of a space that must be measured for it to count as exhau
 class Curve:
     """One search on one kernel: the best cost after each trial."""
 
-    kernel: kernels.Kernel
+    kernel: Kernel
     search: str  # "xgboost" or "random"
     seed: int
     best: tuple[float, ...]
@@ -49,16 +46,16 @@ class Curve:
         return next(within, TRIALS)
 
 
-def replayed(folder: Path, target: tvm.target.Target, seeds: int = SEEDS) -> list[Curve]:
+def replayed(folder: Folder, target: tvm.target.Target, seeds: int = SEEDS) -> list[Curve]:
     """Both searches on every exhausted kernel."""
     tables: dict[str, dict[Schedule, float | None]] = {}
     first: dict[str, Schedule] = {}
-    for record in Store(folder / EXHAUSTIVE).read().records:
+    for record in folder.records().exhausted:
         tables.setdefault(record.workload, {})[record.schedule] = record.cost
         if record.trial == 0:
             first[record.workload] = record.schedule
     curves = []
-    for kernel in {kernel.key: kernel for kernel in kernels.read(folder)}.values():
+    for kernel in {kernel.key: kernel for kernel in folder.kernels()}.values():
         table = tables.get(kernel.key, {})
         if kernel.key not in first or len(table) < COVERED * kernel.space:
             continue
@@ -81,7 +78,7 @@ def _optimum(table: dict[Schedule, float | None]) -> float:
 
 
 def _curve(
-    kernel: kernels.Kernel,
+    kernel: Kernel,
     name: str,
     seed: int,
     costs: Sequence[float | None],
@@ -95,7 +92,7 @@ def _curve(
 
 
 def _learning(
-    kernel: kernels.Kernel,
+    kernel: Kernel,
     workload: Workload,
     table: dict[Schedule, float | None],
     first: Schedule,
@@ -117,7 +114,7 @@ def _learning(
 
 
 def _random(
-    kernel: kernels.Kernel, table: dict[Schedule, float | None], first: Schedule, seed: int
+    kernel: Kernel, table: dict[Schedule, float | None], first: Schedule, seed: int
 ) -> Curve:
     """The analytic choice, as in the other search, then any order."""
     others = [schedule for schedule in table if schedule != first]

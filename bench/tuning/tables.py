@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.tuning import kernels
 from bench.tuning.curves import Curve, median_trials
-from bench.tuning.run import RECORDS
-from tvm_stitch.tuning.records import Record
-from tvm_stitch.tuning.store import Store
+from bench.tuning.folder import Folder, Kernel
+from tvm_stitch.tuning.records import Record, best_first
 
 PLOTTED = 8
 
@@ -23,7 +21,7 @@ PLOTTED = 8
 class Row:
     """One tuned kernel."""
 
-    kernel: kernels.Kernel
+    kernel: Kernel
     unit: str
     analytic: float
     best: float
@@ -36,23 +34,39 @@ class Row:
         return self.analytic / self.best
 
 
-def rows(folder: Path) -> list[Row]:
-    """Every kernel that was tuned, by its case."""
-    by_key: dict[str, list[Record]] = {}
-    for record in Store(folder / RECORDS).read().records:
-        by_key.setdefault(record.workload, []).append(record)
-    found = []
-    for kernel in kernels.read(folder):
-        own = by_key.get(kernel.key, [])
-        finals = [record for record in own if record.final and record.ok]
-        compared = finals or [record for record in own if record.ok]
-        analytic = [r.cost for r in compared if r.trial == 0 and r.cost is not None]
-        if analytic:
-            best = min(record.cost for record in compared if record.cost is not None)
-            first = sorted((r for r in own if not r.final), key=lambda record: record.trial)
-            curve = _running_best([record.cost for record in first])
-            found.append(Row(kernel, own[0].unit, analytic[0], best, len(first), curve))
+def rows(folder: Folder) -> list[Row]:
+    """Every kernel that was searched, by its case."""
+    measured = folder.records()
+    searched, confirmed = _by_key(measured.searched), _by_key(measured.confirmed)
+    return [
+        row
+        for kernel in folder.kernels()
+        if (row := _row(kernel, searched.get(kernel.key, []), confirmed.get(kernel.key, [])))
+    ]
+
+
+def _by_key(records: Sequence[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.workload, []).append(record)
     return found
+
+
+def _row(kernel: Kernel, searched: list[Record], confirmed: list[Record]) -> Row | None:
+    """The winner's time where it was measured once more, beside the chosen schedule's."""
+    ranked = best_first(searched)
+    if not ranked:
+        return None
+    best = ranked[0]
+    analytic = next((r for r in ranked if r.trial == 0 and r.final == best.final), None)
+    if len(confirmed) >= 2 and all(record.ok for record in confirmed):
+        analytic = next(record for record in confirmed if record.trial == 0)
+        best = next(record for record in confirmed if record.trial != 0)
+    if analytic is None or analytic.cost is None or best.cost is None:
+        return None
+    first = sorted((r for r in searched if not r.final), key=lambda record: record.trial)
+    curve = _running_best([record.cost for record in first])
+    return Row(kernel, best.unit, analytic.cost, best.cost, len(first), curve)
 
 
 def _running_best(costs: Sequence[float | None]) -> tuple[float, ...]:
