@@ -23,7 +23,7 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
         "bench.tuning", description=description, formatter_class=argparse.RawTextHelpFormatter
     )
-    p.add_argument("do", choices=("run", "pack", "tables", "train"))
+    p.add_argument("do", choices=("run", "pack", "unpack", "tables", "train"))
     p.add_argument("folder", type=Path, help="where records and kernels are")
     p.add_argument("model", type=Path, nargs="?", help="with train: the model to write")
     p.add_argument("--cases", action="append", metavar="PATTERN", help="may be repeated")
@@ -40,6 +40,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--runner", choices=("local", "simt"), default="local")
     p.add_argument("--jobs", type=int, help="compilers at once (default: one for each core)")
     p.add_argument("--processes", type=int, default=4, help="cases at once on each GPU")
+    p.add_argument("--lock", help="a file to lock while a GPU is used, for others to respect")
     p.add_argument("--small", action="store_true", help="the cases at their test sizes")
     return p
 
@@ -50,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
         options = parser().parse_args(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
-    actions = {"run": _run, "pack": _pack, "tables": _tables, "train": _train}
+    actions = {"run": _run, "pack": _pack, "unpack": _unpack, "tables": _tables, "train": _train}
     try:
         return actions[options.do](options)
     except StitchError as error:
@@ -78,6 +79,7 @@ def _run(options: argparse.Namespace) -> int:
         runner=options.runner,
         processes=options.processes,
         jobs=options.jobs,
+        lock=options.lock,
         small=options.small,
     )
     return 0 if run(plan, log=_log) else 1
@@ -90,6 +92,11 @@ def _log(line: str) -> None:
 def _pack(options: argparse.Namespace) -> int:
     for path in Folder(options.folder).pack():
         print(f"{path}: {path.stat().st_size} bytes")
+    return 0
+
+
+def _unpack(options: argparse.Namespace) -> int:
+    print(f"{options.folder}: {Folder(options.folder).unpack()} records")
     return 0
 
 

@@ -108,6 +108,24 @@ class Folder:
             partial.replace(path)
         return paths
 
+    def unpack(self) -> int:
+        """Make plain files of the compressed ones, for a run to go on from; how many records."""
+        measured = self.records()
+        by_case: dict[str, list[Kernel]] = {}
+        for kernel in self.kernels():
+            by_case.setdefault(kernel.case, []).append(kernel)
+        for case, kernels in by_case.items():
+            self.add_kernels(case, kernels)
+            keys = {kernel.key for kernel in kernels}
+            for store, records in (
+                (self.searches(case), measured.searched),
+                (self.exhausted(case), measured.exhausted),
+                (self.confirmed(case), measured.confirmed),
+            ):
+                known = set(map(_rounded, store.read().records))
+                store.append(r for r in records if r.workload in keys and r not in known)
+        return sum(map(len, (measured.searched, measured.exhausted, measured.confirmed)))
+
 
 def _text(kernels: list[Kernel]) -> str:
     return json.dumps([asdict(kernel) for kernel in kernels], indent=0)

@@ -43,6 +43,7 @@ class Plan:
     runner: str = "local"
     processes: int = 4  # on each GPU
     jobs: int | None = None  # compilers of all processes; default: the machine's cores
+    lock: str | None = None  # a file that others lock as well; of several GPUs, the name's start
     small: bool = False  # the cases at their test sizes
 
 
@@ -70,7 +71,8 @@ def run(plan: Plan, log: Callable[[str], None] = print) -> bool:
         try:
             for number in range(count):
                 name = gpus[number % len(gpus)]
-                share = _Share(jobs, str(Path(locks) / f"gpu-{name}"), deadline)
+                lock = plan.lock or str(Path(locks) / "gpu")
+                share = _Share(jobs, lock if len(gpus) == 1 else f"{lock}-{name}", deadline)
                 with _seeing(name):
                     process = context.Process(target=_serve, args=(plan, share, tasks, told))
                     process.start()

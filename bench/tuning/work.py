@@ -24,7 +24,6 @@ from tvm_stitch.kernel.cost import floor_us
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.tuning.measure import Runner
-from tvm_stitch.tuning.progress import State
 from tvm_stitch.tuning.records import best_first
 from tvm_stitch.tuning.search import Trial
 from tvm_stitch.tuning.space import Space
@@ -98,7 +97,7 @@ class Work:
                 self._exhaust(kernel, workload)
         return True
 
-    def _in_time(self, _state: State | None = None) -> None:
+    def _in_time(self) -> None:
         if time.time() > self.deadline:
             raise _OutOfTime
 
@@ -109,7 +108,7 @@ class Work:
             self.folder.searches(case.name).path,
             trials=self.trials,
             runner=self.runner,
-            progress=self._in_time,
+            progress=lambda _state: self._in_time(),
         )
         for kernel in tuning.kernels:
             if kernel.why:
