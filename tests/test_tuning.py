@@ -269,8 +269,7 @@ def test_earlier_records_teach_the_next_search(path):
 @needs_xgboost
 def test_a_shipped_model_ranks_before_anything_is_measured(path):
     tuned(path, trials=64)
-    booster = train(examples_of(Store(path).read().records))
-    shipped = bytes(booster.save_raw("json"))
+    shipped = train(examples_of(Store(path).read().records)).dump()
     of = workload(*softmax_of(2000, 512))
     assert rank_agreement(XGBoostModel(shipped=shipped), of) > 0.5
     # It is a start, which one's own measurements add to.

@@ -129,7 +129,7 @@ def _train(options: argparse.Namespace) -> int:
         print(f"{options.folder} holds no records to learn from", file=sys.stderr)
         return 1
     options.model.parent.mkdir(parents=True, exist_ok=True)
-    train(examples).save_model(options.model)
+    options.model.write_bytes(train(examples).dump())
     rows = sum(len(example.costs) for example in examples)
     print(f"{options.model}: {rows} measurements of {len(examples)} searches")
     return 0

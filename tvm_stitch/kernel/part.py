@@ -192,7 +192,7 @@ class Part:
         needs, inputs = self.residency.needed, self.program.inputs
         first = [b for b in inputs if phase.number in needs.get(b, ())]
         each = self.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
-        flight = max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
+        flight = self.mapping.unroll or max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
         flight = min(steps.count, flight) if isinstance(steps.count, int) else flight
         many, rest = steps.count // flight, steps.count % flight
         with self.writer.serial(many, "flight") as number:

@@ -43,6 +43,7 @@ class Mapping:
     pipelined: bool = False  # a turn loads the next one's row before it works on its own
     batch: int = 1  # rows that the same threads load at once
     ahead: bool = False  # what lies along the columns, as weights do, is loaded with the rows
+    unroll: int = 0  # steps that a thread loads at once of a row that waits in no registers; 0: few
     idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
     tile: int = (
         0  # elements along the last axis of a block's tile; 0: a block has a run of elements
@@ -111,6 +112,8 @@ class Mapping:
             words.append("row read again in every phase")
         elif self.recompute:
             words.append("computed again rather than kept")
+        if self.unroll:
+            words.append(f"{self.unroll} steps at once")
         if self.peeled:
             words.append("peeled")
         if self.ahead:
