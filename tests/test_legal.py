@@ -58,6 +58,10 @@ TILED = KINDS["transposed"]()
     (
         (ROWS, {"threads": 96}, "threads of 96, which is no power of two"),
         (ROWS, {"threads": 0}, "threads of 0"),
+        (ROWS, {"unroll": -1}, "-1 steps at once"),
+        (ROWS, {"unroll": 2}, "of a row that waits in registers"),
+        (SUMS, {"unroll": 2}, "wait in registers of one block"),
+        (ROWS, {"unroll": 200, "residence": "nowhere", "recompute": True}, "bytes that a thread"),
         (ROWS, {"rows": -4}, "rows of -4"),
         (ROWS, {"rows": 3}, "rows of 3"),
         (ROWS, {"threads": 2048}, "blocks of 2048 threads"),
