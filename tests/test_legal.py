@@ -150,3 +150,14 @@ def test_legal_schedules_are_right(kind, counting):
     schedules = [space.sample(rng).schedule for _ in range(6)]
     outcomes = counting.measure(found, schedules, chosen(found))
     assert [outcome.error for outcome in outcomes] == [""] * 6
+
+
+@pytest.mark.parametrize(("rows", "columns"), ((7, 1027), (1, 1000)))
+def test_steps_at_once_are_right(rows, columns, counting):
+    """Of rows in shared memory and of rows that are read again, aligned and not."""
+    found = workload(*softmax_of(rows, columns))
+    space = Space(found.programs, found.groups, DEVICE)
+    unrolled = [p.schedule for p in space if p.schedule.parts[0].unroll]
+    schedules = random.Random(5).sample(unrolled, 4)
+    outcomes = counting.measure(found, schedules, chosen(found))
+    assert [outcome.error for outcome in outcomes] == [""] * 4

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -19,12 +18,12 @@ import torch
 import tvm
 from tvm import tirx
 
-from bench import environment
 from bench.calibration import groups
 from bench.calibration.samples import CASE, Sample
 from bench.calibration.variants import Variant, variants
 from bench.calibration.work import work_of
 from bench.cases import find
+from bench.child import Send, answer_parent, begin
 from bench.importing import module_of
 from bench.systems import Gpu
 from bench.worker import in_one_line
@@ -36,7 +35,6 @@ REPEATS = 7
 # Tensors that lie on the GPU at the same time.
 MOST_BYTES = 16 * 2**30
 
-Send = Callable[[dict[str, Any]], None]
 Call = Callable[[], Any]
 
 
@@ -210,14 +208,8 @@ def serve(commands: Any, send: Send) -> int:
             gpu = Gpu(command["lock"])
             machine: dict[str, Any] = {}
             if not command["dry"]:
-                from bench.measure import Meter
-
-                with gpu.held():
-                    meter = Meter()
-                    machine = environment.machine()
-                    if command["calibrate"]:
-                        machine["copy_gbs"] = round(meter.bandwidth(), 1)
-                        release()
+                meter, machine = begin(gpu, command["calibrate"])
+                release()
             send({"event": "ready", "machine": machine})
             continue
         try:
@@ -235,15 +227,8 @@ def serve(commands: Any, send: Send) -> int:
 
 
 def main() -> int:
-    """Serve the parent: its pipe is kept, and standard output joins standard error."""
-    pipe = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)
-
-    def send(message: dict[str, Any]) -> None:
-        pipe.write(json.dumps(message) + "\n")
-        pipe.flush()
-
-    return serve(sys.stdin, send)
+    """Serve the parent."""
+    return answer_parent(serve)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from bench.tuning.folder import Folder
 from tvm_stitch.errors import StitchError
 
 MARKDOWN = "tuning.md"
+SHARES = 4  # processes that measure the whole space of a case
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="cases of which all schedules are measured; may be repeated",
+        help="cases of which all schedules are measured, after the searches; may be repeated",
     )
     p.add_argument("--suite", choices=("subgraphs", "models", "all"), default="subgraphs")
     p.add_argument("--trials", type=int, default=64, help="of each kernel; 0: no search")
@@ -73,7 +74,7 @@ def _run(options: argparse.Namespace) -> int:
             return 2
     plan = Plan(
         options.folder,
-        (*(Task(name, exhaustive=True) for name in whole), *map(Task, searched)),
+        (*map(Task, searched), *(Task(name, n, SHARES) for name in whole for n in range(SHARES))),
         trials=options.trials,
         seconds=options.seconds,
         runner=options.runner,

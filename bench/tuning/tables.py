@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.tuning.curves import Curve, median_trials
+from bench.tuning.curves import SEARCHES, Curve, median_trials, running_best
 from bench.tuning.folder import Folder, Kernel
 from tvm_stitch.tuning.records import Record, best_first
 
 PLOTTED = 8
+COLOURS = dict(zip(SEARCHES, ("#D55E00", "#0072B2", "#999999"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,8 @@ def _row(kernel: Kernel, searched: list[Record], confirmed: list[Record]) -> Row
     if analytic is None or analytic.cost is None or best.cost is None:
         return None
     first = sorted((r for r in searched if not r.final), key=lambda record: record.trial)
-    curve = _running_best([record.cost for record in first])
+    curve = running_best([record.cost for record in first])
     return Row(kernel, best.unit, analytic.cost, best.cost, len(first), curve)
-
-
-def _running_best(costs: Sequence[float | None]) -> tuple[float, ...]:
-    best: list[float] = []
-    for cost in costs:
-        now = float("inf") if cost is None else cost
-        best.append(min(now, best[-1]) if best else now)
-    return tuple(best)
 
 
 def markdown(found: Sequence[Row], curves: Sequence[Curve]) -> str:
@@ -111,14 +104,15 @@ def _searches(curves: Sequence[Curve]) -> list[str]:
     lines = [
         "Trials until a search is within 3 % of the best of the whole space (median of the seeds):",
         "",
-        "| case | kernel | space | XGBoost | random | ratio |",
-        "|---|---|---:|---:|---:|---:|",
+        f"| case | kernel | space | {' | '.join(SEARCHES)} | tuning / random |",
+        "|---|---|---:|---:|---:|---:|---:|",
     ]
     for kernel in {curve.kernel.key: curve.kernel for curve in curves}.values():
-        learnt, drawn = (median_trials(curves, kernel.key, s) for s in ("xgboost", "random"))
+        trials = [median_trials(curves, kernel.key, name) for name in SEARCHES]
+        shown = " | ".join(f"{each:g}" for each in trials)
         lines.append(
-            f"| {kernel.case} | {kernel.title} | {kernel.space} | {learnt:g} | {drawn:g} | "
-            f"{learnt / drawn:.2f} |"
+            f"| {kernel.case} | {kernel.title} | {kernel.space} | {shown} | "
+            f"{trials[0] / trials[-1]:.2f} |"
         )
     return lines
 
@@ -160,7 +154,7 @@ def _panels(figure_class: type, curves: Sequence[Curve]):  # type: ignore[no-unt
     panels = figure.subplots(down, across, squeeze=False).flat
     for panel, kernel in zip(panels, shown, strict=False):
         for curve in (c for c in curves if c.kernel.key == kernel.key):
-            colour = {"xgboost": "#D55E00", "random": "#999999"}[curve.search]
+            colour = COLOURS[curve.search]
             label = curve.search if curve.seed == 0 else None
             steps = range(1, len(curve.best) + 1)
             panel.plot(steps, curve.best, color=colour, label=label, linewidth=1)

@@ -37,13 +37,14 @@ LARGEST_EXHAUSTED = 2000
 
 @dataclass(frozen=True)
 class Task:
-    """A case, and whether all schedules of its kernels are measured."""
+    """A case whose kernels are searched, or a share of all their schedules to be measured."""
 
     case: str
-    exhaustive: bool = False
+    share: int = 0
+    shares: int = 0  # of all schedules; 0: a search
 
     def __str__(self) -> str:
-        return f"{self.case}, all schedules" if self.exhaustive else self.case
+        return f"{self.case}, {self.share + 1}/{self.shares} of all" if self.shares else self.case
 
 
 class _OutOfTime(Exception):
@@ -90,11 +91,11 @@ class Work:
         workloads = find_workloads(module, self.target).workloads
         kernels = [_kernel_of(case, workload) for workload in workloads]
         self.folder.add_kernels(case.name, kernels)
-        if not task.exhaustive:
+        if not task.shares:
             return self._tune(case, module, workloads)
         for kernel, workload in zip(kernels, workloads, strict=True):
             if kernel.space <= LARGEST_EXHAUSTED:
-                self._exhaust(kernel, workload)
+                self._exhaust(kernel, workload, task)
         return True
 
     def _in_time(self) -> None:
@@ -139,8 +140,8 @@ class Work:
         trials = [Trial(*each, final=True) for each in numbered]
         store.append(record_of(self.runner, workload, trial, CONFIRMED) for trial in trials)
 
-    def _exhaust(self, kernel: Kernel, workload: Workload) -> None:
-        """Measure all schedules of a kernel, the analytic choice first."""
+    def _exhaust(self, kernel: Kernel, workload: Workload, task: Task) -> None:
+        """Measure a share of all schedules of a kernel; the analytic choice is the first of all."""
         analytic = _chosen(workload)
         space = Space(workload.programs, workload.groups, workload.device, workload.bounds)
         wanted = list(dict.fromkeys([analytic, *(point.schedule for point in space)]))
@@ -148,7 +149,8 @@ class Work:
         own = [record for record in store.read().records if record.workload == kernel.key]
         known = {record.schedule for record in own}
         best = min((record.cost for record in own if record.cost is not None), default=None)
-        left = [each for each in enumerate(wanted) if each[1] not in known]
+        mine = list(enumerate(wanted))[task.share :: task.shares]
+        left = [each for each in mine if each[1] not in known]
         for start in range(0, len(left), CHUNK):
             self._in_time()
             numbers, chunk = zip(*left[start : start + CHUNK], strict=True)
@@ -157,7 +159,7 @@ class Work:
             store.append(record_of(self.runner, workload, t, EXHAUSTIVE) for t in trials)
             costs = [best, *(outcome.cost for outcome in outcomes)]
             best = min((cost for cost in costs if cost is not None), default=None)
-        self.log(f"{kernel.case}: all {len(wanted)} schedules measured, {kernel.title}")
+        self.log(f"{task}: {len(mine)} of {len(wanted)} schedules measured, {kernel.title}")
 
 
 def _kernel_of(case: Case, workload: Workload) -> Kernel:
