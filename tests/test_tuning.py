@@ -279,6 +279,23 @@ def test_a_shipped_model_ranks_before_anything_is_measured(path):
     assert rank_agreement(model, of) > 0.5
 
 
+@pytest.mark.parametrize(
+    ("capability", "name"), ((90, "90"), (100, "90"), (89, "80"), (75, "80"), (120, "120"))
+)
+def test_the_nearest_architecture_lends_its_model(tmp_path, monkeypatch, capability, name):
+    (tmp_path / "models").mkdir()
+    for each in ("80", "90", "120"):
+        (tmp_path / "models" / f"sm_{each}.json").write_text(each)
+    (tmp_path / "models" / "README.md").write_text("how they came about")
+    monkeypatch.setattr(models.importlib.resources, "files", lambda _: tmp_path)
+    assert models.shipped_model.__wrapped__(capability) == name.encode()
+
+
+def test_without_shipped_models_there_is_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(models.importlib.resources, "files", lambda _: tmp_path)
+    assert models.shipped_model.__wrapped__(90) is None
+
+
 @needs_xgboost
 def test_records_of_other_gpus_teach_nothing(path, tmp_path):
     """A search beside records of another GPU is the same as one without."""

@@ -8,11 +8,12 @@ earlier records on the same GPU and from what the package ships for its architec
 from __future__ import annotations
 
 import importlib.resources
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.records import Record
 from tvm_stitch.tuning.workload import Workload
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
 
 PARAMETERS = {
     "objective": "rank:pairwise",
@@ -204,6 +208,19 @@ def has_xgboost() -> bool:
 
 @cache
 def shipped_model(capability: int) -> bytes | None:
-    """The model that comes with the package for GPUs of a compute capability, if any."""
-    path = importlib.resources.files("tvm_stitch.tuning") / SHIPPED / f"sm_{capability}.json"
-    return path.read_bytes() if path.is_file() else None
+    """The model that comes with the package for GPUs of a compute capability, if any.
+
+    It ranks the schedules of a kernel by numbers that mean the same everywhere, so where there is
+    none of this architecture, the nearest older one is a start, then the nearest newer one.
+    """
+    folder = importlib.resources.files("tvm_stitch.tuning") / SHIPPED
+    found = _architectures(folder)
+    older = [each for each in found if each <= capability]
+    chosen = max(older) if older else min(found, default=None)
+    return None if chosen is None else (folder / f"sm_{chosen}.json").read_bytes()
+
+
+def _architectures(folder: Traversable) -> list[int]:
+    """The compute capabilities of the models in a folder."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return [int(match[1]) for name in names if (match := re.fullmatch(r"sm_(\d+)\.json", name))]
