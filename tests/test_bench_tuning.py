@@ -60,7 +60,8 @@ def test_the_winner_counts_as_it_was_confirmed(folder):
 
 def test_packing_loses_nothing(folder, tmp_path):
     before = folder.records()
-    packed = folder.pack()
+    *packed, best = folder.pack()
+    assert [record.trial for record in Store(best).read().records] == [0, 3]
     other = Folder(tmp_path / "other")
     other.path.mkdir()
     for path in packed:

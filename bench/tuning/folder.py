@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tvm_stitch.tuning.records import Record
-from tvm_stitch.tuning.store import Store, parse
+from tvm_stitch.tuning.store import Store, parse, pruned
 
-RECORDS, KERNELS = "records.jsonl.gz", "kernels.json.gz"
+RECORDS, KERNELS, BEST = "records.jsonl.gz", "kernels.json.gz", "best.jsonl"
 # Instead of the seed of a search.
 EXHAUSTIVE, CONFIRMED = -1, -2
 FEATURE_DIGITS = 4
@@ -95,8 +95,8 @@ class Folder:
             tuple(record for record in found if record.seed == CONFIRMED),
         )
 
-    def pack(self) -> tuple[Path, Path]:
-        """Two files of all that is here; the plain ones stay."""
+    def pack(self) -> tuple[Path, Path, Path]:
+        """Two files of all that is here, and a store of the best; the plain ones stay."""
         measured = self.records()
         records = (*measured.searched, *measured.exhausted, *measured.confirmed)
         lines = "".join(record.to_line() + "\n" for record in records)
@@ -106,7 +106,9 @@ class Folder:
             # Without the time of day, so that the same content is the same file.
             partial.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
             partial.replace(path)
-        return paths
+        best = "".join(record.to_line() + "\n" for record in pruned(measured.searched))
+        (self.path / BEST).write_text(best)
+        return *paths, self.path / BEST
 
     def unpack(self) -> int:
         """Make plain files of the compressed ones, for a run to go on from; how many records."""
