@@ -16,6 +16,7 @@ from tvm_stitch.tuning import model as models
 from tvm_stitch.tuning.jobs import Outcome
 from tvm_stitch.tuning.search import Trial
 from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.tune import record_of
 
 needs_xgboost = pytest.mark.skipif(not models.has_xgboost(), reason="xgboost is not installed")
