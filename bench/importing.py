@@ -34,6 +34,15 @@ def traced(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> torch.fx.Gra
     return make_fx(workload.function, decomposition_table=core_aten_decompositions())(*inputs)
 
 
+def module_of(workload: Workload) -> Any:
+    """The workload as a Relax module; moves no data."""
+    inputs = tuple(
+        torch.empty(array.shape, dtype=getattr(torch, array.dtype), device="meta")
+        for array in workload.arrays
+    )
+    return to_relax(workload, inputs)
+
+
 def to_relax(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> Any:
     """The workload as a Relax module."""
     from tvm.relax.frontend.torch import from_exported_program

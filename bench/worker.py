@@ -17,14 +17,13 @@ from typing import Any, Protocol
 
 import torch
 
-from bench import check, environment, flops
+from bench import check, flops
 from bench.case import Case, Workload, make_inputs
 from bench.cases import find
+from bench.child import Send, answer_parent, begin
 from bench.measure import Queued, Timing
 from bench.results import CaseInfo, Row
 from bench.systems import Gpu, Prepared, System, all_systems, why_missing
-
-Send = Callable[[dict[str, Any]], None]
 
 # Cases whose inputs are this large are not captured: a graph keeps its own outputs.
 GRAPH_LIMIT = 8 * 2**30
@@ -235,15 +234,9 @@ def serve(commands: Any, send: Send) -> int:
     for line in commands:
         command = json.loads(line)
         if command["do"] == "begin":
-            from bench.measure import Meter
-
             gpu = Gpu(command["lock"])
             systems = all_systems(command["records"], command["trials"])
-            with gpu.held():
-                meter = Meter()
-                machine = environment.machine()
-                if command["calibrate"]:
-                    machine["copy_gbs"] = round(meter.bandwidth(), 1)
+            meter, machine = begin(gpu, command["calibrate"])
             wanted = command["systems"]
             missing = {n: why for n in wanted if (why := why_missing(systems[n])) is not None}
             send({"event": "ready", "machine": machine, "missing": missing})
@@ -279,17 +272,10 @@ def _run_case(
 
 
 def main() -> int:
-    """Serve the parent: its pipe is kept, and standard output joins standard error."""
-    pipe = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)
+    """Serve the parent."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-    def send(message: dict[str, Any]) -> None:
-        pipe.write(json.dumps(message) + "\n")
-        pipe.flush()
-
-    return serve(sys.stdin, send)
+    return answer_parent(serve)
 
 
 if __name__ == "__main__":

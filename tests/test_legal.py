@@ -58,6 +58,10 @@ TILED = KINDS["transposed"]()
     (
         (ROWS, {"threads": 96}, "threads of 96, which is no power of two"),
         (ROWS, {"threads": 0}, "threads of 0"),
+        (ROWS, {"unroll": -1}, "-1 steps at once"),
+        (ROWS, {"unroll": 2}, "of a row that waits in registers"),
+        (SUMS, {"unroll": 2}, "wait in registers of one block"),
+        (ROWS, {"unroll": 200, "residence": "nowhere", "recompute": True}, "bytes that a thread"),
         (ROWS, {"rows": -4}, "rows of -4"),
         (ROWS, {"rows": 3}, "rows of 3"),
         (ROWS, {"threads": 2048}, "blocks of 2048 threads"),
@@ -146,3 +150,14 @@ def test_legal_schedules_are_right(kind, counting):
     schedules = [space.sample(rng).schedule for _ in range(6)]
     outcomes = counting.measure(found, schedules, chosen(found))
     assert [outcome.error for outcome in outcomes] == [""] * 6
+
+
+@pytest.mark.parametrize(("rows", "columns"), ((7, 1027), (1, 1000)))
+def test_steps_at_once_are_right(rows, columns, counting):
+    """Of rows in shared memory and of rows that are read again, aligned and not."""
+    found = workload(*softmax_of(rows, columns))
+    space = Space(found.programs, found.groups, DEVICE)
+    unrolled = [p.schedule for p in space if p.schedule.parts[0].unroll]
+    schedules = random.Random(5).sample(unrolled, 4)
+    outcomes = counting.measure(found, schedules, chosen(found))
+    assert [outcome.error for outcome in outcomes] == [""] * 4

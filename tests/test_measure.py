@@ -4,6 +4,9 @@ import ctypes
 import json
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
 from functools import partial
 
@@ -15,9 +18,11 @@ from tuning import chosen, column_sums, softmax_of, workload
 from tvm import te, topi
 
 from tvm_stitch import simt
-from tvm_stitch.tuning import arrays, gpu, measure
+from tvm_stitch.tuning import arrays, builder, gpu, measure
+from tvm_stitch.tuning.builder import Builder, Library
 from tvm_stitch.tuning.handler import Handler
-from tvm_stitch.tuning.measure import Builder, LocalRunner, Outcome, SimtRunner, workload_message
+from tvm_stitch.tuning.jobs import Outcome, Task
+from tvm_stitch.tuning.measure import LocalRunner, SimtRunner, turn_by
 from tvm_stitch.tuning.seat import Child, Lost
 from tvm_stitch.tuning.space import Space
 
@@ -72,7 +77,7 @@ def test_a_wrong_kernel_is_found_out(monkeypatch):
     """By its outputs: another function stands for a schedule that computes something else."""
     right, wrong = workload(*softmax_of(8, 64)), workload(*_other_softmax())
     handler = Handler()
-    handler.answer(workload_message(right, H200, chosen(right)))
+    handler.answer(Task(right, H200, chosen(right)).message)
     count = {"do": "count", "schedule": chosen(right).to_json()}
     assert handler.answer(count)["cost"] > 0
     handler.function = wrong.function
@@ -103,14 +108,14 @@ def test_a_schedule_that_cannot_be_built_says_why():
 
 def test_the_builder_compiles_libraries():
     of = workload(*softmax_of(8, 64))
-    builder = Builder(H200, jobs=1)
+    compiling, task = Builder(jobs=1), Task(of, H200, chosen(of))
     try:
-        library = builder.start(of, chosen(of))
+        library = compiling.start(task, chosen(of))
         assert library.wait() == Outcome(None)
         with open(library.path, "rb") as file:
             assert file.read(4) == b"\x7fELF"
     finally:
-        builder.close()
+        compiling.close()
     assert not os.path.exists(library.path)
 
 
@@ -138,7 +143,7 @@ class MemoryDriver:
         elif name == "cuEventRecord":
             arguments[0].append(time.perf_counter())
         else:
-            assert name in ("cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2")
+            assert name in ("cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyDtoD_v2")
             ctypes.memmove(*values)
 
 
@@ -161,13 +166,23 @@ def test_times_and_outputs(on_cpu, tmp_path):
     device = gpu.Gpu(right, [1])
     device.set_reference(library_of(right, tmp_path / "right.so"), [])
     again = library_of(right, tmp_path / "again.so")
-    cost, error = device.measure(again, [], careful=False, best_us=None)
-    assert cost > 0 and error == ""
+    assert device.run(again, [], best_us=None) > 0
+    assert device.compare() == ""
     assert device._driver.flushed == gpu.LAUNCHES << 10
-    cost, error = device.measure(again, [], careful=False, best_us=1e-6)
+    device.run(again, [], best_us=1e-6)
     assert device._driver.flushed == (gpu.LAUNCHES + gpu.FEW_LAUNCHES) << 10
-    _, error = device.measure(library_of(wrong, tmp_path / "wrong.so"), [], False, None)
-    assert "output 0 differs" in error
+    device.run(library_of(wrong, tmp_path / "wrong.so"), [], None)
+    assert "output 0 differs" in device.compare()
+    costs = device.race([(again, []), (library_of(right, tmp_path / "right2.so"), [])])
+    assert len(costs) == 2 and min(costs) > 0
+
+
+def test_the_device_repeats_what_was_drawn(on_cpu, monkeypatch):
+    monkeypatch.setattr(arrays, "DRAWN", 10)
+    function = te.create_prim_func(list(softmax_of(7, 9)))
+    device = gpu.Gpu(function, [1])
+    want = arrays.make_array(function, function.params[0])
+    np.testing.assert_array_equal(device._tensors[0].numpy(), want)
 
 
 def test_an_output_that_is_not_written_is_found_out(on_cpu, tmp_path):
@@ -177,7 +192,8 @@ def test_an_output_that_is_not_written_is_found_out(on_cpu, tmp_path):
     device = gpu.Gpu(function, [1])
     device.set_reference(library_of(function, tmp_path / "right.so"), [])
     empty = library_of(nothing, tmp_path / "nothing.so")
-    assert "differs from the default schedule's by inf" in device.measure(empty, [], False, None)[1]
+    device.run(empty, [], None)
+    assert "differs from the default schedule's by inf" in device.compare()
 
 
 def test_large_outputs_are_compared_in_pieces():
@@ -213,9 +229,12 @@ def local(monkeypatch):
             if threads == 64:
                 raise Lost("its process ended with signal 11: illegal memory access")
             return {"cost": float(threads)}
+        if message["do"] == "race":
+            return {"costs": [float(number) for number in range(1, 1 + len(message["runners"]))]}
         return {}
 
-    monkeypatch.setattr(measure, "Child", Played)
+    for room in (measure, builder):
+        monkeypatch.setattr(room, "Child", Played)
     monkeypatch.setattr(measure.tvm, "cuda", lambda number: tvm.cpu(number))
     runner = LocalRunner(H200, jobs=2)
     yield runner, asked
@@ -239,13 +258,45 @@ def test_a_crash_on_the_gpu_loses_one_schedule(local):
     assert asked.count("reference") == 1  # a played process keeps what it knows
 
 
-def test_a_default_schedule_that_fails_says_so(local, monkeypatch):
+def test_a_default_schedule_that_fails_says_so(local, monkeypatch, tmp_path):
     runner, _ = local
     of = workload(*softmax_of(512, 1024))
-    failing = partial(lambda *_: measure.Library("", lambda: Outcome(None, "no nvrtc")))
+    failing = partial(lambda *_: Library(str(tmp_path / "none"), lambda: Outcome(None, "no nvrtc")))
     monkeypatch.setattr(runner._builder, "start", failing)
     (outcome,) = runner.measure(of, [chosen(of)], chosen(of))
     assert outcome.error == "the default schedule failed: no nvrtc"
+
+
+def test_finalists_race(local):
+    runner, asked = local
+    of = workload(*softmax_of(512, 1024))
+    schedules = [p.schedule for p in Space(of.programs, of.groups, of.device)][:3]
+    outcomes = runner.measure(of, schedules, chosen(of), careful=True)
+    assert outcomes == [Outcome(1.0), Outcome(2.0), Outcome(3.0)]
+    assert asked.count("race") == 1 and "run" not in asked
+
+
+def test_one_process_at_a_time_has_the_gpu(tmp_path):
+    """Also where the one that has it is killed."""
+    lock = str(tmp_path / "lock")
+    code = (
+        "import sys, time; from tvm_stitch.tuning.measure import turn_by\n"
+        f"with turn_by({lock!r})(): print('mine', flush=True); time.sleep(60)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "mine\n"
+    killer = threading.Timer(0.3, other.kill)
+    started = time.monotonic()
+    killer.start()
+    with turn_by(lock)():
+        assert time.monotonic() - started >= 0.3
+    other.wait()
+    other.stdout.close()
+
+
+def test_the_middle_of_some_times():
+    assert gpu.middle_mean([1.0, 9.0, 2.0, 3.0, 2.0, 3.0, 2.0, 100.0]) == 2.5
+    assert gpu.middle_mean([4.0]) == 4.0
 
 
 # Arrays

@@ -1,15 +1,26 @@
 """The space of schedules: all of it legal, each once, and near points found by mutation."""
 
 import random
+from dataclasses import fields
 
 import pytest
 from check import H200
 from tuning import DEVICE, KINDS, chosen, softmax_of, workload
 
 from tvm_stitch.kernel.choose import NO_BOUNDS
-from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.legal import Legality, legal
+from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.tuning.features import NAMES, features
-from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.space import (
+    FLAGS,
+    FOLLOWING,
+    GRID_AXES,
+    ROW_AXES,
+    Space,
+    fitted,
+    tables_of,
+    values_of,
+)
 
 
 def space_of(found, **settings) -> Space:
@@ -40,6 +51,31 @@ def test_the_table_spans_what_matters():
     mappings = [point.schedule.parts[0] for point in space_of(workload(*softmax_of(512, 4096)))]
     for name in ("threads", "rows", "vector", "steps", "cluster", "residence", "scheme"):
         assert len({getattr(mapping, name) for mapping in mappings}) > 1, name
+
+
+@pytest.mark.parametrize("kind", ("rows", "elements", "sums over rows"))
+def test_whatever_a_mapping_says_is_searched_or_follows(kind):
+    """A field that is new to Mapping must find its place: in a table, or among what follows."""
+    (program,) = workload(*KINDS[kind]()).programs
+    known = {*tables_of(program), *FLAGS, *FOLLOWING}
+    elsewhere = {*ROW_AXES, *GRID_AXES}
+    assert {field.name for field in fields(Mapping)} <= known | elsewhere
+
+
+def test_schedules_are_found_again_by_their_values():
+    for kind in ("rows", "elements", "sums over rows"):
+        found = workload(*KINDS[kind]())
+        (program,) = found.programs
+        legality = Legality(program, DEVICE)
+        for point in random.Random(2).sample(list(space_of(found)), 40):
+            (mapping,) = point.schedule.parts
+            assert fitted(values_of(mapping, program), legality) == mapping
+
+
+def test_steps_at_once_are_those_of_a_row_outside_of_registers():
+    mappings = [p.schedule.parts[0] for p in space_of(workload(*softmax_of(512, 4096)))]
+    assert {m.residence for m in mappings if m.unroll} == {"shared", "nowhere"}
+    assert {m.unroll for m in mappings} == {0, 2, 8}
 
 
 def test_samples_follow_the_seed():

@@ -25,7 +25,8 @@ from tvm_stitch import simt
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.tuning import model as models
-from tvm_stitch.tuning.measure import Outcome, SimtRunner
+from tvm_stitch.tuning.jobs import Outcome
+from tvm_stitch.tuning.measure import SimtRunner
 from tvm_stitch.tuning.model import AnalyticModel, XGBoostModel, examples_of, make_model, train
 from tvm_stitch.tuning.search import Settings, search
 from tvm_stitch.tuning.space import Space
@@ -268,8 +269,7 @@ def test_earlier_records_teach_the_next_search(path):
 @needs_xgboost
 def test_a_shipped_model_ranks_before_anything_is_measured(path):
     tuned(path, trials=64)
-    booster = train(examples_of(Store(path).read().records))
-    shipped = bytes(booster.save_raw("json"))
+    shipped = train(examples_of(Store(path).read().records)).dump()
     of = workload(*softmax_of(2000, 512))
     assert rank_agreement(XGBoostModel(shipped=shipped), of) > 0.5
     # It is a start, which one's own measurements add to.
@@ -277,6 +277,23 @@ def test_a_shipped_model_ranks_before_anything_is_measured(path):
     schedules = [p.schedule for p in Space(of.programs, of.groups, DEVICE)][:40]
     model.learn(of, schedules, np.array([made_up_cost(schedule) for schedule in schedules]))
     assert rank_agreement(model, of) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"), ((90, "90"), (100, "90"), (89, "80"), (75, "80"), (120, "120"))
+)
+def test_the_nearest_architecture_lends_its_model(tmp_path, monkeypatch, capability, name):
+    (tmp_path / "models").mkdir()
+    for each in ("80", "90", "120"):
+        (tmp_path / "models" / f"sm_{each}.json").write_text(each)
+    (tmp_path / "models" / "README.md").write_text("how they came about")
+    monkeypatch.setattr(models.importlib.resources, "files", lambda _: tmp_path)
+    assert models.shipped_model.__wrapped__(capability) == name.encode()
+
+
+def test_without_shipped_models_there_is_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(models.importlib.resources, "files", lambda _: tmp_path)
+    assert models.shipped_model.__wrapped__(90) is None
 
 
 @needs_xgboost

@@ -17,7 +17,8 @@ import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.errors import StitchError
 from tvm_stitch.tuning import rpc
-from tvm_stitch.tuning.measure import ACCESSES, Outcome
+from tvm_stitch.tuning.jobs import Job, Outcome
+from tvm_stitch.tuning.measure import ACCESSES
 from tvm_stitch.tuning.seat import ServerLost
 from tvm_stitch.tuning.store import Store
 
@@ -123,11 +124,11 @@ class Played:
         if self.left == 0:
             raise ServerLost("a server was lost")
         self.left -= 1
-        return Outcome(float(number))
+        return [Outcome(float(number))]
 
 
 def jobs(count):
-    return [lambda server, number=number: server.do(number) for number in range(count)]
+    return [Job(1, lambda server, number=number: server.do(number)) for number in range(count)]
 
 
 def test_what_a_lost_server_was_doing_is_done_by_another():
@@ -142,10 +143,10 @@ def test_a_schedule_that_loses_every_server_is_given_up():
     def deadly(server):
         raise ServerLost("a server was lost")
 
-    spread = rpc._Spread([deadly, *jobs(1)])
+    spread = rpc._Spread([Job(2, deadly), *jobs(1)])
     while not spread.is_done:
         spread.work(Played(100))
     assert spread.outcomes() == [
-        Outcome(None, "a server was lost, 3 times over this schedule"),
+        *2 * [Outcome(None, "a server was lost, 3 times over this schedule")],
         Outcome(0.0),
     ]

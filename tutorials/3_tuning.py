@@ -79,7 +79,10 @@ executable = tvm_stitch.compile(model, target, database=store)
 print("compiled:", type(executable).__name__)
 
 # --- 5. The same from the command line -----------------------------------------
-#
+# It takes a module as TVM saves it.
+
+(store.parent / "model.json").write_text(tvm.ir.save_json(model))
+
 #   tvm-stitch tune model.json --database records.jsonl --shapes "rows=64,4096"
 #   tvm-stitch tune --list --database records.jsonl
 #   tvm-stitch compile model.json -o model.so --database records.jsonl
@@ -90,5 +93,8 @@ print("compiled:", type(executable).__name__)
 #
 #   python -m tvm.exec.rpc_tracker --port 9190
 #   tvm-stitch tune --serve tracker:9190 --key h200 --bind 0.0.0.0
+#
+# A machine with several GPUs serves each of them with a command of its own, which sees only that
+# one (CUDA_VISIBLE_DEVICES=1 tvm-stitch tune --serve ...).
 
 print("records:", len(store.read_text().splitlines()))

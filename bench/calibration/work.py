@@ -39,14 +39,14 @@ def recounted(samples: Samples) -> Samples:
 
     Kernels that this version of tvm_stitch no longer makes of the graphs are dropped.
     """
-    from bench.calibration.worker import module_of, target
+    from bench.calibration.worker import module_of_graph, target
 
     by_graph: dict[str, list[Sample]] = {}
     for sample in samples.kernels:
         by_graph.setdefault(sample.graph, []).append(sample)
     kernels: list[Sample] = []
     for graph, found in by_graph.items():
-        kernels += _recounted(found, variants(module_of(graph), target(), 0))
+        kernels += _recounted(found, variants(module_of_graph(graph), target(), 0))
     return replace(samples, kernels=kernels)
 
 

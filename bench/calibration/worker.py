@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -19,13 +18,13 @@ import torch
 import tvm
 from tvm import tirx
 
-from bench import environment
 from bench.calibration import groups
 from bench.calibration.samples import CASE, Sample
 from bench.calibration.variants import Variant, variants
 from bench.calibration.work import work_of
 from bench.cases import find
-from bench.importing import to_relax
+from bench.child import Send, answer_parent, begin
+from bench.importing import module_of
 from bench.systems import Gpu
 from bench.worker import in_one_line
 from tvm_stitch.build import lowering_context
@@ -36,20 +35,14 @@ REPEATS = 7
 # Tensors that lie on the GPU at the same time.
 MOST_BYTES = 16 * 2**30
 
-Send = Callable[[dict[str, Any]], None]
 Call = Callable[[], Any]
 
 
-def module_of(graph: str) -> tvm.IRModule:
+def module_of_graph(graph: str) -> tvm.IRModule:
     """The Relax module of a generated graph or of a case of the bench; moves no data."""
     if not graph.startswith(CASE):
         return groups.generate(graph)
-    workload = find(graph.removeprefix(CASE)).workload()
-    inputs = tuple(
-        torch.empty(array.shape, dtype=getattr(torch, array.dtype), device="meta")
-        for array in workload.arrays
-    )
-    return to_relax(workload, inputs)
+    return module_of(find(graph.removeprefix(CASE)).workload())
 
 
 def target() -> tvm.target.Target:
@@ -68,7 +61,7 @@ class GraphRun:
     def run(self) -> None:
         """Send a sample for every kernel."""
         self._phase("reading", None)
-        found = variants(module_of(self._graph), target(), self._each)
+        found = variants(module_of_graph(self._graph), target(), self._each)
         wanted = {n: v for n, v in enumerate(found) if n not in self._skip}
         self._phase("compiling", None)
         compiled = self._compile(wanted)
@@ -215,14 +208,8 @@ def serve(commands: Any, send: Send) -> int:
             gpu = Gpu(command["lock"])
             machine: dict[str, Any] = {}
             if not command["dry"]:
-                from bench.measure import Meter
-
-                with gpu.held():
-                    meter = Meter()
-                    machine = environment.machine()
-                    if command["calibrate"]:
-                        machine["copy_gbs"] = round(meter.bandwidth(), 1)
-                        release()
+                meter, machine = begin(gpu, command["calibrate"])
+                release()
             send({"event": "ready", "machine": machine})
             continue
         try:
@@ -240,15 +227,8 @@ def serve(commands: Any, send: Send) -> int:
 
 
 def main() -> int:
-    """Serve the parent: its pipe is kept, and standard output joins standard error."""
-    pipe = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)
-
-    def send(message: dict[str, Any]) -> None:
-        pipe.write(json.dumps(message) + "\n")
-        pipe.flush()
-
-    return serve(sys.stdin, send)
+    """Serve the parent."""
+    return answer_parent(serve)
 
 
 if __name__ == "__main__":

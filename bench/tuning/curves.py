@@ -6,24 +6,23 @@ after each trial, by search and seed. Needs no GPU: a search asks the table inst
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import tvm
 
-from bench.tuning import kernels
-from bench.tuning.run import EXHAUSTIVE
+from bench.tuning.folder import Folder, Kernel
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused
-from tvm_stitch.tuning.measure import Outcome
+from tvm_stitch.tuning.jobs import Outcome
 from tvm_stitch.tuning.model import XGBoostModel
 from tvm_stitch.tuning.search import Settings, search
-from tvm_stitch.tuning.space import Space
-from tvm_stitch.tuning.store import Store
+from tvm_stitch.tuning.space import Point, Space
 from tvm_stitch.tuning.workload import Workload, workload_of
 
 SEEDS = 5
@@ -32,12 +31,16 @@ TRIALS = 256
 COVERED = 0.9  # share of a space that must be measured for it to count as exhausted
 
 
+# The package's search; the same from any schedule instead of the analytic choice; chance alone.
+SEARCHES = ("tuning", "without a choice", "random")
+
+
 @dataclass(frozen=True)
 class Curve:
     """One search on one kernel: the best cost after each trial."""
 
-    kernel: kernels.Kernel
-    search: str  # "xgboost" or "random"
+    kernel: Kernel
+    search: str  # of SEARCHES
     seed: int
     best: tuple[float, ...]
     optimum: float
@@ -49,25 +52,42 @@ class Curve:
         return next(within, TRIALS)
 
 
-def replayed(folder: Path, target: tvm.target.Target, seeds: int = SEEDS) -> list[Curve]:
-    """Both searches on every exhausted kernel."""
-    tables: dict[str, dict[Schedule, float | None]] = {}
-    first: dict[str, Schedule] = {}
-    for record in Store(folder / EXHAUSTIVE).read().records:
-        tables.setdefault(record.workload, {})[record.schedule] = record.cost
-        if record.trial == 0:
-            first[record.workload] = record.schedule
+Table = dict[Schedule, "float | None"]
+
+
+def replayed(folder: Folder, target: tvm.target.Target, seeds: int = SEEDS) -> list[Curve]:
+    """All searches on every exhausted kernel."""
     curves = []
-    for kernel in {kernel.key: kernel for kernel in kernels.read(folder)}.values():
-        table = tables.get(kernel.key, {})
-        if kernel.key not in first or len(table) < COVERED * kernel.space:
-            continue
+    for kernel, table, first in exhausted(folder):
         workload = workload_of(tvm.ir.load_json(kernel.function), device_of(target))
         assert not isinstance(workload, Refused)
         for seed in range(seeds):
-            curves.append(_learning(kernel, workload, table, first[kernel.key], seed))
-            curves.append(_random(kernel, table, first[kernel.key], seed))
+            order = list(table)
+            random.Random(seed).shuffle(order)
+            costs = {
+                "tuning": learnt(workload, table, first, seed),
+                "without a choice": learnt(workload, table, order[0], seed),
+                "random": [table[schedule] for schedule in order[:TRIALS]],
+            }
+            optimum = _optimum(table)
+            curves += [
+                Curve(kernel, name, seed, running_best(costs[name]), optimum) for name in SEARCHES
+            ]
     return curves
+
+
+def exhausted(folder: Folder) -> Iterator[tuple[Kernel, Table, Schedule]]:
+    """Kernels with the costs of all their schedules, and the analytic choice."""
+    tables: dict[str, Table] = {}
+    first: dict[str, Schedule] = {}
+    for record in folder.records().exhausted:
+        tables.setdefault(record.workload, {})[record.schedule] = record.cost
+        if record.trial == 0:
+            first[record.workload] = record.schedule
+    for kernel in {kernel.key: kernel for kernel in folder.kernels()}.values():
+        table = tables.get(kernel.key, {})
+        if kernel.key in first and len(table) >= COVERED * kernel.space:
+            yield kernel, table, first[kernel.key]
 
 
 def median_trials(curves: Sequence[Curve], key: str, name: str) -> float:
@@ -76,32 +96,39 @@ def median_trials(curves: Sequence[Curve], key: str, name: str) -> float:
     return statistics.median(own)
 
 
-def _optimum(table: dict[Schedule, float | None]) -> float:
+def _optimum(table: Table) -> float:
     return min(cost for cost in table.values() if cost is not None)
 
 
-def _curve(
-    kernel: kernels.Kernel,
-    name: str,
-    seed: int,
-    costs: Sequence[float | None],
-    optimum: float,
-) -> Curve:
-    best: list[float] = []
-    for cost in costs:
-        now = float("inf") if cost is None else cost
-        best.append(min(now, best[-1]) if best else now)
-    return Curve(kernel, name, seed, tuple(best), optimum)
+def running_best(costs: Sequence[float | None]) -> tuple[float, ...]:
+    """The best cost after each trial."""
+    known = (math.inf if cost is None else cost for cost in costs)
+    return tuple(itertools.accumulate(known, min))
 
 
-def _learning(
-    kernel: kernels.Kernel,
+class Recorded(Space):
+    """The space as it was when it was measured: what is legal may have changed since."""
+
+    def __init__(self, table: Table) -> None:
+        self._schedules = tuple(table)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """How many schedules were measured."""
+        return len(self._schedules)
+
+    def __iter__(self) -> Iterator[Point]:
+        return (Point((), schedule) for schedule in self._schedules)
+
+
+def learnt(
     workload: Workload,
-    table: dict[Schedule, float | None],
+    table: Table,
     first: Schedule,
     seed: int,
-) -> Curve:
-    space = Space(workload.programs, workload.groups, workload.device, workload.bounds)
+    shipped: bytes | None = None,
+) -> list[float | None]:
+    """The costs of a search that asks the table, until it has found the best of it."""
     settings = Settings(trials=min(TRIALS, len(table)), seed=seed, finalists=0)
     optimum = _optimum(table)
 
@@ -109,21 +136,12 @@ def _learning(
         return [_outcome(table.get(schedule)) for schedule in schedules]
 
     costs: list[float | None] = []
-    for batch in search(workload, space, first, XGBoostModel(), look_up, settings):
+    model = XGBoostModel(shipped=shipped)
+    for batch in search(workload, Recorded(table), first, model, look_up, settings):
         costs += [trial.outcome.cost for trial in batch]
         if any(cost is not None and cost <= optimum for cost in costs):
             break
-    return _curve(kernel, "xgboost", seed, costs, optimum)
-
-
-def _random(
-    kernel: kernels.Kernel, table: dict[Schedule, float | None], first: Schedule, seed: int
-) -> Curve:
-    """The analytic choice, as in the other search, then any order."""
-    others = [schedule for schedule in table if schedule != first]
-    random.Random(seed).shuffle(others)
-    costs = [table[schedule] for schedule in [first, *others][:TRIALS]]
-    return _curve(kernel, "random", seed, costs, _optimum(table))
+    return costs
 
 
 def _outcome(cost: float | None) -> Outcome:

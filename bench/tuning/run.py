@@ -1,39 +1,35 @@
-"""Searches kernels on a GPU, several cases at once, until the time is up.
+"""Tunes cases on all GPUs of this machine at once, until the time is up.
 
-In: names of cases and a folder. Out: records and kernels in the folder, as they come: what was
-measured when the time is up, or when something breaks, is kept.
+In: a Plan. Out: its folder. Several processes share a GPU: while one measures, the others compile,
+and a lock on a file keeps them apart. A process that dies loses its task, no other.
 """
 
 from __future__ import annotations
 
-import threading
+import multiprocessing
+import os
+import tempfile
 import time
-import traceback
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import tvm
 
 from bench.cases import suite
-from bench.tuning import kernels
-from tvm_stitch.errors import StitchError
-from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.stage import Refused
+from bench.tuning.folder import Folder
+from bench.tuning.work import Task, Work
+from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.measure import LocalRunner, Runner, SimtRunner
-from tvm_stitch.tuning.progress import State
-from tvm_stitch.tuning.search import Trial
-from tvm_stitch.tuning.space import Space
-from tvm_stitch.tuning.store import Store
-from tvm_stitch.tuning.tune import record_of, tune
 
-RECORDS = "records.jsonl"
-EXHAUSTIVE = "exhaustive.jsonl"
-EXHAUSTIVE_SEED = -1
-CHUNK = 32
-LARGEST_EXHAUSTED = 2000
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+# Seconds after the time is up: what is being measured then still comes to an end.
+GRACE = 20.0
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -41,165 +37,125 @@ class Plan:
     """What to measure, and for how long."""
 
     folder: Path
-    cases: Sequence[str]
+    tasks: tuple[Task, ...]
     trials: int = 64
     seconds: float = 540.0
     runner: str = "local"
-    jobs: int | None = None
-    at_once: int = 6
-    small: bool = False
-    exhaustive: bool = False
+    processes: int = 4  # on each GPU
+    jobs: int | None = None  # compilers of all processes; default: the machine's cores
+    lock: str | None = None  # a file that others lock as well; of several GPUs, the name's start
+    small: bool = False  # the cases at their test sizes
 
 
-class _OutOfTime(Exception):
-    """The time is up; what was measured so far is in the store."""
+@dataclass(frozen=True)
+class _Share:
+    """What one process has of the machine."""
+
+    jobs: int
+    lock: str
+    deadline: float  # as time.time() tells it, which all processes agree on
 
 
 def run(plan: Plan, log: Callable[[str], None] = print) -> bool:
     """Measure; whether everything was."""
-    plan.folder.mkdir(parents=True, exist_ok=True)
-    target = _target()
-    runner = _runner(plan, target)
-    work = _Work(plan, target, runner, log)
+    context = multiprocessing.get_context("spawn")
+    tasks, told = context.Queue(), context.Queue()
+    gpus = visible_gpus() if plan.runner == "local" else [""]
+    count = max(1, min(plan.processes * len(gpus), len(plan.tasks)))
+    for task in [*plan.tasks, *[None] * count]:
+        tasks.put(task)
+    jobs = max(1, (plan.jobs or os.cpu_count() or 1) // count)
+    deadline = time.time() + plan.seconds
+    started: list[Any] = []
+    with tempfile.TemporaryDirectory() as locks:
+        try:
+            for number in range(count):
+                name = gpus[number % len(gpus)]
+                lock = plan.lock or str(Path(locks) / "gpu")
+                share = _Share(jobs, lock if len(gpus) == 1 else f"{lock}-{name}", deadline)
+                with _seeing(name):
+                    process = context.Process(target=_serve, args=(plan, share, tasks, told))
+                    process.start()
+                started.append(process)
+            return _follow(plan, started, told, deadline + GRACE, log)
+        finally:
+            for process in started:
+                process.kill()
+                process.join()
+
+
+def _follow(
+    plan: Plan, processes: list[Any], told: Any, deadline: float, log: Callable[[str], None]
+) -> bool:
+    """Pass on what the processes tell, until they end or the time is up."""
+    done = 0
+    while True:
+        alive = any(process.is_alive() for process in processes)
+        try:
+            line = told.get(timeout=POLL_SECONDS)
+        except Empty:
+            if not alive or time.time() > deadline:
+                break
+            continue
+        done += line is True
+        if isinstance(line, str):
+            log(line)
+    if done < len(plan.tasks):
+        log(f"{done} of {len(plan.tasks)} tasks done; the same command goes on from here")
+    return done == len(plan.tasks)
+
+
+def _serve(plan: Plan, share: _Share, tasks: Any, told: Any) -> None:
+    """One process: do tasks until there are none."""
+    target = (
+        tvm.target.Target.from_device(tvm.cuda(0)) if tvm.cuda(0).exist else cuda_target("sm_90")
+    )
+    runner: Runner
+    if plan.runner == "simt":
+        runner = SimtRunner(target, share.jobs)
+    else:
+        runner = LocalRunner(target, share.jobs, share.lock)
+    work = Work(
+        Folder(plan.folder), target, runner, plan.trials, share.deadline, plan.small, told.put
+    )
     try:
-        groups = {case.name: case.group for case in suite("all")}
-        processes = max(1, min(8, plan.jobs or 8, len(plan.cases)))
-        with ThreadPoolExecutor(plan.at_once) as threads:
-            for loaded in kernels.load_cases(list(plan.cases), plan.small, processes):
-                if loaded.error:
-                    log(f"{loaded.case}: cannot be read: {loaded.error}")
-                    work.complete = False
-                    continue
-                threads.submit(work.case, loaded.case, groups[loaded.case], loaded.module)
-                if work.is_late:
-                    log("the time is up; cases that were not read yet are left out")
-                    work.complete = False
-                    break
+        while (task := tasks.get()) is not None:
+            if work.do(task):
+                told.put(True)
     finally:
         runner.close()
-    return work.complete
 
 
-def _target() -> tvm.target.Target:
-    if tvm.cuda(0).exist:
-        return tvm.target.Target.from_device(tvm.cuda(0))
-    return tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
+def visible_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    if VISIBLE in os.environ:
+        return [name for name in os.environ[VISIBLE].split(",") if name] or [""]
+    number = 0
+    while tvm.cuda(number).exist:
+        number += 1
+    return [str(each) for each in range(number)] or [""]
 
 
-def _runner(plan: Plan, target: tvm.target.Target) -> Runner:
-    if plan.runner == "simt":
-        return SimtRunner(target, plan.jobs)
-    return LocalRunner(target, plan.jobs, plan.at_once)
-
-
-class _Work:
-    """The cases of one run; its methods are called by several threads."""
-
-    def __init__(
-        self, plan: Plan, target: tvm.target.Target, runner: Runner, log: Callable[[str], None]
-    ) -> None:
-        self.plan, self.target, self.runner, self.log = plan, target, runner, log
-        self.complete = True
-        self._deadline = time.monotonic() + plan.seconds
-        self._writing = threading.Lock()
-        self._exhausted: set[str] = set()
-
-    def case(self, name: str, group: str, text: str) -> None:
-        """One case; whatever goes wrong with it stays with it."""
-        started = time.monotonic()
-        try:
-            self._in_time()
-            module = tvm.ir.load_json(text)
-            found = kernels.kernels_of(name, group, module, self.target)
-            with self._writing:
-                kernels.write(self.plan.folder, [kernel for kernel, _ in found])
-            if self.plan.exhaustive:
-                for kernel, workload in found:
-                    self._exhaust(kernel, workload)
-            else:
-                self._tune(name, module)
-        except _OutOfTime:
-            self.log(f"{name}: the time is up")
-            self.complete = False
-        except StitchError as error:
-            self.log(f"{name}: {error}")
-            self.complete = False
-        except Exception:
-            self.log(f"{name}: {traceback.format_exc()}")
-            self.complete = False
+@contextmanager
+def _seeing(gpu: str) -> Iterator[None]:
+    """Processes that are started meanwhile see one GPU only."""
+    before = os.environ.get(VISIBLE)
+    try:
+        if gpu:
+            os.environ[VISIBLE] = gpu
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(VISIBLE, None)
         else:
-            self.log(f"{name}: done in {time.monotonic() - started:.0f} s")
-
-    @property
-    def is_late(self) -> bool:
-        """Whether the time is up."""
-        return time.monotonic() > self._deadline
-
-    def _in_time(self, state: State | None = None) -> None:
-        if self.is_late:
-            raise _OutOfTime
-
-    def _tune(self, name: str, module: Any) -> None:
-        tuning = tune(
-            module,
-            self.target,
-            self.plan.folder / RECORDS,
-            trials=self.plan.trials,
-            runner=self.runner,
-            progress=self._in_time,
-        )
-        for kernel in tuning.kernels:
-            if kernel.why:
-                self.log(f"{name}: {kernel.title}: {kernel.why}")
-                self.complete = False
-            else:
-                self.log(
-                    f"{name}: {kernel.analytic:.6g} -> {kernel.best:.6g} {kernel.unit} "
-                    f"({kernel.gain:.3f}), {kernel.trials} trials, {kernel.failed} failed, "
-                    f"{kernel.title}"
-                )
-
-    def _exhaust(self, kernel: kernels.Kernel, workload: Any) -> None:
-        """Measure all schedules of a kernel, the analytic choice first."""
-        with self._writing:
-            if kernel.space > LARGEST_EXHAUSTED or kernel.key in self._exhausted:
-                return
-            self._exhausted.add(kernel.key)
-        analytic = choose(workload.programs, workload.device, workload.bounds)
-        assert not isinstance(analytic, Refused)
-        space = Space(workload.programs, workload.groups, workload.device, workload.bounds)
-        wanted = list(dict.fromkeys([analytic, *(point.schedule for point in space)]))
-        store = Store(self.plan.folder / EXHAUSTIVE)
-        known = {
-            record.schedule for record in store.read().records if record.workload == kernel.key
-        }
-        best: float | None = None
-        for start in range(0, len(wanted), CHUNK):
-            self._in_time()
-            chunk = [
-                schedule for schedule in wanted[start : start + CHUNK] if schedule not in known
-            ]
-            outcomes = self.runner.measure(workload, chunk, analytic, False, best) if chunk else []
-            trials = [
-                Trial(wanted.index(schedule), schedule, outcome)
-                for schedule, outcome in zip(chunk, outcomes, strict=True)
-            ]
-            records = [record_of(self.runner, workload, t, EXHAUSTIVE_SEED) for t in trials]
-            store.append(records)
-            costs = [best, *(outcome.cost for outcome in outcomes)]
-            best = min((cost for cost in costs if cost is not None), default=None)
-        self.log(f"{kernel.case}: all {len(wanted)} schedules measured, {kernel.title}")
+            os.environ[VISIBLE] = before
 
 
 def selected(patterns: Sequence[str] | None, suite_name: str) -> list[str]:
-    """Names of the cases that match."""
-    from fnmatch import fnmatch
-
-    cases = suite(suite_name)
-    if not patterns:
-        return [case.name for case in cases]
+    """Names of the cases that match, by their own name or their group's; all without patterns."""
     return [
         case.name
-        for case in cases
-        if any(fnmatch(case.name, p) or fnmatch(case.group, p) for p in patterns)
+        for case in suite(suite_name)
+        if patterns is None
+        or any(fnmatch(case.name, p) or fnmatch(case.group, p) for p in patterns)
     ]

@@ -10,20 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.tuning import kernels
-from bench.tuning.curves import Curve, median_trials
-from bench.tuning.run import RECORDS
-from tvm_stitch.tuning.records import Record
-from tvm_stitch.tuning.store import Store
+from bench.tuning.curves import SEARCHES, Curve, median_trials, running_best
+from bench.tuning.folder import Folder, Kernel
+from tvm_stitch.tuning.records import Record, best_first
 
 PLOTTED = 8
+COLOURS = dict(zip(SEARCHES, ("#D55E00", "#0072B2", "#999999"), strict=True))
 
 
 @dataclass(frozen=True)
 class Row:
     """One tuned kernel."""
 
-    kernel: kernels.Kernel
+    kernel: Kernel
     unit: str
     analytic: float
     best: float
@@ -36,31 +35,39 @@ class Row:
         return self.analytic / self.best
 
 
-def rows(folder: Path) -> list[Row]:
-    """Every kernel that was tuned, by its case."""
-    by_key: dict[str, list[Record]] = {}
-    for record in Store(folder / RECORDS).read().records:
-        by_key.setdefault(record.workload, []).append(record)
-    found = []
-    for kernel in kernels.read(folder):
-        own = by_key.get(kernel.key, [])
-        finals = [record for record in own if record.final and record.ok]
-        compared = finals or [record for record in own if record.ok]
-        analytic = [r.cost for r in compared if r.trial == 0 and r.cost is not None]
-        if analytic:
-            best = min(record.cost for record in compared if record.cost is not None)
-            first = sorted((r for r in own if not r.final), key=lambda record: record.trial)
-            curve = _running_best([record.cost for record in first])
-            found.append(Row(kernel, own[0].unit, analytic[0], best, len(first), curve))
+def rows(folder: Folder) -> list[Row]:
+    """Every kernel that was searched, by its case."""
+    measured = folder.records()
+    searched, confirmed = _by_key(measured.searched), _by_key(measured.confirmed)
+    return [
+        row
+        for kernel in folder.kernels()
+        if (row := _row(kernel, searched.get(kernel.key, []), confirmed.get(kernel.key, [])))
+    ]
+
+
+def _by_key(records: Sequence[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record.workload, []).append(record)
     return found
 
 
-def _running_best(costs: Sequence[float | None]) -> tuple[float, ...]:
-    best: list[float] = []
-    for cost in costs:
-        now = float("inf") if cost is None else cost
-        best.append(min(now, best[-1]) if best else now)
-    return tuple(best)
+def _row(kernel: Kernel, searched: list[Record], confirmed: list[Record]) -> Row | None:
+    """The winner's time where it was measured once more, beside the chosen schedule's."""
+    ranked = best_first(searched)
+    if not ranked:
+        return None
+    best = ranked[0]
+    analytic = next((r for r in ranked if r.trial == 0 and r.final == best.final), None)
+    if len(confirmed) >= 2 and all(record.ok for record in confirmed):
+        analytic = next(record for record in confirmed if record.trial == 0)
+        best = next(record for record in confirmed if record.trial != 0)
+    if analytic is None or analytic.cost is None or best.cost is None:
+        return None
+    first = sorted((r for r in searched if not r.final), key=lambda record: record.trial)
+    curve = running_best([record.cost for record in first])
+    return Row(kernel, best.unit, analytic.cost, best.cost, len(first), curve)
 
 
 def markdown(found: Sequence[Row], curves: Sequence[Curve]) -> str:
@@ -97,14 +104,15 @@ def _searches(curves: Sequence[Curve]) -> list[str]:
     lines = [
         "Trials until a search is within 3 % of the best of the whole space (median of the seeds):",
         "",
-        "| case | kernel | space | XGBoost | random | ratio |",
-        "|---|---|---:|---:|---:|---:|",
+        f"| case | kernel | space | {' | '.join(SEARCHES)} | tuning / random |",
+        "|---|---|---:|---:|---:|---:|---:|",
     ]
     for kernel in {curve.kernel.key: curve.kernel for curve in curves}.values():
-        learnt, drawn = (median_trials(curves, kernel.key, s) for s in ("xgboost", "random"))
+        trials = [median_trials(curves, kernel.key, name) for name in SEARCHES]
+        shown = " | ".join(f"{each:g}" for each in trials)
         lines.append(
-            f"| {kernel.case} | {kernel.title} | {kernel.space} | {learnt:g} | {drawn:g} | "
-            f"{learnt / drawn:.2f} |"
+            f"| {kernel.case} | {kernel.title} | {kernel.space} | {shown} | "
+            f"{trials[0] / trials[-1]:.2f} |"
         )
     return lines
 
@@ -146,7 +154,7 @@ def _panels(figure_class: type, curves: Sequence[Curve]):  # type: ignore[no-unt
     panels = figure.subplots(down, across, squeeze=False).flat
     for panel, kernel in zip(panels, shown, strict=False):
         for curve in (c for c in curves if c.kernel.key == kernel.key):
-            colour = {"xgboost": "#D55E00", "random": "#999999"}[curve.search]
+            colour = COLOURS[curve.search]
             label = curve.search if curve.seed == 0 else None
             steps = range(1, len(curve.best) + 1)
             panel.plot(steps, curve.best, color=colour, label=label, linewidth=1)

@@ -215,7 +215,7 @@ class Legality:
         if mapping.scheme != "global" or mapping.blocks < 1:
             yield "sums over the rows need blocks that take turns, in the global scheme"
         alone = (mapping.cluster, mapping.batch, mapping.idle, mapping.residence, mapping.peeled)
-        if alone != (1, 1, 0, "register", False) or mapping.ahead:
+        if alone != (1, 1, 0, "register", False) or mapping.ahead or mapping.unroll:
             yield "rows that are summed over wait in registers of one block, and are not peeled"
         if constant(program.space.columns) is None:
             yield "sums over rows of unknown length"
@@ -246,6 +246,11 @@ class Legality:
         refused = fits(self.program, residency, mapping, self.device, last=True)
         if refused is not None:
             yield refused.reason
+        if mapping.unroll and mapping.residence == "register":
+            yield "steps that are loaded at once, of a row that waits in registers"
+        ahead = loaded_bytes(self.program, residency) * mapping.vector * mapping.unroll
+        if ahead > MAX_AHEAD_BYTES:
+            yield f"{ahead} bytes that a thread loads ahead"
         if mapping.resident * mapping.block_threads > self.device.max_threads:
             yield f"{mapping.resident} blocks of {mapping.block_threads} threads a multiprocessor"
 
@@ -287,6 +292,8 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         yield f"vectors of {mapping.vector} elements"
     if not 1 <= mapping.steps <= MAX_STEPS:
         yield f"{mapping.steps} steps"
+    if not 0 <= mapping.unroll <= MAX_ELEMENTS:
+        yield f"{mapping.unroll} steps at once"
     if not 0 <= mapping.idle < mapping.threads:
         yield f"{mapping.idle} idle threads of {mapping.threads}"
     if min(mapping.blocks, mapping.resident) < 0 or mapping.blocks > 0 == mapping.resident:

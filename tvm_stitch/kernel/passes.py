@@ -75,7 +75,7 @@ def _flights(part: Part, phase: Phase, needed: list[Stage], steps: Steps) -> Non
     """Some steps at a time: the loads of all of them are issued before the first is used."""
     first = [buffer for buffer in part.loads_of(phase.number) if buffer not in part.arriving]
     each = part.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
-    flight = max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
+    flight = part.mapping.unroll or max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
     flight = min(steps.count, flight) if isinstance(steps.count, int) else flight
     many, rest = steps.count // flight, steps.count % flight
     with part.writer.serial(many, "flight") as number:

@@ -45,10 +45,9 @@ class Mapping:
     ahead: bool = False  # what lies along the columns, as weights do, is loaded with the rows
     asynchronous: bool = False  # rows are copied into shared memory, past the threads' registers
     online: bool = False  # sums of exponentials are found together with the maximum
+    unroll: int = 0  # steps that a thread loads at once of a row that waits in no registers; 0: few
     idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
-    tile: int = (
-        0  # elements along the last axis of a block's tile; 0: a block has a run of elements
-    )
+    tile: int = 0  # elements of a line of a block's tile; 0: a block has a run of elements
 
     @property
     def block_threads(self) -> int:
@@ -116,6 +115,8 @@ class Mapping:
             words.append("computed again rather than kept")
         if self.online:
             words.append("maximum and sum in one pass")
+        if self.unroll:
+            words.append(f"{self.unroll} steps at once")
         if self.peeled:
             words.append("peeled")
         if self.ahead:

@@ -33,16 +33,21 @@ def shape_of(buffer: Any) -> tuple[int, ...]:
 
 def make_array(function: tirx.PrimFunc, buffer: Any) -> np.ndarray:
     """Values for one input of a function."""
-    shape, dtype = shape_of(buffer), dtype_of(buffer)
-    count = int(np.prod(shape, dtype="int64"))
+    return np.resize(drawn(function, buffer), shape_of(buffer))
+
+
+def drawn(function: tirx.PrimFunc, buffer: Any) -> np.ndarray:
+    """Its first values, which are repeated to its end."""
+    dtype = dtype_of(buffer)
+    count = min(int(np.prod(shape_of(buffer), dtype="int64")), DRAWN)
     rng = np.random.default_rng(SEED)
     if dtype == "bool":
-        drawn = rng.integers(0, 2, min(count, DRAWN)).astype("bool")
+        values = rng.integers(0, 2, count).astype("bool")
     elif "int" in dtype:
-        drawn = rng.integers(0, _limit(function, buffer), min(count, DRAWN))
+        values = rng.integers(0, _limit(function, buffer), count)
     else:
-        drawn = rng.uniform(0.1, 1.1, min(count, DRAWN))
-    return np.resize(drawn.astype(numpy_dtype(dtype)), shape)
+        values = rng.uniform(0.1, 1.1, count)
+    return values.astype(numpy_dtype(dtype))
 
 
 def _limit(function: tirx.PrimFunc, buffer: Any) -> int:

@@ -27,7 +27,8 @@ Measures schedules of a model's kernels and keeps what it finds in a record stor
 explain apply with --database. Interrupted, the same command goes on where it stopped.
 """
 EXAMPLES = """\
-examples:
+examples (tutorials/3_tuning.py goes through them; in Python, open("model.json", "w").write(
+tvm.ir.save_json(module)) saves a Relax module):
   tvm-stitch tune model.json --database records.jsonl
   tvm-stitch compile model.json -o model.so --database records.jsonl
 
@@ -39,7 +40,8 @@ examples:
 
   on the GPUs of other machines:
   python -m tvm.exec.rpc_tracker --port 9190                      on one machine
-  tvm-stitch tune --serve tracker:9190 --key h200 --bind 0.0.0.0  on each with a GPU
+  tvm-stitch tune --serve tracker:9190 --key h200 --bind 0.0.0.0  on each with a GPU; with several,
+      once for each of them, CUDA_VISIBLE_DEVICES saying which
   tvm-stitch tune model.json --database records.jsonl --runner rpc --tracker tracker:9190 \\
       --key h200 --target sm_90
 

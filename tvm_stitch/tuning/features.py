@@ -7,6 +7,7 @@ ratio. Of several parts the largest speaks for the kernel.
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 
 import numpy as np
 
@@ -32,24 +33,15 @@ TERMS = (
     "occupancy",
     "predicted_us",
 )
+# Of a mapping: every number and every yes or no that it holds.
+NUMBERS = tuple(field.name for field in fields(Mapping) if field.type == "int")
+FLAGS = tuple(field.name for field in fields(Mapping) if field.type == "bool")
 NAMES = (
-    "threads",
-    "rows",
-    "vector",
-    "steps",
-    "cluster",
+    *NUMBERS,
+    *FLAGS,
     "block_threads",
     "in_shared",
-    "recompute",
-    "peeled",
-    "split",
-    "batch",
-    "ahead",
-    "idle",
-    "tile",
-    "in_turns",
-    "pipelined",
-    "resident",
+    "nowhere",
     "parts",
     "total_rows",
     "total_columns",
@@ -87,23 +79,11 @@ def features(workload: Workload, schedule: Schedule) -> list[float]:
 
 def _of_mapping(mapping: Mapping) -> dict[str, float]:
     return {
-        "threads": _log(mapping.threads),
-        "rows": _log(mapping.rows),
-        "vector": _log(mapping.vector),
-        "steps": _log(mapping.steps),
-        "cluster": _log(mapping.cluster),
+        **{name: math.log2(1 + getattr(mapping, name)) for name in NUMBERS},
+        **{name: float(getattr(mapping, name)) for name in FLAGS},
         "block_threads": _log(mapping.block_threads),
         "in_shared": float(mapping.residence == "shared"),
-        "recompute": float(mapping.recompute),
-        "peeled": float(mapping.peeled),
-        "split": float(mapping.split),
-        "batch": _log(mapping.batch),
-        "ahead": float(mapping.ahead),
-        "idle": float(mapping.idle),
-        "tile": float(mapping.tile),
-        "in_turns": float(mapping.blocks > 0),
-        "pipelined": float(mapping.pipelined),
-        "resident": float(mapping.resident),
+        "nowhere": float(mapping.residence == "nowhere"),
     }
 
 

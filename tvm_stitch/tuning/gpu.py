@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,17 +20,17 @@ from tvm import tirx
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.kernel.stage import dtype_of, item_bytes
-from tvm_stitch.tuning.arrays import disagreement, make_array, numpy_dtype, shape_of
+from tvm_stitch.tuning.arrays import disagreement, drawn, numpy_dtype, shape_of
 
 HOW = "CUDA events, L2 flushed, median"
 FLUSH_BYTES = 256 << 20
 POISON = 0xFF  # every byte: not a number, or -1
 LAUNCHES = 15
-CAREFUL_LAUNCHES = 60
+ROUNDS = 60  # of a race: a launch of each kernel in turns
 SLOW = 3.0  # times the best known: a few launches say enough
 FEW_LAUNCHES = 3
 # Larger outputs are compared in pieces that lie apart.
-COMPARED_BYTES = 32 << 20
+COMPARED_BYTES = 16 << 20
 PIECE_BYTES = 64 << 10
 
 
@@ -87,29 +87,36 @@ class Gpu:
         self._dtypes = [dtype_of(params[number]) for number in outputs]
         for number, param in enumerate(params):
             if number not in outputs:
-                values = np.ascontiguousarray(make_array(function, param))
-                self._copy_in(number, values)
+                self._fill(number, drawn(function, param))
         self._expected: list[np.ndarray] | None = None
+        self._found: list[np.ndarray] = []  # by the last run
 
     def set_reference(self, library: str, workspaces: list[Any]) -> None:
         """What the others are compared with."""
         self._expected = self._run(self._load(library, workspaces))
 
-    def measure(
-        self, library: str, workspaces: list[Any], careful: bool, best_us: float | None
-    ) -> tuple[float, str]:
-        """The time of a kernel, or why it is none: its outputs are wrong."""
+    def run(self, library: str, workspaces: list[Any], best_us: float | None) -> float:
+        """The time of a kernel. What it computes is kept, to be compared."""
         launch = self._load(library, workspaces)
-        outputs = self._run(launch)
-        if self._expected is not None:
-            wrong = disagreement(outputs, self._expected, self._dtypes)
-            if wrong:
-                return 0.0, wrong
+        self._found = self._run(launch)
         times = [self._time(launch) for _ in range(FEW_LAUNCHES)]
         if best_us is None or min(times) < SLOW * best_us:
-            launches = CAREFUL_LAUNCHES if careful else LAUNCHES
-            times += [self._time(launch) for _ in range(launches - FEW_LAUNCHES)]
-        return statistics.median(times), ""
+            times += [self._time(launch) for _ in range(LAUNCHES - FEW_LAUNCHES)]
+        return statistics.median(times)
+
+    def compare(self) -> str:
+        """Which output of the last run differs from the reference's; empty if none."""
+        if self._expected is None:
+            return ""
+        return disagreement(self._found, self._expected, self._dtypes)
+
+    def race(self, runners: list[tuple[str, list[Any]]]) -> list[float]:
+        """Times of kernels that are launched in turns: what disturbs one disturbs all."""
+        launches = [self._load(*runner) for runner in runners]
+        for launch in launches:
+            launch()
+        rounds = [[self._time(launch) for launch in launches] for _ in range(ROUNDS)]
+        return [middle_mean(times) for times in zip(*rounds, strict=True)]
 
     def _load(self, library: str, workspaces: list[Any]) -> Callable[[], None]:
         """A launch of the kernel on the arrays of the workload."""
@@ -140,11 +147,19 @@ class Gpu:
         call("cuEventRecord", self._stop, stream)
         return self._driver.elapsed_us(self._start, self._stop)
 
-    def _copy_in(self, number: int, values: np.ndarray) -> None:
-        if values.nbytes:
-            pointer = ctypes.c_uint64(self._tensors[number].data_ptr())
+    def _fill(self, number: int, values: np.ndarray) -> None:
+        """Repeat values from the start of a tensor to its end; the device copies what it has."""
+        begin, size = self._tensors[number].data_ptr(), self._sizes[number]
+        have = min(values.nbytes, size)
+        if have:
             source = ctypes.c_void_p(values.ctypes.data)
-            self._driver.call("cuMemcpyHtoD_v2", pointer, source, ctypes.c_size_t(values.nbytes))
+            call = self._driver.call
+            call("cuMemcpyHtoD_v2", ctypes.c_uint64(begin), source, ctypes.c_size_t(have))
+        while 0 < have < size:
+            more = ctypes.c_size_t(min(have, size - have))
+            ends = ctypes.c_uint64(begin + have), ctypes.c_uint64(begin)
+            self._driver.call("cuMemcpyDtoD_v2", *ends, more)
+            have += more.value
 
     def _copy_out(self, number: int) -> np.ndarray:
         """The bytes of an output, or of pieces that lie apart."""
@@ -156,6 +171,13 @@ class Gpu:
             self._driver.call("cuMemcpyDtoH_v2", target, source, ctypes.c_size_t(size))
             found.append(values)
         return np.concatenate(found) if found else np.empty(0, "uint8")
+
+
+def middle_mean(times: Sequence[float]) -> float:
+    """The mean of the middle half: the clock ticks in steps that a median would keep."""
+    ordered = sorted(times)
+    quarter = len(ordered) // 4
+    return statistics.fmean(ordered[quarter : len(ordered) - quarter])
 
 
 def pieces(size: int) -> list[tuple[int, int]]:

@@ -6,8 +6,9 @@ In: messages as plain data. Out: answers as plain data. A handler knows one work
     {"do": "workload", "function", "target", "reference"}  -> {}
     {"do": "build", "schedule", "library"}                 -> {}          on any machine
     {"do": "reference", "library"}                         -> {}          needs a GPU
-    {"do": "run", "library", "schedule", "careful", "best"}
-                                                           -> {"cost"}    needs a GPU
+    {"do": "run", "library", "schedule", "best"}           -> {"cost"}    needs a GPU
+    {"do": "compare"}                                      -> {}          what the last run computed
+    {"do": "race", "runners": [{"library", "schedule"}]}   -> {"costs"}   timed in turns
     {"do": "count", "schedule"}                            -> {"cost"}    the CPU executor
 
 Whatever goes wrong is answered with {"error": reason}.
@@ -80,9 +81,16 @@ class Handler:
         self.gpu = Gpu(self.function, self._outputs())
         self.gpu.set_reference(library, self._workspaces(self.reference))
 
-    def _run(self, library: str, schedule: str, careful: bool, best: float | None) -> Message:
-        cost, wrong = self.gpu.measure(library, self._workspaces(schedule), careful, best)
-        return {"error": wrong} if wrong else {"cost": cost}
+    def _run(self, library: str, schedule: str, best: float | None) -> Message:
+        return {"cost": self.gpu.run(library, self._workspaces(schedule), best)}
+
+    def _compare(self) -> Message:
+        wrong = self.gpu.compare()
+        return {"error": wrong} if wrong else {}
+
+    def _race(self, runners: list[Message]) -> Message:
+        each = [(one["library"], self._workspaces(one["schedule"])) for one in runners]
+        return {"costs": self.gpu.race(each)}
 
     def _count(self, schedule: str) -> Message:
         """Accesses to memory: a measure that needs no GPU and is the same on every machine."""

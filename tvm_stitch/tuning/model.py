@@ -8,11 +8,12 @@ earlier records on the same GPU and from what the package ships for its architec
 from __future__ import annotations
 
 import importlib.resources
+import re
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.records import Record
 from tvm_stitch.tuning.workload import Workload
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
 
 PARAMETERS = {
     "objective": "rank:pairwise",
@@ -82,7 +86,7 @@ class XGBoostModel:
     shipped: bytes | None = None  # a model of the same architecture
     _own: dict[str, Example] = field(default_factory=dict)
     _rows: dict[tuple[str, Schedule], list[float]] = field(default_factory=dict)
-    _booster: Any = None
+    _trees: Trees | None = None
 
     def learn(self, workload: Workload, schedules: Sequence[Schedule], costs: np.ndarray) -> None:
         """Train on these measurements and all that was known before."""
@@ -91,15 +95,11 @@ class XGBoostModel:
 
     def scores(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
         """What the trees say; the analytic model before there are any."""
-        if self._booster is None:
+        if self._trees is None:
             self._train()
-        if self._booster is None:
+        if self._trees is None:
             return AnalyticModel().scores(workload, schedules)
-        import xgboost
-
-        rows = xgboost.DMatrix(self._features(workload, schedules))
-        scores: np.ndarray = self._booster.predict(rows)
-        return scores
+        return self._trees.scores(self._features(workload, schedules))
 
     def _features(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
         for schedule in schedules:
@@ -109,22 +109,68 @@ class XGBoostModel:
 
     def _train(self) -> None:
         known = [*self.examples, *self._own.values()]
-        if sum(len(each.costs) for each in known) >= FEWEST:
-            self._booster = train(known, self.shipped)
-        elif self.shipped is not None:
-            self._booster = _loaded(self.shipped)
+        base = None if self.shipped is None else Trees.load(self.shipped)
+        enough = sum(len(each.costs) for each in known) >= FEWEST
+        self._trees = train(known, base) if enough else base
 
 
-def train(examples: Sequence[Example], base: bytes | None = None) -> Any:
-    """A booster that ranks within each example; `base` is a model to start from."""
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Boosted trees, perhaps on top of others.
+
+    They know the features by name: some that are new since a model was trained are nothing to it,
+    those that it misses are unknown.
+    """
+
+    booster: Any
+    base: Trees | None = None
+
+    @staticmethod
+    def load(text: bytes) -> Trees:
+        """What `dump` gave."""
+        import xgboost
+
+        booster = xgboost.Booster(PARAMETERS)
+        booster.load_model(bytearray(text))
+        return Trees(booster)
+
+    def dump(self) -> bytes:
+        """As JSON; a model that is shipped has no base."""
+        assert self.base is None
+        return bytes(self.booster.save_raw("json"))
+
+    def scores(self, rows: np.ndarray) -> np.ndarray:
+        """Higher is better; of rows of all NAMES."""
+        known = {name: number for number, name in enumerate(NAMES)}
+        columns = [
+            rows[:, known[name]] if name in known else np.full(len(rows), np.nan)
+            for name in self.booster.feature_names
+        ]
+        matrix = _matrix(np.stack(columns, axis=1), self.booster.feature_names)
+        if self.base is not None:
+            matrix.set_base_margin(self.base.scores(rows))
+        scores: np.ndarray = self.booster.predict(matrix, output_margin=True)
+        return scores
+
+
+def _matrix(rows: np.ndarray, names: Sequence[str], **given: Any) -> Any:
+    import xgboost
+
+    return xgboost.DMatrix(rows, feature_names=list(names), nthread=1, **given)
+
+
+def train(examples: Sequence[Example], base: Trees | None = None) -> Trees:
+    """Trees that rank within each example; `base` are trees to start from."""
     import xgboost
 
     rows = np.concatenate([each.rows for each in examples])
     # Relative to the best of the workload: 1 is the best, failed ones are 0.
     labels = np.concatenate([np.nan_to_num(each.costs.min() / each.costs) for each in examples])
     groups = np.repeat(np.arange(len(examples)), [len(each.costs) for each in examples])
-    matrix = xgboost.DMatrix(rows, labels, qid=groups)
-    return xgboost.train(PARAMETERS, matrix, ROUNDS, xgb_model=base and _loaded(base))
+    matrix = _matrix(rows, NAMES, label=labels, qid=groups)
+    if base is not None:
+        matrix.set_base_margin(base.scores(rows))
+    return Trees(xgboost.train(PARAMETERS, matrix, ROUNDS), base)
 
 
 def examples_of(records: Iterable[Record], most: int = MOST) -> list[Example]:
@@ -162,14 +208,19 @@ def has_xgboost() -> bool:
 
 @cache
 def shipped_model(capability: int) -> bytes | None:
-    """The model that comes with the package for GPUs of a compute capability, if any."""
-    path = importlib.resources.files("tvm_stitch.tuning") / SHIPPED / f"sm_{capability}.json"
-    return path.read_bytes() if path.is_file() else None
+    """The model that comes with the package for GPUs of a compute capability, if any.
+
+    It ranks the schedules of a kernel by numbers that mean the same everywhere, so where there is
+    none of this architecture, the nearest older one is a start, then the nearest newer one.
+    """
+    folder = importlib.resources.files("tvm_stitch.tuning") / SHIPPED
+    found = _architectures(folder)
+    older = [each for each in found if each <= capability]
+    chosen = max(older) if older else min(found, default=None)
+    return None if chosen is None else (folder / f"sm_{chosen}.json").read_bytes()
 
 
-def _loaded(text: bytes) -> Any:
-    import xgboost
-
-    booster = xgboost.Booster()
-    booster.load_model(bytearray(text))
-    return booster
+def _architectures(folder: Traversable) -> list[int]:
+    """The compute capabilities of the models in a folder."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return [int(match[1]) for name in names if (match := re.fullmatch(r"sm_(\d+)\.json", name))]

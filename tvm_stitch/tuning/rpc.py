@@ -17,33 +17,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import tvm
 import tvm.rpc
 
 from tvm_stitch.errors import InputError, StitchError
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.tuning import gpu
 from tvm_stitch.tuning.handler import Message
-from tvm_stitch.tuning.measure import (
-    ACCESSES,
-    COUNT_SECONDS,
-    HOW_COUNTED,
-    MICROSECONDS,
-    RUN_SECONDS,
-    START_SECONDS,
-    Builder,
-    Library,
-    Outcome,
-    asked,
-    jobs_or_cores,
-    prepare,
-    run_message,
-    workload_message,
-)
+from tvm_stitch.tuning.jobs import START_SECONDS, Job, Outcome
+from tvm_stitch.tuning.measure import ACCESSES, MICROSECONDS, Measuring
 from tvm_stitch.tuning.records import PACKAGE
 from tvm_stitch.tuning.seat import Child, Lost, Seat, ServerLost
 from tvm_stitch.tuning.workload import Workload
@@ -58,7 +40,6 @@ CONNECT_SECONDS = 5.0
 SESSION_SECONDS = 3600.0  # after which a server takes itself back
 FIRST_PORT, LAST_PORT = 9091, 9999
 T = TypeVar("T")
-Job = Callable[[Seat], Outcome]
 
 
 # The server's side
@@ -201,55 +182,24 @@ class Fleet:
             raise StitchError(f"the tracker {self.tracker} went away") from None
 
 
-class RpcRunner:
+class RpcRunner(Measuring):
     """Measures on the servers of a tracker."""
 
     def __init__(
         self, target: tvm.target.Target, tracker: str, key: str, jobs: int | None = None
     ) -> None:
-        self._target, self._fleet = target, Fleet(tracker, key)
+        self._fleet = Fleet(tracker, key)
         first = Remote(self._fleet)
         self._remotes = [first]
-        self.unit = first.unit()
+        unit = first.unit()
         self._gpu = self._checked(first.ask({"do": "hello"}, START_SECONDS))
-        self.how = HOW_COUNTED if self.unit == ACCESSES else gpu.HOW
-        self._builder = Builder(target, jobs_or_cores(jobs)) if self.unit == MICROSECONDS else None
+        super().__init__(target, unit, jobs)
 
     def gpu_name(self, workload: Workload) -> str:
         """The servers' GPU; where they only count, the one that is built for."""
         return self._gpu if self.unit == MICROSECONDS else workload.device.name
 
-    def measure(
-        self,
-        workload: Workload,
-        schedules: Sequence[Schedule],
-        reference: Schedule,
-        careful: bool = False,
-        best: float | None = None,
-    ) -> list[Outcome]:
-        """Spread over all servers."""
-        message = workload_message(workload, self._target, reference)
-        if self._builder is None:
-            return self._spread([_counting(message, workload, each) for each in schedules])
-        base, *libraries = (self._builder.start(workload, each) for each in (reference, *schedules))
-        try:
-            jobs = [
-                _timing(
-                    message,
-                    workload,
-                    base,
-                    library,
-                    partial(run_message, each, careful=careful, best=best),
-                )
-                for each, library in zip(schedules, libraries, strict=True)
-            ]
-            return self._spread(jobs)
-        finally:
-            for library in (base, *libraries):
-                library.wait()
-                Path(library.path).unlink(missing_ok=True)
-
-    def _spread(self, jobs: Sequence[Job]) -> list[Outcome]:
+    def _do(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Every job done by some server; what a lost one was at is done by another."""
         spread = _Spread(jobs)
         while not spread.is_done:
@@ -266,8 +216,7 @@ class RpcRunner:
         """Give all servers back."""
         for remote in self._remotes:
             remote.close()
-        if self._builder is not None:
-            self._builder.close()
+        super().close()
 
     def _checked(self, hello: Message) -> str:
         if hello.get("package") != PACKAGE:
@@ -285,7 +234,7 @@ class _Spread:
         self._jobs = jobs
         self._waiting = deque(range(len(jobs)))
         self._losses = [0] * len(jobs)
-        self._found: dict[int, Outcome] = {}
+        self._found: dict[int, list[Outcome]] = {}
         self._change = threading.Condition()
 
     @property
@@ -295,13 +244,13 @@ class _Spread:
 
     def outcomes(self) -> list[Outcome]:
         """In the order of the jobs."""
-        return [self._found[number] for number in range(len(self._jobs))]
+        return [outcome for number in range(len(self._jobs)) for outcome in self._found[number]]
 
     def work(self, seat: Seat) -> bool:
         """Do jobs until all are done, or the server is lost; whether it is still there."""
         while (number := self._take()) is not None:
             try:
-                self._put(number, self._jobs[number](seat))
+                self._put(number, self._jobs[number].do(seat))
             except ServerLost as lost:
                 self._put_back(number, str(lost))
                 return False
@@ -317,51 +266,20 @@ class _Spread:
                 self._change.wait(POLL_SECONDS)
             return self._waiting.popleft() if self._waiting else None
 
-    def _put(self, number: int, outcome: Outcome) -> None:
+    def _put(self, number: int, outcomes: list[Outcome]) -> None:
         with self._change:
-            self._found[number] = outcome
+            self._found[number] = outcomes
             self._change.notify_all()
 
     def _put_back(self, number: int, reason: str) -> None:
         self._losses[number] += 1
         if self._losses[number] >= ATTEMPTS:
-            self._put(number, Outcome(None, f"{reason}, {ATTEMPTS} times over this schedule"))
+            failed = self._jobs[number].failed(f"{reason}, {ATTEMPTS} times over this schedule")
+            self._put(number, failed)
             return
         with self._change:
             self._waiting.append(number)
             self._change.notify_all()
-
-
-def _counting(message: Message, workload: Workload, schedule: Schedule) -> Job:
-    """Have the CPU executor of a server count a schedule's accesses."""
-
-    def job(seat: Seat) -> Outcome:
-        question = {"do": "count", "schedule": schedule.to_json()}
-        found = prepare(seat, message, workload.key)
-        return found if found.error else asked(seat, question, COUNT_SECONDS)
-
-    return job
-
-
-def _timing(
-    message: Message,
-    workload: Workload,
-    base: Library,
-    library: Library,
-    run: Callable[..., Message],
-) -> Job:
-    """Have the GPU of a server time a library that is compiled here."""
-
-    def job(seat: Seat) -> Outcome:
-        for each in (base, library):
-            if each.wait().error:
-                return each.wait()
-        found = prepare(seat, message, workload.key, base.path)
-        if found.error:
-            return found
-        return asked(seat, run(library=seat.put(library.path)), RUN_SECONDS)
-
-    return job
 
 
 def address_of(tracker: str) -> tuple[str, int]:

@@ -13,7 +13,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,6 @@ from tvm_stitch.kernel.choose import (
     vector_width,
 )
 from tvm_stitch.kernel.choose_grid import with_blocks
-from tvm_stitch.kernel.flight import RESIDENT_THREADS
 from tvm_stitch.kernel.legal import Legality, scheme_of
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers
@@ -36,8 +35,9 @@ from tvm_stitch.kernel.tiling import find_tiling
 
 Values = dict[str, Any]  # of the axes, by name
 _POWERS = tuple(1 << n for n in range(11))
-# What is tried of every field of a Mapping. The other fields follow: the scheme from the threads of
-# a row, the steps of a row from its length, peeling from its alignment.
+# What is tried of every field of a Mapping, but for those that follow from others: the scheme and
+# how steps cover a row from its threads and its length, peeling from its alignment.
+FOLLOWING = ("scheme", "peeled", "idle", "steps", "split", "blocks", "pipelined")
 ROW_AXES: dict[str, tuple[object, ...]] = {
     "cluster": CLUSTERS,
     "threads": _POWERS,
@@ -47,18 +47,18 @@ ROW_AXES: dict[str, tuple[object, ...]] = {
     "recompute": (False, True),
     "batch": (1, 2, 4),
     "ahead": (False, True),
-    "eager": (False, True),  # few blocks a multiprocessor, of many registers
+    "resident": (0, 512, 1024, 2048),  # threads that a multiprocessor has registers for
+    "unroll": (0, 2, 8),
     "turns": ("none", "plain", "pipelined"),  # blocks take turns at the rows
 }
 FLAT_AXES: dict[str, tuple[object, ...]] = {
     "threads": _POWERS[5:],
     "vector": _POWERS[:5],
     "steps": _POWERS[:5],
+    "resident": (0, 1024, 2048),
 }
-TILE_AXES: dict[str, tuple[object, ...]] = {
-    **FLAT_AXES,
-    "tile": (0, *_POWERS[3:8]),
-}  # where something is read transposed
+# Where something is read transposed.
+TILE_AXES: dict[str, tuple[object, ...]] = {**FLAT_AXES, "tile": (0, *_POWERS[3:8])}
 # For sums over the rows. Blocks follow from how many are resident; steps are tried where rows are
 # split over blocks, else they follow from the row's length.
 GRID_AXES: dict[str, tuple[object, ...]] = {
@@ -71,7 +71,13 @@ GRID_AXES: dict[str, tuple[object, ...]] = {
     "pipelined": (False, True),
     "resident": (1, 2, 3, 4, 6, 8),
 }
-MUTATIONS = 16  # attempts to change one axis before a schedule is drawn afresh
+# Yes or no: whatever else a Mapping says that way is tried of every kernel; legality has the say.
+FLAGS: dict[str, tuple[object, ...]] = {
+    field.name: (False, True)
+    for field in fields(Mapping)
+    if field.type == "bool" and field.name not in {*ROW_AXES, *GRID_AXES, *FOLLOWING}
+}
+MUTATIONS = 64  # attempts to change an axis before a schedule is drawn afresh
 
 
 @dataclass(frozen=True)
@@ -144,23 +150,32 @@ class Space:
         return self._point(tuple(rng.choice(each) for each in choices))
 
     def mutate(self, point: Point, rng: random.Random) -> Point:
-        """A schedule that differs in one axis of one group; any other if there is none.
+        """A schedule that differs in one axis or two of one group; any other if there is none.
 
-        Where the axis changes the threads of a block, another axis makes up for it, or all groups
-        of the kernel are drawn afresh.
+        Where that changes the threads of a block, there must be no other group.
         """
         for _ in range(MUTATIONS):
             group = rng.randrange(len(self.groups))
-            old = point.choices[group]
-            distance = rng.choice((1, 1, 2))
-            wanted = self._by_threads.get(old.block_threads, self._empty)
-            pool = wanted[group] if len(self.groups) > 1 or distance == 2 else self._all
-            near = [c for c in pool if _differences(c, old) == distance]
-            if near:
+            near = self._near(group, point.choices[group], rng.choice((1, 1, 2)), rng)
+            if near is not None:
                 choices = list(point.choices)
-                choices[group] = rng.choice(near)
+                choices[group] = near
                 return self._point(tuple(choices))
         return self.sample(rng)
+
+    def _near(self, group: int, old: Choice, distance: int, rng: random.Random) -> Choice | None:
+        """A choice with other values of so many axes, drawn at random; None if it is not legal."""
+        domains, known = self._domains[group], self._by_values[group]
+        values = list(old.values)
+        for axis in rng.sample(range(len(values)), distance):
+            others = [value for value in domains[axis] if value != old.values[axis]]
+            if not others:
+                return None
+            values[axis] = rng.choice(others)
+        found = known.get(tuple(values))
+        alone = len(self.groups) == 1
+        fits = found is not None and (alone or found.block_threads == old.block_threads)
+        return found if fits else None
 
     def nearest(self, schedule: Schedule) -> Point:
         """The schedule of the space that shares most with a given one."""
@@ -174,14 +189,22 @@ class Space:
             choices = next(iter(self._by_threads.values()))
         return self._point(tuple(map(alike, choices, self.groups)))
 
-    @property
-    def _empty(self) -> list[list[Choice]]:
-        return [[] for _ in self.groups]
+    @cached_property
+    def _by_values(self) -> list[dict[tuple[object, ...], Choice]]:
+        """The choices of every group by the values of their axes."""
+        every = (
+            itertools.chain.from_iterable(choices[number] for choices in self._by_threads.values())
+            for number in range(len(self.groups))
+        )
+        return [{choice.values: choice for choice in choices} for choices in every]
 
     @cached_property
-    def _all(self) -> list[Choice]:
-        """The choices of the only group."""
-        return [choice for choices in self._by_threads.values() for choice in choices[0]]
+    def _domains(self) -> list[list[list[object]]]:
+        """The values that each axis of each group takes."""
+        return [
+            [list(dict.fromkeys(values)) for values in zip(*known, strict=True)]
+            for known in self._by_values
+        ]
 
     def _point(self, choices: tuple[Choice, ...]) -> Point:
         parts: list[Mapping | None] = [None] * self._parts
@@ -195,12 +218,8 @@ def _pairs(left: Mapping, right: Mapping) -> list[tuple[object, object]]:
     return list(zip(vars(left).values(), vars(right).values(), strict=True))
 
 
-def _differences(left: Choice, right: Choice) -> int:
-    return sum(a != b for a, b in zip(left.values, right.values, strict=True))
-
-
-def axes_of(program: Program) -> dict[str, tuple[object, ...]]:
-    """The axes of a program's mappings."""
+def tables_of(program: Program) -> dict[str, tuple[object, ...]]:
+    """The axes of a program's mappings, without flags."""
     if program.across:
         return GRID_AXES
     if program.reduces:
@@ -211,26 +230,31 @@ def axes_of(program: Program) -> dict[str, tuple[object, ...]]:
 def values_of(mapping: Mapping, program: Program) -> Values:
     """The values of the axes that make a mapping."""
     turns = "none" if not mapping.blocks else "pipelined" if mapping.pipelined else "plain"
-    eager = mapping.resident > 0 and not mapping.blocks
-    fields = {**vars(mapping), "turns": turns, "eager": eager}
-    return {name: fields[name] for name in axes_of(program)}
+    values = {**vars(mapping), "turns": turns}
+    if not program.across:
+        values["resident"] = 0 if mapping.blocks else mapping.resident * mapping.block_threads
+    return {name: values[name] for name in (*tables_of(program), *FLAGS)}
 
 
 def fitted(values: Values, legality: Legality) -> Mapping | None:
     """The mapping that values of the axes make of a program; None where it is not legal."""
     program = legality.program
-    own = {name: value for name, value in values.items() if name not in ("eager", "turns")}
-    fields = {"scheme": "local", "rows": 1, "steps": 1, "split": not program.reduces, **own}
-    mapping: Mapping | None = Mapping(**fields)
+    own = {name: value for name, value in values.items() if name != "turns"}
+    defaults = {"scheme": "local", "rows": 1, "steps": 1, "split": not program.reduces}
+    mapping: Mapping | None = Mapping(**{**defaults, **own})
     assert mapping is not None
     if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
         return None
     if program.across:
         mapping = _grid_mapping(mapping, legality)
-    elif program.reduces:
-        mapping = _row_mapping(mapping, legality, bool(values["eager"]), str(values["turns"]))
     else:
-        mapping = replace(mapping, scheme=scheme_of(mapping, program))
+        mapping = replace(
+            mapping,
+            scheme=scheme_of(mapping, program),
+            resident=mapping.resident // mapping.block_threads,
+        )
+        if program.reduces:
+            mapping = _row_mapping(mapping, legality, str(values["turns"]))
     return None if mapping is None or legality.refusal(mapping) is not None else mapping
 
 
@@ -239,7 +263,7 @@ def _steps(mapping: Mapping, reach: int) -> int:
     return max(1, -(-reach // (mapping.cluster * mapping.working * mapping.vector)))
 
 
-def _row_mapping(mapping: Mapping, legality: Legality, eager: bool, turns: str) -> Mapping | None:
+def _row_mapping(mapping: Mapping, legality: Legality, turns: str) -> Mapping | None:
     """With what follows from its threads and vectors; None where it repeats another."""
     program = legality.program
     peeled = not legality.aligned(mapping.vector)
@@ -247,8 +271,8 @@ def _row_mapping(mapping: Mapping, legality: Legality, eager: bool, turns: str) 
     mapping = replace(mapping, scheme=scheme_of(mapping, program), peeled=peeled, idle=idle)
     reach = legality.columns + (mapping.vector - 1 if peeled else 0)
     mapping = replace(mapping, steps=_steps(mapping, reach))
-    if eager:
-        mapping = replace(mapping, resident=max(1, RESIDENT_THREADS // mapping.block_threads))
+    if mapping.unroll > mapping.steps:
+        return None
     return mapping if turns == "none" else _in_turns(mapping, legality, turns == "pipelined")
 
 
@@ -267,8 +291,6 @@ def _in_turns(mapping: Mapping, legality: Legality, pipelined: bool) -> Mapping 
 def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
     """With as many blocks as may be resident; None where other values of the axes say the same."""
     if not mapping.split:
-        if mapping.steps != 1:
-            return None
         mapping = replace(mapping, steps=_steps(mapping, legality.columns))
     residency = legality.residency(mapping)
     wanted = mapping.resident
@@ -291,15 +313,28 @@ def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterato
     def is_pointless(values: Values) -> bool:
         return values.get("vector", 1) > widest or _is_odd(values) or _is_idle(values, legalities)
 
-    for values in _combinations(axes_of(programs[0]), is_pointless):
-        mappings = []
-        for legality in legalities:
-            mapping = fitted(values, legality)
-            if mapping is None:
-                break
-            mappings.append(mapping)
-        else:
-            yield Choice(tuple(values.values()), tuple(mappings))
+    for plain in _combinations(tables_of(programs[0]), is_pointless):
+        # Most programs have no use for most flags: those are tried where all else is legal.
+        flags: list[Values] = [dict.fromkeys(FLAGS, False)]
+        for values in ({**plain, **each} for each in flags):
+            mappings = _fitted_to_all(values, legalities)
+            if not mappings:
+                continue
+            yield Choice(tuple(values.values()), mappings)
+            if not any(values[name] for name in FLAGS):
+                combined = itertools.product((False, True), repeat=len(FLAGS))
+                flags += [dict(zip(FLAGS, each, strict=True)) for each in combined if any(each)]
+
+
+def _fitted_to_all(values: Values, legalities: list[Legality]) -> tuple[Mapping, ...]:
+    """A mapping for each program; none where one of them has none."""
+    found = []
+    for legality in legalities:
+        mapping = fitted(values, legality)
+        if mapping is None:
+            return ()
+        found.append(mapping)
+    return tuple(found)
 
 
 def _combinations(
@@ -323,6 +358,8 @@ def _is_odd(values: Values) -> bool:
     block, cluster = get("threads", 1) * get("rows", 1), get("cluster", 1)
     if block > MAX_BLOCK_THREADS or ("rows" in values and "split" not in values and block < WARP):
         return True
+    if "split" in values and not values["split"] and get("steps", 1) > 1:
+        return True  # steps follow from the row's length
     if cluster > 1 and (get("rows", 1) > 1 or get("threads", WARP) < WARP):
         return True
     batched = get("batch", 1) > 1 or get("ahead", False)
@@ -331,8 +368,23 @@ def _is_odd(values: Values) -> bool:
         return True
     if get("residence", "register") == "nowhere" and get("recompute", True) is False:
         return True  # what is kept nowhere is always computed again
-    eager, turns = get("eager", False), get("turns", "none") != "none"
-    return (eager and not alone) or (turns and (eager or batched or not alone))
+    if get("turns", "none") != "none" and (batched or not alone or get("resident", 0)):
+        return True
+    if get("unroll", 0) and get("residence") == "register":
+        return True  # a row in registers is loaded as a whole
+    return "split" not in values and _is_crowded(values)
+
+
+def _is_crowded(values: Values) -> bool:
+    """Whether a multiprocessor is asked to hold less than a block, or more than makes sense.
+
+    Rows that wait in registers are what takes them; others leave room for as many threads as there
+    are, which the CUDA compiler must be told.
+    """
+    resident, cluster = values.get("resident", 0), values.get("cluster", 1)
+    block = values.get("threads", 1) * values.get("rows", 1)
+    wide = values.get("residence") in ("shared", "nowhere")
+    return 0 < resident < block or (resident > 0 and (cluster > 1 or wide != (resident == 2048)))
 
 
 def _is_idle(values: Values, legalities: list[Legality]) -> bool:

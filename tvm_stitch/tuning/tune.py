@@ -24,16 +24,11 @@ from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.features import NAMES, features
-from tvm_stitch.tuning.measure import (
-    MICROSECONDS,
-    LocalRunner,
-    Outcome,
-    Runner,
-    SimtRunner,
-)
+from tvm_stitch.tuning.jobs import Outcome
+from tvm_stitch.tuning.measure import MICROSECONDS, LocalRunner, Runner, SimtRunner
 from tvm_stitch.tuning.model import Model, examples_of, make_model
 from tvm_stitch.tuning.progress import Bar, Progress, State, silent
-from tvm_stitch.tuning.records import PACKAGE, Record
+from tvm_stitch.tuning.records import PACKAGE, Record, handicapped
 from tvm_stitch.tuning.rpc import RpcRunner
 from tvm_stitch.tuning.search import Settings, Trial, search
 from tvm_stitch.tuning.space import Space
@@ -304,15 +299,15 @@ def _summary(workload: Workload, trials: Sequence[Trial], unit: str, floor: floa
     """The best of what was measured side by side, or of all trials."""
     finals = [trial for trial in trials if trial.final and trial.outcome.cost is not None]
     first = [trial for trial in trials if not trial.final]
-    compared = finals or first
-    costs = [trial.outcome.cost for trial in compared if trial.outcome.cost is not None]
-    analytic = [trial.outcome.cost for trial in compared if trial.number == 0]
+    costs = [(t.number, t.outcome.cost) for t in finals or first if t.outcome.cost is not None]
+    analytic = [cost for number, cost in costs if number == 0]
+    _, best = min(costs, key=lambda each: handicapped(each[1], each[0]), default=(0, None))
     errors = [trial.outcome.error for trial in first if trial.outcome.error]
     return Tuned(
         title=workload.title,
         unit=unit,
         analytic=analytic[0] if analytic else None,
-        best=min(costs, default=None),
+        best=best,
         floor=floor,
         trials=len(first),
         failed=len(errors),

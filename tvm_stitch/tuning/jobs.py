@@ -1,0 +1,208 @@
+"""Jobs: what measuring a schedule asks of a seat, wherever the seat is.
+
+In: a Task (a workload and its default schedule) and Schedules. Out: Jobs, which any seat can do,
+each with an Outcome for every schedule of it. Runners decide which seat does which job.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import tvm
+
+from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.tuning.handler import Message
+from tvm_stitch.tuning.seat import Lost, Seat
+from tvm_stitch.tuning.workload import Workload
+
+if TYPE_CHECKING:
+    from tvm_stitch.tuning.builder import Library
+
+# Seconds. Starting a process means importing TVM; the first launch means making a CUDA context.
+START_SECONDS = 120.0
+RUN_SECONDS = 30.0
+COUNT_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What measuring a schedule gave: a cost, or why there is none."""
+
+    cost: float | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something that any seat can do: the outcomes of so many schedules."""
+
+    size: int
+    do: Callable[[Seat], list[Outcome]]
+
+    def failed(self, reason: str) -> list[Outcome]:
+        """The outcomes where it cannot be done."""
+        return failures(self.size, reason)
+
+
+def failures(size: int, reason: str) -> list[Outcome]:
+    """No cost for any of so many schedules."""
+    return [Outcome(None, reason)] * size
+
+
+Turn = Callable[[], AbstractContextManager[object]]  # while a GPU is used by one process alone
+
+
+@dataclass(frozen=True)
+class Task:
+    """A workload to be measured, and the schedule that others are compared with."""
+
+    workload: Workload
+    target: tvm.target.Target
+    reference: Schedule
+
+    @cached_property
+    def message(self) -> Message:
+        """What a seat must know of it."""
+        return {
+            "do": "workload",
+            "function": tvm.ir.save_json(self.workload.function),
+            "target": json.dumps(dict(self.target.export()), default=_plain),
+            "reference": self.reference.to_json(),
+        }
+
+    @property
+    def key(self) -> str:
+        """Equal for tasks that seats need not tell apart."""
+        return self.workload.key
+
+
+class Best:
+    """The least cost so far: what is much slower may be given up early."""
+
+    def __init__(self, cost: float | None) -> None:
+        self.cost = cost
+
+    def add(self, cost: float | None) -> None:
+        """One more."""
+        known = [each for each in (self.cost, cost) if each is not None]
+        self.cost = min(known, default=None)
+
+
+def _plain(value: object) -> object:
+    """TVM's containers as JSON's."""
+    return list(value) if isinstance(value, tvm.ir.Array) else str(value)
+
+
+def asked(seat: Seat, message: Message, seconds: float) -> Outcome:
+    """One message as an outcome: a lost process has its reason, too."""
+    answer = _answer(seat, message, seconds)
+    return Outcome(answer.get("cost"), answer.get("error", ""))
+
+
+def _answer(seat: Seat, message: Message, seconds: float) -> Message:
+    try:
+        return seat.ask(message, seconds)
+    except Lost as lost:
+        return {"error": str(lost)}
+
+
+def prepare(seat: Seat, task: Task) -> Outcome:
+    """Have a seat know the task."""
+    if seat.prepared.startswith(task.key):
+        return Outcome(None)
+    seat.prepared = ""
+    found = asked(seat, task.message, START_SECONDS)
+    if not found.error:
+        seat.prepared = task.key
+    return found
+
+
+def _prepare_reference(seat: Seat, task: Task, base: Library) -> Outcome:
+    """Have a seat that knows the task run the default schedule, for its outputs."""
+    ready = f"{task.key} with the default schedule's outputs"
+    if seat.prepared == ready:
+        return Outcome(None)
+    found = asked(seat, {"do": "reference", "library": seat.put(base.path)}, START_SECONDS)
+    if found.error:
+        seat.prepared = ""
+        return Outcome(None, f"the default schedule failed: {found.error}")
+    seat.prepared = ready
+    return found
+
+
+def counting(task: Task, schedule: Schedule) -> Job:
+    """Have the CPU executor count a schedule's accesses to memory."""
+
+    def do(seat: Seat) -> list[Outcome]:
+        question = {"do": "count", "schedule": schedule.to_json()}
+        found = prepare(seat, task)
+        return [found if found.error else asked(seat, question, COUNT_SECONDS)]
+
+    return Job(1, do)
+
+
+def timing(
+    task: Task, base: Library, schedule: Schedule, library: Library, best: Best, turn: Turn
+) -> Job:
+    """Have a GPU time a library that is compiled here, and compare what it computes."""
+
+    def do(seat: Seat) -> list[Outcome]:
+        missing = _missing(base, library) or prepare(seat, task).error
+        if missing:
+            return [Outcome(None, missing)]
+        path = seat.put(library.path)
+        question = {"do": "run", **_named(path, schedule), "best": best.cost}
+        with turn():
+            found = _prepare_reference(seat, task, base)
+            if not found.error:
+                found = asked(seat, question, RUN_SECONDS)
+        if not found.error:
+            wrong = asked(seat, {"do": "compare"}, RUN_SECONDS)
+            found = wrong if wrong.error else found
+        best.add(found.cost)
+        return [found]
+
+    return Job(1, do)
+
+
+def racing(
+    task: Task,
+    base: Library,
+    schedules: Sequence[Schedule],
+    libraries: Sequence[Library],
+    turn: Turn,
+) -> Job:
+    """Have one GPU time several libraries in turns, so that small differences show."""
+
+    def do(seat: Seat) -> list[Outcome]:
+        missing = _missing(base, *libraries) or prepare(seat, task).error
+        if missing:
+            return failures(len(schedules), missing)
+        paths = [seat.put(library.path) for library in libraries]
+        runners = [_named(path, each) for path, each in zip(paths, schedules, strict=True)]
+        with turn():
+            found = _prepare_reference(seat, task, base)
+            if found.error:
+                return failures(len(schedules), found.error)
+            answer = _answer(seat, {"do": "race", "runners": runners}, RUN_SECONDS)
+        if "error" in answer:
+            return failures(len(schedules), answer["error"])
+        return [Outcome(cost) for cost in answer["costs"]]
+
+    return Job(len(schedules), do)
+
+
+def _named(path: str, schedule: Schedule) -> Message:
+    return {"library": path, "schedule": schedule.to_json()}
+
+
+def _missing(base: Library, *libraries: Library) -> str:
+    """Why one of them could not be compiled; waits for all."""
+    if base.wait().error:
+        return f"the default schedule failed: {base.wait().error}"
+    return next((each.wait().error for each in libraries if each.wait().error), "")
