@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import json
 import os
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from typing import Any
 
 import torch
 
-from bench import environment
+from bench import environment, record
 from bench.case import as_list, make_inputs
 from bench.cases import find
 from bench.compiled import compile_cases, load
@@ -103,23 +102,19 @@ def run(case: str, folder: Path, disturbance: Disturbance) -> Repeated:
     return repeat(case, call, disturbance)
 
 
-def markdown(found: dict[str, Any]) -> str:
+def table(found: dict[str, Any]) -> list[str]:
     """One line a case."""
-    lines = [
-        "# Determinism",
-        "",
-        f"{found['machine']['gpu']}, {found['date']}, `{found['command']}`: {CALLS} calls on the "
-        "same inputs, every second one beside the work of another stream; calls whose outputs "
-        "differ from the first call's in any bit.",
-        "",
-        "| case | outputs | MiB of output | differing calls |",
-        "|---|---:|---:|---:|",
-    ]
+    text = (
+        f"{CALLS} calls on the same inputs, every second one beside the work of another stream; "
+        "calls whose outputs differ from the first call's in any bit."
+    )
+    lines = record.heading("Determinism", found, text)
+    lines += ["| case | outputs | MiB of output | differing calls |", "|---|---:|---:|---:|"]
     for row in found["rows"]:
         cells = [str(row["outputs"]), f"{row['bytes'] / 2**20:.1f}", str(row["differing"])]
         cells = cells if not row["error"] else ["–", "–", row["error"].replace("|", "/")]
         lines.append(f"| {row['case']} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -138,19 +133,10 @@ def main(argv: list[str] | None = None) -> int:
     if (reason := environment.missing_for_measuring()) or not names:
         print(f"bench.determinism: {reason or 'no case matches'}", file=sys.stderr)
         return 2
-    about = environment.about_run(arguments)
-    found: dict[str, Any] = {
-        "version": 1,
-        **about,
-        "command": " ".join(["python -m bench.determinism", *arguments]),
-        "machine": environment.machine(),
-    }
+    found = record.begin("bench.determinism", arguments)
     rows = _rows(names, options.jobs)
     found["rows"] = [asdict(row) for row in rows]
-    options.output.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(found, indent=1, ensure_ascii=False)
-    (options.output / "determinism.json").write_text(text + "\n", encoding="utf-8")
-    (options.output / "determinism.md").write_text(markdown(found), encoding="utf-8")
+    record.save(found, table(found), options.output, "determinism")
     wrong = [row for row in rows if row.error or row.differing]
     print(f"{len(rows)} cases, {CALLS} calls of each: "
           f"{'the same bits' if not wrong else f'{len(wrong)} differ or failed'}")  # fmt: skip

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import json
 import os
 import re
 import shutil
@@ -27,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import environment
+from bench import environment, record
 from bench.compiled import Compiled, compile_cases
 from bench.progress import Progress
 from bench.sanitized import DONE
@@ -109,19 +108,16 @@ def watch_all(
             yield future.result()
 
 
-def markdown(found: dict[str, Any]) -> str:
+def table(found: dict[str, Any]) -> list[str]:
     """One line a case: kernels, and what each tool counted."""
     tools = found["tools"]
     findings = {(row["case"], row["tool"]): row for row in found["findings"]}
-    lines = [
-        "# compute-sanitizer",
-        "",
-        f"{found['machine']['gpu']}, {found['date']}, `{found['command']}`: cases at "
-        f"{found['size']} size, one call of each; kernels in its CUDA source, errors by tool.",
-        "",
-        f"| case | kernels | {' | '.join(tools)} |",
-        f"|---|---:|{'---:|' * len(tools)}",
-    ]
+    text = (
+        f"cases at {found['size']} size, one call of each; kernels in its CUDA source, errors "
+        "by tool."
+    )
+    lines = record.heading("compute-sanitizer", found, text)
+    lines += [f"| case | kernels | {' | '.join(tools)} |", f"|---|---:|{'---:|' * len(tools)}"]
     notes = []
     for row in found["cases"]:
         if row["error"]:
@@ -135,7 +131,7 @@ def markdown(found: dict[str, Any]) -> str:
             if finding["detail"]:
                 notes.append(f"- {row['case']}, {tool}: {finding['detail']}")
         lines.append(f"| {row['case']} | {row['kernels']} | {' | '.join(cells)} |")
-    return "\n".join([*lines, *([""] * bool(notes)), *notes]) + "\n"
+    return [*lines, *([""] * bool(notes)), *notes]
 
 
 def chosen_cases(patterns: list[str] | None) -> list[str]:
@@ -185,12 +181,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"bench.sanitize: {why}", file=sys.stderr)
         return 2
     start = time.monotonic()
-    about = environment.about_run(arguments)
-    found: dict[str, Any] = {
-        "version": 1,
-        **about,
-        "command": " ".join(["python -m bench.sanitize", *arguments]),
-        "machine": environment.machine(),
+    found = {
+        **record.begin("bench.sanitize", arguments),
         "size": options.size,
         "tools": tools,
     }
@@ -207,7 +199,7 @@ def main(argv: list[str] | None = None) -> int:
     found["cases"] = [asdict(each) for each in compiled]
     found["findings"] = [asdict(finding) for finding in findings]
     found["seconds"] = round(time.monotonic() - start, 1)
-    _write(found, options.output)
+    record.save(found, table(found), options.output, "sanitize")
     clean = len(ready) == len(names) and all(finding.errors == 0 for finding in findings)
     print(f"{len(ready)} of {len(names)} cases, {', '.join(tools)}: "
           f"{'clean' if clean else 'NOT CLEAN'}, {found['seconds']:.0f} s")  # fmt: skip
@@ -225,13 +217,6 @@ def _compile(names: list[str], small: bool, folder: Path, jobs: int) -> list[Com
             progress.line(f"{each.case}: not compiled: {each.error}")
     progress.close()
     return [done[name] for name in names]
-
-
-def _write(found: dict[str, Any], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(found, indent=1, ensure_ascii=False)
-    (folder / "sanitize.json").write_text(text + "\n", encoding="utf-8")
-    (folder / "sanitize.md").write_text(markdown(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

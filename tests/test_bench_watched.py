@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from bench import compiled, determinism, sanitize, sanitized  # noqa: E402
+from bench import compiled, determinism, functions, sanitize, sanitized  # noqa: E402
 from bench.case import Array  # noqa: E402
 from bench.compiled import Compiled  # noqa: E402
 from bench.sanitize import Finding  # noqa: E402
@@ -139,8 +139,29 @@ def test_the_table_of_repeated_calls():
     rows = [{"case": "a", "outputs": 1, "bytes": 2**20, "differing": 0, "error": ""},
             {"case": "b", "outputs": 0, "bytes": 0, "differing": 0, "error": "x | y"}]  # fmt: skip
     about = {"machine": {"gpu": "Test GPU"}, "date": "today", "command": "c"}
-    lines = determinism.markdown({**about, "rows": rows}).splitlines()
+    lines = determinism.table({**about, "rows": rows})
     assert "| a | 1 | 1.0 | 0 |" in lines and "| b | – | – | x / y |" in lines
+
+
+def test_the_table_of_functions():
+    rows = [{"function": "erf", "way": way.name, "error": 10.0**-number}
+            for number, way in enumerate(functions.WAYS)]  # fmt: skip
+    about = {"machine": {"gpu": "Test GPU"}, "date": "today", "command": "c"}
+    lines = functions.table({**about, "rows": rows})
+    assert lines[-3:] == [
+        "| function | precise | default | fast_math |",
+        "|---|---:|---:|---:|",
+        "| erf | 1.0e+00 | 1.0e-01 | 1.0e-02 |",
+    ]
+
+
+def test_variables_are_set_for_a_while(monkeypatch):
+    monkeypatch.setenv("TVM_CUDA_COMPILE_MODE", "nvrtc")
+    monkeypatch.delenv("TVM_CUDA_NVCC_NO_FAST_MATH", raising=False)
+    with functions.set_for_a_while(functions.PRECISE):
+        assert os.environ["TVM_CUDA_COMPILE_MODE"] == "nvcc"
+    assert os.environ["TVM_CUDA_COMPILE_MODE"] == "nvrtc"
+    assert "TVM_CUDA_NVCC_NO_FAST_MATH" not in os.environ
 
 
 def test_the_watched_process_is_a_module_of_this_package():
