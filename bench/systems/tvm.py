@@ -110,7 +110,7 @@ def tuned_by_metaschedule(trials: int) -> Compile:
 
         with tempfile.TemporaryDirectory() as records:
             database = tune_relax(
-                module,
+                _fused(module, target),
                 {},
                 target,
                 records,
@@ -121,6 +121,26 @@ def tuned_by_metaschedule(trials: int) -> Compile:
             return compile_relax(database, module, target, params=None)
 
     return compile_
+
+
+def _fused(module: Any, target: Any) -> Any:
+    """What compile_relax makes of a module before it looks into the database.
+
+    The tasks are the functions of the module as it is given; without this there are none.
+    """
+    import tvm
+    from tvm import relax
+
+    passes = [
+        *relax.pipeline.library_dispatch_passes(target),
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FoldConstant(),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+    ]
+    with target:
+        return tvm.transform.Sequential(passes)(module)
 
 
 def _cost_model(meta_schedule: Any) -> Any:
