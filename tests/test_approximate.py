@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import tvm
-from check import DTYPES, check, cuda_of, the_kernel
+from check import DTYPES, H200, check, cuda_of, the_kernel
 from tvm import relax
 from tvm.relax import op
 from tvm.script import tirx as T
@@ -13,6 +13,7 @@ from zoo import gelu64, graph_of
 
 from tvm_stitch import Options
 from tvm_stitch.graph.approximate import ERF, Approximate
+from tvm_stitch.tuning.workloads import find_workloads
 
 FAST = Options(fast_math=True)
 X = np.linspace(-9, 9, 7 * 33).reshape(7, 33)
@@ -75,6 +76,12 @@ def test_an_operand_that_would_be_computed_five_times_stays():
 
     text = Approximate()(tvm.IRModule({"both": both})).script()
     assert "T.erf" in text and "T.sigmoid" not in text and "T.tanh" in text
+
+
+def test_records_of_tuning_are_of_one_or_the_other():
+    module = case("gelu").module
+    (fast,), (default,) = (find_workloads(module, H200, o).workloads for o in (FAST, None))
+    assert fast.key != default.key
 
 
 def test_the_default_is_off():
