@@ -51,10 +51,12 @@ def machine() -> dict[str, Any]:
     }
 
 
-def about_run(arguments: list[str], commit: str | None = None) -> dict[str, Any]:
+def about_run(
+    arguments: list[str], commit: str | None = None, program: str = "bench"
+) -> dict[str, Any]:
     """When, from which commit and by which command."""
     return {
-        "command": " ".join(["python -m bench", *arguments]),
+        "command": " ".join([f"python -m {program}", *arguments]),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": commit or _commit(),
         "versions": versions(),

@@ -66,6 +66,16 @@ def to_relax(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> Any:
         )
 
 
+def to_relax_by_shape(workload: Workload) -> Any:
+    """The workload as a Relax module, its inputs never made: for full sizes without a GPU."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        arrays = workload.arrays
+        inputs = tuple(torch.empty(a.shape, dtype=getattr(torch, a.dtype)) for a in arrays)
+        return to_relax(workload, inputs)
+
+
 def _amax(node: Any, importer: Any) -> Any:
     """amax, which the importer lacks: a maximum without the positions."""
     from tvm import relax

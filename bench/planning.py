@@ -61,17 +61,10 @@ def layers(operators: int, different: bool) -> tvm.IRModule:
 
 def model(name: str) -> tvm.IRModule:
     """A model of the benchmarks, without its weights' values."""
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    from bench.importing import to_relax
+    from bench.importing import to_relax_by_shape
 
     (case,) = (case for case in cases() if case.name == name)
-    workload = case.workload()
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        arrays = workload.arrays
-        inputs = tuple(torch.empty(a.shape, dtype=getattr(torch, a.dtype)) for a in arrays)
-        return to_relax(workload, inputs)
+    return to_relax_by_shape(case.workload())
 
 
 def measure(name: str, module: tvm.IRModule) -> dict[str, Any]:

@@ -26,9 +26,10 @@ COLOURS = {
     "tvm": "#009E73",
     "metaschedule": "#66C2A5",
     "stitch": "#D55E00",
+    "stitch-fast": "#FC8D62",
     "stitch-tuned": "#8C2D04",
 }
-MARKERS = dict(zip(COLOURS, "xovs^Dp*PX", strict=False))
+MARKERS = dict(zip(COLOURS, "xovs^Dp*PhX", strict=True))
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:

@@ -20,6 +20,7 @@ SYSTEM_TITLES = {
     "tvm": "TVM default",
     "metaschedule": "MetaSchedule",
     "stitch": "tvm_stitch",
+    "stitch-fast": "stitch, fast",
     "stitch-tuned": "stitch, tuned",
 }
 

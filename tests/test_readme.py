@@ -82,3 +82,12 @@ def test_the_headline_table_is_what_was_measured():
             time, kernels = cell.split(" / ")
             assert float(time) == pytest.approx(row["us"], rel=0.01)
             assert int(kernels) == row["kernels"]
+
+
+def test_what_watched_the_kernels_found_nothing():
+    (count,) = re.findall(r"in any kernel of the (\d+) benchmark cases", README)
+    stored = json.loads((ROOT / "bench/results/h200/watched/sanitize.json").read_text("utf-8"))
+    assert stored["tools"] == ["memcheck", "racecheck", "synccheck"]
+    assert len(stored["cases"]) == int(count)
+    assert len(stored["findings"]) == int(count) * len(stored["tools"])
+    assert {finding["errors"] for finding in stored["findings"]} == {0}

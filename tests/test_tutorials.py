@@ -69,6 +69,18 @@ def test_reading_a_plan():
     assert number(r"bytes of HTML: (\d+)", output) > 1000
 
 
+def test_how_stitching_works():
+    output = run("5_how_stitching_works.py")
+    schemes = re.findall(r"^scheme: +(\w+)$", output, re.M)
+    assert schemes == ["warp", "regional", "cluster", "global", "independent"]
+    for meeting in ("warp_reduce", "__syncthreads", "cluster_sync", "grid_sync", "} else {"):
+        assert meeting in output
+    if simt.available() is None:
+        assert len(re.findall(r"in two orders: as NumPy says$", output, re.M)) == len(schemes)
+    before, after = map(int, re.search(r"GELU: (\d+) and (\d+);", output).groups())
+    assert after == 1 < before
+
+
 def test_relay_build():
     output = run("relay_build.py")
     assert "the output is NumPy's" in output

@@ -44,6 +44,7 @@ def stitch_passes(
         transform.Decompose(),
         relax.transform.EliminateCommonSubexpr(),
         relax.transform.LegalizeOps(),
+        *([transform.Approximate()] if options is not None and options.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
         relax.transform.ConvertToDataflow(),

@@ -32,6 +32,8 @@ class Options:
     cuts: at how many of its cheapest edges a set is tried in two.
     effort: how long sets are grown in a region: the sum of the sizes of all sets tried.
     largest_kernel: operators of a kernel, those packed into a common launch not counted.
+    fast_math: erf (in GELU) and sigmoid (in SiLU) by way of the hardware's tanh, whose relative
+        error is up to 5e-4. Kernels are tuned with it or without: pass the same to `tune`.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     """
 
@@ -46,6 +48,7 @@ class Options:
     cuts: int = 4
     effort: int = 2000
     largest_kernel: int = 256
+    fast_math: bool = False
     plan: SavedPlan | None = None
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """The passes, for those who build their own pipeline.
 
 Decompose()                       compound operators become stages, before LegalizeOps
+Approximate()                     costly functions by fast ones, after LegalizeOps
 StitchOps(target, options)        stands where relax.transform.FuseOps stood, or before it
 StitchSchedule(target, database)  fused functions become kernels, after FuseTIR
 """
@@ -16,6 +17,7 @@ from tvm import relax, tirx
 
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError
+from tvm_stitch.graph.approximate import Approximate
 from tvm_stitch.graph.decompose import Decompose
 from tvm_stitch.graph.group import Grouping
 from tvm_stitch.graph.read import StitchGraph, read_block
@@ -30,7 +32,7 @@ from tvm_stitch.plan.saved import saved
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
 
-__all__ = ["Decompose", "StitchOps", "StitchSchedule"]
+__all__ = ["Approximate", "Decompose", "StitchOps", "StitchSchedule"]
 
 # So that it comes out of TVM's pass infrastructure as what it was.
 tvm_ffi.register_error("InputError", InputError)

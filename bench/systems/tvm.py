@@ -68,11 +68,14 @@ class Tvm:
 
 
 class Stitch(Tvm):
-    """tvm_stitch, with its defaults or with a record store."""
+    """tvm_stitch: with its defaults, with fast_math or with a record store."""
 
-    def __init__(self, name: str, title: str, records: str | None = None) -> None:
+    def __init__(
+        self, name: str, title: str, records: str | None = None, fast_math: bool = False
+    ) -> None:
         super().__init__(name, title, self._stitch)
-        self._records = records
+        self._records, self._fast_math = records, fast_math
+        self.optional = fast_math
 
     def missing(self) -> str | None:
         """TVM, and tvm_stitch with its one-call compiler."""
@@ -87,7 +90,8 @@ class Stitch(Tvm):
     def _stitch(self, module: Any, target: Any) -> Any:
         import tvm_stitch
 
-        return tvm_stitch.compile(module, target=target, database=self._records)
+        options = tvm_stitch.Options(fast_math=self._fast_math)
+        return tvm_stitch.compile(module, target, options, self._records)
 
 
 def default(module: Any, target: Any) -> Any:
@@ -106,7 +110,7 @@ def tuned_by_metaschedule(trials: int) -> Compile:
 
         with tempfile.TemporaryDirectory() as records:
             database = tune_relax(
-                module,
+                _fused(module, target),
                 {},
                 target,
                 records,
@@ -119,6 +123,26 @@ def tuned_by_metaschedule(trials: int) -> Compile:
     return compile_
 
 
+def _fused(module: Any, target: Any) -> Any:
+    """What compile_relax makes of a module before it looks into the database.
+
+    The tasks are the functions of the module as it is given; without this there are none.
+    """
+    import tvm
+    from tvm import relax
+
+    passes = [
+        *relax.pipeline.library_dispatch_passes(target),
+        relax.transform.LegalizeOps(),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.FoldConstant(),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+    ]
+    with target:
+        return tvm.transform.Sequential(passes)(module)
+
+
 def _cost_model(meta_schedule: Any) -> Any:
     if installed("xgboost", "") is None:
         return "xgb"
@@ -126,11 +150,12 @@ def _cost_model(meta_schedule: Any) -> Any:
 
 
 def systems(records: str | None, trials: int) -> list[Any]:
-    """Default, MetaSchedule, tvm_stitch, and tvm_stitch tuned where records are given."""
+    """Default, MetaSchedule, tvm_stitch in two ways, and tuned where records are given."""
     found: list[Any] = [
         Tvm("tvm", "TVM default", default),
         Tvm("metaschedule", "TVM MetaSchedule", tuned_by_metaschedule(trials), searches=True),
         Stitch("stitch", "tvm_stitch"),
+        Stitch("stitch-fast", "tvm_stitch, fast_math", fast_math=True),
     ]
     if records is not None:
         found.append(Stitch("stitch-tuned", "tvm_stitch, tuned", records))
