@@ -21,6 +21,7 @@ from tvm import ir, tirx
 
 from tvm_stitch.kernel import reduce
 from tvm_stitch.kernel.along import Along, plan_along
+from tvm_stitch.kernel.functions import is_coarse, quick
 from tvm_stitch.kernel.frame import COLUMN, ROW, Address, Frame, Stride
 from tvm_stitch.kernel.memory import Residency
 from tvm_stitch.kernel.position import Position, Steps
@@ -96,6 +97,7 @@ class Part:
         self.views, self.writer = views, writer
         self.block_thread = thread
         self.frame = Frame(program)
+        self.coarse = is_coarse(program)
         self.position = position
         self.sums = sums or {}  # a thread's share of each reduction over the rows
         self.following = following
@@ -487,6 +489,7 @@ class Part:
                 return replacements.get(handle(node), node)
             return axes.get(node, node)
 
-        return tvm_ffi.structural_map(
+        value = tvm_ffi.structural_map(
             stage.value, [(ir.TensorLoad, visit), (tirx.Var, visit)], order="pre"
         )
+        return quick(value) if self.coarse else value
