@@ -14,6 +14,7 @@ from tvm import ir, tirx
 
 from tvm_stitch.kernel.along import Along, plan_along
 from tvm_stitch.kernel.frame import COLUMN, ROW, Address, Frame
+from tvm_stitch.kernel.functions import is_coarse, quick
 from tvm_stitch.kernel.position import Position
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping
@@ -50,6 +51,7 @@ class Access:
         self.views, self.position, self.writer = views, position, writer
         self.block_thread = thread
         self.frame = Frame(program)
+        self.coarse = is_coarse(program)
 
     # Where a thread has its elements
 
@@ -201,9 +203,10 @@ class Access:
                 return replacements.get(handle(node), node)
             return axes.get(node, node)
 
-        return tvm_ffi.structural_map(
+        value = tvm_ffi.structural_map(
             stage.value, [(ir.TensorLoad, visit), (tirx.Var, visit)], order="pre"
         )
+        return quick(value) if self.coarse else value
 
     def is_same(self, stage: Stage, read: Read) -> bool:
         """Whether a load takes the element of its stage's own row and column."""

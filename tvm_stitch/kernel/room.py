@@ -10,7 +10,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.memory import Residency
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import WARP, Mapping
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.stage import Refused, constant
 
 OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 # Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200:
@@ -27,7 +27,7 @@ def fits(
     """Why a block of this mapping has no room, if so; the last resort may fill the device."""
     if mapping.residence == "register":
         limit = min(255, device.registers // max(mapping.block_threads, 128) // 8 * 8)
-        if registers(mapping, residency) > limit:
+        if registers(program, mapping, residency) > limit:
             return Refused("too many registers")
         return None
     needed = shared_bytes(program, residency, mapping)
@@ -42,11 +42,33 @@ def fits(
     return None
 
 
-def registers(mapping: Mapping, residency: Residency) -> int:
+def registers(program: Program, mapping: Mapping, residency: Residency) -> int:
     """Registers of a thread: what it keeps, what is in flight, and overhead."""
-    each = mapping.vector * mapping.steps * mapping.batch
-    waiting = -(-each * residency.live_bytes // 4) if mapping.residence == "register" else 0
+    waiting = 0
+    if mapping.residence == "register":
+        apart = _guarded_elements(program, mapping)
+        packed = mapping.vector * mapping.steps * mapping.batch - apart
+        waiting = -(-packed * residency.live_bytes // 4) + apart * _values(program, residency)
     return waiting + 2 * mapping.vector + OVERHEAD_REGISTERS
+
+
+def _guarded_elements(program: Program, mapping: Mapping) -> int:
+    """A thread's elements that exist or not one by one.
+
+    Halves among them are not packed in pairs, and what is computed from them does not take their
+    place: layer norm, GELU and softmax of float16 rows of any length take four registers for each,
+    residual, sum, normal and input.
+    """
+    if not mapping.peeled:
+        return 0
+    ends = mapping.steps if constant(program.space.columns) is None else min(mapping.steps, 2)
+    return ends * mapping.vector * mapping.batch
+
+
+def _values(program: Program, residency: Residency) -> int:
+    """Values of an element that are loaded before the first reduction or kept."""
+    loaded = {buffer for buffer in program.inputs if 0 in residency.needed.get(buffer, ())}
+    return len(loaded | set(residency.kept))
 
 
 def shared_bytes(program: Program, residency: Residency, mapping: Mapping) -> int:

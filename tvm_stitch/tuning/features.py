@@ -114,7 +114,7 @@ def _of_room(
     return {
         "access_bytes": float(access),
         "bytes_in_flight": _log(access * loads),
-        "registers": float(registers(mapping, residency)),
+        "registers": float(registers(program, mapping, residency)),
         "shared_bytes": _log(shared_bytes(program, residency, mapping) + 1),
         "idle_columns": 1 - columns / max(covered, columns),
         "idle_rows": 1 - rows / (-(-rows // each) * each),

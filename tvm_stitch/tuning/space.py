@@ -279,7 +279,8 @@ def _row_mapping(mapping: Mapping, legality: Legality, turns: str) -> Mapping | 
 def _in_turns(mapping: Mapping, legality: Legality, pipelined: bool) -> Mapping | None:
     """With a grid as large as the device holds at once; None where no block has two turns."""
     device = legality.device
-    needed = registers(mapping, legality.residency(mapping)) * mapping.block_threads
+    program, residency = legality.program, legality.residency(mapping)
+    needed = registers(program, mapping, residency) * mapping.block_threads
     resident = min(device.max_threads // mapping.block_threads, device.registers // needed)
     rows = constant(legality.program.space.rows)
     blocks = max(1, resident) * device.multiprocessors
