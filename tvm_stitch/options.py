@@ -32,6 +32,8 @@ class Options:
     cuts: at how many of its cheapest edges a set is tried in two.
     effort: how long sets are grown in a region: the sum of the sizes of all sets tried.
     largest_kernel: operators of a kernel, those packed into a common launch not counted.
+    measure: time every region (equal ones once) as planned and left to TVM, on this machine's GPU,
+        and keep the faster; compiles both, seconds a region.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     """
 
@@ -46,6 +48,7 @@ class Options:
     cuts: int = 4
     effort: int = 2000
     largest_kernel: int = 256
+    measure: bool = False
     plan: SavedPlan | None = None
 
     def __post_init__(self) -> None:
@@ -54,6 +57,8 @@ class Options:
             raise InputError(f"unknown schemes {sorted(unknown)}; known are {list(SCHEMES)}")
         if self.plan is not None and not isinstance(self.plan, SavedPlan):
             raise InputError(f"plan must be a SavedPlan, not {type(self.plan).__name__}")
+        if self.plan is not None and self.measure:
+            raise InputError("a pinned plan is followed, not measured: give plan or measure")
         if self.solver not in SOLVERS:
             raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
         least = {
