@@ -107,7 +107,11 @@ def problem_of(region: Region, candidates: Candidates, options: Options) -> Prob
         for candidate in candidates.all
     )
     needed = frozenset(value.number for value in region.values if value.needed)
-    return Problem(choices, needed, options.partition, options.workspace_bytes)
+    ends = (
+        1 << value.node | region.ancestors[value.node] for value in region.values if value.needed
+    )
+    required = frozenset(place for nodes in ends for place in bits(nodes))
+    return Problem(choices, needed, options.partition, options.workspace_bytes, required)
 
 
 def _solve(problem: Problem, candidates: Candidates, options: Options, seconds: float) -> Solution:
