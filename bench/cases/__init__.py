@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bench.case import Case
-from bench.cases import backward, blocks, cells, irregular, optimizer, peers, rows
+from bench.cases import backward, blocks, cells, irregular, optimizer, peers, plans, rows
 
 
 def _subgraphs() -> list[Case]:
-    parts = (peers, irregular, backward, blocks, cells, optimizer, rows)
+    parts = (peers, irregular, backward, blocks, cells, optimizer, plans, rows)
     return [case for part in parts for case in part.cases()]
 
 
