@@ -149,7 +149,7 @@ def transformed(mod, options):
 
 
 def values(mod, parameter):
-    return np.ascontiguousarray(module._values(mod, parameter))
+    return module._values(mod, parameter)
 
 
 def test_products_are_timed_with_the_region_that_may_end_their_kernels(clock):

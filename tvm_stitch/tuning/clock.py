@@ -7,7 +7,7 @@ CUDA events; or why there is none.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import tvm
@@ -19,13 +19,11 @@ from tvm_stitch.kernel.stage import constant
 from tvm_stitch.plan.measured import Time
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.tuning.handler import Message
-from tvm_stitch.tuning.measure import Outcome, Pool, asked, target_text
-from tvm_stitch.tuning.seat import Child, Seat
+from tvm_stitch.tuning.seat import Child, Lost, Seat
 
 # Seconds. A module is many kernels; the first call of a process makes a CUDA context.
 BUILD_SECONDS = 300.0
 RUN_SECONDS = 180.0
-BUILDERS = 2
 
 
 class GpuClock:
@@ -33,9 +31,9 @@ class GpuClock:
 
     def __init__(self, target: tvm.target.Target, schemes: tuple[str, ...]) -> None:
         _check_gpu(target)
-        self._target = target_text(target)
+        self._target = tvm.ir.save_json(target)
         self._schemes = list(schemes)
-        self._builders = Pool([Child() for _ in range(BUILDERS)])
+        self._builders: list[Child] = []  # one for each plan of a module
         self._seat = Child()
         self._folder = tempfile.TemporaryDirectory(prefix="tvm_stitch_")
 
@@ -47,17 +45,20 @@ class GpuClock:
         libraries = [
             str(Path(self._folder.name) / f"{number}.so") for number, _ in enumerate(plans)
         ]
-        waiting = [
-            self._builders.submit(self._building(text, plan, library))
+        self._builders += [Child() for _ in plans[len(self._builders) :]]
+        builds = [
+            self._build_message(text, plan, library)
             for plan, library in zip(plans, libraries, strict=True)
         ]
+        with ThreadPoolExecutor(len(plans)) as threads:
+            built = list(threads.map(_asked, self._builders, builds, [BUILD_SECONDS] * len(plans)))
         return [
-            self._timed(text, library, wait())
-            for library, wait in zip(libraries, waiting, strict=True)
+            found if found.error else _asked(self._seat, _time_message(text, library), RUN_SECONDS)
+            for found, library in zip(built, libraries, strict=True)
         ]
 
-    def _building(self, module: str, plan: SavedPlan, library: str) -> Callable[[Seat], Outcome]:
-        message: Message = {
+    def _build_message(self, module: str, plan: SavedPlan, library: str) -> Message:
+        return {
             "do": "build_module",
             "module": module,
             "plan": plan.to_json(),
@@ -65,20 +66,25 @@ class GpuClock:
             "target": self._target,
             "library": library,
         }
-        return lambda seat: asked(seat, message, BUILD_SECONDS)
-
-    def _timed(self, module: str, library: str, built: Outcome) -> Time:
-        if built.error:
-            return Time(None, built.error)
-        message = {"do": "time_module", "module": module, "library": library}
-        found = asked(self._seat, message, RUN_SECONDS)
-        return Time(found.cost, found.error)
 
     def close(self) -> None:
         """End all processes; their libraries go with them."""
-        self._builders.close()
-        self._seat.close()
+        for child in (*self._builders, self._seat):
+            child.close()
         self._folder.cleanup()
+
+
+def _time_message(module: str, library: str) -> Message:
+    return {"do": "time_module", "module": module, "library": library}
+
+
+def _asked(seat: Seat, message: Message, seconds: float) -> Time:
+    """What a process answers, or why it does not."""
+    try:
+        answer = seat.ask(message, seconds)
+    except Lost as lost:
+        return Time(None, str(lost))
+    return Time(answer.get("cost"), answer.get("error", ""))
 
 
 def _check_gpu(target: tvm.target.Target) -> None:

@@ -83,7 +83,7 @@ def workload_message(workload: Workload, target: tvm.target.Target, reference: S
     return {
         "do": "workload",
         "function": tvm.ir.save_json(workload.function),
-        "target": target_text(target),
+        "target": json.dumps(dict(target.export()), default=_plain),
         "reference": reference.to_json(),
     }
 
@@ -92,11 +92,6 @@ def run_message(schedule: Schedule, library: str, careful: bool, best: float | N
     """Have a library timed that was built by a schedule."""
     text = schedule.to_json()
     return {"do": "run", "library": library, "schedule": text, "careful": careful, "best": best}
-
-
-def target_text(target: tvm.target.Target) -> str:
-    """A target as JSON."""
-    return json.dumps(dict(target.export()), default=_plain)
 
 
 def _plain(value: object) -> object:

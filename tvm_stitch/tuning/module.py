@@ -6,14 +6,12 @@ leaves everything to TVM. Out: a library, and the time of its main. Runs in a me
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
@@ -24,15 +22,16 @@ from tvm_stitch.kernel.stage import is_buffer
 from tvm_stitch.options import Options
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.tuning.arrays import make_array
-from tvm_stitch.tuning.gpu import CAREFUL_LAUNCHES, Driver, Stopwatch
+from tvm_stitch.tuning.gpu import Driver, Stopwatch
 
 WARM_CALLS = 3
+CALLS = 60
 FLUSH_US = 50.0  # that overwriting the flushed buffer takes at least
 
 
 def build(module: str, plan: str, schemes: Sequence[str], target: str, library: str) -> None:
     """Compile a module by a plan; everything but the library's path as JSON."""
-    cuda = tvm.target.Target(json.loads(target))
+    cuda = tvm.ir.load_json(target)
     options = Options(schemes=tuple(schemes), plan=SavedPlan.from_json(plan))
     passes = [
         *kernel_passes(cuda, options),
@@ -54,8 +53,8 @@ class Model:
             raise StitchError("there is no GPU that TVM can use")
         self._stopwatch = Stopwatch(self._device, Driver())
         self._inputs = [
-            tvm.runtime.tensor(np.ascontiguousarray(array), self._device)
-            for array in map(partial(_values, module), module["main"].params)
+            tvm.runtime.tensor(_values(module, parameter), self._device)
+            for parameter in module["main"].params
         ]
 
     def time(self, library: str) -> float:
@@ -68,7 +67,7 @@ class Model:
             host_us = (time.perf_counter() - started) * 1e6
             self._device.sync()
         flushes = 1 + int(host_us / FLUSH_US)
-        times = [self._stopwatch.time(call, flushes) for _ in range(CAREFUL_LAUNCHES)]
+        times = [self._stopwatch.time(call, flushes) for _ in range(CALLS)]
         return statistics.median(times)
 
 
