@@ -7,7 +7,15 @@ import time
 
 import pytest
 
-from tvm_stitch.plan.solve import Choice, Problem, SolverMissing, feasible, in_order, solve
+from tvm_stitch.plan.solve import (
+    Choice,
+    Problem,
+    SolverMissing,
+    feasible,
+    in_order,
+    is_proven_by_prices,
+    solve,
+)
 
 MOST_CHOICES = 13  # brute force goes through all sets of them
 
@@ -39,7 +47,10 @@ def random_problem(seed, partition=False):
         if not partition and len(writes) > 1 and rng.random() < 0.5:
             writes = set(rng.sample(sorted(writes), rng.randint(1, len(writes))))
         choices.append(kernel(rng.uniform(1, 2 + len(nodes)), nodes, writes, edges))
-    return Problem(tuple(choices), frozenset(ends), partition)
+    required = set(ends)
+    for a, b in sorted(edges, reverse=True):
+        required |= {a} if b in required else set()
+    return Problem(tuple(choices), frozenset(ends), partition, required=frozenset(required))
 
 
 def brute_force(problem):
@@ -68,6 +79,24 @@ def test_the_optimum_is_that_of_brute_force(start, partition):
         assert found.gap == pytest.approx(0, abs=1e-6)
         circles += found.cuts
     assert circles, "no problem had kernels that wait for each other: the test tests too little"
+
+
+def test_prices_prove_nothing_but_optima():
+    """Of all plans that brute force goes through, only the best are said to be."""
+    proven = 0
+    for seed in range(40):
+        problem = random_problem(seed)
+        best = brute_force(problem)
+        for mask in range(1 << len(problem.choices)):
+            chosen = [number for number in range(len(problem.choices)) if mask >> number & 1]
+            if problem.cost(chosen) > 1.2 * best or not feasible(problem, chosen):
+                continue
+            if in_order(problem, chosen) is None:
+                continue
+            if is_proven_by_prices(problem, chosen):
+                proven += 1
+                assert problem.cost(chosen) == pytest.approx(best, rel=1e-6), seed
+    assert proven
 
 
 def test_cbc_finds_the_same():

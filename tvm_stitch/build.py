@@ -40,7 +40,7 @@ def stitch_passes(
     Without `default_schedules`, what is not stitched stays unscheduled. `plans` and `left` receive
     what StitchOps and StitchSchedule decided.
     """
-    passes = [
+    return [
         transform.Decompose(),
         relax.transform.EliminateCommonSubexpr(),
         relax.transform.LegalizeOps(),
@@ -48,6 +48,20 @@ def stitch_passes(
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
         relax.transform.ConvertToDataflow(),
+        *kernel_passes(target, options, database, plans, left, default_schedules),
+    ]
+
+
+def kernel_passes(
+    target: tvm.target.Target,
+    options: Options | None = None,
+    database: Database | None = None,
+    plans: list[Plan] | None = None,
+    left: list[Fallback] | None = None,
+    default_schedules: bool = True,
+) -> list[tvm.transform.Pass]:
+    """The later of stitch_passes: from dataflow blocks of TIR calls to scheduled kernels."""
+    passes = [
         transform.StitchOps(target, options, plans),
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),

@@ -34,6 +34,8 @@ class Options:
     largest_kernel: operators of a kernel, those packed into a common launch not counted.
     fast_math: erf (in GELU) and sigmoid (in SiLU) by way of the hardware's tanh, whose relative
         error is up to 5e-4. Kernels are tuned with it or without: pass the same to `tune`.
+    measure: time every region (equal ones once) as planned and left to TVM, on this machine's GPU,
+        and keep the faster; compiles both, seconds a region.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     """
 
@@ -49,6 +51,7 @@ class Options:
     effort: int = 2000
     largest_kernel: int = 256
     fast_math: bool = False
+    measure: bool = False
     plan: SavedPlan | None = None
 
     def __post_init__(self) -> None:
@@ -57,6 +60,8 @@ class Options:
             raise InputError(f"unknown schemes {sorted(unknown)}; known are {list(SCHEMES)}")
         if self.plan is not None and not isinstance(self.plan, SavedPlan):
             raise InputError(f"plan must be a SavedPlan, not {type(self.plan).__name__}")
+        if self.plan is not None and self.measure:
+            raise InputError("a pinned plan is followed, not measured: give plan or measure")
         if self.solver not in SOLVERS:
             raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
         least = {

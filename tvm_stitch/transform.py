@@ -8,6 +8,8 @@ StitchSchedule(target, database)  fused functions become kernels, after FuseTIR
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -26,11 +28,13 @@ from tvm_stitch.kernel.build import VIEW, stitch_function
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.options import Options
+from tvm_stitch.plan.measured import measured
 from tvm_stitch.plan.plan import Fallback, Plan
-from tvm_stitch.plan.planner import plan_graph
+from tvm_stitch.plan.planner import Timed, plan_graph
 from tvm_stitch.plan.saved import saved
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
+from tvm_stitch.tuning.clock import GpuClock
 
 __all__ = ["Approximate", "Decompose", "StitchOps", "StitchSchedule"]
 
@@ -51,17 +55,21 @@ def StitchOps(
     Put it after LegalizeOps and AnnotateTIROpPattern. What it leaves alone can go through
     relax.transform.FuseOps afterwards. `log` receives the Plan of every dataflow block.
     """
-    device = device_of(cuda_target(target))
+    cuda = cuda_target(target)
+    device = device_of(cuda)
     chosen = options or Options()
 
     @tvm.transform.module_pass(opt_level=0, name="StitchOps")
     def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         grouping = Grouping(mod)
         plans: list[Plan] = []
-        for var, function in mod.functions_items():
-            if isinstance(function, relax.Function) and "Primitive" not in (function.attrs or {}):
-                name = var.name_hint
-                planned = _plan_function(mod, name, function, device, chosen, log is not None)
+        with _timing(mod, cuda, chosen) as timed:
+            for var, function in mod.functions_items():
+                if not isinstance(function, relax.Function) or "Primitive" in (
+                    function.attrs or {}
+                ):
+                    continue
+                planned = _plan_function(mod, var, function, device, chosen, log is not None, timed)
                 rewritten, named = _group_function(function, planned, grouping)
                 grouping.builder.update_func(var, rewritten)
                 plans += named
@@ -77,13 +85,24 @@ def StitchOps(
     return stitch_ops
 
 
+@contextmanager
+def _timing(mod: tvm.IRModule, cuda: tvm.target.Target, options: Options) -> Iterator[Timed | None]:
+    """What times a region of the module, if anything is to be timed."""
+    if not options.measure:
+        yield None
+        return
+    with closing(GpuClock(cuda, options.schemes)) as clock:
+        yield lambda region, plan: measured(mod, region, plan, clock)
+
+
 def _plan_function(
     mod: tvm.IRModule,
-    name: str,
+    var: tvm.ir.GlobalVar,
     function: relax.Function,
     device: Device,
     options: Options,
     explained: bool,
+    timed: Timed | None,
 ) -> dict[int, tuple[StitchGraph, Plan]]:
     """A plan for each dataflow block, by its number."""
     bounds = bounds_of(function)
@@ -91,11 +110,11 @@ def _plan_function(
     for number, block in enumerate(function.body.blocks):
         if isinstance(block, relax.DataflowBlock):
             graph = read_block(mod, block)
-            block_name = f"{name}/{number}"
+            block_name = f"{var.name_hint}/{number}"
             if options.plan is not None:
                 plan = options.plan.block(block_name, graph)
             else:
-                plan = plan_graph(graph, device, bounds, options, explained)
+                plan = plan_graph(graph, device, bounds, options, explained, timed)
             if explained:
                 plan = replace(plan, saved=saved(block_name, graph, plan))
             found[number] = graph, plan

@@ -51,7 +51,7 @@ class Grouping:
         self, graph: StitchGraph, nodes: tuple[int, ...], outputs: tuple[Expr, ...]
     ) -> tuple[str, list[relax.Binding]]:
         members = [graph.nodes[index] for index in nodes]
-        function, arguments = _function(members, outputs)
+        function, arguments = function_of(members, outputs, Primitive=True)
         var = self.builder.add_func(function, _name(members))
         call = tvm.ir.Call(var, arguments)
         if len(outputs) == 1:
@@ -73,8 +73,10 @@ def _name(members: list[Node]) -> str:
     return ("stitched_" + "_".join(names))[:MAX_NAME].rstrip("_")
 
 
-def _function(members: list[Node], outputs: tuple[Expr, ...]) -> tuple[relax.Function, list[Expr]]:
-    """A Primitive function of the members, and the arguments to call it with."""
+def function_of(
+    members: list[Node], outputs: tuple[Expr, ...], **attributes: Any
+) -> tuple[relax.Function, list[Expr]]:
+    """A function of the members with these attributes, and the arguments to call it with."""
     inside = {binding.var for node in members for binding in node.bindings}
     mapping: dict[Any, relax.Var] = {}
     arguments: list[Expr] = []
@@ -109,7 +111,7 @@ def _function(members: list[Node], outputs: tuple[Expr, ...]) -> tuple[relax.Fun
     returned = relax.Var("result", ty)
     bindings.append(relax.VarBinding(returned, value))
     body = relax.SeqExpr([relax.DataflowBlock(bindings)], returned)
-    attrs = tvm.ir.make_node("ir.DictAttrs", Primitive=True)
+    attrs = tvm.ir.make_node("ir.DictAttrs", **attributes)
     return relax.Function(params, body, ty, True, attrs), arguments
 
 

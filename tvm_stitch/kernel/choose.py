@@ -223,10 +223,16 @@ def vector_width(program: Program) -> int:
 
 def narrowest_item(program: Program) -> int:
     """Bytes of an element of that tensor, of which two are the least that a mapping minds."""
+    if "narrowest item" not in program.memo:
+        program.memo["narrowest item"] = _narrowest_item(program)
+    return program.memo["narrowest item"]
+
+
+def _narrowest_item(program: Program) -> int:
     sizes = [item_bytes(dtype_of(buffer)) for buffer in program.outputs if program.is_full(buffer)]
     for stage in program.stages:
         for read in stage.reads:
-            if program.place(stage, read) is Where.SAME and read.buffer in program.inputs:
+            if program.place(stage, read) is Where.SAME and read.buffer not in program.producer:
                 sizes.append(item_bytes(dtype_of(read.buffer)))
     return max(2, min(sizes, default=4))
 

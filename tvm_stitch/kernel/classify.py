@@ -45,6 +45,13 @@ def is_product(stage: Stage) -> bool:
     Matrix products and convolutions are such; a product of one tensor with weights along the
     reduced axes only is an ordinary reduction.
     """
+    # Planners ask for the same stages in many company.
+    if "product" not in stage.memo:
+        stage.memo["product"] = _is_product(stage)
+    return stage.memo["product"]
+
+
+def _is_product(stage: Stage) -> bool:
     spans = []
     wide = {a for a, e in zip(stage.axes, stage.extents, strict=True) if constant(e) != 1}
     for read in stage.reads:

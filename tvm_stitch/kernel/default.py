@@ -17,7 +17,7 @@ from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.cost import kernel_cost
 from tvm_stitch.kernel.profile import Phase, Profile, elements_of, instructions
 from tvm_stitch.kernel.schedule import Mapping, Schedule
-from tvm_stitch.kernel.stage import Stage, Var, constant, dtype_of, item_bytes, total_size
+from tvm_stitch.kernel.stage import Stage, Var, constant, dtype_of, item_bytes
 
 FLAT_THREADS = 1024  # DLight's Fallback: a thread an element
 SUM_THREADS = 1024  # DLight's Reduction: a block a row, at most so many threads
@@ -128,7 +128,7 @@ def _reduces_along_memory(stage: Stage) -> bool:
     return any(
         not reduced.isdisjoint(tirx.analysis.undefined_vars(read.load.indices[-1]))
         for read in stage.reads
-        if read.load.indices and elements_of(read.buffer) == constant(total_size(stage))
+        if read.load.indices and elements_of(read.buffer) == constant(stage.total_size)
     )
 
 

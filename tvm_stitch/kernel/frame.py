@@ -86,10 +86,14 @@ class Frame:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.found: dict[tuple[int, int], Address] = {}
-        self.analyzer = tvm.sym.Analyzer()
-        zero = tirx.IntImm("int64", 0)
-        self.analyzer.bind(ROW, tvm.ir.Range(zero, program.space.rows))
-        self.analyzer.bind(COLUMN, tvm.ir.Range(zero, program.space.columns))
+
+    @cached_property
+    def analyzer(self) -> tvm.sym.Analyzer:
+        """It knows how many rows and columns there are."""
+        analyzer, zero = tvm.sym.Analyzer(), tirx.IntImm("int64", 0)
+        analyzer.bind(ROW, tvm.ir.Range(zero, self.program.space.rows))
+        analyzer.bind(COLUMN, tvm.ir.Range(zero, self.program.space.columns))
+        return analyzer
 
     def axes(self, stage: Stage) -> dict[Var, Expr]:
         """A stage's axes as expressions of ROW and COLUMN."""

@@ -150,7 +150,7 @@ class _Loads:
             stage.memo[key] = tuple(
                 (self._frame.address(stage, read).stride, item_bytes(dtype_of(read.buffer)))
                 for read in stage.reads
-                if program.place(stage, read) is Where.OTHER and read.buffer in program.inputs
+                if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
             )
         return stage.memo[key]
 

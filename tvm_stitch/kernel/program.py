@@ -37,7 +37,6 @@ from tvm_stitch.kernel.stage import (
     same_size,
     shown,
     substitute,
-    total_size,
     unflatten,
 )
 
@@ -158,10 +157,10 @@ def _unrelated(
 
     readers: dict[Var, int] = {}
     for number, stage in enumerate(stages):
-        for buffer in dict.fromkeys(read.buffer for read in stage.reads):
+        for buffer, is_whole in stage.buffers.items():
             if buffer in writer:
                 leader[find(writer[buffer])] = find(number)
-            elif same_size(product(buffer_shape(buffer)), total_size(stage)):
+            elif is_whole:
                 leader[find(readers.setdefault(buffer, number))] = find(number)
     parts: dict[int, tuple[list[Stage], list[Var]]] = {}
     for number, stage in enumerate(stages):
@@ -335,6 +334,8 @@ def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
 
 
 def _divisions(index: Expr) -> int:
+    if isinstance(index, (tirx.Var, tirx.IntImm)):
+        return 0
     count = 0
 
     def visit(node: Expr) -> None:

@@ -7,11 +7,13 @@ Must not know how a stage will be mapped to threads.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 import tvm
 import tvm_ffi
@@ -42,12 +44,12 @@ class Read:
         """Whether it stands in a branch that may not be taken."""
         return self.guard is not None
 
-    @property
+    @cached_property
     def buffer(self) -> Var:
         """The buffer that is read."""
-        return self.load.source
+        return interned(self.load.source)
 
-    @property
+    @cached_property
     def key(self) -> int:
         """Names the load within its stage's value."""
         return handle(self.load)
@@ -66,6 +68,9 @@ class Stage:
     reduced_extents: tuple[Expr, ...] = ()
     combiner: str = ""  # one of COMBINERS' values for a reduction, else empty
     identity: Expr = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "output", interned(self.output))
 
     @property
     def is_reduction(self) -> bool:
@@ -86,6 +91,19 @@ class Stage:
     def reduced_size(self) -> Expr:
         """Elements that are combined into one of the output; 1 where nothing is."""
         return product(self.reduced_extents)
+
+    @cached_property
+    def total_size(self) -> Expr:
+        """Elements that it walks through."""
+        return product((*self.extents, *self.reduced_extents))
+
+    @cached_property
+    def buffers(self) -> dict[Var, bool]:
+        """What it reads, and whether it walks through as many elements as that has."""
+        return {
+            buffer: same_size(product(buffer_shape(buffer)), self.total_size)
+            for buffer in dict.fromkeys(read.buffer for read in self.reads)
+        }
 
     @cached_property
     def memo(self) -> dict[Any, Any]:
@@ -109,6 +127,8 @@ class Stage:
 
 def shown(expr: Expr) -> str:
     """An extent for people, without TVM's dtypes."""
+    if isinstance(expr, tirx.IntImm):
+        return str(expr.value)
     return re.sub(r"T\.int\d+\((-?\d+)\)", r"\1", str(expr))
 
 
@@ -118,6 +138,15 @@ def _shape(extents: tuple[Expr, ...]) -> str:
 
 # The class of the update's expression -> the combiner.
 COMBINERS = {"Add": "sum", "Max": "max", "Min": "min", "Mul": "prod", "And": "all", "Or": "any"}
+
+
+_interned: WeakValueDictionary[int, Var] = WeakValueDictionary()
+
+
+def interned(var: Var) -> Var:
+    """The same Python object for the same variable: TVM makes a new one at every access, and a
+    dictionary would ask TVM whether they are equal."""
+    return _interned.setdefault(handle(var), var)
 
 
 def handle(node: Expr) -> int:
@@ -130,6 +159,7 @@ def dtype_of(expr: Expr) -> str:
     return str(expr.ty.dtype)
 
 
+@cache
 def item_bytes(dtype: str) -> int:
     """Bytes of one element."""
     data_type = tvm.DataType(dtype)
@@ -138,6 +168,9 @@ def item_bytes(dtype: str) -> int:
 
 def product(extents: tuple[Expr, ...]) -> Expr:
     """The number of elements of a shape."""
+    known = [constant(extent) for extent in extents]
+    if None not in known:
+        return tirx.IntImm("int64", math.prod(known))  # type: ignore[arg-type]
     total: Expr = tirx.IntImm("int64", 1)
     for extent in extents:
         total = total * as_int64(extent)
@@ -175,6 +208,8 @@ def constant(expr: Expr) -> int | None:
 
 def find_reads(value: Expr) -> tuple[Read, ...]:
     """The loads of an expression, each object once."""
+    if isinstance(value, (tirx.Var, tirx.IntImm)):
+        return ()
     unique: dict[int, Expr] = {}
     guards: dict[int, list[Expr | None]] = {}  # of each place where a load stands
 
@@ -350,13 +385,14 @@ def same_size(left: Expr, right: Expr) -> bool:
     return tvm.sym.Analyzer().can_prove_equal(left, right)
 
 
-def total_size(stage: Stage) -> Expr:
-    """Elements that a stage walks through."""
-    return product((*stage.extents, *stage.reduced_extents))
-
-
 def bind_axes(stage: Stage) -> tvm.sym.Analyzer:
-    """An analyzer that knows the ranges of a stage's axes."""
+    """An analyzer that knows the ranges of a stage's axes; all that ask share it."""
+    if "analyzer" not in stage.memo:
+        stage.memo["analyzer"] = _bound_axes(stage)
+    return stage.memo["analyzer"]
+
+
+def _bound_axes(stage: Stage) -> tvm.sym.Analyzer:
     analyzer = tvm.sym.Analyzer()
     axes = (*stage.axes, *stage.reduced)
     for axis, extent in zip(axes, (*stage.extents, *stage.reduced_extents), strict=True):

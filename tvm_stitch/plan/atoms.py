@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tvm_stitch.graph.read import Node
 from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.stage import same_size, total_size
+from tvm_stitch.kernel.stage import same_size
 from tvm_stitch.plan.region import Nodes, Region, bits
 
 _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
@@ -42,4 +42,4 @@ def _belongs(node: Node, user: Node) -> bool:
         return user.pattern is not Pattern.INJECTIVE
     if node.pattern not in _FREE or not user.stages:
         return False
-    return same_size(node.stages[-1].size, total_size(user.stages[0]))
+    return same_size(node.stages[-1].size, user.stages[0].total_size)

@@ -264,12 +264,36 @@ class _Search:
                 continue
             for value in verdict.outputs:
                 again = self._cheap(value, writer)
-                readers = [nodes for nodes in sets if nodes & value.users & ~writer]
+                users, views = self._behind_views(value, writer)
+                readers = [nodes for nodes in sets if nodes & users]
                 for reader in readers if again else ():
-                    self._stitched(reader | again, self.region.leaving(reader))
+                    between = views & self._before(reader)
+                    self._stitched(reader | again | between, self.region.leaving(reader))
                 outputs = tuple(other for other in verdict.outputs if other != value)
                 if again and readers and not value.needed and outputs:
                     self._stitched(writer, outputs)
+
+    def _behind_views(self, value: Value, writer: Nodes) -> tuple[Nodes, Nodes]:
+        """Who reads a value outside of its writer, also as a view of another shape; the views."""
+        users: Nodes = 0
+        views: Nodes = 0
+        pending = value.users & ~writer
+        while pending:
+            place = pending.bit_length() - 1
+            pending &= ~(1 << place)
+            if self.region.nodes[place].pattern is Pattern.RESHAPE:
+                views |= 1 << place
+                pending |= self.region.users[place]
+            else:
+                users |= 1 << place
+        return users, views
+
+    def _before(self, nodes: Nodes) -> Nodes:
+        """All that a set depends on."""
+        found: Nodes = 0
+        for place in bits(nodes):
+            found |= self.region.ancestors[place]
+        return found
 
     def _cheap(self, value: Value, nodes: Nodes) -> Nodes:
         """The nodes that compute a value from what is in memory, if few and element-wise."""

@@ -57,6 +57,30 @@ class Cut:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A region's kernels by the clock: as planned, and as TVM makes them; the faster are kept."""
+
+    operators: tuple[str, ...]
+    stitched_us: float | None  # None: it could not be timed
+    default_us: float | None
+    why: str = ""  # what went wrong
+    count: int = 1  # equal regions, for which it holds as well
+
+    @property
+    def is_default_faster(self) -> bool:
+        """Whether TVM's kernels are taken: also where the planned ones do not run and they do."""
+        if self.default_us is None:
+            return False
+        return self.stitched_us is None or self.default_us < self.stitched_us
+
+    def __str__(self) -> str:
+        times = (
+            f"stitched {_shown_us(self.stitched_us)}, TVM's default {_shown_us(self.default_us)}"
+        )
+        return f"{times}; {self.why}" if self.why else times
+
+
+@dataclass(frozen=True)
 class Solved:
     """How good a plan is by its cost model, before independent kernels share launches."""
 
@@ -86,11 +110,16 @@ class Plan:
     cuts: tuple[Cut, ...] = ()
     solved: Solved = Solved()
     saved: SavedBlock | None = None  # the same in numbers and names, if it is to be explained
+    measured: tuple[Measured, ...] = ()  # regions that were timed
 
     @property
     def cost_us(self) -> float:
         """What its groups are predicted to take, independent ones in common launches."""
         return sum(group.cost_us for group in self.groups)
+
+
+def _shown_us(us: float | None) -> str:
+    return "not timed" if us is None else f"{us:.1f} us"
 
 
 def shown_bytes(number: int) -> str:

@@ -7,7 +7,7 @@ solved once; then independent kernels that are short share launches.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tvm_stitch.device import Device
@@ -20,11 +20,14 @@ from tvm_stitch.plan.candidates import Candidate, Way
 from tvm_stitch.plan.cuts import cuts_within, find_cuts
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.levels import find_levels, find_regions
+from tvm_stitch.plan.measured import counted
 from tvm_stitch.plan.pack import Item, Pack, Turn, pack
-from tvm_stitch.plan.plan import Fallback, Group, Plan, Solved
+from tvm_stitch.plan.plan import Fallback, Group, Measured, Plan, Solved
 from tvm_stitch.plan.price import nominal_bytes
 from tvm_stitch.plan.region import Region, bits
-from tvm_stitch.plan.region_plan import RegionPlan, plan_region
+from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
+
+Timed = Callable[[Region, Plan], Measured]
 
 UNUSED = "nothing of it is used"
 OPTIMAL = "optimal"
@@ -36,29 +39,49 @@ def plan_graph(
     bounds: Bounds = NO_BOUNDS,
     options: Options | None = None,
     explained: bool = False,
+    timed: Timed | None = None,
 ) -> Plan:
-    """The plan of a dataflow block; with the reasons of its cuts if it is to be explained."""
+    """The plan of a dataflow block; with the reasons of its cuts if it is to be explained.
+
+    `timed` measures a region with its plan and without: the faster is kept.
+    """
     chosen = options or Options()
     if chosen.time_limit_s == 0 and chosen.solver != "greedy":
         warnings.warn("a time limit of 0: kernels are grouped by a simple rule", stacklevel=2)
     regions = find_regions(graph)
-    plans = _plan_regions(regions, device, bounds, chosen, explained)
+    plans = _plan_regions(regions, device, bounds, chosen, explained, timed)
+    plan = _assembled(graph, regions, plans, device, chosen)
+    cuts = find_cuts(graph, regions, plans) if explained else ()
+    return replace(plan, cuts=cuts, measured=counted(plan.measured for plan in plans))
+
+
+def _assembled(
+    graph: StitchGraph,
+    regions: Sequence[Region],
+    plans: Sequence[RegionPlan],
+    device: Device,
+    options: Options,
+) -> Plan:
+    """The plans of regions as one, short independent kernels in common launches."""
     items = [
         item for region, plan in zip(regions, plans, strict=True) for item in _items(region, plan)
     ]
-    shares = "independent" in chosen.schemes
-    if shares:
-        packs = pack(items, _available(graph, regions, plans), device, chosen.launch_us)
+    if "independent" in options.schemes:
+        packs = pack(items, _available(graph, regions, plans), device, options.launch_us)
     else:
         packs = list(map(Pack.of, items))
     kept, fallbacks = _left(graph, regions, plans)
     groups = sorted(map(_group, packs), key=lambda group: group.nodes)
-    cuts = find_cuts(graph, regions, plans) if explained else ()
-    return Plan(tuple(groups), fallbacks, kept, cuts, _summary(plans))
+    return Plan(tuple(groups), fallbacks, kept, solved=_summary(plans))
 
 
 def _plan_regions(
-    regions: Sequence[Region], device: Device, bounds: Bounds, options: Options, explained: bool
+    regions: Sequence[Region],
+    device: Device,
+    bounds: Bounds,
+    options: Options,
+    explained: bool,
+    timed: Timed | None,
 ) -> list[RegionPlan]:
     """A plan for each region; equal regions have the same. The solver's time is for all of them."""
     left = options.time_limit_s
@@ -68,10 +91,25 @@ def _plan_regions(
             judge = Judge(region, device, bounds, options.schemes)
             plan = plan_region(region, judge, options, left)
             left -= plan.seconds
+            if timed is not None:
+                plan = _faster(region, plan, device, options, timed)
             if explained:
                 plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
             known[region.key] = plan
     return [known[region.key] for region in regions]
+
+
+def _faster(
+    region: Region, plan: RegionPlan, device: Device, options: Options, timed: Timed
+) -> RegionPlan:
+    """The region's plan, or none of it where TVM's kernels are faster by the clock."""
+    alone = _assembled(region.graph, (region,), (plan,), device, options)
+    if not alone.groups:
+        return plan
+    found = timed(region, alone)
+    if found.is_default_faster:
+        plan = left_to_tvm(region, plan, f"measured: {found}")
+    return replace(plan, measured=found)
 
 
 def _items(region: Region, plan: RegionPlan) -> list[Item]:

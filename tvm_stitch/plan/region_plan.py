@@ -10,11 +10,12 @@ import time
 import warnings
 from dataclasses import dataclass, replace
 
+from tvm_stitch.kernel.classify import Pattern
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.candidates import Candidate, Candidates, Way, find_candidates
 from tvm_stitch.plan.judge import Judge
-from tvm_stitch.plan.plan import Solved
+from tvm_stitch.plan.plan import Measured, Solved
 from tvm_stitch.plan.price import nominal_bytes
 from tvm_stitch.plan.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
@@ -30,6 +31,7 @@ class RegionPlan:
     solved: Solved
     seconds: float  # the solver's
     cuts: tuple[RegionCut, ...] = ()
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,26 @@ def plan_region(region: Region, judge: Judge, options: Options, seconds: float) 
     return RegionPlan(picks, apart, _depths(picks), solved, took)
 
 
+def left_to_tvm(region: Region, plan: RegionPlan, why: str) -> RegionPlan:
+    """The region without a group: TVM fuses its operators as it likes."""
+    picks = tuple(
+        Candidate(
+            nodes=1 << place,
+            outputs=region.leaving(1 << place),
+            reads=region.entering(1 << place),
+            way=Way.VIEW if node.pattern is Pattern.RESHAPE else Way.DEFAULT,
+            cost_us=0.0,
+            why=why,
+        )
+        for place, node in enumerate(region.nodes)
+        if region.leaving(1 << place)
+    )
+    solved = replace(plan.solved, cost_us=plan.solved.default_us)
+    return replace(
+        plan, picks=picks, apart_us=(0.0,) * len(picks), depths=_depths(picks), solved=solved
+    )
+
+
 def problem_of(region: Region, candidates: Candidates, options: Options) -> Problem:
     """The choice among a region's candidates, as the solver takes it."""
     bytes_of = [0 if v.needed else nominal_bytes(region.buffer(v)) for v in region.values]
@@ -85,7 +107,11 @@ def problem_of(region: Region, candidates: Candidates, options: Options) -> Prob
         for candidate in candidates.all
     )
     needed = frozenset(value.number for value in region.values if value.needed)
-    return Problem(choices, needed, options.partition, options.workspace_bytes)
+    ends = (
+        1 << value.node | region.ancestors[value.node] for value in region.values if value.needed
+    )
+    required = frozenset(place for nodes in ends for place in bits(nodes))
+    return Problem(choices, needed, options.partition, options.workspace_bytes, required)
 
 
 def _solve(problem: Problem, candidates: Candidates, options: Options, seconds: float) -> Solution:

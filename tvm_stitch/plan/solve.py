@@ -47,6 +47,7 @@ class Problem:
     needed: frozenset[Value]
     partition: bool = False
     memory: int | None = None  # bound of the sum over chosen kernels
+    required: frozenset[Hashable] = frozenset()  # of what choices cover: no solution is without
 
     @cached_property
     def produced(self) -> frozenset[Value]:
@@ -90,7 +91,7 @@ def solve(
     None if no set of choices does it. Raises SolverMissing.
     """
     best = _checked(problem, incumbent)
-    if best is not None and len(problem.choices) == len(best.chosen):
+    if best is not None and is_proven_by_prices(problem, best.chosen):
         return Solution(best.chosen, best.cost, best.cost, "optimal")
     deadline = time.monotonic() + time_limit_s
     model = _Model(problem, solver, deterministic)
@@ -120,6 +121,35 @@ def _checked(problem: Problem, incumbent: Sequence[int] | None) -> Solution | No
         return None
     order = in_order(problem, incumbent)
     return None if order is None else Solution(order, problem.cost(order), 0.0, "given")
+
+
+def is_proven_by_prices(problem: Problem, chosen: Iterable[int]) -> bool:
+    """Whether a solution is easily seen to be optimal: most plans of the simple rule are.
+
+    Each chosen kernel's cost is shared out as prices of the required items that it covers, in the
+    ratio of what they cost alone. If no choice costs less than the items it covers, then no set of
+    choices that covers all of them does.
+    """
+    alone: dict[Hashable, float] = {}
+    for choice in problem.choices:
+        if len(choice.covers) == 1:
+            (item,) = choice.covers
+            alone[item] = min(choice.cost + KERNEL_EPSILON, alone.get(item, float("inf")))
+    prices: dict[Hashable, float] = {}
+    for number in chosen:
+        choice = problem.choices[number]
+        items = [item for item in choice.covers & problem.required if item not in prices]
+        total = sum(alone.get(item, 0.0) for item in items)
+        for item in items:
+            share = alone.get(item, 0.0) / total if total else 0.0
+            prices[item] = (choice.cost + KERNEL_EPSILON) * share
+    if sum(prices.values()) < problem.cost(chosen) * (1 - RELATIVE_GAP):
+        return False
+    return all(
+        sum(prices.get(item, 0.0) for item in choice.covers)
+        <= (choice.cost + KERNEL_EPSILON) * (1 + RELATIVE_GAP)
+        for choice in problem.choices
+    )
 
 
 def feasible(problem: Problem, chosen: Iterable[int]) -> bool:

@@ -60,6 +60,7 @@ def explain(
         fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
         cuts=tuple(cut for plan in notes.plans for cut in plan.cuts),
         plan=SavedPlan(tuple(plan.saved for plan in notes.plans if plan.saved is not None)),
+        measured=tuple(each for plan in notes.plans for each in plan.measured),
         plans=tuple(plan.solved for plan in notes.plans if plan.solved.regions),
     )
 

@@ -39,6 +39,7 @@ def page(report: Report) -> str:
         "<h2>Kernels</h2>",
         *(_kernel(number, kernel) for number, kernel in enumerate(report.kernels, 1)),
         _cuts(report),
+        _measured(report),
         _fallbacks(report),
     ]
     return (
@@ -117,6 +118,18 @@ def _cuts(report: Report) -> str:
     )
     head = "<tr><th>from</th><th>to</th><th>bytes</th><th>why not one kernel</th></tr>"
     return f"<h2>Between kernels, through memory</h2><table>{head}{rows}</table>"
+
+
+def _measured(report: Report) -> str:
+    if not report.measured:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(', '.join(found.operators))}</td><td>{found.count}</td>"
+        f"<td>{escape(str(found))}</td></tr>"
+        for found in report.measured
+    )
+    head = "<tr><th>operators</th><th>times</th><th>measured</th></tr>"
+    return f"<h2>Measured, the faster kept</h2><table>{head}{rows}</table>"
 
 
 def _fallbacks(report: Report) -> str:

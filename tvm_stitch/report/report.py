@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tvm_stitch.plan.plan import Cut, Fallback, Solved
+from tvm_stitch.plan.plan import Cut, Fallback, Measured, Solved
 from tvm_stitch.plan.saved import SavedPlan
 
 DEFAULT = "default"  # the scheme of kernels that went TVM's default way
@@ -64,6 +64,7 @@ class Report:
     fallbacks: tuple[Fallback, ...]
     cuts: tuple[Cut, ...] = ()  # values that go from one kernel to another through memory, and why
     plans: tuple[Solved, ...] = ()  # how good the plan of each dataflow block is
+    measured: tuple[Measured, ...] = ()  # regions that were timed both ways
     # To save, to compare, to pin with Options(plan=...).
     plan: SavedPlan = field(default_factory=lambda: SavedPlan(()))
 
@@ -88,6 +89,7 @@ class Report:
             "kernels": [_kernel_json(kernel) for kernel in self.kernels],
             "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
             "cuts": [_lists(asdict(cut)) for cut in self.cuts],
+            "measured": [_lists(asdict(each)) for each in self.measured],
             "plans": [{**asdict(plan), "gap": plan.gap} for plan in self.plans],
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from tvm_stitch.plan.plan import Cut, Solved, shown_bytes
+from tvm_stitch.plan.plan import Cut, Measured, Solved, shown_bytes
 from tvm_stitch.report.report import Kernel, Report
 
 WIDTH = 100
@@ -26,6 +26,10 @@ def render(report: Report) -> str:
             parts += _cut_lines(cut)
         if len(report.cuts) > MOST_CUTS:
             parts.append(f"  and {len(report.cuts) - MOST_CUTS} smaller ones, all in the JSON")
+    if report.measured:
+        parts += ["", "Measured on this machine's GPU, the faster kept:"]
+        for each in report.measured:
+            parts += _measured_lines(each)
     if report.fallbacks:
         parts += ["", "Left to TVM's default kernels:"]
         longest = max(len(fallback.op) for fallback in report.fallbacks)
@@ -61,6 +65,11 @@ def _cut_lines(cut: Cut) -> list[str]:
     size = shown_bytes(cut.bytes) + (f", {cut.count} times" if cut.count > 1 else "")
     ends = f"{_shortened(cut.writer)} -> {_shortened(cut.reader)} ({cut.value}, {size})"
     return [*_wrapped("  ", ends), *_wrapped("      ", cut.reason)]
+
+
+def _measured_lines(found: Measured) -> list[str]:
+    times = f", {found.count} times" if found.count > 1 else ""
+    return _wrapped("  ", f"{_shortened(found.operators)}{times}: {found}")
 
 
 def _shortened(names: Sequence[str]) -> str:

@@ -65,6 +65,27 @@ class Driver:
         return milliseconds.value * 1e3
 
 
+class Stopwatch:
+    """Times launches on a device whose L2 cache holds nothing of theirs."""
+
+    def __init__(self, device: Any, driver: Driver) -> None:
+        self._driver = driver
+        self._flush = tvm.runtime.empty((FLUSH_BYTES,), "uint8", device)
+        self._start, self._stop = driver.event(), driver.event()
+
+    def time(self, launch: Callable[[], object], flushes: int = 1) -> float:
+        """Microseconds of a launch; more flushes cover more time that the host needs for it."""
+        call = self._driver.call
+        flush, stream = ctypes.c_uint64(self._flush.data_ptr()), ctypes.c_void_p(None)
+        words = ctypes.c_size_t(FLUSH_BYTES // 4)
+        for _ in range(flushes):
+            call("cuMemsetD32Async", flush, ctypes.c_uint(1), words, stream)
+        call("cuEventRecord", self._start, stream)
+        launch()
+        call("cuEventRecord", self._stop, stream)
+        return self._driver.elapsed_us(self._start, self._stop)
+
+
 class Gpu:
     """The arrays of one workload on the device, and what its default schedule computes."""
 
@@ -72,9 +93,8 @@ class Gpu:
         self._device = tvm.cuda(0)
         if not self._device.exist:
             raise StitchError("there is no GPU that TVM can use")
-        self._flush = tvm.runtime.empty((FLUSH_BYTES,), "uint8", self._device)
         self._driver = Driver()
-        self._start, self._stop = self._driver.event(), self._driver.event()
+        self._stopwatch = Stopwatch(self._device, self._driver)
         params = list(function.params)
         self._tensors = [
             tvm.runtime.empty(shape_of(param), dtype_of(param), self._device) for param in params
@@ -99,9 +119,9 @@ class Gpu:
         """The time of a kernel. What it computes is kept, to be compared."""
         launch = self._load(library, workspaces)
         self._found = self._run(launch)
-        times = [self._time(launch) for _ in range(FEW_LAUNCHES)]
+        times = [self._stopwatch.time(launch) for _ in range(FEW_LAUNCHES)]
         if best_us is None or min(times) < SLOW * best_us:
-            times += [self._time(launch) for _ in range(LAUNCHES - FEW_LAUNCHES)]
+            times += [self._stopwatch.time(launch) for _ in range(LAUNCHES - FEW_LAUNCHES)]
         return statistics.median(times)
 
     def compare(self) -> str:
@@ -115,7 +135,7 @@ class Gpu:
         launches = [self._load(*runner) for runner in runners]
         for launch in launches:
             launch()
-        rounds = [[self._time(launch) for launch in launches] for _ in range(ROUNDS)]
+        rounds = [[self._stopwatch.time(launch) for launch in launches] for _ in range(ROUNDS)]
         return [middle_mean(times) for times in zip(*rounds, strict=True)]
 
     def _load(self, library: str, workspaces: list[Any]) -> Callable[[], None]:
@@ -136,16 +156,6 @@ class Gpu:
         self._device.sync()
         dtypes = zip(self._outputs, self._dtypes, strict=True)
         return [self._copy_out(number).view(numpy_dtype(dtype)) for number, dtype in dtypes]
-
-    def _time(self, launch: Callable[[], None]) -> float:
-        call = self._driver.call
-        flush, stream = ctypes.c_uint64(self._flush.data_ptr()), ctypes.c_void_p(None)
-        words = ctypes.c_size_t(FLUSH_BYTES // 4)
-        call("cuMemsetD32Async", flush, ctypes.c_uint(1), words, stream)
-        call("cuEventRecord", self._start, stream)
-        launch()
-        call("cuEventRecord", self._stop, stream)
-        return self._driver.elapsed_us(self._start, self._stop)
 
     def _fill(self, number: int, values: np.ndarray) -> None:
         """Repeat values from the start of a tensor to its end; the device copies what it has."""

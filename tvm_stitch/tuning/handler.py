@@ -10,6 +10,9 @@ In: messages as plain data. Out: answers as plain data. A handler knows one work
     {"do": "compare"}                                      -> {}          what the last run computed
     {"do": "race", "runners": [{"library", "schedule"}]}   -> {"costs"}   timed in turns
     {"do": "count", "schedule"}                            -> {"cost"}    the CPU executor
+    {"do": "build_module", "module", "plan", "schemes", "target", "library"}
+                                                           -> {}          on any machine
+    {"do": "time_module", "module", "library"}             -> {"cost"}    needs a GPU
 
 Whatever goes wrong is answered with {"error": reason}.
 """
@@ -99,6 +102,19 @@ class Handler:
         cost, outputs = self._execute(schedule)
         wrong = disagreement(outputs, self.expected, self._dtypes())
         return {"error": wrong} if wrong else {"cost": float(cost)}
+
+    def _build_module(
+        self, module: str, plan: str, schemes: list[str], target: str, library: str
+    ) -> None:
+        from tvm_stitch.tuning.module import build
+
+        build(module, plan, schemes, target, library)
+
+    def _time_module(self, module: str, library: str) -> Message:
+        from tvm_stitch.tuning.module import Model
+
+        self.gpu = None  # its memory is free before the module takes some
+        return {"cost": Model(tvm.ir.load_json(module)).time(library)}
 
     def _execute(self, schedule: str) -> tuple[int, list[np.ndarray]]:
         from tvm_stitch import simt
