@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from bench.case import Case
-from bench.cases import backward, blocks, cells, irregular, optimizer, peers, rows, transposes
+from bench.cases import (
+    backward,
+    blocks,
+    cells,
+    irregular,
+    optimizer,
+    peers,
+    products,
+    rows,
+    transposes,
+)
 
 
 def _subgraphs() -> list[Case]:
-    parts = (peers, irregular, backward, blocks, cells, transposes, optimizer, rows)
+    parts = (peers, irregular, backward, blocks, cells, products, transposes, optimizer, rows)
     return [case for part in parts for case in part.cases()]
 
 

@@ -22,9 +22,11 @@ from tvm_stitch.kernel.choose import (
     unsupported,
 )
 from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
+from tvm_stitch.kernel.choose_product import product_reasons
 from tvm_stitch.kernel.flight import MAX_BATCH, has_weights, loaded_bytes
 from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.position import blocks_of_row
+from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import fits
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
@@ -115,6 +117,9 @@ class Legality:
 
     def _reasons(self, mapping: Mapping) -> Iterator[str]:
         yield from _numbers(mapping)
+        if isinstance(self.program, ProductProgram):
+            yield from product_reasons(self.program, mapping)
+            return
         if self.program.across:
             yield from self._grid(mapping)
             return

@@ -39,7 +39,7 @@ from tvm_stitch.kernel.stage import (
     substitute,
 )
 from tvm_stitch.kernel.step import Step
-from tvm_stitch.kernel.writer import ACCESS_BYTES, Writer, int64, vector_copy
+from tvm_stitch.kernel.writer import ACCESS_BYTES, Writer, flat_load, int64, vector_copy
 
 # Bytes of a row that waits in shared memory which a thread has on their way at once.
 FLIGHT_BYTES = 64
@@ -450,17 +450,7 @@ class Part:
 
     def redirected(self, expr: Expr) -> Expr:
         """The expression with loads from parameters as loads from their flat views."""
-
-        def visit(load: Expr) -> Expr:
-            view = self.views.get(load.source)
-            if view is None:
-                return load
-            flat: Expr = int64(0)
-            for index, extent in zip(load.indices, buffer_shape(load.source), strict=True):
-                flat = flat * as_int64(extent) + as_int64(index)
-            return view[flat]
-
-        return tvm_ffi.structural_map(expr, (ir.TensorLoad, visit))
+        return tvm_ffi.structural_map(expr, (ir.TensorLoad, partial(flat_load, self.views)))
 
     def row_value(self, stage: Stage, read: Read) -> Expr | None:
         """What a load gives where that is one value for the row."""

@@ -94,6 +94,12 @@ def finish(
     return results
 
 
+def finish_in_warp(writer: Writer, accumulator: Accumulator, threads: int) -> Expr:
+    """Combine the partial results of a row's threads, all of one warp; each gets the result."""
+    total = _butterfly(writer, accumulator, accumulator.partial[int64(0)], threads)
+    return writer.value(accumulator.stage.name, result(accumulator.stage, total))
+
+
 def result(stage: Stage, total: Expr) -> Expr:
     """A reduction's result in its own dtype."""
     dtype = dtype_of(stage.output)

@@ -1,0 +1,113 @@
+"""Mapping and legality of kernels with small matrix products.
+
+In: a ProductProgram and a Device. Out: its Mapping, or why there is none; which tiles are staged in
+shared memory. Part of kernel/choose, the home of legality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.check import STATIC_SHARED
+from tvm_stitch.kernel.product_program import ProductProgram, Tile
+from tvm_stitch.kernel.schedule import WARP, Mapping, power_of_two
+from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
+
+CHUNK = 4  # elements along a product's depth that come in one access
+COLUMNS_EACH = 4  # of a thread, where a row has so many
+ROWS_EACH = 4
+MOST_ELEMENTS = 32  # of a product that a thread adds up at once
+BLOCK_THREADS = 128
+BUSY_THREADS = 512  # of a multiprocessor, before threads get more than one row
+TILE_ITEM = 4
+
+
+def pitch(columns: int) -> int:
+    """Elements from one row in shared memory to the next.
+
+    Vectors of four stay aligned, and those of neighbouring rows lie in different banks.
+    """
+    return (columns + 3) // 8 * 8 + 4
+
+
+def tile_bytes(tile: Tile) -> int:
+    """Shared memory of a tile."""
+    return tile.slow * pitch(tile.fast) * TILE_ITEM
+
+
+def waiting_bytes(program: ProductProgram, mapping: Mapping) -> int:
+    """Shared memory of the values that wait for the threads of their rows."""
+    row = (pitch(columns) * item_bytes(dtype_of(buffer)) for buffer, columns in program.waiting.items())
+    return mapping.block_rows * sum(row)
+
+
+def staged_tiles(program: ProductProgram, mapping: Mapping) -> tuple[Tile, ...]:
+    """The tiles that have room in shared memory; the others are read through the caches."""
+    left = STATIC_SHARED - waiting_bytes(program, mapping)
+    found = []
+    for tile in sorted(program.tiles, key=lambda tile: not _must_be_staged(program, tile)):
+        if tile_bytes(tile) <= left:
+            left -= tile_bytes(tile)
+            found.append(tile)
+    return tuple(found)
+
+
+def _must_be_staged(program: ProductProgram, tile: Tile) -> bool:
+    """Whether neighbouring threads would read elements that lie far apart."""
+    return any(c.by_depth for c in program.contractions.values() if c.tile.key == tile.key)
+
+
+def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refused:
+    """Threads have a few columns of a few rows each, unless rows are few."""
+    rows, widest = constant(program.space.rows) or 1, _widest(program)
+    threads = min(max(power_of_two(-(-widest // COLUMNS_EACH)), COLUMNS_EACH), WARP)
+    batch = min(ROWS_EACH, power_of_two(program.inner))
+    busy = device.multiprocessors * BUSY_THREADS
+    while batch > 1 and rows // batch * threads < busy:
+        batch //= 2
+    while threads < WARP and (rows // batch * threads < busy or WARP // threads > program.inner):
+        threads *= 2
+    steps = -(-widest // threads)
+    while batch > 1 and batch * steps > MOST_ELEMENTS:
+        batch //= 2
+    fewest = WARP // threads
+    together = max(BLOCK_THREADS // threads, fewest)
+    while together > fewest and (
+        together // 2 * batch >= program.inner or rows // (together * batch) < device.multiprocessors
+    ):
+        together //= 2
+    mapping = Mapping("regional", threads, together, 1, steps, residence="shared", batch=batch)
+    while mapping.rows > fewest and next(product_reasons(program, mapping), None):
+        mapping = Mapping(**{**vars(mapping), "rows": mapping.rows // 2})
+    reason = next(product_reasons(program, mapping), None)
+    return mapping if reason is None else Refused(reason)
+
+
+def _widest(program: ProductProgram) -> int:
+    return max(map(program.walked, program.stages))
+
+
+def product_reasons(program: ProductProgram, mapping: Mapping) -> Iterator[str]:
+    """Why a mapping is not legal."""
+    plain = Mapping(
+        "regional",
+        mapping.threads,
+        mapping.rows,
+        1,
+        mapping.steps,
+        residence="shared",
+        batch=mapping.batch,
+    )
+    if mapping != plain:
+        yield "rows with products wait in shared memory of one block"
+    if mapping.threads > WARP:
+        yield f"{mapping.threads} threads a row with products, more than a warp"
+    if mapping.threads * mapping.steps < _widest(program):
+        yield f"rows of {_widest(program)} columns, of which it covers {mapping.reach}"
+    if waiting_bytes(program, mapping) > STATIC_SHARED:
+        yield f"{waiting_bytes(program, mapping)} bytes of shared memory for a block's rows"
+    staged = {tile.key for tile in staged_tiles(program, mapping)}
+    for tile in program.tiles:
+        if _must_be_staged(program, tile) and tile.key not in staged:
+            yield f"a factor of {tile_bytes(tile)} bytes has no room in shared memory"
