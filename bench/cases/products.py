@@ -27,9 +27,7 @@ def short_attention(
     return Workload(function, in_jax, (x, x, x, Array((batch, 1, 1, length), dtype, "mask", 0.1)))
 
 
-def interest_attention(
-    batch: int, length: int, size: int, dtype: str = "float32"
-) -> Workload:
+def interest_attention(batch: int, length: int, size: int, dtype: str = "float32") -> Workload:
     """DIEN's attention: how much of a user's history concerns one item, and the sum of that."""
 
     def function(item, history, weight, mask):

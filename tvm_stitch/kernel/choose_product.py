@@ -38,7 +38,9 @@ def tile_bytes(tile: Tile) -> int:
 
 def waiting_bytes(program: ProductProgram, mapping: Mapping) -> int:
     """Shared memory of the values that wait for the threads of their rows."""
-    row = (pitch(columns) * item_bytes(dtype_of(buffer)) for buffer, columns in program.waiting.items())
+    row = (
+        pitch(columns) * item_bytes(dtype_of(buffer)) for buffer, columns in program.waiting.items()
+    )
     return mapping.block_rows * sum(row)
 
 
@@ -74,7 +76,8 @@ def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refuse
     fewest = WARP // threads
     together = max(BLOCK_THREADS // threads, fewest)
     while together > fewest and (
-        together // 2 * batch >= program.inner or rows // (together * batch) < device.multiprocessors
+        together // 2 * batch >= program.inner
+        or rows // (together * batch) < device.multiprocessors
     ):
         together //= 2
     mapping = Mapping("regional", threads, together, 1, steps, residence="shared", batch=batch)

@@ -293,9 +293,7 @@ class ProductPart:
         visitors = [(ir.TensorLoad, visit), (tirx.Var, visit)]
         return self._flat(tvm_ffi.structural_map(stage.value, visitors, order="pre"))
 
-    def _computed(
-        self, stage: Stage, read: Read, row: Expr, column: Expr, place: Expr
-    ) -> Expr:
+    def _computed(self, stage: Stage, read: Read, row: Expr, column: Expr, place: Expr) -> Expr:
         """What another stage of the kernel has computed of a row."""
         where = self.program.place(stage, read)
         if where is Where.SAME:

@@ -172,7 +172,7 @@ class _Placing:
         outputs: tuple[Var, ...],
     ) -> None:
         self.rows, self.products, self.outputs = rows, products, outputs
-        self.order = {stage.output: number for number, stage in enumerate(stages)}
+        self.order: dict[Var, float] = {stage.output: number for number, stage in enumerate(stages)}
         self.producer = {stage.output: stage for stage in stages}
         self.placed: dict[Var, Stage] = {}
         self.found_axes: dict[Var, _Axes | None] = {}
@@ -239,7 +239,9 @@ class _Placing:
         factors = self.products.get(stage.output)
         if factors is not None:
             rows = dict(zip(factors.rows, factors.row_extents, strict=True))
-            return _Axes(rows, {factors.column: tirx.IntImm("int64", factors.columns)}, factors.columns)
+            return _Axes(
+                rows, {factors.column: tirx.IntImm("int64", factors.columns)}, factors.columns
+            )
         own = dict(zip(stage.axes, stage.extents, strict=True))
         size = constant(stage.size)
         if stage.is_reduction:
@@ -328,7 +330,7 @@ class _Placing:
         own = self._own_factor(factors)
         self.producer[own.output], self.order[own.output] = own, self.order[stage.output] - 0.5
         self.contractions[stage.output] = factors, own.output, shared
-        value = own.output[(*factors.rows, factors.depth)] * shared.astype(ACCUMULATED)
+        value = own.output[own.axes] * shared.astype(ACCUMULATED)
         stage = replace(stage, value=value)
         for read in stage.reads:
             computed = read.buffer == own.output

@@ -301,10 +301,21 @@ class _Placing:
 
 
 def address_of(read: Read) -> Expr | None:
-    """Where a read lies in its buffer, unless that is itself read from memory."""
-    if read.nested or any(find_reads(index) for index in read.load.indices):
+    """Where a read lies in its buffer, unless that is itself read from memory.
+
+    Of an axis with one element there is but one to read, whatever memory says.
+    """
+    if read.nested:
         return None
-    return flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+    shape = buffer_shape(read.buffer)
+    zero = tirx.IntImm("int64", 0)
+    indices = tuple(
+        zero if constant(extent) == 1 else index
+        for index, extent in zip(read.load.indices, shape, strict=True)
+    )
+    if any(find_reads(index) for index in indices):
+        return None
+    return flatten(indices, shape)
 
 
 def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
