@@ -31,8 +31,6 @@ from tvm_stitch.kernel.stage import (
     Read,
     Stage,
     Var,
-    as_int64,
-    buffer_shape,
     dtype_of,
     handle,
     item_bytes,

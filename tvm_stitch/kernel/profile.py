@@ -14,8 +14,8 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.choose_product import tile_bytes
+from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.profile_product import ACCESS, accesses, shared_bytes, tensor_bytes
