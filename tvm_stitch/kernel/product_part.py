@@ -178,7 +178,8 @@ class ProductPart:
                 self._elements(columns) as (row, step, place),
                 self.writer.when(self._writes(row, step, columns)),
             ):
-                at = self._row(row) * columns + self._column(step, columns)
+                here = {ROW: self._row(row), COLUMN: self._column(step, columns)}
+                at = substitute(self.program.place_in_memory(buffer), here)
                 self.writer.store(self.views[buffer], at, self.values[buffer][place])
 
     def _writes(self, row: Expr, step: Expr, columns: int) -> Expr | None:

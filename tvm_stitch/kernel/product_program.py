@@ -101,6 +101,14 @@ class ProductProgram(Program):
             return constant(stage.reduced_size) or 1
         return self.columns[stage.output]
 
+    def place_in_memory(self, buffer: Var) -> Expr:
+        """Where an output's element lies, as an expression of ROW and COLUMN."""
+        stage = self.producer[buffer]
+        if self.columns[buffer] == 1:
+            return ROW
+        axes = {axis: self.axes[buffer][axis] for axis in stage.axes}
+        return flatten(tuple(axes.values()), stage.extents)
+
     @property
     def waiting(self) -> dict[Var, int]:
         """The values that other threads of their row read, and their columns."""
@@ -176,10 +184,13 @@ class _Placing:
         self.producer = {stage.output: stage for stage in stages}
         self.placed: dict[Var, Stage] = {}
         self.found_axes: dict[Var, _Axes | None] = {}
+        self.moved: dict[Var, _Axes] = {}
         self.where: dict[tuple[int, int], Where] = {}
         self.column_of: dict[tuple[int, int], Expr] = {}
         self.contractions: dict[Var, tuple[Factors, Var, Expr]] = {}
         self.inner = rows
+        self.moved = self._find_moved()
+        self.found_axes.clear()
 
     def program(self) -> ProductProgram | Refused:
         """All stages that the outputs need."""
@@ -229,6 +240,33 @@ class _Placing:
 
     # Where a stage's elements are
 
+    def _find_moved(self) -> dict[Var, _Axes]:
+        """Outputs that hold a value's elements in another order, as heads that meet again do.
+
+        Their axes go through rows and columns in the value's order, and their place in memory
+        follows from that.
+        """
+        found = {}
+        for output in self.outputs:
+            stage = self.producer.get(output)
+            if stage is None or stage.is_reduction:
+                continue
+            for read in stage.reads:
+                source = self.producer.get(read.buffer)
+                if source is None or self._is_reduction(source):
+                    continue
+                axes, order = self._axes(source), tuple(read.load.indices)
+                if axes is None or not _permutes(order, stage.axes):
+                    continue
+                split = len(axes.rows)
+                rows_first = constant(product(source.extents[:split])) == self.rows
+                if rows_first:
+                    extents = dict(zip(stage.axes, stage.extents, strict=True))
+                    rows = {axis: extents[axis] for axis in order[:split]}
+                    columns = {axis: extents[axis] for axis in order[split:]}
+                    found[output] = _Axes(rows, columns, axes.count)
+        return found
+
     def _axes(self, stage: Stage) -> _Axes | None:
         """None: they are not those of these rows."""
         if stage.output not in self.found_axes:
@@ -236,6 +274,8 @@ class _Placing:
         return self.found_axes[stage.output]
 
     def _find_axes(self, stage: Stage) -> _Axes | None:
+        if stage.output in self.moved:
+            return self.moved[stage.output]
         factors = self.products.get(stage.output)
         if factors is not None:
             rows = dict(zip(factors.rows, factors.row_extents, strict=True))
@@ -293,7 +333,7 @@ class _Placing:
         """Note which element of its row a read takes; whether it does so at all."""
         source = self._axes(self.producer[read.buffer])
         at = address_of(read)
-        if source is None or at is None:
+        if source is None or at is None or read.buffer in self.moved:
             return False
         key = handle(stage.output), read.key
         count = 1 if self._is_reduction(self.producer[read.buffer]) else source.count
@@ -373,6 +413,13 @@ class _Placing:
         value = substitute(shared.astype(ACCUMULATED), {**names, slow: SLOW, fast: FAST})
         tile = Tile(analyzer.simplify(value), *sizes)
         return Contraction(own, factors.contracted, tile, by_depth)
+
+
+def _permutes(indices: tuple[Expr, ...], axes: tuple[Var, ...]) -> bool:
+    """Whether a load's indices are a stage's axes in another order."""
+    if len(indices) != len(axes) or not all(isinstance(each, tirx.Var) for each in indices):
+        return False
+    return indices != axes and set(indices) == set(axes)
 
 
 def _moves_by_one(value: Expr, axis: Var) -> bool:
