@@ -72,7 +72,9 @@ AFTER = """
             exps = R.call_tir(cls.exp, (x,), out_ty=R.Tensor((4, 72), "float32"))
             total = R.call_tir(cls.sum, (exps,), out_ty=R.Tensor((4, 1), "float32"))
             ratio = R.call_tir(cls.divide, (exps, total), out_ty=R.Tensor((4, 72), "float32"))
-            both: R.Tuple(R.Tensor((4, 1), "float32"), R.Tensor((4, 72), "float32")) = (total, ratio)
+            both: R.Tuple(
+                R.Tensor((4, 1), "float32"), R.Tensor((4, 72), "float32")
+            ) = (total, ratio)
             R.output(both)
         return both
 

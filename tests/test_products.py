@@ -2,14 +2,27 @@
 
 import numpy as np
 import pytest
-from check import DTYPES, TOGETHER, check, fallbacks, plan_of, program_of, schedule_of, the_kernel
+from check import (
+    DTYPES,
+    H200,
+    TOGETHER,
+    check,
+    fallbacks,
+    plan_of,
+    primfuncs,
+    schedule_of,
+    the_kernel,
+)
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph, norm64, softmax64
 
+from tvm_stitch.device import device_of
 from tvm_stitch.kernel import choose_product
+from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Where
+from tvm_stitch.tuning.space import Space
 
 
 def sigmoid64(x):
@@ -106,6 +119,17 @@ def projection(dtype: str, rows: int, inputs: int, outputs: int, transposed: boo
     return graph(dtype, [(rows, inputs), weight, (outputs,), (outputs,)], build, expected)
 
 
+def products_of(case: Case) -> ProductProgram:
+    """The program of a case that is one kernel, and perhaps views."""
+    functions = primfuncs(case.module, options=TOGETHER, before="StitchSchedule").values()
+    programs = [
+        p for found in map(read_programs, functions) if isinstance(found, tuple) for p in found
+    ]
+    (program,) = programs
+    assert isinstance(program, ProductProgram)
+    return program
+
+
 @pytest.fixture
 def many_rows(monkeypatch):
     """Without threads to occupy, a thread takes a batch of rows: as where rows are many."""
@@ -137,8 +161,7 @@ def test_the_attention_of_dien(dtype):
 
 
 def test_a_history_is_staged_once_for_both_products():
-    program = program_of(pooled_history("float32", 3, 31, 36).module)
-    assert isinstance(program, ProductProgram)
+    program = products_of(pooled_history("float32", 3, 31, 36))
     assert (len(program.contractions), len(program.tiles)) == (2, 1)
 
 
@@ -151,7 +174,7 @@ def test_weights_that_do_not_fit_are_read_through_the_caches():
     case = lstm_cell("float32", 3, 64, 64)
     check(case, options=TOGETHER, orders=2)
     mapping = schedule_of(the_kernel(case.module, options=TOGETHER)).parts[0]
-    assert choose_product.staged_tiles(program_of(case.module), mapping) == ()
+    assert choose_product.staged_tiles(products_of(case), mapping) == ()
 
 
 @pytest.mark.parametrize(
@@ -170,7 +193,7 @@ def test_rows_that_share_a_factor_share_a_block(many_rows):
 
 
 def test_gates_are_read_from_their_row():
-    program = program_of(lstm_cell("float32", 5, 7, 9).module)
+    program = products_of(lstm_cell("float32", 5, 7, 9))
     places = [program.place(stage, read) for stage in program.stages for read in stage.reads]
     assert places.count(Where.ALONG) >= 4
 
@@ -199,6 +222,13 @@ def test_a_large_product_divides_the_graph(inner, outputs):
     )
     (fallback,) = fallbacks(case.module)
     assert (fallback.op, fallback.reason) == ("matmul", "a matrix product or convolution")
+
+
+def test_the_tuner_tries_more_and_fewer_rows_a_thread():
+    program = products_of(attention("float32", 2, 3, 32, 16))
+    choices = Space((program,), ((0,),), device_of(H200))
+    batches = {point.schedule.parts[0].batch for point in choices}
+    assert batches == {1, 2, 4, 8}
 
 
 def test_the_bench_s_cases_are_one_kernel():

@@ -60,6 +60,12 @@ def _must_be_staged(program: ProductProgram, tile: Tile) -> bool:
     return any(c.by_depth for c in program.contractions.values() if c.tile.key == tile.key)
 
 
+def mapping_of_products(program: ProductProgram, threads: int, rows: int, batch: int) -> Mapping:
+    """The mapping of that many threads a row, rows side by side, and rows of a thread."""
+    steps = -(-_widest(program) // threads)
+    return Mapping("regional", threads, rows, 1, steps, residence="shared", batch=batch)
+
+
 def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refused:
     """Threads have a few columns of a few rows each, unless rows are few."""
     rows, widest = constant(program.space.rows) or 1, _widest(program)
@@ -70,8 +76,7 @@ def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refuse
         batch //= 2
     while threads < WARP and (rows // batch * threads < busy or WARP // threads > program.inner):
         threads *= 2
-    steps = -(-widest // threads)
-    while batch > 1 and batch * steps > MOST_ELEMENTS:
+    while batch > 1 and batch * -(-widest // threads) > MOST_ELEMENTS:
         batch //= 2
     fewest = WARP // threads
     together = max(BLOCK_THREADS // threads, fewest)
@@ -80,9 +85,9 @@ def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refuse
         or rows // (together * batch) < device.multiprocessors
     ):
         together //= 2
-    mapping = Mapping("regional", threads, together, 1, steps, residence="shared", batch=batch)
+    mapping = mapping_of_products(program, threads, together, batch)
     while mapping.rows > fewest and next(product_reasons(program, mapping), None):
-        mapping = Mapping(**{**vars(mapping), "rows": mapping.rows // 2})
+        mapping = mapping_of_products(program, threads, mapping.rows // 2, batch)
     reason = next(product_reasons(program, mapping), None)
     return mapping if reason is None else Refused(reason)
 
@@ -93,21 +98,12 @@ def _widest(program: ProductProgram) -> int:
 
 def product_reasons(program: ProductProgram, mapping: Mapping) -> Iterator[str]:
     """Why a mapping is not legal."""
-    plain = Mapping(
-        "regional",
-        mapping.threads,
-        mapping.rows,
-        1,
-        mapping.steps,
-        residence="shared",
-        batch=mapping.batch,
-    )
-    if mapping != plain:
-        yield "rows with products wait in shared memory of one block"
+    if mapping != mapping_of_products(program, mapping.threads, mapping.rows, mapping.batch):
+        yield "rows with products wait in shared memory, elements one by one"
     if mapping.threads > WARP:
         yield f"{mapping.threads} threads a row with products, more than a warp"
-    if mapping.threads * mapping.steps < _widest(program):
-        yield f"rows of {_widest(program)} columns, of which it covers {mapping.reach}"
+    if mapping.batch * mapping.steps > 2 * MOST_ELEMENTS:
+        yield f"{mapping.batch * mapping.steps} elements of a product a thread"
     if waiting_bytes(program, mapping) > STATIC_SHARED:
         yield f"{waiting_bytes(program, mapping)} bytes of shared memory for a block's rows"
     staged = {tile.key for tile in staged_tiles(program, mapping)}

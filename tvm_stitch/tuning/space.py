@@ -26,8 +26,10 @@ from tvm_stitch.kernel.choose import (
     vector_width,
 )
 from tvm_stitch.kernel.choose_grid import with_blocks
+from tvm_stitch.kernel.choose_product import mapping_of_products
 from tvm_stitch.kernel.flight import RESIDENT_THREADS
 from tvm_stitch.kernel.legal import Legality, scheme_of
+from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
@@ -70,6 +72,12 @@ GRID_AXES: dict[str, tuple[object, ...]] = {
     "recompute": (False, True),
     "pipelined": (False, True),
     "resident": (1, 2, 3, 4, 6, 8),
+}
+# For small matrix products; steps follow from the widest value.
+PRODUCT_AXES: dict[str, tuple[object, ...]] = {
+    "threads": _POWERS[:6],
+    "rows": _POWERS,
+    "batch": (1, 2, 4, 8),
 }
 MUTATIONS = 16  # attempts to change one axis before a schedule is drawn afresh
 
@@ -201,6 +209,8 @@ def _differences(left: Choice, right: Choice) -> int:
 
 def axes_of(program: Program) -> dict[str, tuple[object, ...]]:
     """The axes of a program's mappings."""
+    if isinstance(program, ProductProgram):
+        return PRODUCT_AXES
     if program.across:
         return GRID_AXES
     if program.reduces:
@@ -220,14 +230,23 @@ def fitted(values: Values, legality: Legality) -> Mapping | None:
     """The mapping that values of the axes make of a program; None where it is not legal."""
     program = legality.program
     own = {name: value for name, value in values.items() if name not in ("eager", "turns")}
-    fields = {"scheme": "local", "rows": 1, "steps": 1, "split": not program.reduces, **own}
+    fields = {
+        "scheme": "local",
+        "rows": 1,
+        "vector": 1,
+        "steps": 1,
+        "split": not program.reduces,
+        **own,
+    }
     mapping: Mapping | None = Mapping(**fields)
     assert mapping is not None
+    if isinstance(program, ProductProgram):
+        mapping = mapping_of_products(program, mapping.threads, mapping.rows, mapping.batch)
     if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
         return None
     if program.across:
         mapping = _grid_mapping(mapping, legality)
-    elif program.reduces:
+    elif program.reduces and not isinstance(program, ProductProgram):
         mapping = _row_mapping(mapping, legality, bool(values["eager"]), str(values["turns"]))
     else:
         mapping = replace(mapping, scheme=scheme_of(mapping, program))
