@@ -14,12 +14,14 @@ from tvm_stitch.kernel.product_program import ProductProgram, Tile
 from tvm_stitch.kernel.schedule import WARP, Mapping, power_of_two
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
 
-CHUNK = 4  # elements along a product's depth that come in one access
 COLUMNS_EACH = 4  # of a thread, where a row has so many
 ROWS_EACH = 4
 MOST_ELEMENTS = 32  # of a product that a thread adds up at once
 BLOCK_THREADS = 128
 BUSY_THREADS = 512  # of a multiprocessor, before threads get more than one row
+MOST_THREADS = 256  # of a row along which nothing is reduced
+# A tile that fewer rows share is read through the caches where neighbours lie side by side.
+STAGED_ROWS = 4
 TILE_ITEM = 4
 
 
@@ -49,6 +51,8 @@ def staged_tiles(program: ProductProgram, mapping: Mapping) -> tuple[Tile, ...]:
     left = STATIC_SHARED - waiting_bytes(program, mapping)
     found = []
     for tile in sorted(program.tiles, key=lambda tile: not _must_be_staged(program, tile)):
+        if mapping.block_rows < STAGED_ROWS and not _must_be_staged(program, tile):
+            continue
         if tile_bytes(tile) <= left:
             left -= tile_bytes(tile)
             found.append(tile)
@@ -76,9 +80,11 @@ def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refuse
         batch //= 2
     while threads < WARP and (rows // batch * threads < busy or WARP // threads > program.inner):
         threads *= 2
+    while threads < min(power_of_two(widest), _most_threads(program)) and rows * threads < busy:
+        threads *= 2
     while batch > 1 and batch * -(-widest // threads) > MOST_ELEMENTS:
         batch //= 2
-    fewest = WARP // threads
+    fewest = max(1, WARP // threads)
     together = max(BLOCK_THREADS // threads, fewest)
     while together > fewest and (
         together // 2 * batch >= program.inner
@@ -92,6 +98,11 @@ def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refuse
     return mapping if reason is None else Refused(reason)
 
 
+def _most_threads(program: ProductProgram) -> int:
+    """Threads of a row: what is reduced along it meets in shuffles."""
+    return WARP if program.reduces_along else MOST_THREADS
+
+
 def _widest(program: ProductProgram) -> int:
     return max(map(program.walked, program.stages))
 
@@ -100,8 +111,8 @@ def product_reasons(program: ProductProgram, mapping: Mapping) -> Iterator[str]:
     """Why a mapping is not legal."""
     if mapping != mapping_of_products(program, mapping.threads, mapping.rows, mapping.batch):
         yield "rows with products wait in shared memory, elements one by one"
-    if mapping.threads > WARP:
-        yield f"{mapping.threads} threads a row with products, more than a warp"
+    if mapping.threads > _most_threads(program):
+        yield f"{mapping.threads} threads a row with products, more than {_most_threads(program)}"
     if mapping.batch * mapping.steps > 2 * MOST_ELEMENTS:
         yield f"{mapping.batch * mapping.steps} elements of a product a thread"
     if waiting_bytes(program, mapping) > STATIC_SHARED:

@@ -21,10 +21,18 @@ from tvm import ir, tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel import reduce
-from tvm_stitch.kernel.choose_product import CHUNK, pitch, staged_tiles
+from tvm_stitch.kernel.choose_product import pitch, staged_tiles
 from tvm_stitch.kernel.frame import COLUMN, ROW
 from tvm_stitch.kernel.product import ACCUMULATED
-from tvm_stitch.kernel.product_program import ENTRY, FAST, SLOW, Contraction, ProductProgram, Tile
+from tvm_stitch.kernel.product_program import (
+    CHUNK,
+    ENTRY,
+    FAST,
+    SLOW,
+    Contraction,
+    ProductProgram,
+    Tile,
+)
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import (
@@ -146,17 +154,39 @@ class ProductPart:
     def _stage(self, tile: Tile) -> None:
         """All threads of the block copy a tile."""
         writer, threads = self.writer, self.mapping.block_threads
-        size = tile.slow * tile.fast
+        width = 1 if tile.copied is None else CHUNK
+        accesses = tile.slow * tile.fast // width
         name = f"tile{len(self.tiles)}"
         buffer = writer.allocate(name, tile.slow * pitch(tile.fast), ACCUMULATED, SHARED)
-        with writer.unrolled(-(-size // threads), "copy") as copy:
-            element = copy * threads + self.thread
-            slow, fast = tirx.floordiv(element, tile.fast), tirx.floormod(element, tile.fast)
-            with writer.when(element < size if size % threads else None):
-                value = self._from_memory(tile, slow, fast)
-                writer.store(buffer, slow * pitch(tile.fast) + fast, value)
+        with writer.unrolled(-(-accesses // threads), "copy") as copy:
+            access = copy * threads + self.thread
+            slow = tirx.floordiv(access * width, tile.fast)
+            fast = tirx.floormod(access * width, tile.fast)
+            with writer.when(access < accesses if accesses % threads else None):
+                values = self._load_tile(tile, slow, fast)
+                with writer.vectorized(width, "near") as near:
+                    writer.store(buffer, slow * pitch(tile.fast) + fast + near, values[near])
         self.tiles[tile.key] = buffer
         self.unseen.add(buffer)
+
+    def _load_tile(self, tile: Tile, slow: Expr, fast: Expr) -> Var:
+        """An element of a tile from memory, or as many as come in one access."""
+        writer = self.writer
+        if tile.copied is None:
+            values = writer.allocate("copied", 1, ACCUMULATED)
+            writer.store(values, int64(0), self._from_memory(tile, slow, fast))
+            return values
+        load = substitute(tile.copied, {ENTRY: self.entry, SLOW: slow, FAST: fast})
+        flat = self._flat(load)
+        loaded = writer.allocate("loaded", CHUNK, dtype_of(load.source))
+        with writer.vectorized(CHUNK, "near") as near:
+            writer.store(loaded, near, flat.source[flat.indices[0] + near])
+        if dtype_of(load.source) == ACCUMULATED:
+            return loaded
+        values = writer.allocate("copied", CHUNK, ACCUMULATED)
+        with writer.unrolled(CHUNK, "near") as near:
+            writer.store(values, near, loaded[near].astype(ACCUMULATED))
+        return values
 
     def _from_memory(self, tile: Tile, slow: Expr, fast: Expr) -> Expr:
         return self._flat(substitute(tile.value, {ENTRY: self.entry, SLOW: slow, FAST: fast}))

@@ -12,6 +12,7 @@ factor that rows share is computed from what is in memory alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import tvm
 from tvm import tirx
@@ -48,6 +49,7 @@ from tvm_stitch.kernel.stage import (
 ENTRY = tirx.Var("entry", "int64")  # the number of the rows that share the same factors
 SLOW = tirx.Var("slow", "int64")
 FAST = tirx.Var("fast", "int64")
+CHUNK = 4  # elements of a factor that come in one access
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,22 @@ class Tile:
     value: Expr
     slow: int
     fast: int
+
+    @cached_property
+    def copied(self) -> Expr | None:
+        """The load that it is, perhaps cast, if its elements come in aligned vectors."""
+        load = self.value.value if isinstance(self.value, tirx.Cast) else self.value
+        if not isinstance(load, tvm.ir.TensorLoad) or self.fast % CHUNK:
+            return None
+        at = flatten(tuple(load.indices), buffer_shape(load.source))
+        quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
+        extents = {SLOW: self.slow, quotient: self.fast // CHUNK, lane: CHUNK}
+        analyzer = bound_to(extents)
+        first = analyzer.simplify(substitute(at, {FAST: quotient * CHUNK}))
+        moved = substitute(at, {FAST: quotient * CHUNK + lane})
+        modular = analyzer.modular_set(first)
+        aligned = modular.coeff % CHUNK == 0 and modular.base % CHUNK == 0
+        return load if aligned and analyzer.can_prove_equal(moved - first, lane) else None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -120,6 +138,11 @@ class ProductProgram(Program):
             if self.place(stage, read) is Where.ALONG
         ]
         return {buffer: self.columns[buffer] for buffer in (*own, *read)}
+
+    @cached_property
+    def reduces_along(self) -> bool:
+        """Whether anything but products is reduced along a row."""
+        return len(self.along) > len(self.contractions)
 
     @property
     def tiles(self) -> tuple[Tile, ...]:
@@ -217,7 +240,7 @@ class _Placing:
             for stage in stages
             if (found := axes[stage.output])
         }
-        analyzer = _bound({ROW: self.rows, COLUMN: MAX_OUTPUTS})
+        analyzer = bound_to({ROW: self.rows, COLUMN: MAX_OUTPUTS})
         widest = tirx.IntImm("int64", max(columns.values()))
         return ProductProgram(
             stages,
@@ -368,13 +391,15 @@ class _Placing:
             return Refused(f"{stage.name} shares its factor among other rows than another product")
         self.inner = min(self.inner, inner)
         own = self._own_factor(factors)
-        self.producer[own.output], self.order[own.output] = own, self.order[stage.output] - 0.5
+        # What comes from memory is read before anything waits for the first of it.
+        computed = any(read.buffer in self.producer for read in own.reads)
+        self.order[own.output] = self.order[stage.output] - 0.5 if computed else -1
+        self.producer[own.output] = own
         self.contractions[stage.output] = factors, own.output, shared
         value = own.output[own.axes] * shared.astype(ACCUMULATED)
         stage = replace(stage, value=value)
         for read in stage.reads:
-            computed = read.buffer == own.output
-            place = Where.ALONG if computed else Where.OTHER
+            place = Where.ALONG if read.buffer == own.output else Where.OTHER
             self.where[handle(stage.output), read.key] = place
         return stage
 
@@ -408,7 +433,7 @@ class _Placing:
         sizes = factors.columns, factors.contracted
         if not by_depth:
             (fast, slow), sizes = (slow, fast), sizes[::-1]
-        analyzer = _bound({ENTRY: self.rows // self.inner, SLOW: sizes[0], FAST: sizes[1]})
+        analyzer = bound_to({ENTRY: self.rows // self.inner, SLOW: sizes[0], FAST: sizes[1]})
         names = unflatten(ENTRY * self.inner, factors.rows, factors.row_extents)
         value = substitute(shared.astype(ACCUMULATED), {**names, slow: SLOW, fast: FAST})
         tile = Tile(analyzer.simplify(value), *sizes)
@@ -433,7 +458,8 @@ def _moves_by_one(value: Expr, axis: Var) -> bool:
     return False
 
 
-def _bound(extents: dict[Var, int]) -> tvm.sym.Analyzer:
+def bound_to(extents: dict[Var, int]) -> tvm.sym.Analyzer:
+    """An analyzer that knows the ranges of variables."""
     analyzer = tvm.sym.Analyzer()
     for var, extent in extents.items():
         analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", extent)))

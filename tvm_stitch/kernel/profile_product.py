@@ -6,8 +6,8 @@ of the widest value. Must not know any device.
 
 from __future__ import annotations
 
-from tvm_stitch.kernel.choose_product import CHUNK, staged_tiles, tile_bytes, waiting_bytes
-from tvm_stitch.kernel.product_program import Contraction, ProductProgram
+from tvm_stitch.kernel.choose_product import staged_tiles, tile_bytes, waiting_bytes
+from tvm_stitch.kernel.product_program import CHUNK, Contraction, ProductProgram
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Var, buffer_shape, constant, dtype_of, item_bytes, product
 

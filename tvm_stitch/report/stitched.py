@@ -179,8 +179,8 @@ def _why_products(program: ProductProgram) -> str:
     products = f"{count} small matrix products" if count > 1 else "a small matrix product"
     rows = f"{shared} rows share" if shared > 1 else "each row has"
     text = f"{products}: {rows} a factor in shared memory, and there a row waits for its threads"
-    reductions = len(program.along) - count
-    if not reductions:
+    if not program.reduces_along:
         return text
+    reductions = len(program.along) - count
     times = "once" if reductions == 1 else f"{reductions} times"
     return f"{text}; it is reduced {times} by shuffles within a warp"

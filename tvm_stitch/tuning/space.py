@@ -75,7 +75,7 @@ GRID_AXES: dict[str, tuple[object, ...]] = {
 }
 # For small matrix products; steps follow from the widest value.
 PRODUCT_AXES: dict[str, tuple[object, ...]] = {
-    "threads": _POWERS[:6],
+    "threads": _POWERS[:9],
     "rows": _POWERS,
     "batch": (1, 2, 4, 8),
 }
@@ -230,14 +230,8 @@ def fitted(values: Values, legality: Legality) -> Mapping | None:
     """The mapping that values of the axes make of a program; None where it is not legal."""
     program = legality.program
     own = {name: value for name, value in values.items() if name not in ("eager", "turns")}
-    fields = {
-        "scheme": "local",
-        "rows": 1,
-        "vector": 1,
-        "steps": 1,
-        "split": not program.reduces,
-        **own,
-    }
+    least = {"rows": 1, "vector": 1, "steps": 1}
+    fields = {"scheme": "local", **least, "split": not program.reduces, **own}
     mapping: Mapping | None = Mapping(**fields)
     assert mapping is not None
     if isinstance(program, ProductProgram):
