@@ -162,7 +162,7 @@ def test_the_attention_of_dien(dtype):
 
 def test_a_history_is_staged_once_for_both_products():
     program = products_of(pooled_history("float32", 3, 31, 36))
-    assert (len(program.contractions), len(program.tiles)) == (2, 1)
+    assert (len(program.contractions), len(program.panels)) == (2, 1)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -174,7 +174,7 @@ def test_weights_that_do_not_fit_are_read_through_the_caches():
     case = lstm_cell("float32", 3, 64, 64)
     check(case, options=TOGETHER, orders=2)
     mapping = schedule_of(the_kernel(case.module, options=TOGETHER)).parts[0]
-    assert choose_product.staged_tiles(products_of(case), mapping) == ()
+    assert choose_product.staged_panels(products_of(case), mapping) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Mapping and legality of kernels with small matrix products.
 
-In: a ProductProgram and a Device. Out: its Mapping, or why there is none; which tiles are staged in
+In: a ProductProgram and a Device. Out: its Mapping, or why there is none; which panels are staged in
 shared memory. Part of kernel/choose, the home of legality.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.check import STATIC_SHARED
-from tvm_stitch.kernel.product_program import ProductProgram, Tile
+from tvm_stitch.kernel.product_program import Panel, ProductProgram
 from tvm_stitch.kernel.schedule import WARP, Mapping, power_of_two
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
 
@@ -20,7 +20,7 @@ MOST_ELEMENTS = 32  # of a product that a thread adds up at once
 BLOCK_THREADS = 128
 BUSY_THREADS = 512  # of a multiprocessor, before threads get more than one row
 MOST_THREADS = 256  # of a row along which nothing is reduced
-# A tile that fewer rows share is read through the caches where neighbours lie side by side.
+# A panel that fewer rows share is read through the caches where neighbours lie side by side.
 STAGED_ROWS = 4
 TILE_ITEM = 4
 
@@ -33,9 +33,9 @@ def pitch(columns: int) -> int:
     return (columns + 3) // 8 * 8 + 4
 
 
-def tile_bytes(tile: Tile) -> int:
-    """Shared memory of a tile."""
-    return tile.slow * pitch(tile.fast) * TILE_ITEM
+def panel_bytes(panel: Panel) -> int:
+    """Shared memory of a panel."""
+    return panel.slow * pitch(panel.fast) * TILE_ITEM
 
 
 def waiting_bytes(program: ProductProgram, mapping: Mapping) -> int:
@@ -46,22 +46,22 @@ def waiting_bytes(program: ProductProgram, mapping: Mapping) -> int:
     return mapping.block_rows * sum(row)
 
 
-def staged_tiles(program: ProductProgram, mapping: Mapping) -> tuple[Tile, ...]:
-    """The tiles that have room in shared memory; the others are read through the caches."""
+def staged_panels(program: ProductProgram, mapping: Mapping) -> tuple[Panel, ...]:
+    """The panels that have room in shared memory; the others are read through the caches."""
     left = STATIC_SHARED - waiting_bytes(program, mapping)
     found = []
-    for tile in sorted(program.tiles, key=lambda tile: not _must_be_staged(program, tile)):
-        if mapping.block_rows < STAGED_ROWS and not _must_be_staged(program, tile):
+    for panel in sorted(program.panels, key=lambda panel: not _must_be_staged(program, panel)):
+        if mapping.block_rows < STAGED_ROWS and not _must_be_staged(program, panel):
             continue
-        if tile_bytes(tile) <= left:
-            left -= tile_bytes(tile)
-            found.append(tile)
+        if panel_bytes(panel) <= left:
+            left -= panel_bytes(panel)
+            found.append(panel)
     return tuple(found)
 
 
-def _must_be_staged(program: ProductProgram, tile: Tile) -> bool:
+def _must_be_staged(program: ProductProgram, panel: Panel) -> bool:
     """Whether neighbouring threads would read elements that lie far apart."""
-    return any(c.by_depth for c in program.contractions.values() if c.tile.key == tile.key)
+    return any(c.by_depth for c in program.contractions.values() if c.panel.key == panel.key)
 
 
 def mapping_of_products(program: ProductProgram, threads: int, rows: int, batch: int) -> Mapping:
@@ -117,7 +117,7 @@ def product_reasons(program: ProductProgram, mapping: Mapping) -> Iterator[str]:
         yield f"{mapping.batch * mapping.steps} elements of a product a thread"
     if waiting_bytes(program, mapping) > STATIC_SHARED:
         yield f"{waiting_bytes(program, mapping)} bytes of shared memory for a block's rows"
-    staged = {tile.key for tile in staged_tiles(program, mapping)}
-    for tile in program.tiles:
-        if _must_be_staged(program, tile) and tile.key not in staged:
-            yield f"a factor of {tile_bytes(tile)} bytes has no room in shared memory"
+    staged = {panel.key for panel in staged_panels(program, mapping)}
+    for panel in program.panels:
+        if _must_be_staged(program, panel) and panel.key not in staged:
+            yield f"a factor of {panel_bytes(panel)} bytes has no room in shared memory"

@@ -3,10 +3,10 @@
 In: the ProductProgram, its Mapping, the block's number among the part's blocks and the thread's in
 the block. Writes TIR into a Writer. Decides nothing.
 
-A block works on rows that share their factors. These wait as tiles in shared memory, and so does
+A block works on rows that share their factors. These wait as panels in shared memory, and so does
 every value that other threads of its row read. The threads of a row have its columns in turns, for
 each of a batch of rows: all values of a thread are registers, and a product reads each element of a
-tile once for the whole batch.
+panel once for the whole batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tvm import ir, tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel import reduce
-from tvm_stitch.kernel.choose_product import pitch, staged_tiles
+from tvm_stitch.kernel.choose_product import pitch, staged_panels
 from tvm_stitch.kernel.frame import COLUMN, ROW
 from tvm_stitch.kernel.product import ACCUMULATED
 from tvm_stitch.kernel.product_program import (
@@ -30,8 +30,8 @@ from tvm_stitch.kernel.product_program import (
     FAST,
     SLOW,
     Contraction,
+    Panel,
     ProductProgram,
-    Tile,
 )
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.schedule import Mapping
@@ -73,13 +73,13 @@ class ProductPart:
         self.first = tirx.floormod(block, pieces) * mapping.block_rows
         self.values: dict[Var, Var] = {}  # a thread's elements of each value
         self.waiting: dict[Var, Var] = {}
-        self.tiles: dict[object, Var] = {}
+        self.panels: dict[object, Var] = {}
         self.unseen: set[Var] = set()  # what other threads may not have written yet
 
     def emit(self) -> None:
         """Write the kernel's body."""
-        for tile in staged_tiles(self.program, self.mapping):
-            self._stage(tile)
+        for panel in staged_panels(self.program, self.mapping):
+            self._stage(panel)
         for buffer, columns in self.program.waiting.items():
             size = self.mapping.block_rows * pitch(columns)
             name = f"{buffer.name}_row"
@@ -145,38 +145,38 @@ class ProductPart:
             for each in stage.reads
             if self.program.place(stage, each) is Where.ALONG
         }
-        if contraction is not None and contraction.tile.key in self.tiles:
-            read.add(self.tiles[contraction.tile.key])
+        if contraction is not None and contraction.panel.key in self.panels:
+            read.add(self.panels[contraction.panel.key])
         if read & self.unseen:
             self.writer.add(tirx.Evaluate(T.tvm_storage_sync(SHARED)))
             self.unseen.clear()
 
-    def _stage(self, tile: Tile) -> None:
-        """All threads of the block copy a tile."""
+    def _stage(self, panel: Panel) -> None:
+        """All threads of the block copy a panel."""
         writer, threads = self.writer, self.mapping.block_threads
-        width = 1 if tile.copied is None else CHUNK
-        accesses = tile.slow * tile.fast // width
-        name = f"tile{len(self.tiles)}"
-        buffer = writer.allocate(name, tile.slow * pitch(tile.fast), ACCUMULATED, SHARED)
+        width = 1 if panel.copied is None else CHUNK
+        accesses = panel.slow * panel.fast // width
+        name = f"panel{len(self.panels)}"
+        buffer = writer.allocate(name, panel.slow * pitch(panel.fast), ACCUMULATED, SHARED)
         with writer.unrolled(-(-accesses // threads), "copy") as copy:
             access = copy * threads + self.thread
-            slow = tirx.floordiv(access * width, tile.fast)
-            fast = tirx.floormod(access * width, tile.fast)
+            slow = tirx.floordiv(access * width, panel.fast)
+            fast = tirx.floormod(access * width, panel.fast)
             with writer.when(access < accesses if accesses % threads else None):
-                values = self._load_tile(tile, slow, fast)
+                values = self._load_panel(panel, slow, fast)
                 with writer.vectorized(width, "near") as near:
-                    writer.store(buffer, slow * pitch(tile.fast) + fast + near, values[near])
-        self.tiles[tile.key] = buffer
+                    writer.store(buffer, slow * pitch(panel.fast) + fast + near, values[near])
+        self.panels[panel.key] = buffer
         self.unseen.add(buffer)
 
-    def _load_tile(self, tile: Tile, slow: Expr, fast: Expr) -> Var:
-        """An element of a tile from memory, or as many as come in one access."""
+    def _load_panel(self, panel: Panel, slow: Expr, fast: Expr) -> Var:
+        """An element of a panel from memory, or as many as come in one access."""
         writer = self.writer
-        if tile.copied is None:
+        if panel.copied is None:
             values = writer.allocate("copied", 1, ACCUMULATED)
-            writer.store(values, int64(0), self._from_memory(tile, slow, fast))
+            writer.store(values, int64(0), self._from_memory(panel, slow, fast))
             return values
-        load = substitute(tile.copied, {ENTRY: self.entry, SLOW: slow, FAST: fast})
+        load = substitute(panel.copied, {ENTRY: self.entry, SLOW: slow, FAST: fast})
         flat = self._flat(load)
         loaded = writer.allocate("loaded", CHUNK, dtype_of(load.source))
         with writer.vectorized(CHUNK, "near") as near:
@@ -188,8 +188,8 @@ class ProductPart:
             writer.store(values, near, loaded[near].astype(ACCUMULATED))
         return values
 
-    def _from_memory(self, tile: Tile, slow: Expr, fast: Expr) -> Expr:
-        return self._flat(substitute(tile.value, {ENTRY: self.entry, SLOW: slow, FAST: fast}))
+    def _from_memory(self, panel: Panel, slow: Expr, fast: Expr) -> Expr:
+        return self._flat(substitute(panel.value, {ENTRY: self.entry, SLOW: slow, FAST: fast}))
 
     def _pass_on(self, buffer: Var) -> None:
         """A value goes where others read it: other threads, and memory."""
@@ -286,17 +286,17 @@ class ProductPart:
         self, contraction: Contraction, target: Var, column: Expr, depth: Expr, count: int
     ) -> None:
         """Elements of the rows' common factor, in one access where they lie side by side."""
-        writer, tile = self.writer, contraction.tile
-        staged = self.tiles.get(tile.key)
+        writer, panel = self.writer, contraction.panel
+        staged = self.panels.get(panel.key)
         loop = writer.vectorized if staged is not None and contraction.by_depth else writer.unrolled
         with loop(count, "near") as near:
             slow, fast = depth + near, column
             if contraction.by_depth:
                 slow, fast = fast, slow
             if staged is None:
-                value = self._from_memory(tile, slow, fast)
+                value = self._from_memory(panel, slow, fast)
             else:
-                value = staged[slow * pitch(tile.fast) + fast]
+                value = staged[slow * pitch(panel.fast) + fast]
             writer.store(target, near, value)
 
     # Values

@@ -53,7 +53,7 @@ CHUNK = 4  # elements of a factor that come in one access
 
 
 @dataclass(frozen=True, eq=False)
-class Tile:
+class Panel:
     """A factor that rows share, as a table in which neighbours along `fast` lie side by side.
 
     `value` is an expression of ENTRY, SLOW and FAST.
@@ -88,12 +88,12 @@ class Tile:
 
 @dataclass(frozen=True, eq=False)
 class Contraction:
-    """A product in a program: the sum over its depth of a row's value times a tile."""
+    """A product in a program: the sum over its depth of a row's value times a panel."""
 
     own: Var
     contracted: int
-    tile: Tile
-    by_depth: bool  # whether the depth is the tile's fast axis; else the column is
+    panel: Panel
+    by_depth: bool  # whether the depth is the panel's fast axis; else the column is
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -145,9 +145,9 @@ class ProductProgram(Program):
         return len(self.along) > len(self.contractions)
 
     @property
-    def tiles(self) -> tuple[Tile, ...]:
+    def panels(self) -> tuple[Panel, ...]:
         """The factors that rows share, each once."""
-        found = {each.tile.key: each.tile for each in self.contractions.values()}
+        found = {each.panel.key: each.panel for each in self.contractions.values()}
         return tuple(found.values())
 
 
@@ -379,7 +379,7 @@ class _Placing:
     # Products
 
     def _place_product(self, stage: Stage) -> Stage | Refused:
-        """The sum over a value of the row, which becomes a stage of its own, times a tile."""
+        """The sum over a value of the row, which becomes a stage of its own, times a panel."""
         factors = self.products[stage.output]
         shared = self._from_memory(stage, factors.shared)
         if isinstance(shared, Refused):
@@ -436,8 +436,8 @@ class _Placing:
         analyzer = bound_to({ENTRY: self.rows // self.inner, SLOW: sizes[0], FAST: sizes[1]})
         names = unflatten(ENTRY * self.inner, factors.rows, factors.row_extents)
         value = substitute(shared.astype(ACCUMULATED), {**names, slow: SLOW, fast: FAST})
-        tile = Tile(analyzer.simplify(value), *sizes)
-        return Contraction(own, factors.contracted, tile, by_depth)
+        panel = Panel(analyzer.simplify(value), *sizes)
+        return Contraction(own, factors.contracted, panel, by_depth)
 
 
 def _permutes(indices: tuple[Expr, ...], axes: tuple[Var, ...]) -> bool:

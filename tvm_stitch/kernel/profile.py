@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvm_stitch.kernel.choose_product import tile_bytes
+from tvm_stitch.kernel.choose_product import panel_bytes
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.product_program import ProductProgram
@@ -151,7 +151,7 @@ def _of_products(program: ProductProgram, mapping: Mapping) -> Profile:
     elements = rows * columns
     block = mapping.block_rows * columns
     read = tensor_bytes(program.inputs) // elements
-    tiles = sum(map(tile_bytes, program.tiles))
+    panels = sum(map(panel_bytes, program.panels))
     return Profile(
         rows,
         columns,
@@ -159,7 +159,7 @@ def _of_products(program: ProductProgram, mapping: Mapping) -> Profile:
         (
             Phase(
                 reads=(read,),
-                along=(-(-tiles // block),),
+                along=(-(-panels // block),),
                 operations=operations,
                 specials=specials,
                 reductions=len(program.along) - len(program.contractions),

@@ -6,7 +6,7 @@ of the widest value. Must not know any device.
 
 from __future__ import annotations
 
-from tvm_stitch.kernel.choose_product import staged_tiles, tile_bytes, waiting_bytes
+from tvm_stitch.kernel.choose_product import panel_bytes, staged_panels, waiting_bytes
 from tvm_stitch.kernel.product_program import CHUNK, Contraction, ProductProgram
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Var, buffer_shape, constant, dtype_of, item_bytes, product
@@ -16,8 +16,8 @@ ACCESS = 4  # multiply-adds in the time of an access to shared memory
 
 def shared_bytes(program: ProductProgram, mapping: Mapping) -> int:
     """Shared memory of a block."""
-    tiles = sum(map(tile_bytes, staged_tiles(program, mapping)))
-    return tiles + waiting_bytes(program, mapping)
+    panels = sum(map(panel_bytes, staged_panels(program, mapping)))
+    return panels + waiting_bytes(program, mapping)
 
 
 def tensor_bytes(buffers: tuple[Var, ...]) -> int:
