@@ -1,7 +1,7 @@
 """Mapping and legality of kernels with small matrix products.
 
-In: a ProductProgram and a Device. Out: its Mapping, or why there is none; which panels are staged in
-shared memory. Part of kernel/choose, the home of legality.
+In: a ProductProgram and a Device. Out: its Mapping, or why there is none; which panels are staged
+in shared memory. Part of kernel/choose, the home of legality.
 """
 
 from __future__ import annotations
