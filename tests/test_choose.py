@@ -185,8 +185,9 @@ def test_dtypes_without_kernels():
 
 
 def test_matrix_products():
-    x, y = tensor(4, 5), tensor(5, 6, name="y")
-    assert refusal(x, y, topi.matmul(x, y)).endswith("is a matrix product")
+    x, y = tensor(4, 80), tensor(80, 6, name="y")
+    found = read_programs(te.create_prim_func([x, y, topi.matmul(x, y)]))
+    assert isinstance(found, Refused) and "small enough" in found.reason
 
 
 def test_reductions_of_a_middle_axis():

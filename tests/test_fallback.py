@@ -31,18 +31,18 @@ def convolution64(x, w):
 def mixed() -> Case:
     """Convolution, matrix product, sort and cumulative sum between stitched rows."""
     g = Graph()
-    image = g.input("image", (1, 3, 16, 16), "float32")
+    image = g.input("image", (1, 3, 20, 20), "float32")
     filters = g.input("filters", (4, 3, 3, 3), "float32")
-    matrix = g.input("matrix", (32, 32), "float32")
+    matrix = g.input("matrix", (80, 80), "float32")
 
     def build(emit, image, filters, matrix):
         features = emit(op.nn.relu(emit(op.nn.conv2d(image, filters, padding=1))))
-        rows = emit(op.nn.softmax(emit(op.reshape(features, (32, 32)))))
+        rows = emit(op.nn.softmax(emit(op.reshape(features, (20, 80)))))
         product = emit(op.matmul(rows, matrix))
         ordered = emit(op.sort(emit(op.nn.softmax(emit(op.add(product, rows))))))
         return emit(op.nn.softmax(emit(op.cumsum(ordered, axis=1))))
 
-    rows = softmax64(np.maximum(convolution64(image, filters), 0).reshape(32, 32))
+    rows = softmax64(np.maximum(convolution64(image, filters), 0).reshape(20, 80))
     ordered = np.sort(softmax64(rows @ matrix + rows), -1)
     return g.case(build, softmax64(np.cumsum(ordered, 1)))
 
@@ -112,7 +112,10 @@ def test_a_middle_axis():
         (lambda emit, x: emit(op.argmax(x, axis=1)), "is not a single store"),
         (lambda emit, x: emit(op.astype(x, "float64")), "has dtype float64"),
         (lambda emit, x: emit(op.nn.softmax(x, 0)), "sums over all rows before the first row"),
-        (lambda emit, x: emit(op.matmul(x, emit(op.permute_dims(x)))), "matrix product"),
+        (
+            lambda emit, x: emit(op.matmul(emit(op.permute_dims(x)), emit(op.tile(x, (1, 6))))),
+            "matrix",
+        ),
         (lambda emit, x: emit(op.cumsum(x, 1)), "TVM has no TIR for it"),
     ],
 )
@@ -175,5 +178,5 @@ def test_epilogues_stay_with_their_product():
     def build(emit, x, w):
         return emit(op.nn.relu(emit(op.matmul(x, w))))
 
-    inputs = (((16, 32), "float32", None), ((32, 48), "float32", None))
+    inputs = (((16, 80), "float32", None), ((80, 48), "float32", None))
     assert "it ends the kernel of matmul" in reasons_of(build, *inputs)

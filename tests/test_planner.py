@@ -138,7 +138,7 @@ def test_groups_around_a_product_form_no_cycle():
 
     case = graph(
         "float32",
-        [(16, 32), (32, 32)],
+        [(16, 80), (80, 80)],
         build,
         lambda x, w: softmax64(softmax64(x) + softmax64(x) @ w),
     )
@@ -188,7 +188,7 @@ def test_an_empty_block():
 
 
 def layers(count: int):
-    """Equal layers of a product and what follows it, with a residual past each."""
+    """Equal layers of a product that is not small and what follows it, a residual past each."""
 
     def build(emit, x, w):
         for _ in range(count):
@@ -196,7 +196,7 @@ def layers(count: int):
             x = emit(op.nn.softmax(emit(op.add(product, x))))
         return x
 
-    return graph("float32", [(64, 32), (32, 32)], build, lambda x, w: ()).module
+    return graph("float32", [(64, 80), (80, 80)], build, lambda x, w: ()).module
 
 
 def test_equal_layers_are_planned_once():
@@ -350,7 +350,7 @@ def test_a_product_between_is_the_reason_of_a_cut():
     plan = graph_and_plan(layers(3))[1]
     (cut,) = plan.cuts
     assert "matmul runs between them" in cut.reason and cut.count == 2
-    assert cut.bytes == 64 * 32 * 4
+    assert cut.bytes == 64 * 80 * 4
 
 
 def test_what_is_saved_is_counted():

@@ -5,7 +5,8 @@ from tvm import te, topi
 from tvm.relax import op
 from zoo import graph, layer_norm, softmax
 
-from tvm_stitch.kernel.program import Program, Where, make_program, make_programs
+from tvm_stitch.kernel.program import Program, Where, make_program
+from tvm_stitch.kernel.programs import make_programs
 from tvm_stitch.kernel.stage import Refused, constant, read_stages
 
 

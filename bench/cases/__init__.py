@@ -11,13 +11,16 @@ from bench.cases import (
     optimizer,
     peers,
     plans,
+    products,
     rows,
     transposes,
 )
 
 
 def _subgraphs() -> list[Case]:
-    parts = (peers, irregular, backward, blocks, cells, transposes, optimizer, plans, rows)
+    parts = (
+        peers, irregular, backward, blocks, cells, products, transposes, optimizer, plans, rows
+    )  # fmt: skip
     return [case for part in parts for case in part.cases()]
 
 

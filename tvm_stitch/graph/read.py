@@ -16,7 +16,8 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from tvm_stitch.kernel.classify import Pattern, classify
+from tvm_stitch.kernel.classify import Pattern, classify, is_product
+from tvm_stitch.kernel.product import small_product
 from tvm_stitch.kernel.stage import (
     Refused,
     Stage,
@@ -184,7 +185,7 @@ class _Reader:
         pattern = classify(stages) if stages else Pattern.OPAQUE
         if name == "reshape" and not stages:  # of a shape known at run time only: still a view
             pattern = Pattern.RESHAPE
-        if pattern is Pattern.PRODUCT:
+        if pattern is Pattern.PRODUCT and not all(map(_may_be_stitched, stages)):
             reason = "a matrix product or convolution"
         return Node(len(self.nodes), bindings, name, operands, results, stages, pattern, reason)
 
@@ -252,6 +253,11 @@ class _Reader:
             shape = tuple(as_int64(extent) for extent in value.ty.shape.values)
             self.buffers[key] = tirx.decl_buffer(shape, value.ty.dtype, name, layout=None)
         return self.buffers[key]
+
+
+def _may_be_stitched(stage: Stage) -> bool:
+    """Whether a stage is no matrix product, or a small one."""
+    return not stage.is_reduction or not is_product(stage) or small_product(stage) is not None
 
 
 def _is_call_tir(value: Expr) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingOf
+from functools import partial
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -23,13 +24,11 @@ from tvm_stitch.kernel.stage import (
     Read,
     Stage,
     Var,
-    as_int64,
-    buffer_shape,
     dtype_of,
     handle,
     substitute,
 )
-from tvm_stitch.kernel.writer import Writer, int64, vector_copy
+from tvm_stitch.kernel.writer import Writer, flat_load, int64, vector_copy
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
 Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key
@@ -173,17 +172,7 @@ class Access:
 
     def redirected(self, expr: Expr) -> Expr:
         """The expression with loads from parameters as loads from their flat views."""
-
-        def visit(load: Expr) -> Expr:
-            view = self.views.get(load.source)
-            if view is None:
-                return load
-            flat: Expr = int64(0)
-            for index, extent in zip(load.indices, buffer_shape(load.source), strict=True):
-                flat = flat * as_int64(extent) + as_int64(index)
-            return view[flat]
-
-        return tvm_ffi.structural_map(expr, (ir.TensorLoad, visit))
+        return tvm_ffi.structural_map(expr, (ir.TensorLoad, partial(flat_load, self.views)))
 
     def value(self, stage: Stage, known: Callable[[Read], Expr | None], column: Expr) -> Expr:
         """A stage's value at a column, loads replaced by what is known of them."""

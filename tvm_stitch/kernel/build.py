@@ -9,7 +9,8 @@ from tvm_stitch.kernel.check import check_kernel
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.emit import emit
-from tvm_stitch.kernel.program import Program, make_programs
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.programs import make_programs
 from tvm_stitch.kernel.schedule import SCHEMES, Schedule
 from tvm_stitch.kernel.stage import Refused, is_buffer, read_stages
 

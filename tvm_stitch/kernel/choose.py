@@ -15,11 +15,12 @@ from tvm import tirx
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel import arrive
 from tvm_stitch.kernel.choose_grid import grid_mapping
-from tvm_stitch.kernel.classify import is_product
+from tvm_stitch.kernel.choose_product import product_mapping
 from tvm_stitch.kernel.flight import batched
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.online import in_one_pass
+from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.room import fits, registers, shared_bytes
 from tvm_stitch.kernel.schedule import (
@@ -157,6 +158,8 @@ def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedul
     for program, part in zip(programs, parts, strict=True):
         if part.cluster > 1 or part.blocks:
             return Refused(f"a part of the {part.scheme} scheme fills a kernel of its own")
+        if isinstance(program, ProductProgram):
+            return Refused("a part with matrix products fills a kernel of its own")
         if part.split:
             steps = part.steps
             if part.tile:  # larger tiles would take more shared memory
@@ -179,14 +182,14 @@ def unsupported(program: Program) -> Refused | None:
     for buffer in (*program.inputs, *program.outputs, *program.producer):
         if dtype_of(buffer) not in SUPPORTED:
             return Refused(f"{buffer.name} has dtype {dtype_of(buffer)}")
-    frame = Frame(program)
     for stage in program.stages:
         if not stage.is_reduction:
             continue
-        if is_product(stage):
-            return Refused(f"{stage.name} is a matrix product")
         if stage.combiner in ("any", "all") and dtype_of(stage.output) != "bool":
             return Refused(f"{stage.name} combines {dtype_of(stage.output)} logically")
+    if isinstance(program, ProductProgram):
+        return None
+    frame = Frame(program)
     for stage in program.stages:
         for read in stage.reads:
             if not program.reduces or program.place(stage, read) is not Where.OTHER:
@@ -207,6 +210,8 @@ def _piece_bytes(program: Program) -> int:
 def _mapping(
     program: Program, device: Device, columns: int | None, schemes: tuple[str, ...]
 ) -> Mapping | Refused:
+    if isinstance(program, ProductProgram):
+        return product_mapping(program, device)
     if not program.reduces:
         return _flat_mapping(program, device, schemes)
     if columns is None:

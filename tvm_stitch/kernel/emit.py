@@ -17,6 +17,8 @@ from tvm_stitch.kernel.memory import residency_of
 from tvm_stitch.kernel.online import laid_out
 from tvm_stitch.kernel.part import Part, emit_batch
 from tvm_stitch.kernel.position import Position
+from tvm_stitch.kernel.product_part import ProductPart
+from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import (
@@ -118,10 +120,16 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     first: Expr = int64(0)
     bodies: list[tuple[Expr, tirx.Stmt]] = []  # the block after the part's last, the part
     for program, mapping in zip(programs, schedule.parts, strict=True):
-        residency = residency_of(program, mapping)
-        program = laid_out(program, mapping)
         inner = Writer()
         place = block - first, thread, inner
+        if isinstance(program, ProductProgram):
+            products = ProductPart(program, mapping, views, *place)
+            products.emit()
+            first = first + products.blocks
+            bodies.append((first, inner.done()))
+            continue
+        residency = residency_of(program, mapping)
+        program = laid_out(program, mapping)
         part: Part | GridPart
         if mapping.blocks:
             own = shares[0] if program.across else None

@@ -23,10 +23,12 @@ from tvm_stitch.kernel.choose import (
     unsupported,
 )
 from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
+from tvm_stitch.kernel.choose_product import product_reasons
 from tvm_stitch.kernel.flight import MAX_BATCH, has_weights, loaded_bytes
 from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.online import in_one_pass
 from tvm_stitch.kernel.position import blocks_of_row
+from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import fits
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
@@ -117,6 +119,9 @@ class Legality:
 
     def _reasons(self, mapping: Mapping) -> Iterator[str]:
         yield from _numbers(mapping)
+        if isinstance(self.program, ProductProgram):
+            yield from product_reasons(self.program, mapping)
+            return
         if mapping.online and (self.program.across or in_one_pass(self.program) is None):
             yield "maximum and sum in one pass, where no sum of exponentials follows a maximum"
             return

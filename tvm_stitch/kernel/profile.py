@@ -14,9 +14,12 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvm_stitch.kernel.choose_product import panel_bytes
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.online import laid_out
+from tvm_stitch.kernel.product_program import ProductProgram
+from tvm_stitch.kernel.profile_product import ACCESS, accesses, shared_bytes, tensor_bytes
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
@@ -94,6 +97,8 @@ def _phase_from(data: dict[str, Any]) -> Phase:
 
 def profile(program: Program, mapping: Mapping) -> Profile | None:
     """The profile of a program by what its mapping keeps; asked again, it is remembered."""
+    if isinstance(program, ProductProgram):
+        return _of_products(program, mapping)
     key = ("profile", mapping.recompute, mapping.residence, mapping.online)
     if key not in program.memo:
         own = laid_out(program, mapping)
@@ -130,6 +135,41 @@ def _profile(program: Program, residency: Residency) -> Profile | None:
         residency.live_bytes,
         residency.kept_bytes,
         len(program.across),
+    )
+
+
+def _of_products(program: ProductProgram, mapping: Mapping) -> Profile:
+    """One phase, its figures those of an element of the widest value."""
+    rows, columns = constant(program.space.rows) or 1, constant(program.space.columns) or 1
+    operations = specials = 0.0
+    for stage in program.stages:
+        share = program.walked(stage) / columns
+        contraction = program.contractions.get(stage.output)
+        plain, special = instructions(stage)
+        if contraction is not None:
+            each = accesses(contraction, program.columns[stage.output], mapping)
+            plain, special = contraction.contracted * (1 + ACCESS * each), 0.0
+        operations, specials = operations + share * plain, specials + share * special
+    elements = rows * columns
+    block = mapping.block_rows * columns
+    read = tensor_bytes(program.inputs) // elements
+    panels = sum(map(panel_bytes, program.panels))
+    return Profile(
+        rows,
+        columns,
+        True,
+        (
+            Phase(
+                reads=(read,),
+                along=(-(-panels // block),),
+                operations=operations,
+                specials=specials,
+                reductions=len(program.along) - len(program.contractions),
+            ),
+        ),
+        tensor_bytes((*program.inputs, *program.outputs)) - read * elements,
+        0,
+        -(-shared_bytes(program, mapping) // (mapping.reach * mapping.block_rows)),
     )
 
 

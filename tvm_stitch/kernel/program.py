@@ -52,6 +52,7 @@ class Where(enum.Enum):
     SAME = "the same row and column"
     ROW = "one value for the row"
     COLUMN = "one value for the column"
+    ALONG = "another column of the same row"
     OTHER = "any other"
 
 
@@ -117,7 +118,7 @@ class Program:
 
 def make_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
     """Place stages in one space; refuse with the reason if they do not share one."""
-    stages = _unit_reductions_as_elements(stages)
+    stages = unit_reductions_as_elements(stages)
     across = [stage for stage in stages if goes_across(stage)]
     space = find_space(stages, across, outputs)
     if isinstance(space, Refused):
@@ -125,24 +126,7 @@ def make_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
     return _Placing(space, stages, columnwise_of(stages, across), outputs).program()
 
 
-def make_programs(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
-) -> tuple[Program, ...] | Refused:
-    """One program if the stages share a space and data, else one for each unrelated part."""
-    parts = _unrelated(stages, outputs)
-    if len(parts) == 1:
-        program = make_program(stages, outputs)
-        return (program,) if isinstance(program, Program) else program
-    programs = []
-    for own_stages, own_outputs in parts:
-        program = make_program(own_stages, own_outputs)
-        if isinstance(program, Refused):
-            return program
-        programs.append(program)
-    return tuple(programs)
-
-
-def _unrelated(
+def unrelated(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> list[tuple[tuple[Stage, ...], tuple[Var, ...]]]:
     """Parts that share no computed value, and no input that all elements of both read."""
@@ -171,7 +155,7 @@ def _unrelated(
     return [(tuple(own), tuple(found)) for own, found in parts.values() if found]
 
 
-def _unit_reductions_as_elements(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+def unit_reductions_as_elements(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """A reduction over one element is that element."""
 
     def plain(stage: Stage) -> Stage:
@@ -289,7 +273,7 @@ class _Placing:
         for read in stage.reads:
             if max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
                 return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
-            at = _address(read)
+            at = address_of(read)
             if at is None:
                 found[read.key] = Where.OTHER
             elif columns:
@@ -317,11 +301,22 @@ class _Placing:
         return Where.OTHER
 
 
-def _address(read: Read) -> Expr | None:
-    """Where a read lies in its buffer, unless that is itself read from memory."""
-    if read.nested or any(find_reads(index) for index in read.load.indices):
+def address_of(read: Read) -> Expr | None:
+    """Where a read lies in its buffer, unless that is itself read from memory.
+
+    Of an axis with one element there is but one to read, whatever memory says.
+    """
+    if read.nested:
         return None
-    return flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+    shape = buffer_shape(read.buffer)
+    zero = tirx.IntImm("int64", 0)
+    indices = tuple(
+        zero if constant(extent) == 1 else index
+        for index, extent in zip(read.load.indices, shape, strict=True)
+    )
+    if any(find_reads(index) for index in indices):
+        return None
+    return flatten(indices, shape)
 
 
 def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:

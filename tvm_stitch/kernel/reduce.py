@@ -145,6 +145,12 @@ def finish(
     return results
 
 
+def finish_in_warp(writer: Writer, accumulator: Accumulator, threads: int) -> Expr:
+    """Combine the partial results of a row's threads, all of one warp; each gets the result."""
+    total = _butterfly(writer, accumulator, accumulator.partial[int64(0)], threads)
+    return writer.value(accumulator.stage.name, result(accumulator.stage, total))
+
+
 def _of_lanes(accumulator: Accumulator) -> Expr:
     """The partial result of a thread."""
     value = accumulator.partial[int64(0)]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from tvm import tirx
 from tvm.tirx import ForKind
 
-from tvm_stitch.kernel.stage import Expr, Var, as_int64, dtype_of, item_bytes
+from tvm_stitch.kernel.stage import Expr, Var, as_int64, buffer_shape, dtype_of, item_bytes
 
 ACCESS_BYTES = 16  # the widest access of a thread
 
@@ -125,3 +125,14 @@ def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
     if not stmts:
         return tirx.Evaluate(tirx.IntImm("int32", 0))
     return stmts[0] if len(stmts) == 1 else tirx.SeqStmt(stmts)
+
+
+def flat_load(views: Mapping[Var, Var], load: Expr) -> Expr:
+    """A load from a parameter as one from its flat view; any other load as it is."""
+    view = views.get(load.source)
+    if view is None:
+        return load
+    flat: Expr = int64(0)
+    for index, extent in zip(load.indices, buffer_shape(load.source), strict=True):
+        flat = flat * as_int64(extent) + as_int64(index)
+    return view[flat]

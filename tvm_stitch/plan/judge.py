@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import Bounds, choose
 from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.program import Program, make_programs
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.programs import make_programs
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused, constant, product
 from tvm_stitch.plan.price import stitched_us
@@ -21,7 +22,7 @@ from tvm_stitch.plan.region import Nodes, Region, Value, bits
 # A result that does not fit the kernel's rows may be computed again in a kernel of its own if it is
 # at most this share of the kernel's largest result, and no reduction stands behind it.
 SPARE_SHARE = 1 / 8
-REDUCTIONS = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION)
+REDUCTIONS = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION, Pattern.PRODUCT)
 
 
 @dataclass(frozen=True)

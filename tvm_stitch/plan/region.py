@@ -216,6 +216,7 @@ def own_products(region: Region) -> tuple[int, ...]:
         source
         for source in sorted(sources)
         if graph.nodes[source].pattern is Pattern.PRODUCT
+        and graph.nodes[source].reason
         and graph.users[source] <= inside
         and len(graph.nodes[source].results) == 1
         and graph.nodes[source].results[0] not in graph.used_outside

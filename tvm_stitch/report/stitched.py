@@ -14,6 +14,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel import cost
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.memory import Residency, residency_of
+from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, Stage, Var, read_stages
@@ -90,6 +91,8 @@ def planned_bytes(parts: Sequence[Part]) -> int | None:
 def _loading_phases(part: Part, buffer: Var) -> set[int]:
     """Phases that load an input from memory rather than find it on the chip."""
     program, residency = part.program, part.residency
+    if isinstance(program, ProductProgram):
+        return {0}
     phases = set(residency.needed.get(buffer, ()))
     for stage in program.stages:
         places = {program.place(stage, read) for read in stage.reads if read.buffer == buffer}
@@ -151,6 +154,8 @@ def _why(parts: Sequence[Part]) -> str:
 
 def _why_part(part: Part) -> str:
     program, mapping = part.program, part.mapping
+    if isinstance(program, ProductProgram):
+        return _why_products(program)
     along = len(program.along)
     columns = shown(program.space.columns)
     times = "once" if along == 1 else f"{along} times"
@@ -167,3 +172,15 @@ def _why_part(part: Part) -> str:
         return text
     place = "registers" if part.mapping.residence == "register" else "shared memory"
     return f"{text}; what is needed again waits in {place}"
+
+
+def _why_products(program: ProductProgram) -> str:
+    count, shared = len(program.contractions), program.inner
+    products = f"{count} small matrix products" if count > 1 else "a small matrix product"
+    rows = f"{shared} rows share" if shared > 1 else "each row has"
+    text = f"{products}: {rows} a factor in shared memory, and there a row waits for its threads"
+    if not program.reduces_along:
+        return text
+    reductions = len(program.along) - count
+    times = "once" if reductions == 1 else f"{reductions} times"
+    return f"{text}; it is reduced {times} by shuffles within a warp"

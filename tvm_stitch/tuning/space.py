@@ -26,7 +26,9 @@ from tvm_stitch.kernel.choose import (
     vector_width,
 )
 from tvm_stitch.kernel.choose_grid import with_blocks
+from tvm_stitch.kernel.choose_product import mapping_of_products
 from tvm_stitch.kernel.legal import Legality, scheme_of
+from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
@@ -70,6 +72,12 @@ GRID_AXES: dict[str, tuple[object, ...]] = {
     "recompute": (False, True),
     "pipelined": (False, True),
     "resident": (1, 2, 3, 4, 6, 8),
+}
+# For small matrix products; steps follow from the widest value.
+PRODUCT_AXES: dict[str, tuple[object, ...]] = {
+    "threads": _POWERS[:9],
+    "rows": _POWERS,
+    "batch": (1, 2, 4, 8),
 }
 # Yes or no: whatever else a Mapping says that way is tried of every kernel; legality has the say.
 FLAGS: dict[str, tuple[object, ...]] = {
@@ -220,6 +228,8 @@ def _pairs(left: Mapping, right: Mapping) -> list[tuple[object, object]]:
 
 def tables_of(program: Program) -> dict[str, tuple[object, ...]]:
     """The axes of a program's mappings, without flags."""
+    if isinstance(program, ProductProgram):
+        return PRODUCT_AXES
     if program.across:
         return GRID_AXES
     if program.reduces:
@@ -240,9 +250,14 @@ def fitted(values: Values, legality: Legality) -> Mapping | None:
     """The mapping that values of the axes make of a program; None where it is not legal."""
     program = legality.program
     own = {name: value for name, value in values.items() if name != "turns"}
-    defaults = {"scheme": "local", "rows": 1, "steps": 1, "split": not program.reduces}
-    mapping: Mapping | None = Mapping(**{**defaults, **own})
+    least = {"rows": 1, "vector": 1, "steps": 1}
+    fixed = {"scheme": "local", **least, "split": not program.reduces}
+    mapping: Mapping | None = Mapping(**{**fixed, **own})
     assert mapping is not None
+    if isinstance(program, ProductProgram):
+        mapping = mapping_of_products(program, mapping.threads, mapping.rows, mapping.batch)
+        flagged = any(values.get(name) for name in FLAGS)
+        return None if flagged or legality.refusal(mapping) is not None else mapping
     if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
         return None
     if program.across:

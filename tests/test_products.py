@@ -1,0 +1,244 @@
+"""Small matrix products are stages of stitched kernels: attention, recurrent cells, projections."""
+
+import numpy as np
+import pytest
+from check import (
+    DTYPES,
+    H200,
+    TOGETHER,
+    check,
+    fallbacks,
+    plan_of,
+    primfuncs,
+    schedule_of,
+    the_kernel,
+)
+from tvm import relax
+from tvm.relax import op
+from zoo import Case, graph, norm64, softmax64
+
+from tvm_stitch.device import device_of
+from tvm_stitch.kernel import choose_product
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.product_program import ProductProgram
+from tvm_stitch.kernel.program import Where
+from tvm_stitch.tuning.space import Space
+
+
+def sigmoid64(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def attention(dtype: str, batch: int, heads: int, length: int, size: int, keys: int = 0) -> Case:
+    """softmax(q k^T / 4) v, by heads."""
+
+    def build(emit, q, k, v):
+        scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
+        scaled = emit(op.multiply(scores, relax.const(0.25, dtype)))
+        return emit(op.matmul(emit(op.nn.softmax(scaled)), v))
+
+    def expected(q, k, v):
+        return softmax64(q @ k.swapaxes(-1, -2) * 0.25) @ v
+
+    other = (batch, heads, keys or length, size)
+    return graph(dtype, [(batch, heads, length, size), other, other], build, expected)
+
+
+def heads_of_a_layer(dtype: str, batch: int, length: int, heads: int, size: int) -> Case:
+    """Attention between projections: heads lie beside each other, as the projections have them."""
+
+    def build(emit, q, k, v):
+        q, k, v = (emit(op.permute_dims(each, [0, 2, 1, 3])) for each in (q, k, v))
+        scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
+        weighted = emit(op.matmul(emit(op.nn.softmax(scores)), v))
+        joined = emit(op.permute_dims(weighted, [0, 2, 1, 3]))
+        return emit(op.reshape(joined, (batch, length, heads * size)))
+
+    def expected(q, k, v):
+        q, k, v = (each.swapaxes(1, 2) for each in (q, k, v))
+        weighted = softmax64(q @ k.swapaxes(-1, -2)) @ v
+        return weighted.swapaxes(1, 2).reshape(batch, length, heads * size)
+
+    return graph(dtype, [(batch, length, heads, size)] * 3, build, expected)
+
+
+def pooled_history(dtype: str, batch: int, length: int, size: int) -> Case:
+    """DIEN's attention: the history weighted by how much of it concerns one item."""
+
+    def build(emit, item, history, mask):
+        query = emit(op.expand_dims(item, 2))
+        scores = emit(op.squeeze(emit(op.matmul(history, query)), [2]))
+        weights = emit(op.nn.softmax(emit(op.add(scores, mask))))
+        pooled = emit(op.matmul(emit(op.expand_dims(weights, 1)), history))
+        return emit(op.squeeze(pooled, [1]))
+
+    def expected(item, history, mask):
+        weights = softmax64((history @ item[:, :, None])[:, :, 0] + mask)
+        return (weights[:, None, :] @ history)[:, 0, :]
+
+    shapes = [(batch, size), (batch, length, size), (batch, length)]
+    return graph(dtype, shapes, build, expected)
+
+
+def lstm_cell(dtype: str, batch: int, inputs: int, hidden: int) -> Case:
+    """Both products, the gates, and the new states."""
+
+    def build(emit, x, h, c, w, u, b):
+        gates = emit(op.add(emit(op.matmul(x, w)), emit(op.matmul(h, u))))
+        parts = emit(op.split(emit(op.add(gates, b)), 4, 1))
+        i, f, g, o = (emit(relax.TupleGetItem(parts, n)) for n in range(4))
+        i, f, o = (emit(op.sigmoid(gate)) for gate in (i, f, o))
+        new = emit(op.multiply(i, emit(op.tanh(g))))
+        cell = emit(op.add(emit(op.multiply(f, c)), new))
+        return emit(op.multiply(o, emit(op.tanh(cell)))), cell
+
+    def expected(x, h, c, w, u, b):
+        i, f, g, o = np.split(x @ w + h @ u + b, 4, axis=1)
+        cell = sigmoid64(f) * c + sigmoid64(i) * np.tanh(g)
+        return sigmoid64(o) * np.tanh(cell), cell
+
+    state = (batch, hidden)
+    weights = [(inputs, 4 * hidden), (hidden, 4 * hidden), (4 * hidden,)]
+    return graph(dtype, [(batch, inputs), state, state, *weights], build, expected)
+
+
+def projection(dtype: str, rows: int, inputs: int, outputs: int, transposed: bool = False) -> Case:
+    """Layer norm, a product with weights, bias, a residual where shapes allow, layer norm."""
+
+    def build(emit, x, w, b, g):
+        one, zero = (emit(op.full((inputs,), relax.const(v, dtype), dtype)) for v in (1, 0))
+        x = emit(op.nn.layer_norm(x, one, zero, axes=-1))
+        w = emit(op.permute_dims(w)) if transposed else w
+        y = emit(op.add(emit(op.matmul(x, w)), b))
+        return emit(op.nn.layer_norm(y, g, b, axes=-1))
+
+    def expected(x, w, b, g):
+        return norm64(norm64(x) @ (w.T if transposed else w) + b) * g + b
+
+    weight = (outputs, inputs) if transposed else (inputs, outputs)
+    return graph(dtype, [(rows, inputs), weight, (outputs,), (outputs,)], build, expected)
+
+
+def products_of(case: Case) -> ProductProgram:
+    """The program of a case that is one kernel, and perhaps views."""
+    functions = primfuncs(case.module, options=TOGETHER, before="StitchSchedule").values()
+    programs = [
+        p for found in map(read_programs, functions) if isinstance(found, tuple) for p in found
+    ]
+    (program,) = programs
+    assert isinstance(program, ProductProgram)
+    return program
+
+
+@pytest.fixture
+def many_rows(monkeypatch):
+    """Without threads to occupy, a thread takes a batch of rows: as where rows are many."""
+    monkeypatch.setattr(choose_product, "BUSY_THREADS", 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_attention_over_a_short_sequence(dtype, many_rows):
+    check(attention(dtype, 1, 2, 32, 16), options=TOGETHER)
+
+
+@pytest.mark.parametrize("length, size, keys", [(7, 5, 0), (33, 31, 0), (1, 7, 9), (3, 64, 64)])
+def test_attention_of_odd_sizes(length, size, keys, many_rows):
+    check(attention("float32", 1, 1, length, size, keys), options=TOGETHER, orders=2)
+
+
+def test_attention_with_few_rows():
+    """All threads of a warp share a row: there are too few to give each a batch."""
+    check(attention("float32", 1, 2, 7, 33), options=TOGETHER, orders=2)
+
+
+def test_heads_are_split_and_joined_on_the_way():
+    check(heads_of_a_layer("float32", 2, 9, 3, 8), options=TOGETHER, orders=2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_attention_of_dien(dtype):
+    check(pooled_history(dtype, 3, 31, 36), options=TOGETHER)
+
+
+def test_a_history_is_staged_once_for_both_products():
+    program = products_of(pooled_history("float32", 3, 31, 36))
+    assert (len(program.contractions), len(program.panels)) == (2, 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_small_lstm_cell(dtype):
+    check(lstm_cell(dtype, 5, 7, 9), options=TOGETHER)
+
+
+def test_weights_that_do_not_fit_are_read_through_the_caches():
+    case = lstm_cell("float32", 3, 64, 64)
+    check(case, options=TOGETHER, orders=2)
+    mapping = schedule_of(the_kernel(case.module, options=TOGETHER)).parts[0]
+    assert choose_product.staged_panels(products_of(case), mapping) == ()
+
+
+@pytest.mark.parametrize(
+    "rows, inputs, outputs, transposed", [(1, 33, 31, False), (19, 31, 64, True), (7, 64, 33, True)]
+)
+def test_a_product_between_norms(rows, inputs, outputs, transposed, many_rows):
+    check(projection("float32", rows, inputs, outputs, transposed), options=TOGETHER, orders=2)
+
+
+def test_rows_that_share_a_factor_share_a_block(many_rows):
+    """20 rows a head, in blocks of 16 rows: the last of a head has four."""
+    case = attention("float32", 1, 3, 20, 8)
+    mapping = schedule_of(the_kernel(case.module, options=TOGETHER)).parts[0]
+    assert mapping.block_rows > 1 and 20 % mapping.block_rows
+    check(case, options=TOGETHER)
+
+
+def test_gates_are_read_from_their_row():
+    program = products_of(lstm_cell("float32", 5, 7, 9))
+    places = [program.place(stage, read) for stage in program.stages for read in stage.reads]
+    assert places.count(Where.ALONG) >= 4
+
+
+def test_values_of_other_rows_are_refused():
+    """Keys that the kernel would have to project for all rows before it has a score."""
+
+    def build(emit, x, w):
+        keys = emit(op.matmul(x, w))
+        scores = emit(op.matmul(x, emit(op.permute_dims(keys, [0, 2, 1]))))
+        return emit(op.nn.softmax(scores))
+
+    def expected(x, w):
+        return softmax64(x @ (x @ w).swapaxes(-1, -2))
+
+    check(graph("float32", [(3, 9, 16), (16, 16)], build, expected), 2, options=TOGETHER, orders=2)
+
+
+@pytest.mark.parametrize("inner, outputs", [(65, 16), (16, 257)])
+def test_a_large_product_divides_the_graph(inner, outputs):
+    case = graph(
+        "float32",
+        [(4, inner), (inner, outputs)],
+        lambda emit, x, w: emit(op.nn.softmax(emit(op.matmul(x, w)))),
+        lambda x, w: softmax64(x @ w),
+    )
+    (fallback,) = fallbacks(case.module)
+    assert (fallback.op, fallback.reason) == ("matmul", "a matrix product or convolution")
+
+
+def test_the_tuner_tries_more_and_fewer_rows_a_thread():
+    program = products_of(attention("float32", 2, 3, 32, 16))
+    choices = Space((program,), ((0,),), device_of(H200))
+    batches = {point.schedule.parts[0].batch for point in choices}
+    assert batches == {1, 2, 4, 8}
+
+
+def test_the_bench_s_cases_are_one_kernel():
+    pytest.importorskip("torch")
+    from bench.case import make_inputs
+    from bench.cases import products
+    from bench.importing import to_relax
+
+    for case in products.cases():
+        workload = case.workload(small=True)
+        module = to_relax(workload, make_inputs(workload.arrays, "cpu"))
+        (group,) = plan_of(module).groups
+        assert group.stitched, case.name

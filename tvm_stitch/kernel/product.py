@@ -1,0 +1,85 @@
+"""Small matrix products: a reduction as a row's factor times one that several rows share.
+
+In: a Stage. Out: its Factors, or nothing if it is no such product or too large for a stitched
+kernel. Must not know rows that a kernel's stages share, nor threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from tvm_stitch.kernel.stage import Expr, Stage, Var, constant, dtype_of
+
+# Larger products are for tensor cores and for kernels that stage them in turns.
+MAX_CONTRACTED = 64
+MAX_OUTPUTS = 256  # of a row: four gates of 64
+ACCUMULATED = "float32"
+MULTIPLIED = ("float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """`output[rows, column] = sum over depth of own[rows, depth] * shared[rows, depth, column]`.
+
+    A row's own factor does not depend on the column. The shared one may depend on some of the
+    row's axes; rows that agree in these share it.
+    """
+
+    stage: Stage
+    own: Expr
+    shared: Expr
+    rows: tuple[Var, ...]
+    row_extents: tuple[Expr, ...]
+    column: Var
+    columns: int
+    depth: Var
+    contracted: int
+
+    @property
+    def multiply_adds(self) -> int:
+        """For each row."""
+        return self.columns * self.contracted
+
+
+def small_product(stage: Stage) -> Factors | None:
+    """The factors of a small product. Planners ask for the same stages in many company."""
+    if "factors" not in stage.memo:
+        stage.memo["factors"] = _factors(stage)
+    return stage.memo["factors"]
+
+
+def _factors(stage: Stage) -> Factors | None:
+    if stage.combiner != "sum" or len(stage.reduced) != 1 or not isinstance(stage.value, tirx.Mul):
+        return None
+    wide = [number for number, extent in enumerate(stage.extents) if constant(extent) != 1]
+    if not wide or dtype_of(stage.output) not in MULTIPLIED:
+        return None
+    place = wide[-1]
+    columns, contracted = constant(stage.extents[place]), constant(stage.reduced_size)
+    if not columns or not contracted or columns > MAX_OUTPUTS or contracted > MAX_CONTRACTED:
+        return None
+    column, depth = stage.axes[place], stage.reduced[0]
+    sides = [(side, _used(side)) for side in (stage.value.a, stage.value.b)]
+    if not all(depth in used for _, used in sides):
+        return None
+    own = [side for side, used in sides if column not in used]
+    shared = [side for side, used in sides if column in used]
+    if len(own) != 1:
+        return None
+    return Factors(
+        stage,
+        own[0],
+        shared[0],
+        stage.axes[:place] + stage.axes[place + 1 :],
+        stage.extents[:place] + stage.extents[place + 1 :],
+        column,
+        columns,
+        depth,
+        contracted,
+    )
+
+
+def _used(expr: Expr) -> set[Var]:
+    return set(tirx.analysis.undefined_vars(expr))
