@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -76,22 +75,16 @@ def pipeline(
     """A drop-in for `tvm.compile(mod, target, relax_pipeline=...)`.
 
     `database` is the path of a record store that `tvm_stitch.tune` wrote: kernels with a record
-    for this GPU get the best schedule found. Unrelated kernels share a launch only if
-    `tirx.disable_storage_rewrite` is set in the PassContext, as `compile` does; see
-    lowering_context.
+    for this GPU get the best schedule found.
     """
     cuda = cuda_target(target)
     records = None if database is None else Records.open(database, device_of(cuda))
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")
     def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        chosen = options or Options()
-        if not tvm.transform.PassContext.current().config.get(KEEP_SCRATCH):
-            schemes = tuple(scheme for scheme in chosen.schemes if scheme != "independent")
-            chosen = replace(chosen, schemes=schemes)
         passes = [
             *cuda_pipeline.library_dispatch_passes(cuda),
-            *stitch_passes(cuda, chosen, records),
+            *stitch_passes(cuda, options, records),
             *cuda_pipeline.dataflow_lower_passes(cuda),
             *cuda_pipeline.finalize_passes(cuda),
         ]
@@ -102,10 +95,10 @@ def pipeline(
 
 
 def lowering_context() -> tvm.transform.PassContext:
-    """The current settings, and those that stitched kernels ask of TVM's lowering.
+    """The current settings without StorageRewrite, which the CUDA compiler can do without.
 
-    StorageRewrite would merge the scratch of block reductions: that costs a barrier each, which
-    cannot be placed where several parts lie side by side in a kernel.
+    Kernels are measured, tuned and verified this way. In a pipeline of one's own, where it has its
+    way, they are as right.
     """
     config = {**tvm.transform.PassContext.current().config, KEEP_SCRATCH: True}
     return tvm.transform.PassContext(opt_level=3, config=config)

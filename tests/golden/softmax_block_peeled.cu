@@ -1,4 +1,6 @@
 extern "C" __global__ void __launch_bounds__(256) main_kernel(half* __restrict__ compute_intermediate_1_2_ptr, half* __restrict__ x_ptr) {
+  __shared__ alignas(64) float lv_red_warps_ptr[8];
+  __shared__ alignas(64) float lv3_red_warps_ptr[8];
   alignas(64) int first_column_ptr[1];
   first_column_ptr[0] = (0 - ((((int)blockIdx.x) * 3) & 7));
   alignas(64) float compute_intermediate_1_kept_ptr[8];
@@ -25,7 +27,6 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(half* __restrict__
     }
   }
   alignas(64) float lv_red_partial_ptr[4];
-  __shared__ alignas(64) float lv_red_warps_ptr[8];
   #pragma unroll
   for (int lane_1 = 0; lane_1 < 4; ++lane_1) {
     lv_red_partial_ptr[lane_1] = -0x1.fffffep+127f/*-3.402823e+38*/;
@@ -55,7 +56,6 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(half* __restrict__
   alignas(64) float lv_red_ptr[1];
   lv_red_ptr[0] = lv_red_all_ptr_1[0];
   alignas(64) float lv3_red_partial_ptr[4];
-  __shared__ alignas(64) float lv3_red_warps_ptr[8];
   #pragma unroll
   for (int lane_3 = 0; lane_3 < 4; ++lane_3) {
     lv3_red_partial_ptr[lane_3] = 0x0p+0f/*0.000000e+00*/;
@@ -107,4 +107,6 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(half* __restrict__
       }
     }
   }
+  (&(lv_red_warps_ptr[0]));
+  (&(lv3_red_warps_ptr[0]));
 }

@@ -1,7 +1,9 @@
 extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __restrict__ compute_intermediate_1_2_ptr, nv_bfloat16* __restrict__ x_ptr, int64_t n) {
+  __shared__ alignas(64) uint64_t arrivals_ptr[1];
+  __shared__ alignas(64) float lv_red_warps_ptr[32];
+  __shared__ alignas(64) float lv3_red_warps_ptr[32];
   int64_t cse_v1 = (n * (int64_t)65536);
   extern __shared__ __align__(64) nv_bfloat16 x_kept_ptr[];
-  __shared__ alignas(64) uint64_t arrivals_ptr[1];
   if (((int)threadIdx.x) == 0) {
     tvm_builtin_ptx_mbarrier_init_init_shared__cta_b64(tvm_builtin_cuda_cvta_generic_to_shared((&(arrivals_ptr[0]))), (uint)1);
     tvm_builtin_ptx_mbarrier_arrive_expect_tx_arrive_expect_tx_shared__cta_b64(tvm_builtin_cuda_cvta_generic_to_shared((&(arrivals_ptr[0]))), (uint)256);
@@ -34,13 +36,11 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
   }
   tvm_builtin_ptx_cp_async_commit_group_async_commit_group();
   alignas(64) float lv_red_partial_ptr[4];
-  __shared__ alignas(64) float lv_red_warps_ptr[32];
   #pragma unroll
   for (int lane = 0; lane < 4; ++lane) {
     lv_red_partial_ptr[lane] = -0x1.fffffep+127f/*-3.402823e+38*/;
   }
   alignas(64) float lv3_red_partial_ptr[4];
-  __shared__ alignas(64) float lv3_red_warps_ptr[32];
   #pragma unroll
   for (int lane_1 = 0; lane_1 < 4; ++lane_1) {
     lv3_red_partial_ptr[lane_1] = 0x0p+0f/*0.000000e+00*/;
@@ -232,4 +232,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
       *(uint4*)(compute_intermediate_1_2_ptr + ((((((((int64_t)((int)((int64_t)blockIdx.x))) >> (int64_t)2) * (int64_t)65536) + (flight * (int64_t)32768)) + (step_8 * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)3) * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8))) = *(uint4*)(compute_intermediate_1_2_out_ptr + (int64_t)0);
     }
   }
+  (&(arrivals_ptr[0]));
+  (&(lv_red_warps_ptr[0]));
+  (&(lv3_red_warps_ptr[0]));
 }

@@ -7,6 +7,7 @@ Decides nothing: mapping comes from the Schedule, what is kept from kernel/memor
 
 from __future__ import annotations
 
+import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import IterVar
@@ -150,7 +151,8 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         bodies.append((first, inner.done()))
     writer.add(_side_by_side(block, bodies))
     # Loops stay loops in the source, for the CUDA compiler to unroll: TVM would write them out.
-    body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), writer.done())
+    body = _scratch_apart(writer.done())
+    body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), body)
     resident = max(mapping.resident for mapping in schedule.parts)
     if resident:
         # The CUDA compiler takes as many registers as leave room for that many blocks.
@@ -161,6 +163,26 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         body = _bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
     body = _bound(block_var, "blockIdx.x", first, body)
     return body if constant(first) is not None else tirx.IfThenElse(_of_host(first > 0), body, None)
+
+
+def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:
+    """All static shared memory lives from the kernel's start to its end.
+
+    TVM's StorageRewrite would give the scratch of one reduction to the next. That costs a barrier,
+    which cannot be placed where parts lie side by side; and other blocks of a cluster may write
+    there earlier than TVM can see.
+    """
+    scratch: list[tirx.AllocBuffer] = []
+
+    def visit(stmt: tirx.AllocBuffer) -> tirx.Stmt:
+        if stmt.buffer.ty.storage_scope != "shared":
+            return stmt
+        scratch.append(stmt)
+        return sequence([])
+
+    rest = tvm_ffi.structural_map(body, (tirx.AllocBuffer, visit))
+    uses = [tirx.Evaluate(alloc.buffer.ptr_to([0])) for alloc in scratch]
+    return sequence([*scratch, rest, *uses])
 
 
 def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stmt:
