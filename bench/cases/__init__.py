@@ -14,12 +14,14 @@ from bench.cases import (
     products,
     rows,
     transposes,
+    whole,
 )
 
 
 def _subgraphs() -> list[Case]:
     parts = (
-        peers, irregular, backward, blocks, cells, products, transposes, optimizer, plans, rows
+        peers, irregular, backward, blocks, cells, products, transposes, optimizer, whole, plans,
+        rows,
     )  # fmt: skip
     return [case for part in parts for case in part.cases()]
 

@@ -16,6 +16,7 @@ from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel import arrive
 from tvm_stitch.kernel.choose_grid import grid_mapping
 from tvm_stitch.kernel.choose_product import product_mapping
+from tvm_stitch.kernel.choose_rounds import band_mapping, in_rounds
 from tvm_stitch.kernel.flight import batched
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, plan_residency
@@ -138,13 +139,22 @@ def _choose(
     schemes: tuple[str, ...],
 ) -> Schedule | Refused:
     """The schedule for rows of up to that length; None: of any length."""
+    rounds = any(program.round for program in programs)
+    own = tuple(s for s in schemes if s != "cluster") if rounds else schemes
     parts: list[Mapping] = []
     for program in programs:
-        mapping = unsupported(program) or _mapping(program, device, length(program), schemes)
+        key = ("mapping", device, length(program), own)
+        if key not in program.memo:
+            refused = unsupported(program)
+            program.memo[key] = refused or _mapping(program, device, length(program), own)
+        mapping = program.memo[key]
         if isinstance(mapping, Refused):
             return mapping
         parts.append(mapping)
-    schedule = Schedule(tuple(parts)) if len(parts) == 1 else side_by_side(programs, parts)
+    if rounds:
+        schedule = in_rounds(programs, parts, device)
+    else:
+        schedule = Schedule(tuple(parts)) if len(parts) == 1 else side_by_side(programs, parts)
     if isinstance(schedule, Refused):
         return schedule
     off = schedule.schemes - set(schemes)
@@ -195,7 +205,8 @@ def unsupported(program: Program) -> Refused | None:
             if not program.reduces or program.place(stage, read) is not Where.OTHER:
                 continue
             address = frame.address(stage, read)
-            if address.stride is Stride.GATHER and not read.guarded:
+            # What an earlier round left is small: caches hold it.
+            if address.stride is Stride.GATHER and not read.guarded and not program.round:
                 return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
     if not program.space.whole and _piece_bytes(program) < PIECE_BYTES:
         return Refused(f"rows lie in memory in pieces of {shown(program.space.run)} elements")
@@ -216,6 +227,8 @@ def _mapping(
         return _flat_mapping(program, device, schemes)
     if columns is None:
         return _streamed(program)
+    if program.space.band is not None:
+        return band_mapping(program, vector_width(program))
     if program.across:
         return grid_mapping(program, device, vector_width(program), columns)
     return _row_mapping(program, device, columns, schemes)

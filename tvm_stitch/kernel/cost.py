@@ -11,16 +11,19 @@ well these overlap is a constant too; all are the device's Timing (bench/calibra
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.demand import Demand
+from tvm_stitch.kernel.demand import Demand, grid_us
 from tvm_stitch.kernel.profile import Profile, profile
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Var, buffer_shape, constant, dtype_of, item_bytes, product
 
+# Of the L2, the share in which the next round finds what the last ones read.
+IN_L2 = 0.5
 SPECIAL_RATE = 8  # plain operations in the time of a special function: 128 lanes against 16
 
 
@@ -59,7 +62,9 @@ def tensor_bytes(buffer: Var) -> int | None:
 
 def least_bytes(programs: tuple[Program, ...]) -> int | None:
     """Each input read once, each output written once."""
+    passed = {buffer for program in programs for buffer in program.crossing}
     buffers = {b: None for program in programs for b in (*program.inputs, *program.outputs)}
+    buffers = {buffer: None for buffer in buffers if buffer not in passed}
     sizes = [tensor_bytes(buffer) for buffer in buffers]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
@@ -85,10 +90,33 @@ def predicted(programs: tuple[Program, ...], schedule: Schedule, device: Device)
 
 
 def kernel_cost(profiles: Sequence[Profile], schedule: Schedule, device: Device) -> Cost:
-    """The cost of a kernel of these profiles, side by side."""
-    timing = device.timing
+    """The cost of a kernel of these profiles, side by side or in rounds."""
     parts = [Demand(p, m, device) for p, m in zip(profiles, schedule.parts, strict=True)]
-    resident = min(part.resident for part in parts)
+    rounds: dict[int, list[Demand]] = defaultdict(list)
+    for part in parts:
+        rounds[part.profile.round].append(part)
+    found: list[Cost] = []
+    seen = 0.0  # bytes of earlier rounds, of which some are in the L2
+    for number in sorted(rounds):
+        found.append(
+            _round_cost(rounds[number], schedule, min(seen, IN_L2 * device.l2_size), device)
+        )
+        seen += sum(part.profile.read_bytes for part in rounds[number])
+    if len(found) == 1:
+        return found[0]
+    names = [field.name for field in fields(Cost) if field.name not in ("waves", "occupancy")]
+    together = {name: sum(getattr(cost, name) for cost in found) for name in names}
+    barriers = (len(found) - 1) * grid_us(schedule.blocks, device)
+    together["us"] += barriers - device.timing.launch_us * (len(found) - 1)
+    together["launch_us"] = device.timing.launch_us
+    together["block_us"] += barriers
+    return Cost(**together, waves=max(cost.waves for cost in found), occupancy=found[0].occupancy)
+
+
+def _round_cost(parts: Sequence[Demand], schedule: Schedule, in_l2: float, device: Device) -> Cost:
+    """The cost of what runs between two barriers; mostly of the whole kernel."""
+    timing = device.timing
+    resident = schedule.resident or min(part.resident for part in parts)
     blocks = sum(part.blocks for part in parts)
     waves = blocks / (resident * device.multiprocessors)
     cycle = 1e6 / device.clock / device.multiprocessors  # of all multiprocessors, in microseconds
@@ -97,8 +125,10 @@ def kernel_cost(profiles: Sequence[Profile], schedule: Schedule, device: Device)
     lane = busiest * cycle / device.lanes
     is_cluster = parts[0].mapping.cluster > 1
     dispatch_ns = timing.cluster_dispatch_ns if is_cluster else timing.dispatch_ns
+    read = sum(part.profile.read_bytes for part in parts)
+    dram = sum(part.dram_bytes for part in parts) - min(in_l2, read)
     terms = {
-        "dram_us": sum(part.dram_bytes for part in parts) / device.bandwidth * 1e6,
+        "dram_us": dram / device.bandwidth * 1e6,
         "l2_us": cycle * sum(part.l2_bytes for part in parts) / timing.l2_bytes,
         "issue_us": lane * timing.issue * sum(part.instructions for part in parts),
         "special_us": lane * timing.special * SPECIAL_RATE * sum(part.specials for part in parts),
@@ -123,5 +153,5 @@ def _later_us(parts: Sequence[Demand], blocks: int, waves: int, device: Device) 
     mean = sum(part.block_us * part.blocks for part in parts) / blocks
     if parts[0].mapping.cluster > 1:
         mean += device.timing.cluster_start_us
-    turns = max(part.turn_us * (part.turns - 1) for part in parts)
+    turns = max(part.turn_us * (part.turns - 1) if part.mapping.blocks else 0.0 for part in parts)
     return mean * (waves - 1) + turns

@@ -23,6 +23,11 @@ MISSES = 1 / 4
 SUM_BYTES = 4  # of a share of a sum over the rows
 
 
+def grid_us(blocks: int, device: Device) -> float:
+    """A barrier of so many blocks."""
+    return max(device.timing.grid_us, blocks * device.timing.grid_block_ns / 1e3)
+
+
 class Demand:
     """See the module's docstring."""
 
@@ -59,18 +64,20 @@ class Demand:
         if mapping.blocks:
             return mapping.blocks
         if mapping.split:
-            return -(-profile.columns // self.reach)
+            return -(-profile.columns // self.reach) * max(1, profile.bands)
         return -(-profile.rows // mapping.block_rows) * mapping.cluster
 
     @cached_property
     def shares(self) -> int:
-        """Groups of blocks that take turns at the rows; a group has whole rows."""
+        """Groups of blocks that take turns at the rows; a group has whole rows, or a band's."""
         pieces = -(-self.profile.columns // self.reach) if self.mapping.split else 1
         return max(1, self.blocks // pieces)
 
     @cached_property
     def turns(self) -> int:
         """How often a block goes through all phases."""
+        if self.profile.bands:
+            return -(-self.profile.rows // (self.profile.bands * self.mapping.block_rows))
         if not self.mapping.blocks:
             return 1
         groups = -(-self.profile.rows // self.mapping.block_rows)
@@ -151,9 +158,11 @@ class Demand:
         """A block of one turn, from its start to its end."""
         timing = self.timing
         total = timing.block_us + self.turn_us
-        if self.profile.across:
+        if self.profile.bands:
+            total += self.turn_us * (self.turns - 1)
+        elif self.profile.across:
             warps = max(1, self.mapping.block_threads // WARP)
-            total += timing.grid_us + self.shares / warps * timing.l2_latency_us
+            total += grid_us(self.blocks, self.device) + self.shares / warps * timing.l2_latency_us
         return total
 
     def _work_us(self, phase: Phase) -> float:

@@ -7,12 +7,17 @@ Decides nothing: mapping comes from the Schedule, what is kept from kernel/memor
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+import tvm
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import IterVar
 
+from tvm_stitch.kernel.band import BandPart, shared_tile
 from tvm_stitch.kernel.check import RESIDENT
+from tvm_stitch.kernel.crossing import crossing_views, crossing_workspace
 from tvm_stitch.kernel.grid import GridPart, workspace
 from tvm_stitch.kernel.memory import residency_of
 from tvm_stitch.kernel.online import laid_out
@@ -21,7 +26,7 @@ from tvm_stitch.kernel.position import Position
 from tvm_stitch.kernel.product_part import ProductPart
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.kernel.stage import (
     Expr,
     Var,
@@ -47,8 +52,7 @@ def emit(
     schedule: Schedule,
 ) -> tirx.PrimFunc:
     """The kernel."""
-    own = zip(programs, schedule.parts, strict=True)
-    shared = [workspace(program, mapping) for program, mapping in own if program.across]
+    shared = workspaces(programs, schedule)
     # TVM's passes over scheduled functions look for a root block.
     root = s_tir.SBlock([], [], [], "root", _host(programs, schedule, shared))
     body = s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
@@ -59,6 +63,14 @@ def emit(
     if shared:
         emitted = emitted.with_attrs({LAUNCH_ATTRIBUTE: [COOPERATIVE], WORKSPACE_ATTRIBUTE: True})
     return emitted.with_attrs({"tirx.noalias": True, "tirx.is_scheduled": True, "s_tir": True})
+
+
+def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
+    """The buffers that a kernel wants besides its tensors: none or one."""
+    if schedule.blocks:
+        return [crossing_workspace(programs)]
+    own = zip(programs, schedule.parts, strict=True)
+    return [workspace(program, mapping) for program, mapping in own if program.across]
 
 
 def _with_names_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -111,16 +123,55 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     """One kernel and its launch, unless its grid is empty."""
     writer = Writer()
     views: dict[Var, Var] = {}
+    if schedule.blocks:
+        views |= crossing_views(programs, shared[0], writer)
     for program in programs:
         for buffer in (*program.inputs, *program.outputs):
             if buffer not in views:
                 views[buffer] = writer.view(buffer, product(buffer_shape(buffer)))
-    shares = [writer.view(buffer, product(buffer_shape(buffer))) for buffer in shared]
     block_var, thread_var = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
     block, thread = block_var.astype("int64"), thread_var.astype("int64")
+    parts = tuple(zip(programs, schedule.parts, strict=True))
+    if schedule.blocks:
+        tile = shared_tile(parts, writer)
+        rounds = [[p for p in parts if p[0].round == n] for n in range(programs[-1].round + 1)]
+        for number, own in enumerate(rounds):
+            if number:
+                writer.add(tirx.Evaluate(T.cuda.grid_sync()))
+            _take_turns(number, own, schedule, views, block, thread, writer, tile)
+        first: Expr = int64(schedule.blocks)
+    else:
+        flat = [writer.view(buffer, product(buffer_shape(buffer))) for buffer in shared]
+        bodies = _bodies(parts, views, flat, block, thread)
+        writer.add(_side_by_side(block, bodies))
+        first = bodies[-1][0]
+    # Loops stay loops in the source, for the CUDA compiler to unroll: TVM would write them out.
+    body = _scratch_apart(writer.done())
+    body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), body)
+    resident = schedule.resident or max(mapping.resident for mapping in schedule.parts)
+    if resident:
+        # The CUDA compiler takes as many registers as leave room for that many blocks.
+        body = tirx.AttrStmt(0, RESIDENT, tirx.IntImm("int32", resident), body)
+    body = _bound(thread_var, "threadIdx.x", int64(schedule.block_threads), body)
+    cluster = max(mapping.cluster for mapping in schedule.parts)
+    if cluster > 1:
+        body = _bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
+    body = _bound(block_var, "blockIdx.x", first, body)
+    return body if constant(first) is not None else tirx.IfThenElse(_of_host(first > 0), body, None)
+
+
+def _bodies(
+    parts: Iterable[tuple[Program, Mapping]],
+    views: dict[Var, Var],
+    shares: list[Var],
+    block: Expr,
+    thread: Expr,
+    tile: Var | None = None,
+) -> list[tuple[Expr, tirx.Stmt]]:
+    """For each part the number of the block after its last, and its statements."""
     first: Expr = int64(0)
-    bodies: list[tuple[Expr, tirx.Stmt]] = []  # the block after the part's last, the part
-    for program, mapping in zip(programs, schedule.parts, strict=True):
+    bodies: list[tuple[Expr, tirx.Stmt]] = []
+    for program, mapping in parts:
         inner = Writer()
         place = block - first, thread, inner
         if isinstance(program, ProductProgram):
@@ -131,10 +182,13 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
             continue
         residency = residency_of(program, mapping)
         program = laid_out(program, mapping)
-        part: Part | GridPart
+        part: Part | GridPart | BandPart
         if mapping.blocks:
             own = shares[0] if program.across else None
             part = GridPart(program, residency, mapping, views, own, *place)
+            part.emit()
+        elif program.across:
+            part = BandPart(program, residency, mapping, views, *place, tile)
             part.emit()
         elif mapping.tile:
             position = TilePosition(tiling_of(program), program.space, mapping, *place)
@@ -149,20 +203,32 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
             emit_batch([part, *map(part.beside, positions[1:])])
         first = first + part.position.blocks
         bodies.append((first, inner.done()))
-    writer.add(_side_by_side(block, bodies))
-    # Loops stay loops in the source, for the CUDA compiler to unroll: TVM would write them out.
-    body = _scratch_apart(writer.done())
-    body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), body)
-    resident = max(mapping.resident for mapping in schedule.parts)
-    if resident:
-        # The CUDA compiler takes as many registers as leave room for that many blocks.
-        body = tirx.AttrStmt(0, RESIDENT, tirx.IntImm("int32", resident), body)
-    body = _bound(thread_var, "threadIdx.x", int64(schedule.block_threads), body)
-    cluster = max(mapping.cluster for mapping in schedule.parts)
-    if cluster > 1:
-        body = _bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
-    body = _bound(block_var, "blockIdx.x", first, body)
-    return body if constant(first) is not None else tirx.IfThenElse(_of_host(first > 0), body, None)
+    return bodies
+
+
+def _take_turns(
+    number: int,
+    parts: Sequence[tuple[Program, Mapping]],
+    schedule: Schedule,
+    views: dict[Var, Var],
+    block: Expr,
+    thread: Expr,
+    writer: Writer,
+    tile: Var | None,
+) -> None:
+    """A round: the blocks of the grid take turns at those that its parts ask for.
+
+    Every other round goes the way back: what was read last is likely to be in the L2.
+    """
+    total = sum(
+        constant(Position(p.space, m, block, thread, Writer()).blocks) or 0 for p, m in parts
+    )
+    turns = tirx.floordiv(int64(total + schedule.blocks - 1) - block, schedule.blocks)
+    with writer.serial(tvm.sym.Analyzer().simplify(turns), "turn") as turn:
+        own = turn * schedule.blocks + block
+        if number % 2:
+            own = int64(total - 1) - own
+        writer.add(_side_by_side(own, _bodies(parts, views, [], own, thread, tile)))
 
 
 def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:

@@ -99,8 +99,11 @@ class Frame:
         """A stage's axes as expressions of ROW and COLUMN."""
         space = self.program.space
         if stage.output in self.program.columnwise:
-            axes = unflatten(COLUMN, stage.axes, stage.extents)
-            axes |= unflatten(ROW, stage.reduced, stage.reduced_extents)
+            bands = stage.bands or 0
+            axes = unflatten(COLUMN, stage.axes[bands:], stage.extents[bands:])
+            of_row = (*stage.axes[:bands], *stage.reduced)
+            extents = (*stage.extents[:bands], *stage.reduced_extents)
+            axes |= unflatten(ROW, of_row, extents)
         elif stage.is_reduction:
             axes = unflatten(ROW, stage.axes, stage.extents)
             axes |= unflatten(COLUMN, stage.reduced, stage.reduced_extents)

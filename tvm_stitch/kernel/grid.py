@@ -67,8 +67,7 @@ class GridPart:
 
     def emit(self) -> None:
         """Write the whole part."""
-        for stage in self.program.across:
-            self.sums[stage.output] = self._start(stage)
+        self.sums = start_sums(self.program, self.mapping, self.writer)
         turns = self._turns()
         tiles = self._first_row(turns) if self.mapping.pipelined else {}
         with self.writer.serial(turns, "turn") as turn:
@@ -118,51 +117,17 @@ class GridPart:
         first = tirx.floordiv(self.block, self.pieces)
         return tirx.floordiv(groups - first + (self.count - 1), self.count)
 
-    def _start(self, stage: Stage) -> Var:
-        each = self.mapping.vector * self.mapping.steps
-        dtype = reduce.accumulator_dtype(stage)
-        own = self.writer.allocate(f"{stage.name}_sums", each, dtype)
-        with self.writer.unrolled(each, "element") as element:
-            self.writer.store(own, element, stage.identity.astype(dtype))
-        return own
-
     # Shares
 
     def _write_shares(self) -> None:
-        """What the rows of a block collected, row after row, then out to the workspace."""
-        writer, mapping, across = self.writer, self.mapping, self.program.across
-        if mapping.rows == 1:
-            for number, stage in enumerate(across):
+        """What the rows of a block collected, out to the workspace."""
+        if self.mapping.rows > 1:
+            tile = rows_tile(self.program, self.mapping, self.writer)
+            add_rows(self.program, self.mapping, self.sums, self.position, self.writer, tile)
+        first = self.position.row_of_block == 0 if self.mapping.rows > 1 else None
+        with self.writer.when(first):
+            for number, stage in enumerate(self.program.across):
                 self._copy_share(number, self.sums[stage.output])
-            return
-        scope = reduce.scratch_scope(mapping)
-        size = mapping.vector * mapping.steps * mapping.block_threads
-        tile = writer.allocate("rows", size, reduce.accumulator_dtype(across[0]), scope)
-        sync = tirx.Evaluate(T.tvm_storage_sync(scope))
-        for number, stage in enumerate(across):
-            if number:
-                writer.add(sync)
-            self._meet(number, stage, tile, sync)
-
-    def _meet(self, number: int, stage: Stage, tile: Var, sync: tirx.Stmt) -> None:
-        """The first row's threads add up what those of the others hold of the same columns."""
-        writer, mapping, own = self.writer, self.mapping, self.sums[stage.output]
-        each = mapping.vector * mapping.steps
-        row, thread = self.position.row_of_block, self.position.thread
-
-        def slot(row: Expr, element: Expr) -> Expr:
-            return (row * each + element) * mapping.threads + thread
-
-        with writer.unrolled(each, "element") as element:
-            writer.store(tile, slot(row, element), own[element])
-        writer.add(sync)
-        with writer.when(row == 0):
-            with writer.unrolled(each, "element") as element:
-                for other in range(1, mapping.rows):
-                    value = tile[slot(int64(other), element)]
-                    total = reduce.combine(stage.combiner, own[element], value)
-                    writer.store(own, element, total)
-            self._copy_share(number, own)
 
     def _copy_share(self, number: int, own: Var) -> None:
         mapping, position = self.mapping, self.position
@@ -241,15 +206,64 @@ class GridPart:
                     total, int64(0), reduce.combine(stage.combiner, total[int64(0)], other)
                 )
             values[stage.output] = reduce.result(stage, total[int64(0)])
-        known = partial(_known, values)
         for stage in self.program.stages:
             if stage.output not in self.program.columnwise:
                 continue
             if not stage.is_reduction:
-                values[stage.output] = writer.value(stage.name, part.value(stage, known, column))
+                values[stage.output] = writer.value(
+                    stage.name, part.value(stage, partial(known, values), column)
+                )
             if stage.output in self.program.outputs:
                 writer.store(self.views[stage.output], column, values[stage.output])
 
 
-def _known(values: MappingOf[Var, Expr], read: Read) -> Expr | None:
+def start_sums(program: Program, mapping: Mapping, writer: Writer) -> dict[Var, Var]:
+    """A thread's share of every reduction over the rows, with nothing in it yet."""
+    each, sums = mapping.vector * mapping.steps, {}
+    for stage in program.across:
+        dtype = reduce.accumulator_dtype(stage)
+        sums[stage.output] = writer.allocate(f"{stage.name}_sums", each, dtype)
+        with writer.unrolled(each, "element") as element:
+            writer.store(sums[stage.output], element, stage.identity.astype(dtype))
+    return sums
+
+
+def rows_tile(program: Program, mapping: Mapping, writer: Writer) -> Var:
+    """Room in shared memory for what the threads of a block have added up."""
+    scope, size = reduce.scratch_scope(mapping), mapping.vector * mapping.steps
+    dtype = reduce.accumulator_dtype(program.across[0])
+    return writer.allocate("rows", size * mapping.block_threads, dtype, scope)
+
+
+def add_rows(
+    program: Program,
+    mapping: Mapping,
+    sums: MappingOf[Var, Var],
+    position: Position,
+    writer: Writer,
+    tile: Var,
+) -> None:
+    """The first row's threads add up what those of the others hold of the same columns."""
+    scope, each = reduce.scratch_scope(mapping), mapping.vector * mapping.steps
+    sync = tirx.Evaluate(T.tvm_storage_sync(scope))
+    row, thread = position.row_of_block, position.thread
+
+    def slot(row: Expr, element: Expr) -> Expr:
+        return (row * each + element) * mapping.threads + thread
+
+    for stage in program.across:
+        own = sums[stage.output]
+        with writer.unrolled(each, "element") as element:
+            writer.store(tile, slot(row, element), own[element])
+        writer.add(sync)
+        with writer.when(row == 0), writer.unrolled(each, "element") as element:
+            for other in range(1, mapping.rows):
+                value = tile[slot(int64(other), element)]
+                total = reduce.combine(stage.combiner, own[element], value)
+                writer.store(own, element, total)
+        writer.add(sync)
+
+
+def known(values: MappingOf[Var, Expr], read: Read) -> Expr | None:
+    """What a column's stage reads, where that has been computed."""
     return values.get(read.buffer)

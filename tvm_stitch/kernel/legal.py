@@ -24,6 +24,7 @@ from tvm_stitch.kernel.choose import (
 )
 from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
 from tvm_stitch.kernel.choose_product import product_reasons
+from tvm_stitch.kernel.choose_rounds import room_of_rounds
 from tvm_stitch.kernel.flight import MAX_BATCH, has_weights, loaded_bytes
 from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.online import in_one_pass
@@ -64,12 +65,31 @@ def legal(
         return Refused("its parts' tiles need more shared memory than a block has")
     if len(programs) > 1 and any(part.cluster > 1 or part.blocks for part in schedule.parts):
         return Refused("a part of the cluster or the global scheme fills a kernel of its own")
+    refused = _rounds(programs, schedule, device)
+    if refused is not None:
+        return refused
     if schedule.longer is not None:
         refused = legal(programs, schedule.longer, device, bounds, schemes)
         if refused is not None:
             return refused
     off = schedule.schemes - set(schemes)
     return Refused(f"the {min(off)} scheme is switched off") if off else None
+
+
+def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Refused | None:
+    """What blocks that meet between rounds need: all of them resident at once."""
+    if not any(program.round for program in programs):
+        return Refused("rounds, of which there is one") if schedule.blocks else None
+    if any(part.residence == "shared" or part.cluster > 1 for part in schedule.parts):
+        return Refused("rows of a round wait in registers of one block")
+    room = room_of_rounds(programs, schedule.parts, device)
+    if isinstance(room, Refused):
+        return room
+    if not 1 <= schedule.resident <= room:
+        return Refused(f"{schedule.resident} blocks of a multiprocessor, which has room for {room}")
+    if not 1 <= schedule.blocks <= device.multiprocessors * schedule.resident:
+        return Refused(f"{schedule.blocks} blocks, of which not all are resident at once")
+    return None
 
 
 class Legality:
@@ -124,6 +144,9 @@ class Legality:
             return
         if mapping.online and (self.program.across or in_one_pass(self.program) is None):
             yield "maximum and sum in one pass, where no sum of exponentials follows a maximum"
+            return
+        if self.program.space.band is not None:
+            yield from self._band(mapping)
             return
         if self.program.across:
             yield from self._grid(mapping)
@@ -243,6 +266,17 @@ class Legality:
             yield f"{mapping.resident} blocks of a multiprocessor, which has room for {room}"
         if mapping.blocks > self.device.multiprocessors * mapping.resident:
             yield f"{mapping.blocks} blocks, more than are resident at once"
+
+    def _band(self, mapping: Mapping) -> Iterator[str]:
+        """Sums over the rows of bands: a block has a piece of the columns of one."""
+        alone = (mapping.cluster, mapping.idle, mapping.residence, mapping.peeled, mapping.blocks)
+        if mapping.scheme != "global" or not mapping.split or mapping.ahead:
+            yield "sums over the rows of bands split the columns, in the global scheme"
+        if alone != (1, 0, "register", False, 0):
+            yield "rows of bands wait in registers of one block, and are not peeled"
+        if not self.aligned(mapping.vector):
+            yield f"rows that do not start at multiples of {mapping.vector} elements"
+        yield from self._elements(mapping)
 
     def _room(self, mapping: Mapping) -> Iterator[str]:
         if mapping.residence == "register":

@@ -48,7 +48,10 @@ class Position:
             self.thread = tirx.floormod(thread, mapping.threads)
         self.rank: Expr = int64(0)  # of the block among those that share the row
         self.row_exists: Expr | None = None
-        if turn is not None:
+        self.band: Expr = int64(0)  # of rows that are reduced over
+        if turn is not None and space.band is not None:
+            self._take_band(block, turn, number)
+        elif turn is not None:
             self._take_turn(block, turn)
         elif mapping.split:
             self.row: Expr = int64(0)
@@ -64,6 +67,18 @@ class Position:
         if pieces > 1:
             first, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
         self._place_group(turn * (self.mapping.blocks // pieces) + first, 0)
+
+    def _take_band(self, block: Expr, turn: Expr, number: int) -> None:
+        """Neighbouring blocks share a band of rows, of which they take one after the other."""
+        mapping, band = self.mapping, self.space.band_rows
+        pieces = blocks_of_row(self.space, mapping)
+        self.band, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
+        inside = (turn * mapping.batch + number) * mapping.rows + self.row_of_block
+        exact = constant(band)
+        if exact is None or exact % mapping.block_rows:
+            self.row_exists = inside < band
+            inside = tirx.min(inside, band - 1)
+        self.row = self.band * band + inside
 
     def _place_row(self, block: Expr, number: int) -> None:
         mapping = self.mapping
@@ -107,6 +122,8 @@ class Position:
         space, mapping = self.space, self.mapping
         if mapping.blocks:
             return int64(mapping.blocks)
+        if space.band is not None:
+            return tvm.sym.Analyzer().simplify(space.bands * blocks_of_row(space, mapping))
         if mapping.split:
             count = tirx.floordiv(space.columns + (mapping.reach - 1), mapping.reach)
         else:

@@ -66,6 +66,8 @@ class Profile:
     live_bytes: int  # an element's, that wait between phases
     kept_bytes: int  # an element's, of all kept values
     across: int = 0  # reductions over the rows
+    bands: int = 0  # of rows that these go over; 0: over all
+    round: int = 0  # of a kernel whose blocks meet in between
 
     @property
     def elements(self) -> int:
@@ -77,6 +79,11 @@ class Profile:
         """Every tensor once."""
         full = sum(sum(phase.reads) + sum(phase.writes) for phase in self.phases)
         return full * self.elements + self.other_bytes
+
+    @property
+    def read_bytes(self) -> int:
+        """Of tensors that hold an element for each row and column, each once."""
+        return sum(sum(phase.reads) for phase in self.phases) * self.elements
 
     @property
     def reductions(self) -> int:
@@ -135,6 +142,8 @@ def _profile(program: Program, residency: Residency) -> Profile | None:
         residency.live_bytes,
         residency.kept_bytes,
         len(program.across),
+        0 if program.space.band is None else constant(program.space.bands) or 1,
+        program.round,
     )
 
 

@@ -69,6 +69,10 @@ class Program:
     columnwise: frozenset[Var] = frozenset()  # what is one value a column: known after all rows
     # Sums of exponentials that are found in the phase of a maximum, by their output.
     follows: dict[Var, Var] = field(default_factory=dict)
+    round: int = 0  # of a kernel whose blocks meet: how often they do before it is computed
+    crossing: tuple[Var, ...] = ()  # outputs that nobody asked for but later rounds
+    # Inputs that lie in memory as outputs of earlier rounds do, one behind the other.
+    joined: tuple[tuple[Var, tuple[Var, ...]], ...] = ()
 
     @cached_property
     def producer(self) -> dict[Var, Stage]:
@@ -214,7 +218,7 @@ class _Placing:
 
     def _fits(self, stage: Stage) -> Refused | None:
         if stage.output in self.columnwise:
-            if same_size(stage.size, self.space.columns) and not self._reduces_along(stage):
+            if same_size(stage.size, self.space.sums) and not self._reduces_along(stage):
                 return None
             return Refused(f"{stage.name} needs sums over all rows before the first row")
         sizes = (self.space.rows, self.space.size)

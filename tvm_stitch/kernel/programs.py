@@ -1,22 +1,56 @@
 """Every kind of Program that stages may become, and how many.
 
 In: Stages in order and the buffers that must be written. Out: Programs, one for each unrelated
-part, or the reason why there are none. Must not know threads.
+part, or several that take turns; or the reason why there are none. Must not know threads.
 """
 
 from __future__ import annotations
 
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.product import small_product
-from tvm_stitch.kernel.product_program import make_product_program
+from tvm_stitch.kernel.product_program import ProductProgram, make_product_program
 from tvm_stitch.kernel.program import Program, make_program, unrelated
-from tvm_stitch.kernel.stage import Refused, Stage, Var
+from tvm_stitch.kernel.rounds import make_rounds
+from tvm_stitch.kernel.split import GROUP
+from tvm_stitch.kernel.stage import Refused, Stage, Var, constant
+
+# Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
+FEW_ROWS, LONG_ROW = 8, 1 << 18
 
 
 def make_programs(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> tuple[Program, ...] | Refused:
-    """One program if the stages share a space and data, else one for each unrelated part."""
+    """One program if the stages share a space and data, else one for each unrelated part.
+
+    Where neither is possible, or memory would be read in short pieces or by few blocks only, the
+    programs follow each other in rounds.
+    """
+    found = _side_by_side(stages, outputs)
+    if not isinstance(found, Refused) and not any(map(_wants_rounds, found)):
+        return found
+    in_rounds = make_rounds(stages, outputs)
+    return found if isinstance(in_rounds, Refused) else in_rounds
+
+
+def _wants_rounds(program: Program) -> bool:
+    """Whether rows are so few and long, or in such short pieces, that shares of them are better."""
+    rows, columns = constant(program.space.rows), constant(program.space.columns)
+    if (
+        isinstance(program, ProductProgram)
+        or not program.reduces
+        or rows is None
+        or columns is None
+    ):
+        return False
+    if not program.space.whole:
+        return (constant(program.space.run) or GROUP) < GROUP
+    return rows <= FEW_ROWS and columns >= LONG_ROW
+
+
+def _side_by_side(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> tuple[Program, ...] | Refused:
     parts = unrelated(stages, outputs)
     if len(parts) == 1:
         parts = [(stages, outputs)]

@@ -131,10 +131,16 @@ class Schedule:
     Where the length of rows is known at run time only, the host launches a kernel by the first of
     this schedule, its `longer` one, the `longer` one's `longer` one and so on whose rows may be so
     long.
+
+    Where programs come in rounds, a fixed number of `blocks` takes turns at the blocks that the
+    mappings ask for, round after round; between two of them all blocks meet, so all must be
+    resident at once.
     """
 
     parts: tuple[Mapping, ...]
     longer: Schedule | None = None
+    blocks: int = 0  # of a grid that goes through rounds; 0: as many as the parts take
+    resident: int = 0  # of these, on a multiprocessor
 
     @property
     def block_threads(self) -> int:
@@ -144,6 +150,8 @@ class Schedule:
     @property
     def scheme(self) -> str:
         """The widest scheme of the kernel."""
+        if self.blocks:
+            return "global"
         if len(self.parts) > 1:
             return "independent"
         return max((part.scheme for part in self.parts), key=SCHEMES.index)
@@ -162,6 +170,8 @@ class Schedule:
             counts[str(part)] = counts.get(str(part), 0) + 1
         words = [f"{count} of {text}" for text, count in counts.items()]
         own = "; ".join(words) if len(self.parts) > 1 else str(self.parts[0])
+        if self.blocks:
+            own = f"{self.blocks} blocks in rounds, {self.resident} a multiprocessor: {own}"
         return own if self.longer is None else f"{own}; for longer rows {self.longer.mapping}"
 
     def to_json(self) -> str:
@@ -171,7 +181,8 @@ class Schedule:
     def _data(self) -> dict[str, Any]:
         parts = [asdict(part) for part in self.parts]
         longer = {} if self.longer is None else {"longer": self.longer._data()}
-        return {"parts": parts, **longer}
+        rounds = {"blocks": self.blocks, "resident": self.resident} if self.blocks else {}
+        return {"parts": parts, **longer, **rounds}
 
     @staticmethod
     def from_json(text: str) -> Schedule:
@@ -184,12 +195,16 @@ class Schedule:
 
 
 def _schedule(data: Any) -> Schedule:
-    if not isinstance(data, dict) or "parts" not in data or set(data) - {"parts", "longer"}:
+    known = {"parts", "longer", "blocks", "resident"}
+    if not isinstance(data, dict) or "parts" not in data or set(data) - known:
         raise InputError("schedule must be a JSON object with the field parts")
     if not isinstance(data["parts"], list) or not data["parts"]:
         raise InputError("schedule field parts must be a list of at least one mapping")
     longer = _schedule(data["longer"]) if "longer" in data else None
-    return Schedule(tuple(map(_mapping, data["parts"])), longer)
+    counts = [data.get(name, 0) for name in ("blocks", "resident")]
+    if any(type(count) is not int or count < 0 for count in counts):
+        raise InputError(f"schedule fields blocks and resident must be counts, not {counts}")
+    return Schedule(tuple(map(_mapping, data["parts"])), longer, *counts)
 
 
 def _mapping(data: Any) -> Mapping:

@@ -47,6 +47,7 @@ class Space:
     columns: Expr
     run: Expr
     inner: Expr | None = None  # None: all rows
+    band: Expr | None = None  # rows that a reduction over the rows combines; None: all
 
     @cached_property
     def whole(self) -> bool:
@@ -59,9 +60,25 @@ class Space:
         return product((self.rows, self.columns))
 
     @cached_property
+    def sums(self) -> Expr:
+        """Elements of a reduction over the rows."""
+        return self.columns if self.band is None else product((self.bands, self.columns))
+
+    @cached_property
+    def band_rows(self) -> Expr:
+        """Rows of a band."""
+        return self.rows if self.band is None else self.band
+
+    @cached_property
+    def bands(self) -> Expr:
+        """Bands of rows."""
+        return product((tirx.floordiv(self.rows, self.band_rows),))
+
+    @cached_property
     def key(self) -> tuple[str, ...]:
         """Equal for equal spaces."""
-        return str(self.rows), str(self.columns), str(self.run), str(self.inner)
+        sizes = (self.rows, self.columns, self.run, self.inner, self.band)
+        return tuple(map(str, sizes))
 
     def flat(self, row: Expr, column: Expr) -> Expr:
         """Where an element lies in memory."""
@@ -94,11 +111,14 @@ class Space:
         The place is None for a stage that computes one value a row. `across` says of a reduction
         that it goes over the rows.
         """
+        if across:
+            bands = stage.bands or 0
+            rows, of_rows = stage.axes[:bands], stage.extents[:bands]
+            row = flatten((*rows, *stage.reduced), (*of_rows, *stage.reduced_extents))
+            return row, self.flat(row, flatten(stage.axes[bands:], stage.extents[bands:]))
         spatial = flatten(stage.axes, stage.extents)
         if stage.is_reduction:
-            reduced = flatten(stage.reduced, stage.reduced_extents)
-            row, column = (reduced, spatial) if across else (spatial, reduced)
-            return row, self.flat(row, column)
+            return spatial, self.flat(spatial, flatten(stage.reduced, stage.reduced_extents))
         if not same_size(stage.size, self.size):
             return spatial, None
         for split in range(len(stage.axes) + 1):
@@ -116,22 +136,33 @@ def find_space(
     if along:
         space = _space_along(along)
     elif across:
-        space = Space(across[0].reduced_size, across[0].size, across[0].size)
+        space = _space_across(across[0])
     else:
         space = _space_of_elements(outputs)
     if isinstance(space, Refused):
         return space
     for stage in across:
-        if not (
-            space.whole
-            and same_size(stage.size, space.columns)
-            and same_size(stage.reduced_size, space.rows)
-        ):
+        if not (space.whole and _same_space(_space_across(stage), space)):
             return Refused(
                 f"{stage.name} reduces {shown(stage.reduced_size)} rows of {shown(stage.size)}, "
                 f"other stages work on {shown(space.rows)} rows of {shown(space.columns)}"
             )
     return space
+
+
+def _space_across(stage: Stage) -> Space:
+    """The rows that a reduction goes over, and the columns that it keeps."""
+    if stage.bands is None:
+        return Space(stage.reduced_size, stage.size, stage.size)
+    columns = product(stage.extents[stage.bands :])
+    rows = product((*stage.extents[: stage.bands], stage.reduced_size))
+    return Space(rows, columns, columns, band=stage.reduced_size)
+
+
+def _same_space(left: Space, right: Space) -> bool:
+    pairs = [(left.rows, right.rows), (left.columns, right.columns)]
+    pairs.append((left.band_rows, right.band_rows))
+    return all(same_size(*pair) for pair in pairs)
 
 
 def _space_of_elements(outputs: tuple[Var, ...]) -> Space | Refused:
@@ -162,7 +193,8 @@ def goes_across(stage: Stage) -> bool:
     Planners ask for the same stages in many company: the answer stays with the stage.
     """
     if "across" not in stage.memo:
-        stage.memo["across"] = stage.is_reduction and _reads_across(stage)
+        found = stage.bands is not None or (stage.is_reduction and _reads_across(stage))
+        stage.memo["across"] = found
     return stage.memo["across"]
 
 

@@ -48,9 +48,10 @@ class Writer:
         self.add(tirx.AllocBuffer(buffer))
         return buffer
 
-    def view(self, buffer: Var, size: Expr) -> Var:
-        """The same memory as a buffer of one dimension."""
-        flat = tirx.decl_buffer((size,), dtype_of(buffer), buffer.name, layout=None)
+    def view(self, buffer: Var, size: Expr, start: int = 0) -> Var:
+        """The same memory, from an element on, as a buffer of one dimension."""
+        offset = {"elem_offset": int64(start)} if start else {}
+        flat = tirx.decl_buffer((size,), dtype_of(buffer), buffer.name, layout=None, **offset)
         self.add(tirx.DeclBuffer(flat, data=tirx.buffer.buffer_data(buffer)))
         return flat
 

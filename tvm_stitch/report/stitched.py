@@ -68,7 +68,7 @@ def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> K
         bytes_planned=planned_bytes(parts),
         floor_us=cost.floor_us(programs, device),
         predicted_us=cost.predicted_us(programs, schedule, device),
-        why=_why(parts),
+        why=_why(parts, schedule),
         launches=fused.launches,
         schemes=_schemes(fused, parts),
         origin=origin,
@@ -143,9 +143,15 @@ def _unused(name: str, taken: Container[str]) -> str:
     return unique
 
 
-def _why(parts: Sequence[Part]) -> str:
+def _why(parts: Sequence[Part], schedule: Schedule) -> str:
     """One sentence: what the kernel's scheme rests on."""
     sentences = list(dict.fromkeys(map(_why_part, parts)))
+    if schedule.blocks:
+        rounds = parts[-1].program.round + 1
+        return (
+            f"{rounds} rounds, between which all {schedule.blocks} blocks meet; what one has "
+            f"reduced, the next ones read from device memory: {'; '.join(sentences)}"
+        )
     if len(parts) == 1:
         return sentences[0]
     together = f"{len(parts)} unrelated computations share one launch, by ranges of blocks"
@@ -163,7 +169,8 @@ def _why_part(part: Part) -> str:
     text = f"a row of {columns} columns is reduced {times} {exchange}" if along else ""
     if program.across:
         sums = f"{len(program.across)} sum{'s' if len(program.across) > 1 else ''} over the rows"
-        text += f"{'; ' if text else ''}{sums} meet behind a barrier of the grid"
+        where = "behind a barrier of the grid" if part.mapping.blocks else "in shared memory"
+        text += f"{'; ' if text else ''}{sums} meet {where}"
     if mapping.tile:
         return "what is read transposed comes in whole lines, through tiles in shared memory"
     if not text:

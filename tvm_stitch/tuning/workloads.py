@@ -120,6 +120,8 @@ def _workloads(
         workload = workload_of(function, device, bounds)
         if isinstance(workload, Refused):
             continue
-        if not isinstance(choose(workload.programs, device, bounds, chosen.schemes), Refused):
+        schedule = choose(workload.programs, device, bounds, chosen.schemes)
+        # Kernels in rounds keep the schedule that is chosen for them.
+        if not isinstance(schedule, Refused) and not schedule.blocks:
             found.append(workload)
     return found

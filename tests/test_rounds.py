@@ -1,0 +1,223 @@
+"""Rounds: stages that share no rows, in one kernel whose blocks meet more than once."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+from check import H200, TOGETHER, check, plan_of, stitched, the_kernel
+from tvm import relax
+from tvm.relax import op
+from zoo import Case, graph
+
+from tvm_stitch import simt, transform
+from tvm_stitch.device import device_of
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.stage import Refused
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """A device of two multiprocessors, where blocks take many turns."""
+
+    def found(target):
+        return replace(device_of(target), multiprocessors=2)
+
+    monkeypatch.setattr(transform, "device_of", found)
+
+
+def batch_norm(dtype: str, shape: tuple[int, ...]) -> Case:
+    """Batch norm with the statistics of this batch, then ReLU; the channels come last."""
+    over = list(range(len(shape) - 1))
+
+    def build(emit, x, w):
+        if dtype != "float32":
+            x, w = (emit(op.astype(value, "float32")) for value in (x, w))
+        centred = emit(op.subtract(x, emit(op.mean(x, over, keepdims=True))))
+        variance = emit(op.mean(emit(op.multiply(centred, centred)), over, keepdims=True))
+        scale = emit(op.rsqrt(emit(op.add(variance, relax.const(1e-5, "float32")))))
+        normal = emit(op.multiply(emit(op.multiply(centred, scale)), w))
+        return emit(op.astype(emit(op.nn.relu(normal)), dtype))
+
+    def expected(x, w):
+        centred = x - x.mean(axis=tuple(over), keepdims=True)
+        variance = (centred * centred).mean(axis=tuple(over), keepdims=True)
+        return np.maximum(centred / np.sqrt(variance + np.float64(np.float32(1e-5))) * w, 0)
+
+    return graph(dtype, [shape, shape[-1:]], build, expected)
+
+
+def group_norm(dtype: str, batch: int, places: int, groups: int, each: int) -> Case:
+    """Group norm, the channels last: a group is a comb through memory."""
+
+    def build(emit, x):
+        h = emit(op.reshape(x, (batch, places, groups, each)))
+        if dtype != "float32":
+            h = emit(op.astype(h, "float32"))
+        centred = emit(op.subtract(h, emit(op.mean(h, [1, 3], keepdims=True))))
+        variance = emit(op.mean(emit(op.multiply(centred, centred)), [1, 3], keepdims=True))
+        scale = emit(op.rsqrt(emit(op.add(variance, relax.const(1e-5, "float32")))))
+        normal = emit(op.reshape(emit(op.multiply(centred, scale)), (batch, places, groups * each)))
+        return emit(op.astype(normal, dtype))
+
+    def expected(x):
+        h = x.reshape(batch, places, groups, each)
+        centred = h - h.mean(axis=(1, 3), keepdims=True)
+        variance = (centred * centred).mean(axis=(1, 3), keepdims=True)
+        return (centred / np.sqrt(variance + np.float64(np.float32(1e-5)))).reshape(x.shape)
+
+    return graph(dtype, [(batch, places, groups * each)], build, expected)
+
+
+def softmax_over_rows(shape: tuple[int, ...], axis: int = 0) -> Case:
+    """Softmax over an axis that is not the last."""
+
+    def build(emit, x):
+        moved = emit(op.exp(emit(op.subtract(x, emit(op.max(x, axis=axis, keepdims=True))))))
+        return emit(op.divide(moved, emit(op.sum(moved, axis=axis, keepdims=True))))
+
+    def expected(x):
+        moved = np.exp(x - x.max(axis=axis, keepdims=True))
+        return moved / moved.sum(axis=axis, keepdims=True)
+
+    return graph("float32", [shape], build, expected)
+
+
+def divided_by_their_norm(*shapes: tuple[int, ...]) -> Case:
+    """Tensors divided by their common norm, which is returned too."""
+
+    def build(emit, *tensors):
+        total = relax.const(0.0, "float32")
+        for tensor in tensors:
+            own = emit(op.sum(emit(op.multiply(tensor, tensor))))
+            total = emit(op.add(total, own))
+        norm = emit(op.sqrt(total))
+        return (norm, *(emit(op.divide(tensor, norm)) for tensor in tensors))
+
+    def expected(*tensors):
+        norm = np.sqrt(sum((tensor * tensor).sum() for tensor in tensors))
+        return (norm, *(tensor / norm for tensor in tensors))
+
+    return graph("float32", list(shapes), build, expected)
+
+
+def rows_then_columns_then_rows(rows: int, columns: int) -> Case:
+    """Rows are normalised, columns of the result summed, and rows of what is left reduced."""
+
+    def build(emit, x):
+        moved = emit(op.subtract(x, emit(op.max(x, axis=1, keepdims=True))))
+        over = emit(op.mean(moved, axis=0, keepdims=True))
+        return emit(op.sum(emit(op.exp(emit(op.subtract(moved, over)))), axis=1))
+
+    def expected(x):
+        moved = x - x.max(axis=1, keepdims=True)
+        return np.exp(moved - moved.mean(axis=0, keepdims=True)).sum(axis=1)
+
+    return graph("float32", [(rows, columns)], build, expected)
+
+
+def programs_of(case: Case):
+    """The Programs of the one function that a case becomes, and the chosen Schedule."""
+    module = stitched(case.module, options=TOGETHER, before="StitchSchedule")
+    functions = [f for _, f in module.functions_items() if isinstance(f, tvm.tirx.PrimFunc)]
+    (function,) = functions
+    programs = read_programs(function)
+    assert not isinstance(programs, Refused), programs
+    schedule = choose(programs, device_of(H200))
+    assert isinstance(schedule, Schedule)
+    return programs, schedule
+
+
+@pytest.mark.parametrize("shape", [(4096, 1), (1000, 7), (160, 33), (36, 128), (40, 1027)])
+def test_softmax_over_the_rows(shape):
+    check(softmax_over_rows(shape), options=TOGETHER, orders=2)
+
+
+def test_an_axis_in_the_middle():
+    check(softmax_over_rows((3, 64, 40), axis=1), options=TOGETHER, orders=2)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+@pytest.mark.parametrize("shape", [(128, 48), (6, 9, 5, 31)])
+def test_batch_norm(shape, dtype):
+    check(batch_norm(dtype, shape), options=TOGETHER, orders=2)
+
+
+@pytest.mark.parametrize("dtype, sizes", [("float32", (2, 99, 5, 7)), ("float16", (3, 64, 4, 10))])
+def test_group_norm_of_channels_that_come_last(dtype, sizes):
+    check(group_norm(dtype, *sizes), options=TOGETHER, orders=2)
+
+
+def test_a_common_norm():
+    check(divided_by_their_norm((64, 100), (33,), (1,), (7, 1027)), options=TOGETHER, orders=2)
+
+
+def test_a_common_norm_of_many_shares():
+    """Of tensors that fall into several shares each, and of one that cannot."""
+    check(divided_by_their_norm((32, 1024), (3, 8192), (9973,)), options=TOGETHER, orders=1)
+
+
+def test_rows_and_columns_in_turn():
+    check(rows_then_columns_then_rows(120, 64), options=TOGETHER, orders=2)
+
+
+def test_sums_that_are_only_added_up_are_one():
+    programs, _ = programs_of(divided_by_their_norm((32, 1024), (3, 8192), (64, 100)))
+    (total,) = (program for program in programs if program.round == 1)
+    assert len(total.along) == 1
+    ((_, shares),) = total.joined
+    assert [int(buffer.ty.shape[0]) for buffer in shares] == [4, 3, 1]
+
+
+def test_a_band_of_rows_is_a_share():
+    programs, schedule = programs_of(softmax_over_rows((4096, 64)))
+    assert [program.round for program in programs] == [0, 1, 2, 3, 4]
+    assert [int(program.space.bands) for program in programs[:4]] == [256, 1, 256, 1]
+    assert schedule.scheme == "global"
+    assert schedule.blocks == schedule.resident * 132
+
+
+def test_every_order_gives_the_same_bits():
+    case = softmax_over_rows((160, 40))
+    kernel = the_kernel(case.module, options=TOGETHER)
+    function = simt.Function(kernel, H200)
+    found = set()
+    for seed in range(3):
+        shapes = [tuple(map(int, param.ty.shape)) for param in kernel.params]
+        arrays = [np.zeros(shape, "float32") for shape in shapes]
+        arrays[0][...] = case.arrays[0]
+        assert not function(arrays, seed=seed).hazards
+        found.add(arrays[1].tobytes())
+    assert len(found) == 1
+    assert np.all(arrays[1] > 0)
+
+
+def test_schedules_that_would_hang_are_refused():
+    """A grid is refused whose blocks are not all resident; and rounds without a grid."""
+    programs, schedule = programs_of(softmax_over_rows((4096, 64)))
+    device = device_of(H200)
+    assert legal(programs, schedule, device) is None
+    assert Schedule.from_json(schedule.to_json()) == schedule
+    for wrong, why in (
+        (replace(schedule, blocks=schedule.blocks + 1), "not all are resident"),
+        (replace(schedule, resident=9), "has room for"),
+        (replace(schedule, blocks=0), "not all are resident"),
+    ):
+        refused = legal(programs, wrong, device)
+        assert isinstance(refused, Refused)
+        assert why in refused.reason
+
+
+def test_little_is_left_to_kernels_of_its_own():
+    """A barrier of the grid costs more than so few elements are worth."""
+    plan = plan_of(softmax_over_rows((8, 16)).module, options=TOGETHER)
+    assert len(plan.groups) > 1
+
+
+def test_too_large_to_cross():
+    """Columns as many as elements: what crosses a barrier would be as large as a tensor."""
+    plan = plan_of(softmax_over_rows((2, 4096)).module, options=TOGETHER)
+    assert len(plan.groups) > 1

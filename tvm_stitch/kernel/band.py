@@ -1,0 +1,115 @@
+"""Emits a part that reduces the rows of bands: a block has a piece of the columns of one band.
+
+In: a Program whose reductions go over the rows of its space's bands, its Mapping. Writes TIR into a
+Writer. Decides nothing.
+
+Each thread adds up its own columns in registers while the band's rows go by; rows side by side in a
+block meet in shared memory. What is computed from a column's results follows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping as MappingOf
+from functools import partial
+
+from tvm import tirx
+
+from tvm_stitch.kernel import reduce
+from tvm_stitch.kernel.grid import add_rows, known, rows_tile, start_sums
+from tvm_stitch.kernel.memory import Residency
+from tvm_stitch.kernel.part import Part, emit_batch
+from tvm_stitch.kernel.position import Position
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.stage import Expr, Var
+from tvm_stitch.kernel.writer import Writer, int64
+
+
+def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var | None:
+    """Shared memory that all parts of a kernel use in turn; None if none needs any."""
+    wanted = [(m.vector * m.steps * m.block_threads, p, m) for p, m in parts if p.across]
+    wanted = [each for each in wanted if each[2].rows > 1]
+    if not wanted:
+        return None
+    _, program, mapping = max(wanted, key=lambda each: each[0])
+    return rows_tile(program, mapping, writer)
+
+
+class BandPart:
+    """One program of sums over the rows of bands on its way into TIR."""
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        mapping: Mapping,
+        views: MappingOf[Var, Var],
+        block: Expr,
+        thread: Expr,
+        writer: Writer,
+        tile: Var | None,  # of shared memory, where rows side by side meet
+    ) -> None:
+        self.program, self.residency, self.mapping = program, residency, mapping
+        self.views, self.block, self.thread, self.writer = views, block, thread, writer
+        self.tile = tile
+        self.sums: dict[Var, Var] = {}
+        self.position = self._position(int64(0))
+
+    def emit(self) -> None:
+        """Write the whole part."""
+        mapping, space = self.mapping, self.program.space
+        self.sums = start_sums(self.program, mapping, self.writer)
+        each = mapping.block_rows
+        turns = tirx.floordiv(space.band_rows + (each - 1), int64(each))
+        with self.writer.serial(turns, "turn") as turn:
+            part = self._part(self._position(turn))
+            others = (self._position(turn, number) for number in range(1, mapping.batch))
+            emit_batch([part, *map(part.beside, others)])
+        if self.tile is not None and mapping.rows > 1:
+            add_rows(self.program, mapping, self.sums, self.position, self.writer, self.tile)
+        first = self.position.row_of_block == 0 if mapping.rows > 1 else None
+        with self.writer.when(first):
+            self._finish()
+
+    def _position(self, turn: Expr, number: int = 0) -> Position:
+        mapping, space = self.mapping, self.program.space
+        return Position(space, mapping, self.block, self.thread, self.writer, turn, number)
+
+    def _part(self, position: Position) -> Part:
+        return Part(
+            self.program,
+            self.residency,
+            self.mapping,
+            self.views,
+            position,
+            self.thread,
+            self.writer,
+            self.sums,
+        )
+
+    def _finish(self) -> None:
+        """A thread has the results of its columns, and what is computed from them."""
+        mapping, position = self.mapping, self.position
+        for steps in position.steps():
+            with (
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+                self.writer.unrolled(mapping.vector, "lane") as lane,
+                self.writer.when(None if steps.care == "none" else position.inside(step, lane)),
+            ):
+                self._finish_column(step * mapping.vector + lane, position.column(step, lane))
+
+    def _finish_column(self, element: Expr, column: Expr) -> None:
+        program, part, values = self.program, self._part(self.position), dict[Var, Expr]()
+        at = self.position.band * program.space.columns + column
+        for stage in program.stages:
+            if stage.output not in program.columnwise:
+                continue
+            if stage.is_reduction:
+                total = reduce.result(stage, self.sums[stage.output][element])
+                values[stage.output] = self.writer.value(stage.name, total)
+            else:
+                value = part.value(stage, partial(known, values), column)
+                values[stage.output] = self.writer.value(stage.name, value)
+            if stage.output in program.outputs:
+                self.writer.store(self.views[stage.output], at, values[stage.output])

@@ -1,0 +1,116 @@
+"""The schedule of programs in rounds: a grid whose blocks are all resident, and each round's share.
+
+In: Programs with their rounds, their Mappings for kernels of their own where they reduce along rows
+or nothing, a Device. Out: a Schedule, or why there is none. Part of kernel/choose, the home of
+legality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.check import STATIC_SHARED
+from tvm_stitch.kernel.flight import loaded_bytes
+from tvm_stitch.kernel.memory import residency_of
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.room import registers
+from tvm_stitch.kernel.schedule import WARP, Mapping, Schedule, power_of_two
+from tvm_stitch.kernel.stage import Refused, constant
+
+BLOCK_THREADS = 512
+MOST_RESIDENT = 4
+OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
+MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
+BAND_WIDTH = 512  # bytes of a row that neighbouring threads read at least, where it is as long
+ROWS_SIDE_BY_SIDE = 8  # in a block, at most: what they hold meets in shared memory
+MOST_BATCH = 4  # rows that a thread of a band loads before it uses the first
+SUM_BYTES = 4
+
+
+def band_mapping(program: Program, vector: int) -> Mapping:
+    """A block has a piece of the columns of a band, some of its rows side by side."""
+    columns = constant(program.space.columns) or 1
+    while columns % vector:
+        vector //= 2
+    rows = constant(program.space.band_rows) or 1
+    side_by_side = min(power_of_two(rows), ROWS_SIDE_BY_SIDE)
+    threads = max(WARP, BLOCK_THREADS // side_by_side)
+    threads = min(threads, max(1, power_of_two(-(-columns // vector))))
+    side_by_side = BLOCK_THREADS // threads
+    batch = 1
+    while batch < MOST_BATCH and rows % (2 * batch * side_by_side) == 0:
+        batch *= 2
+    return Mapping(
+        "global", threads, side_by_side, vector, 1, recompute=True, split=True, batch=batch
+    )
+
+
+def in_rounds(
+    programs: tuple[Program, ...], mappings: list[Mapping], device: Device
+) -> Schedule | Refused:
+    """Blocks of one size for all parts, as many as are resident at once."""
+    parts: list[Mapping] = []
+    for program, mapping in zip(programs, mappings, strict=True):
+        resized = _resized(program, mapping)
+        if isinstance(resized, Refused):
+            return resized
+        parts.append(resized)
+    resident = room_of_rounds(programs, tuple(parts), device)
+    if isinstance(resident, Refused):
+        return resident
+    return Schedule(tuple(parts), blocks=resident * device.multiprocessors, resident=resident)
+
+
+def room_of_rounds(
+    programs: tuple[Program, ...], parts: tuple[Mapping, ...], device: Device
+) -> int | Refused:
+    """Blocks that a multiprocessor has room for at once; all rounds are one kernel."""
+    memory = sum(map(scratch_bytes, programs, parts)) + max(map(tile_bytes, programs, parts))
+    if memory > STATIC_SHARED:
+        return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
+    needed = max(map(thread_registers, programs, parts))
+    if needed > MOST_REGISTERS:
+        return Refused(f"rounds of a grid need {needed} registers a thread")
+    threads = parts[0].block_threads
+    return min(
+        device.registers // (-(-needed // 8) * 8 * threads),
+        device.max_threads // threads,
+        device.shared_total // (memory + RESERVED_SHARED),
+        MOST_RESIDENT,
+    )
+
+
+def _resized(program: Program, mapping: Mapping) -> Mapping | Refused:
+    """The mapping in blocks of as many threads as all have."""
+    if mapping.residence == "shared" or mapping.cluster > 1:
+        return Refused("rows of a round wait in registers of one block")
+    if mapping.tile:
+        return Refused("what is read transposed comes through tiles, in a kernel of its own")
+    if mapping.threads > BLOCK_THREADS:
+        steps = mapping.steps * mapping.threads // BLOCK_THREADS
+        mapping = replace(mapping, threads=BLOCK_THREADS, steps=steps)
+    if not program.reduces:
+        return replace(mapping, threads=BLOCK_THREADS, resident=0)
+    return replace(mapping, rows=BLOCK_THREADS // mapping.threads, resident=0)
+
+
+def thread_registers(program: Program, mapping: Mapping) -> int:
+    """Registers of a thread."""
+    residency = residency_of(program, mapping)
+    each = mapping.vector * mapping.steps
+    held = mapping.batch * loaded_bytes(program, residency) + SUM_BYTES * len(program.across)
+    return max(registers(program, mapping, residency), -(-each * held // 4) + OVERHEAD_REGISTERS)
+
+
+def tile_bytes(program: Program, mapping: Mapping) -> int:
+    """Shared memory where rows side by side meet; parts use it in turn."""
+    if not program.across or mapping.rows == 1:
+        return 0
+    return mapping.vector * mapping.steps * mapping.block_threads * SUM_BYTES
+
+
+def scratch_bytes(program: Program, mapping: Mapping) -> int:
+    """Shared memory of a part's own, for the warps of its rows."""
+    reductions = len(program.along) * mapping.batch
+    return reductions * (8 * (mapping.block_threads // WARP) + 16)
