@@ -16,7 +16,7 @@ from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel import arrive
 from tvm_stitch.kernel.choose_grid import grid_mapping
 from tvm_stitch.kernel.choose_product import product_mapping
-from tvm_stitch.kernel.flight import batched
+from tvm_stitch.kernel.flight import batched, has_weights
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, plan_residency
 from tvm_stitch.kernel.online import in_one_pass
@@ -72,6 +72,9 @@ SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32",
 # those that the model does not bound, and one that reads rows again in every phase takes the rest.
 SHORT_COLUMNS, SYMBOLIC_COLUMNS = 1024, 16384
 STREAM_THREADS = 512
+# Told that so many threads are enough on a multiprocessor, the CUDA compiler asks for the weights
+# of several vectors before it uses the first: they come from the L2, which is far away.
+RESIDENT_THREADS = 768
 ONLINE_THREADS = 256  # of rows that are read once and not kept
 
 
@@ -332,8 +335,9 @@ def _copied(program: Program, residency: Residency, mapping: Mapping, device: De
     """Rows of a cluster are copied into shared memory asynchronously, where they can be."""
     if mapping.cluster == 1 or device.capability < arrive.CAPABILITY:
         return mapping
+    resident = RESIDENT_THREADS // mapping.threads if has_weights(program) else 0
     possible = arrive.why_not(program, residency, mapping) is None
-    return replace(mapping, asynchronous=possible)
+    return replace(mapping, asynchronous=possible, resident=resident)
 
 
 def _streamed(program: Program, threads: int = STREAM_THREADS) -> Mapping:
