@@ -124,7 +124,8 @@ def _along(
     """Vectors along the columns: asked for one by one, each step would wait for its own."""
     if steps.care == "edge" or not isinstance(steps.count, int):
         return {}
-    writer, tiles = part.writer, {}
+    writer = part.writer
+    tiles: dict[tuple[Var, str, str], Var] = {}
     planned = part.plan_along((stage, read) for stage in needed for read in stage.reads)
     for along in planned:
         buffer = along.address.buffer
