@@ -83,10 +83,11 @@ def row_mapping(
             verdict = fits(program, residency, mapping, device, last)
             if verdict is not None:
                 refused = verdict
-            elif _is_crowded(program, residency, mapping, device):
-                crowded = crowded or _two_at_once(program, columns, mapping, device)
-            elif crowded is None or mapping.asynchronous:
+                continue
+            two = _two_at_once(program, columns, residency, mapping, device)
+            if two is None and (crowded is None or mapping.asynchronous):
                 return mapping
+            crowded = crowded or two
     if crowded is not None:
         return crowded
     rows = constant(program.space.rows)
@@ -110,25 +111,26 @@ def _placed(
     return _copied(program, residency, mapping, device)
 
 
-def _is_crowded(program: Program, residency: Residency, mapping: Mapping, device: Device) -> bool:
-    """Whether a multiprocessor has room for one block of all threads, and many rows to work on."""
-    many = (constant(program.space.rows) or 1 << 30) > 2 * device.multiprocessors
-    needed = registers(program, mapping, residency) * mapping.block_threads
-    return many and mapping.block_threads == MAX_BLOCK_THREADS and 2 * needed > device.registers
+def _two_at_once(
+    program: Program, columns: int, residency: Residency, mapping: Mapping, device: Device
+) -> Mapping | None:
+    """Rows for which a multiprocessor has room for one block only come in pairs in shared memory.
 
-
-def _two_at_once(program: Program, columns: int, mapping: Mapping, device: Device) -> Mapping:
-    """Without clusters, rows for which a block is crowded come in pairs in shared memory.
-
-    Measured on an H200: layer norm of 32768 x 32768 bf16 takes 1090 us in pairs and 1197 in
-    registers, log-softmax and gather of 4096 x 50304 take 231 in pairs, 246 if not asked for.
+    None: there is room for more, or there are too few rows. Measured on an H200: layer norm of
+    32768 x 32768 bf16 takes 1090 us in pairs and 1197 in registers, log-softmax and gather of
+    4096 x 50304 take 231 in pairs, 246 if not asked for.
     """
+    needed = registers(program, mapping, residency) * mapping.block_threads
+    many = (constant(program.space.rows) or 1 << 30) > 2 * device.multiprocessors
+    if mapping.cluster > 1 or not many or 2 * needed <= device.registers:
+        return None
     kept = plan_residency(program, True, "shared")
     pair = _row_mapping_in(program, kept, device, columns, 1, PAIR_BYTES)
-    pair = replace(pair, residence="shared", recompute=True, resident=2)
+    if 2 * pair.block_threads != device.max_threads:
+        return None
     room = 2 * (shared_bytes(program, kept, pair) + RESERVED_SHARED)
-    fits_twice = 2 * pair.block_threads == device.max_threads and room <= device.shared_total
-    return pair if fits_twice else mapping
+    pair = replace(pair, residence="shared", recompute=True, resident=2)
+    return pair if room <= device.shared_total else mapping
 
 
 def _copied(program: Program, residency: Residency, mapping: Mapping, device: Device) -> Mapping:
