@@ -15,16 +15,11 @@ import tvm
 from tvm_stitch.device import Device
 from tvm_stitch.kernel import arrive
 from tvm_stitch.kernel.check import STATIC_SHARED
-from tvm_stitch.kernel.choose import (
-    CLUSTER_CAPABILITY,
-    CLUSTERS,
-    NO_BOUNDS,
-    Bounds,
-    unsupported,
-)
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, unsupported
 from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
 from tvm_stitch.kernel.choose_product import product_reasons
 from tvm_stitch.kernel.choose_rounds import room_of_rounds
+from tvm_stitch.kernel.choose_rows import CLUSTER_CAPABILITY, CLUSTERS
 from tvm_stitch.kernel.flight import MAX_BATCH, has_weights, loaded_bytes
 from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.online import in_one_pass

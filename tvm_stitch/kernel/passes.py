@@ -8,13 +8,13 @@ through again, once the largest of it is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tvm_stitch.kernel import reduce
-from tvm_stitch.kernel.access import Element
+from tvm_stitch.kernel.access import Element, Fragments
 from tvm_stitch.kernel.position import Steps
 from tvm_stitch.kernel.stage import Expr, Stage, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.step import Step
@@ -33,6 +33,7 @@ class Phase:
 
     number: int
     loaded: dict[Var, tuple[Var, Element]] = field(default_factory=dict)
+    along: Fragments = field(default_factory=dict)  # vectors along the columns
     accumulators: dict[Var, reduce.Accumulator] = field(default_factory=dict)
     following: list[Stage] = field(default_factory=list)  # sums measured against maxima so far
 
@@ -99,10 +100,13 @@ def _flight(part: Part, phase: Phase, needed: list[Stage], first: list[Var], ste
     def slots(number: Expr) -> Element:
         return lambda _, lane: number * vector + lane
 
+    along = _along(part, needed, steps, slots)
+
     def through(stages: list[Stage], again: bool = False) -> None:
         with writer.unrolled(steps.count, "step") as number:
             loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
-            of_step = replace(phase, loaded=loaded)
+            own = {key: (tile, slots(number)) for key, tile in along.items()}
+            of_step = replace(phase, loaded=loaded, along=own)
             Step(part, of_step, stages, steps.start + number, steps.care, again).emit()
 
     with writer.unrolled(steps.count, "load") as number:
@@ -112,3 +116,26 @@ def _flight(part: Part, phase: Phase, needed: list[Stage], first: list[Var], ste
     if phase.following:
         with _measured(part, phase) as again:
             through(again, again=True)
+
+
+def _along(
+    part: Part, needed: list[Stage], steps: Steps, slots: Callable[[Expr], Element]
+) -> dict[tuple[Var, str, str], Var]:
+    """Vectors along the columns: asked for one by one, each step would wait for its own."""
+    if steps.care == "edge" or not isinstance(steps.count, int):
+        return {}
+    writer = part.writer
+    tiles: dict[tuple[Var, str, str], Var] = {}
+    planned = part.plan_along((stage, read) for stage in needed for read in stage.reads)
+    for along in planned:
+        buffer = along.address.buffer
+        size = part.mapping.vector * steps.count
+        tile = writer.allocate(f"{buffer.name}_along", size, dtype_of(buffer))
+        tiles |= {address.key: tile for address in along.serves}
+    with writer.unrolled(steps.count, "along") as number:
+        step = steps.start + number
+        exists = part.position.inside(step, int64(0)) if steps.care == "vector" else None
+        with writer.when(exists):
+            for along in planned:
+                part.load_along(along, tiles[along.address.key], step, slots(number))
+    return tiles

@@ -85,7 +85,7 @@ class Step:
                     self._load_fragment(buffer, care)
         if care == "edge":
             return
-        self.fragments |= part.along
+        self.fragments |= part.along | self.phase.along
         for along in part.plan_along(reads):
             if along.address.key not in self.fragments:
                 self._load_along(along)

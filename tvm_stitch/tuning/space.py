@@ -18,15 +18,10 @@ from functools import cached_property
 from typing import Any
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.choose import (
-    CLUSTERS,
-    NO_BOUNDS,
-    Bounds,
-    idle_threads,
-    vector_width,
-)
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.choose_grid import with_blocks
 from tvm_stitch.kernel.choose_product import mapping_of_products
+from tvm_stitch.kernel.choose_rows import CLUSTERS, idle_threads, vector_width
 from tvm_stitch.kernel.legal import Legality, scheme_of
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
