@@ -33,6 +33,9 @@ from tvm_stitch.kernel.tile import TilePart, TilePosition
 from tvm_stitch.kernel.tiling import tiling_of
 from tvm_stitch.kernel.writer import Writer, int64, sequence
 
+# Of a kernel of several parts, from so many places of its grid come blocks that run side by side:
+# a part that computes then overlaps with one that waits for memory (bench/results).
+STREAMS = 8
 # TVM's, for kernels with a barrier of the whole grid.
 LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
 COOPERATIVE = "tirx.use_cooperative_launch"
@@ -149,8 +152,13 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         first = first + part.position.blocks
         bodies.append((first, inner.done()))
     writer.add(_side_by_side(block, bodies))
+    body = writer.done()
+    if len(bodies) > 1:
+        number = tirx.Var("block", "int32")
+        body = substitute(body, {block_var: _interleaved(number, constant(first))})
+        block_var = number
     # Loops stay loops in the source, for the CUDA compiler to unroll: TVM would write them out.
-    body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), writer.done())
+    body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), body)
     resident = max(mapping.resident for mapping in schedule.parts)
     if resident:
         # The CUDA compiler takes as many registers as leave room for that many blocks.
@@ -161,6 +169,16 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         body = _bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
     body = _bound(block_var, "blockIdx.x", first, body)
     return body if constant(first) is not None else tirx.IfThenElse(_of_host(first > 0), body, None)
+
+
+def _interleaved(block: Expr, count: int | None) -> Expr:
+    """The place in the grid's order that a block takes: every stream gets the next in turn."""
+    if count is None or count < 2 * STREAMS:
+        return block
+    each = count // STREAMS
+    place = block % STREAMS * each + block // STREAMS
+    most = each * STREAMS  # the few after that keep their places
+    return place if most == count else tirx.Select(block < most, place, block)
 
 
 def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stmt:
