@@ -17,6 +17,8 @@ from tvm_stitch.device import device_of
 from tvm_stitch.graph.read import StitchGraph, read_block
 from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.kernel.classify import Pattern
+from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.plan import judge as judges
 from tvm_stitch.plan.candidates import Way, find_candidates
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.levels import find_levels, find_regions
@@ -407,3 +409,39 @@ def test_options_that_make_no_sense(wrong):
     (name,) = wrong
     with pytest.raises(InputError, match=name):
         Options(**wrong)
+
+
+# The last look
+
+
+def refusing(monkeypatch, name: str, reason: str = "not today") -> None:
+    """The last look at a kernel refuses those that hold a stage of this name and another."""
+    real = judges.refused_at_last
+
+    def look(programs, schedule, device):
+        names = [stage.name for program in programs for stage in program.stages]
+        wrong = any(name in each for each in names) and len(names) > 1
+        return Refused(reason) if wrong else real(programs, schedule, device)
+
+    monkeypatch.setattr(judges, "refused_at_last", look)
+
+
+def test_what_the_last_look_refuses_is_planned_anew(monkeypatch):
+    """Its operators go on in other kernels, not as one slow function."""
+    module = graph("float32", [(64, 256)], lambda emit, x: emit(op.nn.softmax(x)), softmax64).module
+    (alone,) = graph_and_plan(module)[1].groups
+    refusing(monkeypatch, "red")  # the reductions of a softmax
+    found, plan = graph_and_plan(module)
+    assert_sound(found, plan)
+    assert len(plan.groups) > 1 and alone.nodes not in {group.nodes for group in plan.groups}
+    sizes = {len(group.nodes) for group in plan.groups}
+    assert max(sizes) < len(alone.nodes)
+
+
+def test_a_region_whose_kernels_never_pass_is_left_to_tvm(monkeypatch):
+    monkeypatch.setattr(judges, "refused_at_last", lambda *_: Refused("not today"))
+    module = random_case(4, operators=20).module
+    found, plan = graph_and_plan(module)
+    assert_sound(found, plan)
+    assert not plan.groups
+    assert "not today" in {fallback.reason for fallback in plan.fallbacks}

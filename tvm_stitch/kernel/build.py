@@ -47,6 +47,15 @@ def stitch_function(
     return scheduled(func, programs, schedule, device)
 
 
+def refused_at_last(
+    programs: tuple[Program, ...], schedule: Schedule, device: Device
+) -> Refused | None:
+    """What the last look at a kernel will find, asked before there is a fused PrimFunc."""
+    buffers = dict.fromkeys(b for program in programs for b in (*program.inputs, *program.outputs))
+    empty = tirx.PrimFunc(list(buffers), tirx.Evaluate(0))
+    return check_kernel(emit(empty, programs, schedule), device)
+
+
 def scheduled(
     func: tirx.PrimFunc, programs: tuple[Program, ...], schedule: Schedule, device: Device
 ) -> tirx.PrimFunc | Refused:

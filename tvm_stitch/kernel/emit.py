@@ -39,6 +39,9 @@ from tvm_stitch.kernel.tile import TilePart, TilePosition
 from tvm_stitch.kernel.tiling import tiling_of
 from tvm_stitch.kernel.writer import Writer, int64, sequence
 
+# Of a kernel of several parts, from so many places of its grid come blocks that run side by side:
+# a part that computes then overlaps with one that waits for memory (bench/results).
+STREAMS = 8
 # TVM's, for kernels with a barrier of the whole grid.
 LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
 COOPERATIVE = "tirx.use_cooperative_launch"
@@ -145,8 +148,12 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         bodies = _bodies(parts, views, flat, block, thread)
         writer.add(_side_by_side(block, bodies))
         first = bodies[-1][0]
-    # Loops stay loops in the source, for the CUDA compiler to unroll: TVM would write them out.
     body = _scratch_apart(writer.done())
+    if len(programs) > 1 and not schedule.blocks:
+        number = tirx.Var("block", "int32")
+        body = substitute(body, {block_var: _interleaved(number, constant(first))})
+        block_var = number
+    # Loops stay loops in the source, for the CUDA compiler to unroll: TVM would write them out.
     body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), body)
     resident = schedule.resident or max(mapping.resident for mapping in schedule.parts)
     if resident:
@@ -249,6 +256,16 @@ def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:
     rest = tvm_ffi.structural_map(body, (tirx.AllocBuffer, visit))
     uses = [tirx.Evaluate(alloc.buffer.ptr_to([0])) for alloc in scratch]
     return sequence([*scratch, rest, *uses])
+
+
+def _interleaved(block: Expr, count: int | None) -> Expr:
+    """The place in the grid's order that a block takes: every stream gets the next in turn."""
+    if count is None or count < 2 * STREAMS:
+        return block
+    each = count // STREAMS
+    place = block % STREAMS * each + block // STREAMS
+    most = each * STREAMS  # the few after that keep their places
+    return place if most == count else tirx.Select(block < most, place, block)
 
 
 def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stmt:

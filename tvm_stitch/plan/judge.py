@@ -7,9 +7,11 @@ that must be computed once more elsewhere; or the reason why not.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.build import refused_at_last
 from tvm_stitch.kernel.choose import Bounds, choose
 from tvm_stitch.kernel.classify import Pattern
 from tvm_stitch.kernel.program import Program
@@ -25,7 +27,7 @@ SPARE_SHARE = 1 / 8
 REDUCTIONS = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION, Pattern.PRODUCT)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdict:
     """A set of nodes that can be one kernel."""
 
@@ -44,6 +46,7 @@ class Judge:
     ) -> None:
         self.region, self.device, self.bounds, self.schemes = region, device, bounds, schemes
         self.known: dict[tuple[Nodes, tuple[Value, ...]], Verdict | Refused] = {}
+        self.confirmed: set[Verdict] = set()
 
     def __call__(self, nodes: Nodes, outputs: tuple[Value, ...] | None = None) -> Verdict | Refused:
         """The verdict on a set of nodes, convexity aside, that writes what others use, or less."""
@@ -52,6 +55,22 @@ class Judge:
         if key not in self.known:
             self.known[key] = self._judge(nodes, wanted)
         return self.known[key]
+
+    def withdrawn(self, verdicts: Iterable[Verdict]) -> list[Refused]:
+        """Why verdicts do not hold after all: each is looked at as the kernel that it becomes."""
+        found: list[Refused] = []
+        for verdict in verdicts:
+            if verdict in self.confirmed:
+                continue
+            refused = refused_at_last(verdict.programs, verdict.schedule, self.device)
+            if refused is None:
+                self.confirmed.add(verdict)
+                continue
+            found.append(refused)
+            for key, known in self.known.items():
+                if known is verdict:
+                    self.known[key] = refused
+        return found
 
     def reduces(self, nodes: Nodes) -> bool:
         """Whether a set holds a reduction."""

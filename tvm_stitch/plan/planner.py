@@ -29,6 +29,8 @@ from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
 
 Timed = Callable[[Region, Plan], Measured]
 
+# Plans of a region whose kernels are refused at last, before all of it is left to TVM.
+LAST_LOOKS = 8
 UNUSED = "nothing of it is used"
 OPTIMAL = "optimal"
 
@@ -89,7 +91,7 @@ def _plan_regions(
     for region in regions:
         if region.key not in known:
             judge = Judge(region, device, bounds, options.schemes)
-            plan = plan_region(region, judge, options, left)
+            plan = _holding_plan(region, judge, options, left)
             left -= plan.seconds
             if timed is not None:
                 plan = _faster(region, plan, device, options, timed)
@@ -97,6 +99,17 @@ def _plan_regions(
                 plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
             known[region.key] = plan
     return [known[region.key] for region in regions]
+
+
+def _holding_plan(region: Region, judge: Judge, options: Options, seconds: float) -> RegionPlan:
+    """A plan all of whose kernels pass the last look; what does not is planned anew without."""
+    for _ in range(LAST_LOOKS):
+        plan = plan_region(region, judge, options, seconds)
+        refused = judge.withdrawn(pick.verdict for pick in plan.picks if pick.verdict)
+        if not refused:
+            return plan
+        seconds -= plan.seconds
+    return left_to_tvm(region, plan, refused[0].reason)
 
 
 def _faster(
