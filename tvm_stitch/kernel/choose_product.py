@@ -17,8 +17,8 @@ from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
 COLUMNS_EACH = 4  # of a thread, where a row has so many
 ROWS_EACH = 4
 MOST_ELEMENTS = 32  # of a product that a thread adds up at once
-BLOCK_THREADS = 128
-BUSY_THREADS = 512  # of a multiprocessor, before threads get more than one row
+BLOCK_THREADS = 256
+BUSY_THREADS = 256  # of a multiprocessor, before threads get more than one row
 MOST_THREADS = 256  # of a row along which nothing is reduced
 # A panel that fewer rows share is read through the caches where neighbours lie side by side.
 STAGED_ROWS = 4
@@ -72,30 +72,46 @@ def mapping_of_products(program: ProductProgram, threads: int, rows: int, batch:
 
 def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refused:
     """Threads have a few columns of a few rows each, unless rows are few."""
-    rows, widest = constant(program.space.rows) or 1, _widest(program)
-    threads = min(max(power_of_two(-(-widest // COLUMNS_EACH)), COLUMNS_EACH), WARP)
-    batch = min(ROWS_EACH, power_of_two(program.inner))
-    busy = device.multiprocessors * BUSY_THREADS
-    while batch > 1 and rows // batch * threads < busy:
-        batch //= 2
-    while threads < WARP and (rows // batch * threads < busy or WARP // threads > program.inner):
-        threads *= 2
-    while threads < min(power_of_two(widest), _most_threads(program)) and rows * threads < busy:
-        threads *= 2
-    while batch > 1 and batch * -(-widest // threads) > MOST_ELEMENTS:
-        batch //= 2
+    threads, batch = _threads_and_batch(program, device)
     fewest = max(1, WARP // threads)
     together = max(BLOCK_THREADS // threads, fewest)
+    rows = constant(program.space.rows) or 1
     while together > fewest and (
         together // 2 * batch >= program.inner
         or rows // (together * batch) < device.multiprocessors
     ):
         together //= 2
     mapping = mapping_of_products(program, threads, together, batch)
-    while mapping.rows > fewest and next(product_reasons(program, mapping), None):
-        mapping = mapping_of_products(program, threads, mapping.rows // 2, batch)
-    reason = next(product_reasons(program, mapping), None)
-    return mapping if reason is None else Refused(reason)
+    while refused := next(product_reasons(program, mapping), None):
+        if batch > 2 or (batch > 1 and together == fewest):
+            batch //= 2
+        elif together > fewest:
+            together //= 2
+        else:
+            return Refused(refused)
+        mapping = mapping_of_products(program, threads, together, batch)
+    return mapping
+
+
+def _threads_and_batch(program: ProductProgram, device: Device) -> tuple[int, int]:
+    """Of a row, and rows of a thread: as many as leave every multiprocessor busy."""
+    rows, widest = constant(program.space.rows) or 1, _widest(program)
+    busy = device.multiprocessors * BUSY_THREADS
+    threads = min(max(power_of_two(-(-widest // COLUMNS_EACH)), COLUMNS_EACH), WARP)
+    batch = min(ROWS_EACH, power_of_two(program.inner))
+    while batch > 1 and rows // batch * threads < busy:
+        batch //= 2
+    while threads < WARP and (rows // batch * threads < busy or WARP // threads > program.inner):
+        threads *= 2
+    while threads < min(power_of_two(widest), _most_threads(program)) and rows * threads < busy:
+        threads *= 2
+    if threads > WARP:
+        # Blocks of one row each would all read the whole of the weights.
+        while batch < ROWS_EACH and rows // (2 * batch) >= device.multiprocessors:
+            batch *= 2
+    while batch > 1 and batch * -(-widest // threads) > MOST_ELEMENTS:
+        batch //= 2
+    return threads, batch
 
 
 def _most_threads(program: ProductProgram) -> int:
