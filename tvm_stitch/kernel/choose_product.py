@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.check import STATIC_SHARED
 from tvm_stitch.kernel.product_program import Panel, ProductProgram
 from tvm_stitch.kernel.schedule import WARP, Mapping, power_of_two
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
@@ -22,7 +21,8 @@ BUSY_THREADS = 256  # of a multiprocessor, before threads get more than one row
 MOST_THREADS = 256  # of a row along which nothing is reduced
 # A panel that fewer rows share is read through the caches where neighbours lie side by side.
 STAGED_ROWS = 4
-TILE_ITEM = 4
+PANEL_ITEM = 4
+SHARED_BYTES = 64 * 1024  # of a block: every GPU has that much
 
 
 def pitch(columns: int) -> int:
@@ -35,7 +35,7 @@ def pitch(columns: int) -> int:
 
 def panel_bytes(panel: Panel) -> int:
     """Shared memory of a panel."""
-    return panel.slow * pitch(panel.fast) * TILE_ITEM
+    return panel.slow * pitch(panel.fast) * PANEL_ITEM
 
 
 def waiting_bytes(program: ProductProgram, mapping: Mapping) -> int:
@@ -48,7 +48,7 @@ def waiting_bytes(program: ProductProgram, mapping: Mapping) -> int:
 
 def staged_panels(program: ProductProgram, mapping: Mapping) -> tuple[Panel, ...]:
     """The panels that have room in shared memory; the others are read through the caches."""
-    left = STATIC_SHARED - waiting_bytes(program, mapping)
+    left = SHARED_BYTES - waiting_bytes(program, mapping)
     found = []
     for panel in sorted(program.panels, key=lambda panel: not _must_be_staged(program, panel)):
         if mapping.block_rows < STAGED_ROWS and not _must_be_staged(program, panel):
@@ -131,7 +131,7 @@ def product_reasons(program: ProductProgram, mapping: Mapping) -> Iterator[str]:
         yield f"{mapping.threads} threads a row with products, more than {_most_threads(program)}"
     if mapping.batch * mapping.steps > 2 * MOST_ELEMENTS:
         yield f"{mapping.batch * mapping.steps} elements of a product a thread"
-    if waiting_bytes(program, mapping) > STATIC_SHARED:
+    if waiting_bytes(program, mapping) > SHARED_BYTES:
         yield f"{waiting_bytes(program, mapping)} bytes of shared memory for a block's rows"
     staged = {panel.key for panel in staged_panels(program, mapping)}
     for panel in program.panels:
