@@ -19,7 +19,6 @@ from tvm_stitch.kernel.stage import (
     dtype_of,
     item_bytes,
     product,
-    total_size,
 )
 
 # Larger products are for tensor cores and for kernels that stage them in turns.
@@ -92,7 +91,7 @@ def _factors(stage: Stage) -> Factors | None:
 
 def _is_light(stage: Stage) -> bool:
     """Whether bytes count for more than multiply-adds."""
-    total = constant(total_size(stage))
+    total = constant(stage.total_size)
     if total is None:
         return False
     buffers = dict.fromkeys([stage.output, *(read.buffer for read in stage.reads)])
