@@ -170,6 +170,24 @@ def test_a_small_lstm_cell(dtype):
     check(lstm_cell(dtype, 5, 7, 9), options=TOGETHER)
 
 
+def test_steps_of_a_recurrent_layer_are_one_kernel():
+    """A state stays on the chip from step to step; all read the same weights."""
+
+    def build(emit, x, y, h, w, u):
+        for inputs in (x, y):
+            added = emit(op.add(emit(op.matmul(inputs, w)), emit(op.matmul(h, u))))
+            h = emit(op.tanh(added))
+        return h
+
+    def expected(x, y, h, w, u):
+        return np.tanh(y @ w + np.tanh(x @ w + h @ u) @ u)
+
+    shapes = [(5, 9), (5, 9), (5, 16), (9, 16), (16, 16)]
+    case = graph("float32", shapes, build, expected)
+    check(case, options=TOGETHER, orders=2)
+    assert len(products_of(case).panels) == 2
+
+
 def test_weights_that_do_not_fit_are_read_through_the_caches():
     case = lstm_cell("float32", 3, 64, 64)
     check(case, options=TOGETHER, orders=2)

@@ -10,11 +10,24 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from tvm_stitch.kernel.stage import Expr, Stage, Var, constant, dtype_of
+from tvm_stitch.kernel.stage import (
+    Expr,
+    Stage,
+    Var,
+    buffer_shape,
+    constant,
+    dtype_of,
+    item_bytes,
+    product,
+)
 
 # Larger products are for tensor cores and for kernels that stage them in turns.
 MAX_CONTRACTED = 64
 MAX_OUTPUTS = 256  # of a row: four gates of 64
+# Multiply-adds for each byte of a product's three tensors. A GPU moves a byte in the time of about
+# eight: with more, arithmetic decides and not the way through memory that a stitched kernel saves.
+MAX_INTENSITY = 8.0
+FEW_MULTIPLY_ADDS = 1 << 26  # that take some microseconds whatever computes them
 ACCUMULATED = "float32"
 MULTIPLIED = ("float32", "float16", "bfloat16")
 
@@ -36,11 +49,6 @@ class Factors:
     columns: int
     depth: Var
     contracted: int
-
-    @property
-    def multiply_adds(self) -> int:
-        """For each row."""
-        return self.columns * self.contracted
 
 
 def small_product(stage: Stage) -> Factors | None:
@@ -66,7 +74,7 @@ def _factors(stage: Stage) -> Factors | None:
         return None
     own = [side for side, used in sides if column not in used]
     shared = [side for side, used in sides if column in used]
-    if len(own) != 1:
+    if len(own) != 1 or not _is_light(stage):
         return None
     return Factors(
         stage,
@@ -79,6 +87,18 @@ def _factors(stage: Stage) -> Factors | None:
         depth,
         contracted,
     )
+
+
+def _is_light(stage: Stage) -> bool:
+    """Whether bytes count for more than multiply-adds."""
+    total = constant(stage.total_size)
+    if total is None:
+        return False
+    buffers = dict.fromkeys([stage.output, *(read.buffer for read in stage.reads)])
+    elements = (constant(product(buffer_shape(buffer))) or 0 for buffer in buffers)
+    sizes = (item_bytes(dtype_of(buffer)) for buffer in buffers)
+    moved = sum(n * size for n, size in zip(elements, sizes, strict=True))
+    return total <= max(FEW_MULTIPLY_ADDS, MAX_INTENSITY * moved)
 
 
 def _used(expr: Expr) -> set[Var]:

@@ -47,7 +47,8 @@ from tvm_stitch.kernel.stage import (
 )
 from tvm_stitch.kernel.writer import Writer, flat_load, int64
 
-SHARED = "shared"
+# TVM gives values that live one after the other the same place, with a barrier between.
+SHARED = "shared.dyn"
 
 
 class ProductPart:

@@ -11,8 +11,10 @@ factor that rows share is computed from what is in memory alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 import tvm
 from tvm import tirx
@@ -79,7 +81,7 @@ class Panel:
         aligned = modular.coeff % CHUNK == 0 and modular.base % CHUNK == 0
         return load if aligned and analyzer.can_prove_equal(moved - first, lane) else None
 
-    @property
+    @cached_property
     def key(self) -> tuple[object, ...]:
         """Equal for the same table of the same buffers: keys and values of an attention may be."""
         buffers = tuple(handle(read.buffer) for read in find_reads(self.value))
@@ -127,7 +129,7 @@ class ProductProgram(Program):
         axes = {axis: self.axes[buffer][axis] for axis in stage.axes}
         return flatten(tuple(axes.values()), stage.extents)
 
-    @property
+    @cached_property
     def waiting(self) -> dict[Var, int]:
         """The values that other threads of their row read, and their columns."""
         own = [contraction.own for contraction in self.contractions.values()]
@@ -144,7 +146,7 @@ class ProductProgram(Program):
         """Whether anything but products is reduced along a row."""
         return len(self.along) > len(self.contractions)
 
-    @property
+    @cached_property
     def panels(self) -> tuple[Panel, ...]:
         """The factors that rows share, each once."""
         found = {each.panel.key: each.panel for each in self.contractions.values()}
@@ -206,14 +208,12 @@ class _Placing:
         self.order: dict[Var, float] = {stage.output: number for number, stage in enumerate(stages)}
         self.producer = {stage.output: stage for stage in stages}
         self.placed: dict[Var, Stage] = {}
-        self.found_axes: dict[Var, _Axes | None] = {}
         self.moved: dict[Var, _Axes] = {}
         self.where: dict[tuple[int, int], Where] = {}
         self.column_of: dict[tuple[int, int], Expr] = {}
         self.contractions: dict[Var, tuple[Factors, Var, Expr]] = {}
         self.inner = rows
         self.moved = self._find_moved()
-        self.found_axes.clear()
 
     def program(self) -> ProductProgram | Refused:
         """All stages that the outputs need."""
@@ -251,12 +251,20 @@ class _Placing:
             self.where,
             inner=self.inner,
             columns=columns,
-            axes={output: found.in_space(analyzer) for output, found in axes.items() if found},
+            axes={
+                stage.output: self._in_space(stage, found, analyzer)
+                for stage in stages
+                if (found := axes[stage.output])
+            },
             column_of=self.column_of,
             contractions={
                 output: self._contraction(*parts) for output, parts in self.contractions.items()
             },
         )
+
+    def _in_space(self, stage: Stage, axes: _Axes, analyzer: tvm.sym.Analyzer) -> dict[Var, Expr]:
+        key = "in space", self.rows, stage.output in self.moved, stage.output in self.products
+        return remembered(stage, key, lambda: axes.in_space(analyzer))
 
     def _is_reduction(self, stage: Stage) -> bool:
         return stage.is_reduction and stage.output not in self.products
@@ -292,13 +300,12 @@ class _Placing:
 
     def _axes(self, stage: Stage) -> _Axes | None:
         """None: they are not those of these rows."""
-        if stage.output not in self.found_axes:
-            self.found_axes[stage.output] = self._find_axes(stage)
-        return self.found_axes[stage.output]
-
-    def _find_axes(self, stage: Stage) -> _Axes | None:
         if stage.output in self.moved:
             return self.moved[stage.output]
+        key = "rows and columns", self.rows, stage.output in self.products
+        return remembered(stage, key, lambda: self._find_axes(stage))
+
+    def _find_axes(self, stage: Stage) -> _Axes | None:
         factors = self.products.get(stage.output)
         if factors is not None:
             rows = dict(zip(factors.rows, factors.row_extents, strict=True))
@@ -354,26 +361,19 @@ class _Placing:
         self, stage: Stage, axes: _Axes, read: Read, analyzer: tvm.sym.Analyzer
     ) -> bool:
         """Note which element of its row a read takes; whether it does so at all."""
-        source = self._axes(self.producer[read.buffer])
-        at = address_of(read)
-        if source is None or at is None or read.buffer in self.moved:
+        source = self.producer[read.buffer]
+        found = self._axes(source)
+        if found is None or read.buffer in self.moved:
+            return False
+        count = 1 if self._is_reduction(source) else found.count
+        asked = "place", read.key, self.rows, count, stage.output in self.moved
+        answer = remembered(stage, asked, lambda: _place_in_row(axes, read, count, analyzer))
+        if answer is None:
             return False
         key = handle(stage.output), read.key
-        count = 1 if self._is_reduction(self.producer[read.buffer]) else source.count
-        column = analyzer.simplify(at - axes.row * count)
-        if any(axis in axes.rows for axis in tirx.analysis.undefined_vars(column)):
-            return False
-        bound = analyzer.const_int_bound(column)
-        if bound.min_value < 0 or bound.max_value >= count:
-            return False
-        if count == 1:
-            self.where[key] = Where.ROW
-        elif count == axes.count and analyzer.can_prove_equal(column, axes.column):
-            self.where[key] = Where.SAME
-        else:
-            self.where[key] = Where.ALONG
-            names = unflatten(COLUMN, tuple(axes.columns), tuple(axes.columns.values()))
-            self.column_of[key] = substitute(column, names)
+        self.where[key], column = answer
+        if column is not None:
+            self.column_of[key] = column
         return True
 
     # Products
@@ -390,7 +390,7 @@ class _Placing:
         if self.inner % inner and inner % self.inner:
             return Refused(f"{stage.name} shares its factor among other rows than another product")
         self.inner = min(self.inner, inner)
-        own = self._own_factor(factors)
+        own = remembered(factors.stage, "own factor", lambda: self._own_factor(factors))
         # What comes from memory is read before anything waits for the first of it.
         computed = any(read.buffer in self.producer for read in own.reads)
         self.order[own.output] = self.order[stage.output] - 0.5 if computed else -1
@@ -426,6 +426,15 @@ class _Placing:
         return Refused(f"{stage.name} reads computed values at too many places")
 
     def _contraction(self, factors: Factors, own: Var, shared: Expr) -> Contraction:
+        if shared is not factors.shared:
+            return self._find_contraction(factors, own, shared)
+        return remembered(
+            factors.stage,
+            ("contraction", self.rows, self.inner),
+            lambda: self._find_contraction(factors, own, shared),
+        )
+
+    def _find_contraction(self, factors: Factors, own: Var, shared: Expr) -> Contraction:
         by_depth = _moves_by_one(shared, factors.depth) and not _moves_by_one(
             shared, factors.column
         )
@@ -438,6 +447,38 @@ class _Placing:
         value = substitute(shared.astype(ACCUMULATED), {**names, slow: SLOW, fast: FAST})
         panel = Panel(analyzer.simplify(value), *sizes)
         return Contraction(own, factors.contracted, panel, by_depth)
+
+
+Answer = TypeVar("Answer")
+
+
+def remembered(stage: Stage, key: object, find: Callable[[], Answer]) -> Answer:
+    """Planners ask for the same stages in many company: answers stay with the stage."""
+    if key not in stage.memo:
+        stage.memo[key] = find()
+    answer: Answer = stage.memo[key]
+    return answer
+
+
+def _place_in_row(
+    axes: _Axes, read: Read, count: int, analyzer: tvm.sym.Analyzer
+) -> tuple[Where, Expr | None] | None:
+    """Which of its row's elements a read takes, and the column of another; None: no such one."""
+    at = address_of(read)
+    if at is None:
+        return None
+    column = analyzer.simplify(at - axes.row * count)
+    if any(axis in axes.rows for axis in tirx.analysis.undefined_vars(column)):
+        return None
+    bound = analyzer.const_int_bound(column)
+    if bound.min_value < 0 or bound.max_value >= count:
+        return None
+    if count == 1:
+        return Where.ROW, None
+    if count == axes.count and analyzer.can_prove_equal(column, axes.column):
+        return Where.SAME, None
+    names = unflatten(COLUMN, tuple(axes.columns), tuple(axes.columns.values()))
+    return Where.ALONG, substitute(column, names)
 
 
 def _permutes(indices: tuple[Expr, ...], axes: tuple[Var, ...]) -> bool:
