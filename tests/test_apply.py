@@ -16,6 +16,7 @@ from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.tuning.apply import RecordWarning, origin_of
 from tvm_stitch.tuning.jobs import Outcome
 from tvm_stitch.tuning.search import Trial
+from tvm_stitch.tuning.space import Space
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.tune import record_of
 from tvm_stitch.tuning.workloads import find_workloads
@@ -186,11 +187,18 @@ def test_unreadable_lines_are_told(store):
 
 
 def test_schemes_that_are_switched_off_are_not_applied(store):
-    store.append(records(unusual=1.0))
-    options = tvm_stitch.Options(schemes=("local", "regional"))
-    with pytest.warns(RecordWarning, match="warp scheme is switched off"):
-        report = tvm_stitch.explain(softmax_model(), H200, options, database=store.path)
-    assert all(entry.origin != "tuned" for entry in report.kernels)
+    model = softmax_model(512, 8192)
+    (of,) = find_workloads(model, H200).workloads
+    space = Space(of.programs, of.groups, of.device)
+    cluster = next(p.schedule for p in space if p.schedule.scheme == "cluster")
+    runner = MadeUpRunner(gpu="H200")
+    store.append([record_of(runner, of, Trial(1, cluster, Outcome(1.0)), 0)])
+    options = tvm_stitch.Options(schemes=("local", "warp", "regional"))
+    with pytest.warns(RecordWarning, match="cluster scheme is switched off"):
+        (entry,) = tvm_stitch.explain(model, H200, options, database=store.path).kernels
+    assert (entry.origin, entry.scheme) == ("chosen", "regional")
+    (entry,) = tvm_stitch.explain(model, H200, database=store.path).kernels
+    assert (entry.origin, entry.scheme) == ("tuned", "cluster")
 
 
 # Other shapes
@@ -205,10 +213,10 @@ def test_the_nearest_shape_lends_its_schedule(store):
 
 
 def test_steps_and_alignment_follow_the_shape(store):
-    store.append(records(unusual=1.0, analytic=2.0))
+    store.append(records(better=1.0, analytic=2.0))
     schedule, origin = applied(store, softmax_model(4096, 301))
     (part,) = schedule.parts
-    assert (part.threads, part.vector, part.steps, part.peeled) == (16, 2, 10, True)
+    assert part == replace(BETTER.parts[0], steps=3, peeled=True)
     assert origin.startswith("tuned for")
 
 

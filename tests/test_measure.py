@@ -177,6 +177,19 @@ def test_times_and_outputs(on_cpu, tmp_path):
     assert len(costs) == 2 and min(costs) > 0
 
 
+def test_messages_of_a_measurement(on_cpu, tmp_path):
+    """In the order in which jobs ask."""
+    of, handler = workload(*softmax_of(8, 64)), Handler()
+    library = library_of(of.function.with_attr("global_symbol", "main"), tmp_path / "right.so")
+    runner = {"library": library, "schedule": chosen(of).to_json()}
+    assert handler.answer(Task(of, H200, chosen(of)).message) == {}
+    assert handler.answer({"do": "reference", "library": library}) == {}
+    assert handler.answer({"do": "run", **runner, "best": None})["cost"] > 0
+    assert handler.answer({"do": "compare"}) == {}
+    costs = handler.answer({"do": "race", "runners": [runner, runner]})["costs"]
+    assert len(costs) == 2 and min(costs) > 0
+
+
 def test_the_device_repeats_what_was_drawn(on_cpu, monkeypatch):
     monkeypatch.setattr(arrays, "DRAWN", 10)
     function = te.create_prim_func(list(softmax_of(7, 9)))

@@ -16,6 +16,7 @@ from tvm_stitch.tuning.space import (
     FOLLOWING,
     GRID_AXES,
     ROW_AXES,
+    TILE_AXES,
     Space,
     fitted,
     tables_of,
@@ -58,7 +59,7 @@ def test_whatever_a_mapping_says_is_searched_or_follows(kind):
     """A field that is new to Mapping must find its place: in a table, or among what follows."""
     (program,) = workload(*KINDS[kind]()).programs
     known = {*tables_of(program), *FLAGS, *FOLLOWING}
-    elsewhere = {*ROW_AXES, *GRID_AXES}
+    elsewhere = {*ROW_AXES, *GRID_AXES, *TILE_AXES}
     assert {field.name for field in fields(Mapping)} <= known | elsewhere
 
 

@@ -91,6 +91,7 @@ class Work:
         workloads = find_workloads(module, self.target).workloads
         kernels = [_kernel_of(case, workload) for workload in workloads]
         self.folder.add_kernels(case.name, kernels)
+        self.log(f"{task}: spaces of {', '.join(str(kernel.space) for kernel in kernels)}")
         if not task.shares:
             return self._tune(case, module, workloads)
         for kernel, workload in zip(kernels, workloads, strict=True):

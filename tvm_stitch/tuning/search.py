@@ -27,7 +27,7 @@ from tvm_stitch.tuning.workload import Workload
 # (schedules, whether to take more care, the best cost so far) -> an outcome for each
 Measure = Callable[[Sequence[Schedule], bool, "float | None"], list[Outcome]]
 
-RANKED_WHOLE = 4096  # spaces up to this size are ranked as a whole
+RANKED_WHOLE = 8192  # spaces up to this size are ranked as a whole
 GENERATIONS = 4
 POPULATION = 256
 ELITES = 16

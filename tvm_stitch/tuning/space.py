@@ -243,29 +243,29 @@ def values_of(mapping: Mapping, program: Program) -> Values:
 
 def fitted(values: Values, legality: Legality) -> Mapping | None:
     """The mapping that values of the axes make of a program; None where it is not legal."""
+    plain = _without_flags(values, legality)
+    if plain is None:
+        return None
+    mapping = replace(plain, **{name: values.get(name, False) for name in FLAGS})
+    return None if legality.refusal(mapping) is not None else mapping
+
+
+def _without_flags(values: Values, legality: Legality) -> Mapping | None:
+    """What the other axes make of a program; None where values say the same as others do."""
     program = legality.program
-    own = {name: value for name, value in values.items() if name != "turns"}
+    own = {name: value for name, value in values.items() if name not in {"turns", *FLAGS}}
     least = {"rows": 1, "vector": 1, "steps": 1}
     fixed = {"scheme": "local", **least, "split": not program.reduces}
-    mapping: Mapping | None = Mapping(**{**fixed, **own})
-    assert mapping is not None
+    mapping = Mapping(**{**fixed, **own})
     if isinstance(program, ProductProgram):
-        mapping = mapping_of_products(program, mapping.threads, mapping.rows, mapping.batch)
-        flagged = any(values.get(name) for name in FLAGS)
-        return None if flagged or legality.refusal(mapping) is not None else mapping
+        return mapping_of_products(program, mapping.threads, mapping.rows, mapping.batch)
     if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
         return None
     if program.across:
-        mapping = _grid_mapping(mapping, legality)
-    else:
-        mapping = replace(
-            mapping,
-            scheme=scheme_of(mapping, program),
-            resident=mapping.resident // mapping.block_threads,
-        )
-        if program.reduces:
-            mapping = _row_mapping(mapping, legality, str(values["turns"]))
-    return None if mapping is None or legality.refusal(mapping) is not None else mapping
+        return _grid_mapping(mapping, legality)
+    resident = mapping.resident // mapping.block_threads
+    mapping = replace(mapping, scheme=scheme_of(mapping, program), resident=resident)
+    return _row_mapping(mapping, legality, str(values["turns"])) if program.reduces else mapping
 
 
 def _steps(mapping: Mapping, reach: int) -> int:
@@ -325,16 +325,15 @@ def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterato
         return values.get("vector", 1) > widest or _is_odd(values) or _is_idle(values, legalities)
 
     for plain in _combinations(tables_of(programs[0]), is_pointless):
+        found = _fitted_to_all(plain, legalities)
+        if not found:
+            continue
         # Most programs have no use for most flags: those are tried where all else is legal.
-        flags: list[Values] = [dict.fromkeys(FLAGS, False)]
-        for values in ({**plain, **each} for each in flags):
-            mappings = _fitted_to_all(values, legalities)
-            if not mappings:
-                continue
-            yield Choice(tuple(values.values()), mappings)
-            if not any(values[name] for name in FLAGS):
-                combined = itertools.product((False, True), repeat=len(FLAGS))
-                flags += [dict(zip(FLAGS, each, strict=True)) for each in combined if any(each)]
+        for flags in itertools.product((False, True), repeat=len(FLAGS)):
+            values = {**plain, **dict(zip(FLAGS, flags, strict=True))}
+            mappings = _fitted_to_all(values, legalities) if any(flags) else found
+            if mappings:
+                yield Choice(tuple(values.values()), mappings)
 
 
 def _fitted_to_all(values: Values, legalities: list[Legality]) -> tuple[Mapping, ...]:
@@ -410,10 +409,9 @@ def _is_idle(values: Values, legalities: list[Legality]) -> bool:
         rows = (constant(program.space.rows) if program.reduces else None) or 1 << 62
         if get("rows", 1) * batch >= 2 * rows and block * batch > WARP:
             return True
-        # Where recomputing makes no difference, sums over the rows say that they do.
-        recompute = get("recompute", bool(program.across))
-        streams = get("residence") == "nowhere"
-        if recompute != bool(program.across) and not legality.recomputes and not streams:
+        # Where recomputing makes no difference, what is chosen for rows in registers says no.
+        usual = bool(program.across) or get("residence", "register") != "register"
+        if "recompute" in values and values["recompute"] != usual and not legality.recomputes:
             return True
         if get("ahead", False) and not legality.has_weights:
             return True
