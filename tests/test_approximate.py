@@ -37,7 +37,7 @@ def test_one_kernel_and_right_but_for_the_hardware(name, dtype):
     check(case(name, dtype), options=FAST)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", ("erf", "sigmoid", "silu"))
 def test_tanh_takes_the_place_of_what_costs_more(name):
     module = case(name).module
     fast, default = (cuda_of(the_kernel(module, options=o)) for o in (FAST, Options()))
@@ -79,7 +79,7 @@ def test_an_operand_that_would_be_computed_five_times_stays():
 
 
 def test_records_of_tuning_are_of_one_or_the_other():
-    module = case("gelu").module
+    module = case("silu").module
     (fast,), (default,) = (find_workloads(module, H200, o).workloads for o in (FAST, None))
     assert fast.key != default.key
 

@@ -19,8 +19,9 @@ from tvm import relax, tirx
 
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError
+from tvm_stitch.graph import decompose
 from tvm_stitch.graph.approximate import Approximate
-from tvm_stitch.graph.decompose import Decompose
+from tvm_stitch.graph.erf import SumOfErf
 from tvm_stitch.graph.group import Grouping
 from tvm_stitch.graph.read import StitchGraph, read_block
 from tvm_stitch.graph.workspace import with_workspaces
@@ -45,6 +46,14 @@ UPPER_BOUND = "tir_var_upper_bound"
 # Functions of a module that are faster by TVM's default schedules, as far as can be predicted.
 DEFAULT_ATTRIBUTE = "tvm_stitch.default"
 FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
+
+
+def Decompose() -> tvm.transform.Pass:
+    """Write compound operators out as stages that accumulate in float32; put it before LegalizeOps.
+
+    Where erf goes into a sum with a constant, as in GELU, it becomes cheaper TIR.
+    """
+    return tvm.transform.Sequential([decompose.Decompose(), SumOfErf()], name="Decompose")
 
 
 def StitchOps(
