@@ -65,6 +65,20 @@ def test_threads_of_short_rows_load_several_at_once(columns, threads, batch):
     assert found.resident * found.block_threads >= 512
 
 
+def test_rows_that_are_written_as_well_keep_memory_busy():
+    assert mapping(*softmax(750_000, 32)).batch == 1
+    assert mapping(*softmax(750_000, 33)).batch == 2  # a thread loads 8 bytes of a row
+
+
+def test_rows_of_a_device_that_holds_them_all_come_at_once():
+    x, r = tensor(4096, 768), tensor(4096, 768, name="r")
+    total = topi.add(x, r)
+    found = mapping(x, r, topi.divide(total, topi.sum(total, axis=1, keepdims=True)))
+    blocks = 4096 // found.rows
+    assert -(-blocks // BIG.multiprocessors) == found.resident
+    assert found.resident * found.block_threads <= BIG.max_threads
+
+
 def test_few_short_rows_get_threads_of_their_own():
     x = tensor(1000, 32)
     assert mapping(x, topi.sum(x, axis=1)).batch == 1

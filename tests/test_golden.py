@@ -13,7 +13,7 @@ from zoo import layer_norm, residual_rms_norm, softmax
 GOLDEN = Path(__file__).parent / "golden"
 KERNELS = {
     "softmax_warp": softmax("float32", 1000, 20),
-    "layer_norm_batch": layer_norm("bfloat16", (tirx.Var("n", "int64"), 4), 64),
+    "layer_norm_batch": layer_norm("bfloat16", (tirx.Var("n", "int64"), 4), 60),
     "softmax_block_peeled": softmax("float16", 6, 1027),
     "softmax_cluster": softmax("bfloat16", (tirx.Var("n", "int64"), 2), 65536),
     "layer_norm_block": layer_norm("float32", 6, 1024),

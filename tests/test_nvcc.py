@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from check import A100, DTYPES, H200, TOGETHER, cuda_of, the_kernel
 from tvm import tirx
-from zoo import ZOO, layer_norm, residual_rms_norm, softmax
+from zoo import ZOO, layer_norm, norm_gelu_softmax, residual_rms_norm, softmax
 
 NVCC = shutil.which("nvcc")
 pytestmark = pytest.mark.skipif(NVCC is None, reason="nvcc is not on the path")
@@ -52,7 +52,7 @@ class Kernels:
             [*command, *map(str, files)], cwd=folder, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr[-3000:]
-        found = re.split(r"Compiling entry function '(\w+)_kernel'", done.stderr)
+        found = re.split(r"Compiling entry function '(\w+)'", done.stderr)
         return dict(zip(found[1::2], found[2::2], strict=True))
 
 
@@ -85,4 +85,14 @@ def test_rows_of_up_to_4096_elements(target, tmp_path):
             kernels.add(f"{name}_many_{dtype}", graph(dtype, ANY_ROWS, columns).module)
     reports = kernels.reports(tmp_path)
     assert len(reports) == 4 * len(LONG)
+    assert not list(wasteful(reports))
+
+
+def test_rows_of_any_length(tmp_path):
+    """Guarded one by one, halves take a register each: two inputs and two kept values of 16384."""
+    kernels = Kernels(H200)
+    columns = tirx.Var("m", "int64"), 1000
+    kernels.add("any", norm_gelu_softmax("float16", 6, columns).module)
+    reports = kernels.reports(tmp_path)
+    assert len(reports) == 3
     assert not list(wasteful(reports))

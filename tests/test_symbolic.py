@@ -47,7 +47,7 @@ def test_any_number_of_rows(columns):
         run_softmax(function, rows, columns)
 
 
-@pytest.mark.parametrize("columns", (3, 4, 32, 33, 123))
+@pytest.mark.parametrize("columns", (2, 3, 31, 33, 35))
 def test_batches_of_short_rows(columns):
     """The last batch is rarely full: rows that are not there are neither read nor written."""
     case = softmax("float32", (ROWS, 5), columns)

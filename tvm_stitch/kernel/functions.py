@@ -38,7 +38,7 @@ __device__ __forceinline__ float {ERF}(float x) {{
   q = q * s + 0.11098505178285362f;
   q = q * s + 0.49746925110067538f;
   q = q * s + 1.0f;
-  return x * p / q;
+  return __fdividef(x * p, q);
 }}
 """
 
