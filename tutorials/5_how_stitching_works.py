@@ -154,16 +154,20 @@ show(
 
 # --- 3. A row that no block holds ----------------------------------------------
 # 131072 floats are half a megabyte: twice what a multiprocessor has. From compute capability 9.0
-# on, blocks of a cluster may read each other's shared memory. They share the row, meet at the
-# cluster's barrier, and read each other's words (`mapa` turns an address into a neighbour's). At
-# the end they meet again: nobody may leave while others read its memory.
+# on, blocks of a cluster may write into each other's shared memory. They share the row, which is
+# copied into shared memory while the threads wait for its first part only (`cp_async`). Each warp
+# sends its word to all blocks, and each block waits until the bytes that it expects have arrived
+# (`send` and `wait`; the barrier of the cluster makes sure that all are there to receive). A softmax
+# needs that once: each thread adds up its exponentials against the largest element that it has
+# seen, and the sums are rescaled when they meet.
+
 
 x = random.standard_normal((2, 131072)).astype("float32")
 show(
     "a row in a cluster of blocks",
     model(softmax, x=x.shape),
     [softmax_in_numpy(x)],
-    *(r"buf_dyn_shmem\w*\[", r"__syncthreads", r"cluster_sync", r"mapa", r"remote"),
+    *(r"cp_async", r"barrier_cluster", r"tvm_stitch_send", r"tvm_stitch_wait"),
     x=x,
 )
 
