@@ -157,9 +157,9 @@ show(
 # on, blocks of a cluster may write into each other's shared memory. They share the row, which is
 # copied into shared memory while the threads wait for its first part only (`cp_async`). Each warp
 # sends its word to all blocks, and each block waits until the bytes that it expects have arrived
-# (`send` and `wait`; the barrier of the cluster makes sure that all are there to receive). A softmax
-# needs that once: each thread adds up its exponentials against the largest element that it has
-# seen, and the sums are rescaled when they meet.
+# (`send` and `wait`; the barrier of the cluster makes sure that all are there to receive). A
+# softmax needs that once: each thread adds up its exponentials against the largest element that it
+# has seen, and the sums are rescaled when they meet.
 
 
 x = random.standard_normal((2, 131072)).astype("float32")
