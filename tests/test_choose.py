@@ -114,6 +114,28 @@ def test_clusters_for_rows_beyond_a_block():
     assert mapping(*softmax(1000, 100_000)).scheme == "cluster"
 
 
+def test_rows_of_a_cluster_are_copied_meanwhile_and_gone_through_once():
+    found = mapping(*softmax(10_000, 65_536, "bfloat16"))
+    assert (found.cluster, found.threads, found.residence) == (4, 256, "shared")
+    assert found.asynchronous and found.online
+    peeled = mapping(*softmax(10_000, 65_537, "bfloat16"))
+    assert peeled.cluster > 1 and peeled.online and not peeled.asynchronous
+
+
+def test_a_cluster_rather_than_a_block_that_fills_a_multiprocessor():
+    assert mapping(*softmax(10_000, 32_768, "bfloat16")).cluster == 2
+    pair = mapping(*softmax(10_000, 32_768, "bfloat16"), schemes=("regional", "warp", "local"))
+    assert (pair.cluster, pair.residence, pair.resident) == (1, "shared", 2)
+
+
+def test_rows_that_need_not_wait_are_read_once():
+    x = tensor(10_000, 65_536)
+    largest = topi.max(x, axis=1, keepdims=True)
+    total = topi.sum(topi.exp(topi.subtract(x, largest)), axis=1, keepdims=True)
+    found = mapping(x, topi.add(topi.log(total), largest))
+    assert (found.cluster, found.residence, found.online) == (1, "nowhere", True)
+
+
 @pytest.mark.parametrize("rows, columns, device", [(1000, 60_000, SMALL), (1000, 4_000_000, BIG)])
 def test_rows_that_nothing_has_room_for_are_read_again(rows, columns, device):
     found = mapping(*softmax(rows, columns), device=device)
