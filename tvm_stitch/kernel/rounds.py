@@ -18,7 +18,7 @@ from typing import Any
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.program import Program, make_program
 from tvm_stitch.kernel.space import goes_across
-from tvm_stitch.kernel.split import in_halves
+from tvm_stitch.kernel.split import in_halves, is_split
 from tvm_stitch.kernel.stage import (
     Refused,
     Stage,
@@ -60,6 +60,8 @@ def make_rounds(
     reduced = max((size or 0 for stage, size in pairs if stage.is_reduction), default=0)
     if reduced < FEWEST_ELEMENTS:
         return Refused("too little is reduced for a barrier of the grid")
+    if not any(map(is_split, stages)):
+        return Refused("no reduction of it needs all blocks of a grid")
     rounds = _Rounds(*in_halves(stages, outputs))
     return rounds.place() or rounds.programs()
 

@@ -79,6 +79,12 @@ def split(stage: Stage) -> Split | None:
     return stage.memo["split"]
 
 
+def is_split(stage: Stage) -> bool:
+    """Whether a stage is a reduction that falls into several shares."""
+    halves = split(stage) if stage.is_reduction else None
+    return halves is not None and halves.whole is None
+
+
 def _split(stage: Stage) -> Split | None:
     axes = _memory_order(stage)
     if axes is None or accumulator_dtype(stage) != "float32":
