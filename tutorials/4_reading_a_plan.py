@@ -70,6 +70,10 @@ for fallback in report.fallbacks:
 print(f"\n{solved.candidates} candidates, {solved.status}, gap {solved.gap:.1%}")
 print(f"predicted {solved.cost_us:.1f} us, by the simple rule {solved.greedy_us:.1f} us")
 
+# Where there is a GPU, Options(measure=True) does not take the cost model's word: every region is
+# compiled as planned and left to TVM, both are timed, the faster is kept. report.measured, the text
+# and the HTML tell both times.
+
 # --- 5. What if? ----------------------------------------------------------------
 # Plans can be saved, compared and pinned. What would become of the model without the solver, and
 # without block-wide kernels?

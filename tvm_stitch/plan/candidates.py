@@ -22,7 +22,7 @@ from tvm_stitch.plan.atoms import find_atoms
 from tvm_stitch.plan.epilogue import epilogues
 from tvm_stitch.plan.greedy import greedy_sets
 from tvm_stitch.plan.judge import Judge, Verdict
-from tvm_stitch.plan.price import DEFAULT_MARGIN, default_kernel_us, nominal_bytes
+from tvm_stitch.plan.price import DEFAULT_MARGIN, default_kernel_us, least_us, nominal_bytes
 from tvm_stitch.plan.region import Nodes, Region, Value, bits
 
 # A value is computed again where that takes no more than so many element-wise operators.
@@ -86,8 +86,9 @@ class _Search:
 
     def run(self) -> Candidates:
         """Collect from all sources."""
-        for place in range(len(self.region.indices)):
-            self._alone(place)
+        for atom in self.atoms:
+            for place in bits(atom):
+                self._alone(place, atom)
         sets = [
             without_views(self.region, nodes)
             for nodes in greedy_sets(
@@ -130,14 +131,18 @@ class _Search:
             reads = self.region.entering(nodes)
             self.found[key] = Candidate(nodes, outputs, reads, way, cost_us, verdict, why)
 
-    def _alone(self, place: int) -> None:
-        """A node by itself: as a view, TVM's way, and stitched."""
+    def _alone(self, place: int, atom: Nodes) -> None:
+        """A node by itself: as a view, TVM's way, and stitched unless it belongs with others."""
         nodes = 1 << place
         outputs = self.region.leaving(nodes)
         if self.region.nodes[place].pattern is Pattern.RESHAPE:
             self._add(nodes, outputs, Way.VIEW, 0.0)
             return
         cost = default_kernel_us(self.region, nodes, outputs, self.judge.device)
+        if nodes != atom and isinstance(self.judge(atom), Verdict):
+            least = DEFAULT_MARGIN * least_us(self.region, nodes, outputs, self.judge.device)
+            self._add(nodes, outputs, Way.DEFAULT, max(cost, least) + self.options.launch_us)
+            return
         verdict = self.judge(nodes)
         why = ""
         if isinstance(verdict, Refused):

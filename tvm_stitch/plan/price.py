@@ -52,8 +52,18 @@ def stitched_us(programs: tuple[Program, ...], schedule: Schedule, device: Devic
     if predicted is not None:
         return predicted
     buffers = {b: None for program in programs for b in (*program.inputs, *program.outputs)}
+    return _copy_us(sum(map(nominal_bytes, buffers)), device)
+
+
+def least_us(region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device) -> float:
+    """What no kernel of nodes can beat: a copy of the bytes that it must touch."""
+    written = map(region.buffer, outputs)
+    return _copy_us(sum(map(nominal_bytes, (*inputs(region, nodes), *written))), device)
+
+
+def _copy_us(moved: int, device: Device) -> float:
     start = device.timing.launch_us + device.timing.block_us
-    return start + sum(map(nominal_bytes, buffers)) / device.bandwidth * 1e6
+    return start + moved / device.bandwidth * 1e6
 
 
 def default_kernel_us(

@@ -1,0 +1,78 @@
+"""Packing unrelated kernels after the program: it costs no more than the best of all packings."""
+
+import random
+
+import pytest
+from test_planner import DEVICE, read
+from tvm.relax import op
+from zoo import graph
+
+from tvm_stitch import Options
+from tvm_stitch.kernel.choose import NO_BOUNDS
+from tvm_stitch.plan.levels import find_regions
+from tvm_stitch.plan.pack import Item, Pack, pack
+from tvm_stitch.plan.planner import _items, _plan_regions
+
+LAUNCH_US = Options().launch_us
+KINDS = (op.nn.softmax, op.exp, op.nn.relu, lambda x: op.sum(x, axis=-1))
+
+
+def unrelated(seed: int) -> list[Item]:
+    """Kernels of one turn that share nothing: softmaxes, sums and element-wise ones."""
+    rng = random.Random(seed)
+    kinds = [rng.choice(KINDS) for _ in range(rng.randint(2, 5))]
+    shapes = [(2 ** rng.randint(2, 13), 2 ** rng.randint(4, 11)) for _ in kinds]
+
+    def build(emit, *inputs):
+        return tuple(emit(kind(x)) for kind, x in zip(kinds, inputs, strict=True))
+
+    regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
+    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None)
+    return [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
+
+
+def partitions(items):
+    """All ways to divide items into sets."""
+    if not items:
+        yield []
+        return
+    first, *rest = items
+    for division in partitions(rest):
+        yield [[first], *division]
+        for number, own in enumerate(division):
+            yield [*division[:number], [first, *own], *division[number + 1 :]]
+
+
+def cost(division) -> float:
+    """What a division costs; infinite if some set cannot be one kernel, or does not pay."""
+    total = 0.0
+    for own in division:
+        together = Pack.of(own[0])
+        for item in own[1:]:
+            joined = together.joined(Pack.of(item), DEVICE, LAUNCH_US)
+            if joined is None:
+                return float("inf")
+            together = joined
+        total += together.cost_us
+    return total
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_division_is_cheaper(seed):
+    items = unrelated(seed)
+    found = sum(each.cost_us for each in pack(items, {}, DEVICE, LAUNCH_US))
+    best = min(map(cost, partitions(items)))
+    assert found <= best * 1.001
+
+
+def test_parts_of_blocks_that_do_not_fit_are_refused():
+    """A cluster fills a kernel of its own."""
+
+    def build(emit, x, y):
+        return emit(op.nn.softmax(x)), emit(op.exp(y))
+
+    shapes = [(64, 262144), (64, 64)]
+    regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
+    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None)
+    items = [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
+    assert len(pack(items, {}, DEVICE, LAUNCH_US)) == len(items) == 2
