@@ -156,7 +156,7 @@ def writer(store, first, count):
 def test_two_writers_at_once(store):
     children = [writer(store, first, 200) for first in (0, 1000)]
     for child in children:
-        child.communicate(timeout=60)
+        child.communicate(timeout=300)
         assert child.returncode == 0
     assert sorted(trials(store)) == [*range(200), *range(1000, 1200)]
     assert store.read().unreadable == ()
