@@ -91,3 +91,17 @@ def test_what_watched_the_kernels_found_nothing():
     assert len(stored["cases"]) == int(count)
     assert len(stored["findings"]) == int(count) * len(stored["tools"])
     assert {finding["errors"] for finding in stored["findings"]} == {0}
+    repeated = json.loads((ROOT / "bench/results/h200/watched/determinism.json").read_text("utf-8"))
+    assert len(repeated["rows"]) == int(count)
+    assert {(row["differing"], row["error"]) for row in repeated["rows"]} == {(0, "")}
+
+
+def test_the_errors_of_fast_math_are_what_was_measured():
+    options = re.search(r"errors up to (\S+) where they are else (\S+)", README)
+    assert options
+    fast, default = map(float, options.groups())
+    stored = json.loads((ROOT / "bench/results/h200/watched/functions.json").read_text("utf-8"))
+    errors = {(row["function"], row["way"]): row["error"] for row in stored["rows"]}
+    for name in ("sigmoid", "SiLU", "erf"):
+        assert fast / 2 < errors[name, "fast_math"] < fast
+        assert errors[name, "default"] < 1.5 * default

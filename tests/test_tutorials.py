@@ -73,7 +73,7 @@ def test_how_stitching_works():
     output = run("5_how_stitching_works.py")
     schemes = re.findall(r"^scheme: +(\w+)$", output, re.M)
     assert schemes == ["warp", "regional", "cluster", "global", "independent"]
-    for meeting in ("warp_reduce", "__syncthreads", "cluster_sync", "grid_sync", "} else {"):
+    for meeting in ("warp_reduce", "__syncthreads", "barrier_cluster", "grid_sync", "} else {"):
         assert meeting in output
     if simt.available() is None:
         assert len(re.findall(r"in two orders: as NumPy says$", output, re.M)) == len(schemes)

@@ -154,16 +154,17 @@ show(
 
 # --- 3. A row that no block holds ----------------------------------------------
 # 131072 floats are half a megabyte: twice what a multiprocessor has. From compute capability 9.0
-# on, blocks of a cluster may read each other's shared memory. They share the row, meet at the
-# cluster's barrier, and read each other's words (`mapa` turns an address into a neighbour's). At
-# the end they meet again: nobody may leave while others read its memory.
+# on, blocks of a cluster may write into each other's shared memory. They share the row, copy their
+# pieces into shared memory while they already work on what has come, and go over it once for both
+# the maximum and the sum: when the maximum grows, the sum so far is scaled down. Then every block
+# sends what its warps found to all others, and each waits until everything has arrived.
 
 x = random.standard_normal((2, 131072)).astype("float32")
 show(
     "a row in a cluster of blocks",
     model(softmax, x=x.shape),
     [softmax_in_numpy(x)],
-    *(r"buf_dyn_shmem\w*\[", r"__syncthreads", r"cluster_sync", r"mapa", r"remote"),
+    *(r"cp_async_cg", r"rescaled_ptr\[0\] =", r"barrier_cluster", r"tvm_stitch_\w+\("),
     x=x,
 )
 
