@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tvm_stitch import cli, simt
+from tvm_stitch.kernel.product import MAX_CONTRACTED, MAX_OUTPUTS
 from tvm_stitch.kernel.schedule import SCHEMES
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +63,12 @@ def test_the_rooms_exist():
 
 def test_the_schemes_are_all_there_are():
     assert tuple(re.findall(r"^ *\| `(\w+)` \|", README, re.M)) == SCHEMES
+
+
+def test_small_products_are_as_small_as_it_says():
+    limits = re.search(r"sums over up to (\d+) elements, rows of up to (\d+) results", README)
+    assert limits
+    assert tuple(map(int, limits.groups())) == (MAX_CONTRACTED, MAX_OUTPUTS)
 
 
 def test_the_headline_table_is_what_was_measured():

@@ -35,6 +35,8 @@ class Options:
     fast_math: sigmoid (in SiLU), and erf where no constant is added to it, by way of the hardware's
         tanh: errors up to 6e-6 on an H200 instead of 1e-7, relative to the result and its RMS.
         Kernels are tuned with it or without: pass the same to `tune`.
+    measure: time every region (equal ones once) as planned and left to TVM, on this machine's GPU,
+        and keep the faster; compiles both, seconds a region.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     """
 
