@@ -167,3 +167,23 @@ def test_variables_are_set_for_a_while(monkeypatch):
 def test_the_watched_process_is_a_module_of_this_package():
     command = sanitize.command("memcheck", Path("f"), "small", ["a"])
     assert command[-5:] == ["-m", "bench.sanitized", "f", "small", "a"]
+
+
+def test_metaschedule_finds_tasks_in_what_it_is_given():
+    import tvm
+    from tvm.s_tir.meta_schedule.relax_integration import extract_tasks
+
+    from bench.cases import find
+    from bench.importing import to_relax_by_shape
+    from bench.systems.tvm import fused
+
+    module = to_relax_by_shape(find("log-softmax-wide").workload(small=True))
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_90", "max_threads_per_block": 1024})
+    assert not extract_tasks(module, target)
+    assert extract_tasks(fused(module, target), target)
+
+
+def test_fast_maths_are_measured_by_name_only():
+    from bench.systems import all_systems
+
+    assert all_systems()["stitch-fast"].optional and not all_systems()["stitch"].optional

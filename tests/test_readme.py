@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tvm_stitch import cli, simt
+from tvm_stitch.kernel.product import MAX_CONTRACTED, MAX_OUTPUTS
 from tvm_stitch.kernel.schedule import SCHEMES
 
 ROOT = Path(__file__).parents[1]
@@ -64,6 +65,12 @@ def test_the_schemes_are_all_there_are():
     assert tuple(re.findall(r"^ *\| `(\w+)` \|", README, re.M)) == SCHEMES
 
 
+def test_small_products_are_as_small_as_it_says():
+    limits = re.search(r"sums over up to (\d+) elements, rows of up to (\d+) results", README)
+    assert limits
+    assert tuple(map(int, limits.groups())) == (MAX_CONTRACTED, MAX_OUTPUTS)
+
+
 def test_the_headline_table_is_what_was_measured():
     stored = json.loads((ROOT / "bench/results/h200/subgraphs.json").read_text(encoding="utf-8"))
     names = {case["title"]: name for name, case in stored["cases"].items()}
@@ -91,3 +98,17 @@ def test_what_watched_the_kernels_found_nothing():
     assert len(stored["cases"]) == int(count)
     assert len(stored["findings"]) == int(count) * len(stored["tools"])
     assert {finding["errors"] for finding in stored["findings"]} == {0}
+    repeated = json.loads((ROOT / "bench/results/h200/watched/determinism.json").read_text("utf-8"))
+    assert len(repeated["rows"]) == int(count)
+    assert {(row["differing"], row["error"]) for row in repeated["rows"]} == {(0, "")}
+
+
+def test_the_errors_of_fast_math_are_what_was_measured():
+    options = re.search(r"errors up to (\S+) where they are else (\S+)", README)
+    assert options
+    fast, default = map(float, options.groups())
+    stored = json.loads((ROOT / "bench/results/h200/watched/functions.json").read_text("utf-8"))
+    errors = {(row["function"], row["way"]): row["error"] for row in stored["rows"]}
+    for name in ("sigmoid", "SiLU", "erf"):
+        assert fast / 2 < errors[name, "fast_math"] < fast
+        assert errors[name, "default"] < 1.5 * default

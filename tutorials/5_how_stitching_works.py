@@ -154,20 +154,17 @@ show(
 
 # --- 3. A row that no block holds ----------------------------------------------
 # 131072 floats are half a megabyte: twice what a multiprocessor has. From compute capability 9.0
-# on, blocks of a cluster may write into each other's shared memory. They share the row, which is
-# copied into shared memory while the threads wait for its first part only (`cp_async`). Each warp
-# sends its word to all blocks, and each block waits until the bytes that it expects have arrived
-# (`send` and `wait`; the barrier of the cluster makes sure that all are there to receive). A
-# softmax needs that once: each thread adds up its exponentials against the largest element that it
-# has seen, and the sums are rescaled when they meet.
-
+# on, blocks of a cluster may write into each other's shared memory. They share the row, copy their
+# pieces into shared memory while they already work on what has come, and go over it once for both
+# the maximum and the sum: when the maximum grows, the sum so far is scaled down. Then every block
+# sends what its warps found to all others, and each waits until everything has arrived.
 
 x = random.standard_normal((2, 131072)).astype("float32")
 show(
     "a row in a cluster of blocks",
     model(softmax, x=x.shape),
     [softmax_in_numpy(x)],
-    *(r"cp_async", r"barrier_cluster", r"tvm_stitch_send", r"tvm_stitch_wait"),
+    *(r"cp_async_cg", r"rescaled_ptr\[0\] =", r"barrier_cluster", r"tvm_stitch_\w+\("),
     x=x,
 )
 

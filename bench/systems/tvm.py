@@ -110,7 +110,7 @@ def tuned_by_metaschedule(trials: int) -> Compile:
 
         with tempfile.TemporaryDirectory() as records:
             database = tune_relax(
-                _fused(module, target),
+                fused(module, target),
                 {},
                 target,
                 records,
@@ -123,7 +123,7 @@ def tuned_by_metaschedule(trials: int) -> Compile:
     return compile_
 
 
-def _fused(module: Any, target: Any) -> Any:
+def fused(module: Any, target: Any) -> Any:
     """What compile_relax makes of a module before it looks into the database.
 
     The tasks are the functions of the module as it is given; without this there are none.

@@ -3,7 +3,7 @@
 In: a module after LegalizeOps. Out: the same module, in its TIR erf and sigmoid by way of tanh,
 which is one instruction where CUDA is compiled with fast maths, as TVM compiles it. In float32
 whatever the operand's width. Knows no kernel, and no device: on one without that instruction the
-result is right, but no faster.
+result is right, but no faster. The erf of a GELU is none any more: graph/erf made it cheap before.
 """
 
 from __future__ import annotations
