@@ -1,4 +1,4 @@
-"""Quick functions are exact enough for halves, at the ends of their ranges too."""
+"""Quick functions are exact enough for halves, at the ends of their ranges too; casts are exact."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from check import H200, check, cuda_of, the_kernel
 from tvm import relax
-from zoo import graph_of, rounded
+from zoo import graph_of, layer_norm, rounded
 
 from tvm_stitch import simt
 from tvm_stitch.build import lowering_context
@@ -47,3 +47,11 @@ def test_erf_of_floats_is_cuda_s_own():
         [(x.shape, "float32", x)], lambda emit, x: emit(op.erf(x)), np.vectorize(math.erf)
     )
     assert "erff(" in cuda_of(the_kernel(case.module))
+
+
+@pytest.mark.parametrize("columns", (1, 64, 1000, 1027))
+def test_bfloat16_is_widened_by_pairs(columns):
+    case = layer_norm("bfloat16", 5, columns)
+    # A thread that moves one element at a time has no pairs.
+    assert ("tvm_stitch_widen(" in cuda_of(the_kernel(case.module))) == (columns > 1)
+    check(case)

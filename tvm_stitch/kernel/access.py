@@ -195,7 +195,7 @@ class Access:
         value = tvm_ffi.structural_map(
             stage.value, [(ir.TensorLoad, visit), (tirx.Var, visit)], order="pre"
         )
-        return quick(value) if self.coarse else value
+        return quick(value, self.coarse)
 
     def is_same(self, stage: Stage, read: Read) -> bool:
         """Whether a load takes the element of its stage's own row and column."""

@@ -1,16 +1,16 @@
-"""Functions for results that are rounded to 16 bits: fewer instructions, digits enough.
+"""Functions that take fewer instructions than what CUDA's headers and library make of them.
 
-In: an expression of a Program whose outputs are all halves. Out: the same with quicker functions.
+In: an expression of a Program. Out: the same with quicker functions.
 """
 
 from __future__ import annotations
 
 import tvm_ffi
-from tvm import ir
+from tvm import ir, tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.stage import Expr, dtype_of
+from tvm_stitch.kernel.stage import Expr, buffer_shape, constant, dtype_of
 
 ERF = "tvm_stitch_erf"
 # The quotient of two polynomials in x^2 that XLA takes as well: off by 3.2e-7 at most, 5 units in
@@ -42,19 +42,45 @@ __device__ __forceinline__ float {ERF}(float x) {{
 }}
 """
 
+WIDEN = "tvm_stitch_widen"
+# A bfloat16 is the upper half of a float32. Taken from a pair, either is one instruction, where the
+# upper of a pair takes two if it is cut out first.
+WIDEN_SOURCE = f"""
+__device__ __forceinline__ float {WIDEN}(const nv_bfloat16* tile, int element) {{
+  unsigned pair = ((const unsigned*)tile)[element >> 1];
+  return __uint_as_float(element & 1 ? pair & 0xffff0000u : pair << 16);
+}}
+"""
+
 
 def is_coarse(program: Program) -> bool:
     """Whether all results are rounded to 16 bits."""
     return all(dtype_of(buffer) in ("float16", "bfloat16") for buffer in program.outputs)
 
 
-def quick(value: Expr) -> Expr:
-    """The same value with functions that are as exact as 16 bits show."""
+def quick(value: Expr, coarse: bool) -> Expr:
+    """The same value; if it is `coarse`, with functions that are as exact as 16 bits show."""
 
-    def visit(call: Expr) -> Expr:
-        if getattr(call.op, "name", "") != "tirx.erf" or dtype_of(call) != "float32":
-            return call
-        (at,) = call.args
+    def call(node: Expr) -> Expr:
+        if not coarse or getattr(node.op, "name", "") != "tirx.erf" or dtype_of(node) != "float32":
+            return node
+        (at,) = node.args
         return T.cuda.func_call(ERF, at, source_code=ERF_SOURCE, return_type="float32")
 
-    return tvm_ffi.structural_map(value, (ir.Call, visit))
+    def cast(node: Expr) -> Expr:
+        load = node.value
+        if dtype_of(node) != "float32" or not _of_pair(load):
+            return node
+        tile, (element,) = load.source, load.indices
+        args = tile.ptr_to([tirx.IntImm("int64", 0)]), element.astype("int32")
+        return T.cuda.func_call(WIDEN, *args, source_code=WIDEN_SOURCE, return_type="float32")
+
+    return tvm_ffi.structural_map(value, [(ir.Call, call), (tirx.Cast, cast)])
+
+
+def _of_pair(load: Expr) -> bool:
+    """Whether it loads one of a thread's own bfloat16 values, of which there are pairs."""
+    if not isinstance(load, ir.TensorLoad) or dtype_of(load) != "bfloat16":
+        return False
+    size = constant(buffer_shape(load.source)[0])
+    return load.source.ty.storage_scope == "local" and size is not None and size % 2 == 0
