@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
     #pragma unroll
     for (int lane_1 = 0; lane_1 < 4; ++lane_1) {
       alignas(64) float compute_ptr[1];
-      compute_ptr[0] = ((float)x_kept_ptr[lane_1]);
+      compute_ptr[0] = tvm_stitch_widen((&(x_kept_ptr[0])), lane_1);
       lv_red_partial_ptr[lane_1] = (lv_red_partial_ptr[lane_1] + compute_ptr[0]);
     }
   }
@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
     #pragma unroll
     for (int lane_3 = 0; lane_3 < 4; ++lane_3) {
       alignas(64) float compute_ptr_1[1];
-      compute_ptr_1[0] = ((float)x_kept_ptr_1[lane_3]);
+      compute_ptr_1[0] = tvm_stitch_widen((&(x_kept_ptr_1[0])), lane_3);
       lv_red_partial_ptr_1[lane_3] = (lv_red_partial_ptr_1[lane_3] + compute_ptr_1[0]);
     }
   }
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
     #pragma unroll
     for (int lane_5 = 0; lane_5 < 4; ++lane_5) {
       alignas(64) float compute_ptr_2[1];
-      compute_ptr_2[0] = ((float)x_kept_ptr[lane_5]);
+      compute_ptr_2[0] = tvm_stitch_widen((&(x_kept_ptr[0])), lane_5);
       alignas(64) float T_subtract_ptr[1];
       T_subtract_ptr[0] = (compute_ptr_2[0] - T_divide_ptr[0]);
       alignas(64) float T_multiply_ptr[1];
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
     #pragma unroll
     for (int lane_7 = 0; lane_7 < 4; ++lane_7) {
       alignas(64) float compute_ptr_3[1];
-      compute_ptr_3[0] = ((float)x_kept_ptr_1[lane_7]);
+      compute_ptr_3[0] = tvm_stitch_widen((&(x_kept_ptr_1[0])), lane_7);
       alignas(64) float T_subtract_ptr_1[1];
       T_subtract_ptr_1[0] = (compute_ptr_3[0] - T_divide_ptr_1[0]);
       alignas(64) float T_multiply_ptr_1[1];
@@ -114,15 +114,15 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
     #pragma unroll
     for (int lane_8 = 0; lane_8 < 4; ++lane_8) {
       alignas(64) float compute_ptr_4[1];
-      compute_ptr_4[0] = ((float)x_kept_ptr[lane_8]);
+      compute_ptr_4[0] = tvm_stitch_widen((&(x_kept_ptr[0])), lane_8);
       alignas(64) float T_subtract_ptr_2[1];
       T_subtract_ptr_2[0] = (compute_ptr_4[0] - T_divide_ptr[0]);
       alignas(64) float T_multiply1_ptr[1];
       T_multiply1_ptr[0] = (T_subtract_ptr_2[0] * compute3_ptr[0]);
       alignas(64) float T_multiply2_ptr[1];
-      T_multiply2_ptr[0] = (T_multiply1_ptr[0] * ((float)w_along_ptr[lane_8]));
+      T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_along_ptr[0])), lane_8));
       alignas(64) float T_add1_ptr[1];
-      T_add1_ptr[0] = (T_multiply2_ptr[0] + ((float)b_along_ptr[lane_8]));
+      T_add1_ptr[0] = (T_multiply2_ptr[0] + tvm_stitch_widen((&(b_along_ptr[0])), lane_8));
       alignas(64) nv_bfloat16 compute4_ptr[1];
       compute4_ptr[0] = ((nv_bfloat16)T_add1_ptr[0]);
       compute_intermediate_1_2_3_4_out_ptr[lane_8] = compute4_ptr[0];
@@ -142,15 +142,15 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
     #pragma unroll
     for (int lane_9 = 0; lane_9 < 4; ++lane_9) {
       alignas(64) float compute_ptr_5[1];
-      compute_ptr_5[0] = ((float)x_kept_ptr_1[lane_9]);
+      compute_ptr_5[0] = tvm_stitch_widen((&(x_kept_ptr_1[0])), lane_9);
       alignas(64) float T_subtract_ptr_3[1];
       T_subtract_ptr_3[0] = (compute_ptr_5[0] - T_divide_ptr_1[0]);
       alignas(64) float T_multiply1_ptr_1[1];
       T_multiply1_ptr_1[0] = (T_subtract_ptr_3[0] * compute3_ptr_1[0]);
       alignas(64) float T_multiply2_ptr_1[1];
-      T_multiply2_ptr_1[0] = (T_multiply1_ptr_1[0] * ((float)w_along_ptr[lane_9]));
+      T_multiply2_ptr_1[0] = (T_multiply1_ptr_1[0] * tvm_stitch_widen((&(w_along_ptr[0])), lane_9));
       alignas(64) float T_add1_ptr_1[1];
-      T_add1_ptr_1[0] = (T_multiply2_ptr_1[0] + ((float)b_along_ptr[lane_9]));
+      T_add1_ptr_1[0] = (T_multiply2_ptr_1[0] + tvm_stitch_widen((&(b_along_ptr[0])), lane_9));
       alignas(64) nv_bfloat16 compute4_ptr_1[1];
       compute4_ptr_1[0] = ((nv_bfloat16)T_add1_ptr_1[0]);
       compute_intermediate_1_2_3_4_out_ptr_1[lane_9] = compute4_ptr_1[0];

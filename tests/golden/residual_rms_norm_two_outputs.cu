@@ -51,11 +51,11 @@ extern "C" __global__ void __launch_bounds__(64) main_kernel(nv_bfloat16* __rest
   #pragma unroll
   for (int lane_2 = 0; lane_2 < 8; ++lane_2) {
     alignas(64) float compute_ptr_1[1];
-    compute_ptr_1[0] = ((float)T_add_intermediate_kept_ptr[lane_2]);
+    compute_ptr_1[0] = tvm_stitch_widen((&(T_add_intermediate_kept_ptr[0])), lane_2);
     alignas(64) float T_multiply1_ptr[1];
     T_multiply1_ptr[0] = (compute_ptr_1[0] * compute2_ptr[0]);
     alignas(64) float T_multiply2_ptr[1];
-    T_multiply2_ptr[0] = (T_multiply1_ptr[0] * ((float)w_along_ptr[lane_2]));
+    T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_along_ptr[0])), lane_2));
     alignas(64) nv_bfloat16 compute3_ptr[1];
     compute3_ptr[0] = ((nv_bfloat16)T_multiply2_ptr[0]);
     compute_intermediate_1_2_3_out_ptr[lane_2] = compute3_ptr[0];

@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
     #pragma unroll
     for (int lane_2 = 0; lane_2 < 8; ++lane_2) {
       alignas(64) float compute_ptr[1];
-      compute_ptr[0] = ((float)x_back_ptr[lane_2]);
+      compute_ptr[0] = tvm_stitch_widen((&(x_back_ptr[0])), lane_2);
       int cse_v4 = (lane_2 & 3);
       lv_red_partial_ptr[(lane_2 & 3)] = max(lv_red_partial_ptr[(lane_2 & 3)], compute_ptr[0]);
     }
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
     #pragma unroll
     for (int lane_4 = 0; lane_4 < 8; ++lane_4) {
       alignas(64) float compute_ptr_1[1];
-      compute_ptr_1[0] = ((float)x_back_ptr_1[lane_4]);
+      compute_ptr_1[0] = tvm_stitch_widen((&(x_back_ptr_1[0])), lane_4);
       int cse_v5 = (lane_4 & 3);
       lv3_red_partial_ptr[(lane_4 & 3)] = (lv3_red_partial_ptr[(lane_4 & 3)] + expf((compute_ptr_1[0] - largest_ptr[0])));
     }
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
     #pragma unroll
     for (int lane_5 = 0; lane_5 < 8; ++lane_5) {
       alignas(64) float compute_ptr_2[1];
-      compute_ptr_2[0] = ((float)x_back_ptr_2[lane_5]);
+      compute_ptr_2[0] = tvm_stitch_widen((&(x_back_ptr_2[0])), lane_5);
       int cse_v6 = (lane_5 & 3);
       lv_red_partial_ptr[(lane_5 & 3)] = max(lv_red_partial_ptr[(lane_5 & 3)], compute_ptr_2[0]);
     }
@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
     #pragma unroll
     for (int lane_7 = 0; lane_7 < 8; ++lane_7) {
       alignas(64) float compute_ptr_3[1];
-      compute_ptr_3[0] = ((float)x_back_ptr_3[lane_7]);
+      compute_ptr_3[0] = tvm_stitch_widen((&(x_back_ptr_3[0])), lane_7);
       int cse_v7 = (lane_7 & 3);
       lv3_red_partial_ptr[(lane_7 & 3)] = (lv3_red_partial_ptr[(lane_7 & 3)] + expf((compute_ptr_3[0] - largest_ptr_1[0])));
     }
@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
     #pragma unroll
     for (int lane_8 = 0; lane_8 < 8; ++lane_8) {
       alignas(64) float compute_ptr_4[1];
-      compute_ptr_4[0] = ((float)x_back_ptr_4[lane_8]);
+      compute_ptr_4[0] = tvm_stitch_widen((&(x_back_ptr_4[0])), lane_8);
       int cse_v8 = (lane_8 & 3);
       lv_red_partial_ptr[(lane_8 & 3)] = max(lv_red_partial_ptr[(lane_8 & 3)], compute_ptr_4[0]);
     }
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
     #pragma unroll
     for (int lane_10 = 0; lane_10 < 8; ++lane_10) {
       alignas(64) float compute_ptr_5[1];
-      compute_ptr_5[0] = ((float)x_back_ptr_5[lane_10]);
+      compute_ptr_5[0] = tvm_stitch_widen((&(x_back_ptr_5[0])), lane_10);
       int cse_v9 = (lane_10 & 3);
       lv3_red_partial_ptr[(lane_10 & 3)] = (lv3_red_partial_ptr[(lane_10 & 3)] + expf((compute_ptr_5[0] - largest_ptr_2[0])));
     }
@@ -158,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
     #pragma unroll
     for (int lane_11 = 0; lane_11 < 8; ++lane_11) {
       alignas(64) float compute_ptr_6[1];
-      compute_ptr_6[0] = ((float)x_back_ptr_6[lane_11]);
+      compute_ptr_6[0] = tvm_stitch_widen((&(x_back_ptr_6[0])), lane_11);
       int cse_v10 = (lane_11 & 3);
       lv_red_partial_ptr[(lane_11 & 3)] = max(lv_red_partial_ptr[(lane_11 & 3)], compute_ptr_6[0]);
     }
@@ -179,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
     #pragma unroll
     for (int lane_13 = 0; lane_13 < 8; ++lane_13) {
       alignas(64) float compute_ptr_7[1];
-      compute_ptr_7[0] = ((float)x_back_ptr_7[lane_13]);
+      compute_ptr_7[0] = tvm_stitch_widen((&(x_back_ptr_7[0])), lane_13);
       int cse_v11 = (lane_13 & 3);
       lv3_red_partial_ptr[(lane_13 & 3)] = (lv3_red_partial_ptr[(lane_13 & 3)] + expf((compute_ptr_7[0] - largest_ptr_3[0])));
     }
@@ -218,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
       #pragma unroll
       for (int lane_14 = 0; lane_14 < 8; ++lane_14) {
         alignas(64) float compute_ptr_8[1];
-        compute_ptr_8[0] = ((float)x_back_ptr_8[lane_14]);
+        compute_ptr_8[0] = tvm_stitch_widen((&(x_back_ptr_8[0])), lane_14);
         alignas(64) float T_subtract_ptr[1];
         T_subtract_ptr[0] = (compute_ptr_8[0] - lv_red_ptr[0]);
         alignas(64) float compute1_ptr[1];

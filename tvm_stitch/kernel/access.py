@@ -15,7 +15,6 @@ from tvm import ir, tirx
 
 from tvm_stitch.kernel.along import Along, plan_along
 from tvm_stitch.kernel.frame import COLUMN, ROW, Address, Frame
-from tvm_stitch.kernel.functions import is_coarse, quick
 from tvm_stitch.kernel.position import Position
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping
@@ -28,6 +27,7 @@ from tvm_stitch.kernel.stage import (
     handle,
     substitute,
 )
+from tvm_stitch.kernel.widen import widened
 from tvm_stitch.kernel.writer import Writer, flat_load, int64, vector_copy
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
@@ -50,7 +50,6 @@ class Access:
         self.views, self.position, self.writer = views, position, writer
         self.block_thread = thread
         self.frame = Frame(program)
-        self.coarse = is_coarse(program)
 
     # Where a thread has its elements
 
@@ -195,7 +194,7 @@ class Access:
         value = tvm_ffi.structural_map(
             stage.value, [(ir.TensorLoad, visit), (tirx.Var, visit)], order="pre"
         )
-        return quick(value) if self.coarse else value
+        return widened(value)
 
     def is_same(self, stage: Stage, read: Read) -> bool:
         """Whether a load takes the element of its stage's own row and column."""

@@ -342,10 +342,7 @@ def _arithmetic(i: _Instruction) -> str | None:
             else f"{i.operands[0]} = {values[0]} * {values[1]} + {values[2]};"
         )
     if i.name in ("min", "max"):
-        chosen = f"{i.name}({', '.join(values)})"
-        if "NaN" in i.parts:
-            chosen = f"{values[0]} == {values[0]} && {values[1]} == {values[1]} ? {chosen} : NAN"
-        return f"{i.operands[0]} = {chosen};"
+        return f"{i.operands[0]} = {i.name}({', '.join(values)});"
     if i.name in _UNARY and i.type == "float":
         return f"{i.operands[0]} = {_UNARY[i.name].format(*values)};"
     return None
