@@ -15,7 +15,7 @@ from tvm_stitch import Options, SavedPlan
 
 target = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
 
-# --- 1. A model that does not become one kernel ---------------------------------
+# --- 1. A model of which not all becomes one kernel ---------------------------------
 # A projection, a softmax of its rows, and on the side the total of all rows' sums: a sum over rows
 # of what was a sum along rows.
 
@@ -53,10 +53,12 @@ for kernel in report.kernels:
 # --- 3. Why others are not ------------------------------------------------------
 # A cut is a value that goes from one kernel to another through memory. Its reason is what kernel/
 # said of both as one kernel: a refusal, or a cost that is no better. Operators that went TVM's
-# default way are in report.fallbacks with their reasons.
+# default way are in report.fallbacks with their reasons. This model has a cut only where no kernel
+# may hold a barrier of the whole grid, which stands between the rows and their total:
 
+apart = tvm_stitch.explain(Model, target, Options(schemes=("local", "warp", "regional")))
 print("\nCuts:")
-for cut in report.cuts:
+for cut in apart.cuts:
     print(f"  {cut.writer[-1]} -> {cut.reader[0]}, {cut.bytes} bytes: {cut.reason}")
 print("Left to TVM:")
 for fallback in report.fallbacks:
