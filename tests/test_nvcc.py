@@ -48,6 +48,7 @@ class Kernels:
             files[-1].write_text(source)
         arch = str(self.target.attrs["arch"])
         command = [NVCC, f"-arch={arch}", "-cubin", "-Xptxas", "-v", "-O3", "--threads", "2"]
+        command.append("--use_fast_math")  # as TVM does
         done = subprocess.run(
             [*command, *map(str, files)], cwd=folder, capture_output=True, text=True
         )
@@ -61,7 +62,7 @@ def wasteful(reports: dict[str, str]) -> Iterable[str]:
     for name, text in reports.items():
         used = re.findall(r"(\d+) bytes (?:stack frame|spill)", text)
         assert len(used) == 3, text
-        if max(map(int, used)) > (LONG_ROW_STACK if name.startswith(LONG_ROW) else 0):
+        if max(map(int, used)) > (LONG_ROW_STACK if name.startswith((LONG_ROW, "any")) else 0):
             yield f"{name}: {' '.join(text.split())}"
 
 
@@ -89,7 +90,10 @@ def test_rows_of_up_to_4096_elements(target, tmp_path):
 
 
 def test_rows_of_any_length(tmp_path):
-    """Guarded one by one, halves take a register each: two inputs and two kept values of 16384."""
+    """Guarded one by one, halves take a register each: two inputs and two kept values of 16384.
+
+    The mapping must know, or hundreds of bytes spill.
+    """
     kernels = Kernels(H200)
     columns = tirx.Var("m", "int64"), 1000
     kernels.add("any", norm_gelu_softmax("float16", 6, columns).module)

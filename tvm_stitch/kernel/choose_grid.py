@@ -26,8 +26,10 @@ VECTORS = 2
 # threads, 28.3 with 512 and 38 with 256.
 PIECE_THREADS = 1024
 WASTE = 1 / 8  # of a block's threads, beyond the end of the row
-# The next row is loaded ahead unless too few threads fit beside each other: RMS norm backward of
-# 8192 x 4096 bf16 takes 67 us with 2 blocks of 256 threads that do, 61 with 3 that do not.
+# The next row is loaded ahead unless too few threads fit beside each other, or blocks with a row
+# each cover for one another: RMS norm backward of 8192 x 4096 bf16 takes 67 us with 2 or 3 blocks
+# of 256 threads that do, 61 with 3 that do not; layer norm backward of 16384 x 4096 bf16, of which
+# 2 blocks fit, 134 and 148.
 AHEAD_THREADS = 768
 OVERHEAD_REGISTERS = 16  # addresses, counters and scalars of a thread that cannot be made again
 MOST_REGISTERS = 255
@@ -54,6 +56,8 @@ def grid_mapping(program: Program, device: Device, vector: int, columns: int) ->
     if plain is None:
         return Refused(f"rows of {columns} columns leave no room for the sums over them")
     if ahead is None:
+        return plain
+    if plain.rows == 1 and plain.resident * plain.block_threads >= AHEAD_THREADS:
         return plain
     many = ahead.resident * ahead.block_threads >= AHEAD_THREADS
     return ahead if many or ahead.resident == plain.resident else plain
