@@ -210,3 +210,24 @@ def test_what_can_be_found_in_one_pass():
 )
 def test_what_cannot_be_found_in_one_pass(value):
     assert not found_in_one_pass(rows_with(value))
+
+
+def test_rows_beside_values_that_wait_are_not_copied(laid_out):
+    """What a cross entropy's gradient keeps besides its logits is computed, not read."""
+
+    def build_rows(emit, x, y, z):
+        product = emit(op.multiply(emit(op.multiply(y, z)), x))
+        shares = emit(op.multiply(emit(op.nn.softmax(x)), emit(op.sum(product, -1, keepdims=True))))
+        return emit(op.subtract(product, shares))
+
+    def expected(x, y, z):
+        product = x * y * z
+        return product - softmax64(x) * product.sum(-1, keepdims=True)
+
+    case = graph("float32", 3 * [(2, 1000)], build_rows, expected)
+    fields = {**SHARED, "scheme": "cluster", "cluster": 2, "threads": 64}
+    laid_out(**fields)
+    check(case)
+    with pytest.raises(AssertionError, match="beside values that wait"):
+        laid_out(asynchronous=True, **fields)
+        check(case)

@@ -43,6 +43,9 @@ def why_not(program: Program, residency: Residency, mapping: Mapping) -> str | N
     copied = arriving(program, residency, replace(mapping, asynchronous=True))
     if not copied:
         return "asynchronous copies, where nothing waits as it was read"
+    if len(copied) < len(residency.kept):
+        # These are written group by group and read step by step: TVM would put barriers between.
+        return "asynchronous copies beside values that wait after they were computed"
     narrowest = min(item_bytes(dtype_of(buffer)) for buffer in copied)
     if narrowest * mapping.vector < LEAST_BYTES:
         return f"asynchronous copies of less than {LEAST_BYTES} bytes"

@@ -128,6 +128,9 @@ def _choose(
 def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedule | Refused:
     """Parts of one kernel have blocks of equally many threads."""
     common = max(part.block_threads for part in parts)
+    with_rows = [part.block_threads for part in parts if not part.split]
+    if with_rows and len(with_rows) < len(parts):
+        common = max(with_rows)  # other parts take blocks of any size
     equal = []
     for program, part in zip(programs, parts, strict=True):
         if part.cluster > 1 or part.blocks:

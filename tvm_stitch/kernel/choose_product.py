@@ -103,7 +103,8 @@ def _threads_and_batch(program: ProductProgram, device: Device) -> tuple[int, in
         batch //= 2
     while threads < WARP and (rows // batch * threads < busy or WARP // threads > program.inner):
         threads *= 2
-    while threads < min(power_of_two(widest), _most_threads(program)) and rows * threads < busy:
+    most = min(power_of_two(widest), _most_threads(program))
+    while threads < most and rows * threads < 2 * busy:
         threads *= 2
     if threads > WARP:
         # Blocks of one row each would all read the whole of the weights.

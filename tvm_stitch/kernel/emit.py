@@ -39,8 +39,10 @@ from tvm_stitch.kernel.tile import TilePart, TilePosition
 from tvm_stitch.kernel.tiling import tiling_of
 from tvm_stitch.kernel.writer import Writer, int64, sequence
 
-# Of a kernel of several parts, from so many places of its grid come blocks that run side by side:
-# a part that computes then overlaps with one that waits for memory (bench/results).
+# From so many places of the grid come blocks that run side by side, where a kernel has parts with
+# rows and parts without: one that computes then overlaps with one that waits for memory. The glue
+# of a BERT layer takes 30.4 us that way and 32.3 part by part; parts of one kind, such as an
+# optimizer's 40 tensors, gain nothing and lose up to 3 %.
 STREAMS = 8
 # TVM's, for kernels with a barrier of the whole grid.
 LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
@@ -149,7 +151,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         writer.add(_side_by_side(block, bodies))
         first = bodies[-1][0]
     body = _scratch_apart(writer.done())
-    if len(programs) > 1 and not schedule.blocks:
+    if len({mapping.split for mapping in schedule.parts}) > 1 and not schedule.blocks:
         number = tirx.Var("block", "int32")
         body = substitute(body, {block_var: _interleaved(number, constant(first))})
         block_var = number

@@ -81,6 +81,11 @@ def _writes_rows(program: Program) -> bool:
 
 def has_weights(program: Program) -> bool:
     """Whether vectors are read that are the same for all rows."""
+    return weights(program) > 0
+
+
+def weights(program: Program) -> int:
+    """How many vectors are read that are the same for all rows."""
     frame = Frame(program)
     others = [
         frame.address(stage, read)
@@ -88,7 +93,8 @@ def has_weights(program: Program) -> bool:
         for read in stage.reads
         if read.buffer in program.inputs and program.place(stage, read) is Where.OTHER
     ]
-    return any(each.stride is Stride.UNIT and not each.of_row for each in others)
+    found = {each.key for each in others if each.stride is Stride.UNIT and not each.of_row}
+    return len(found)
 
 
 def loaded_bytes(program: Program, residency: Residency) -> int:
