@@ -12,7 +12,8 @@ import tvm
 
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel import arrive
-from tvm_stitch.kernel.flight import batched, has_weights, weights
+from tvm_stitch.kernel.flight import batched
+from tvm_stitch.kernel.frame import weights
 from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.online import in_one_pass
 from tvm_stitch.kernel.program import Program, Where
@@ -140,7 +141,7 @@ def _copied(program: Program, residency: Residency, mapping: Mapping, device: De
     """Rows of a cluster are copied into shared memory asynchronously, where they can be."""
     if mapping.cluster == 1 or device.capability < arrive.CAPABILITY:
         return mapping
-    resident = -(-RESIDENT_THREADS // mapping.threads) if has_weights(program) else 0
+    resident = -(-RESIDENT_THREADS // mapping.threads) if weights(program) else 0
     possible = arrive.why_not(program, residency, mapping) is None
     return replace(mapping, asynchronous=possible, resident=resident)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.frame import Frame, Stride
+from tvm_stitch.kernel.frame import weights
 from tvm_stitch.kernel.memory import Residency
-from tvm_stitch.kernel.program import Program, Where
+from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers
 from tvm_stitch.kernel.schedule import WARP, Mapping
 from tvm_stitch.kernel.stage import constant, dtype_of, item_bytes
@@ -43,7 +43,7 @@ def batched(program: Program, residency: Residency, mapping: Mapping, device: De
     if mapping.threads > WARP:
         return replace(mapping, resident=wave)
     row_bytes = loaded_bytes(program, residency) * mapping.vector * mapping.steps
-    if row_bytes <= AHEAD_BYTES and has_weights(program) and not mapping.peeled:
+    if row_bytes <= AHEAD_BYTES and weights(program) and not mapping.peeled:
         mapping = replace(mapping, ahead=mapping.vector > 1)
     rows = constant(program.space.rows)
     busy = device.multiprocessors * device.max_threads // 2
@@ -77,24 +77,6 @@ def _blocks_of_one_wave(
 
 def _writes_rows(program: Program) -> bool:
     return any(map(program.is_full, program.outputs))
-
-
-def has_weights(program: Program) -> bool:
-    """Whether vectors are read that are the same for all rows."""
-    return weights(program) > 0
-
-
-def weights(program: Program) -> int:
-    """How many vectors are read that are the same for all rows."""
-    frame = Frame(program)
-    others = [
-        frame.address(stage, read)
-        for stage in program.stages
-        for read in stage.reads
-        if read.buffer in program.inputs and program.place(stage, read) is Where.OTHER
-    ]
-    found = {each.key for each in others if each.stride is Stride.UNIT and not each.of_row}
-    return len(found)
 
 
 def loaded_bytes(program: Program, residency: Residency) -> int:

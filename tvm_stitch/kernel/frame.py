@@ -205,6 +205,21 @@ class Frame:
         return Stride.GATHER
 
 
+def weights(program: Program) -> int:
+    """How many vectors a program reads that are the same for all rows."""
+    if "weights" not in program.memo:
+        frame = Frame(program)
+        others = [
+            frame.address(stage, read)
+            for stage in program.stages
+            for read in stage.reads
+            if read.buffer in program.inputs and program.place(stage, read) is Where.OTHER
+        ]
+        found = {each.key for each in others if each.stride is Stride.UNIT and not each.of_row}
+        program.memo["weights"] = len(found)
+    return program.memo["weights"]
+
+
 def _mentions(expr: Expr, var: Var) -> bool:
     return any(var == used for used in tirx.analysis.undefined_vars(expr))
 

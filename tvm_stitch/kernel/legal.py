@@ -20,7 +20,8 @@ from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
 from tvm_stitch.kernel.choose_product import product_reasons
 from tvm_stitch.kernel.choose_rounds import room_of_rounds
 from tvm_stitch.kernel.choose_rows import CLUSTER_CAPABILITY, CLUSTERS
-from tvm_stitch.kernel.flight import MAX_BATCH, has_weights, loaded_bytes
+from tvm_stitch.kernel.flight import MAX_BATCH, loaded_bytes
+from tvm_stitch.kernel.frame import weights
 from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.online import in_one_pass
 from tvm_stitch.kernel.position import blocks_of_row
@@ -126,7 +127,7 @@ class Legality:
     @cached_property
     def has_weights(self) -> bool:
         """Whether vectors are read that are the same for all rows."""
-        return has_weights(self.program)
+        return weights(self.program) > 0
 
     @cached_property
     def _unsupported(self) -> Refused | None:

@@ -7,6 +7,7 @@ kernel/choose, the home of legality.
 from __future__ import annotations
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.frame import weights
 from tvm_stitch.kernel.memory import Residency
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import WARP, Mapping
@@ -19,6 +20,8 @@ OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 # 211 and 203; RMS norm of 131072 in 1050 with 8 blocks and 1073 with 4.
 _KB = 1024
 SHARED_BYTES = {1: 120 * _KB, 2: 54 * _KB, 4: 36 * _KB, 8: 112 * _KB, 16: 1024 * _KB}
+# With two weights, fewer blocks of more threads are better (choose_rows.WEIGHTED_COLUMNS).
+WEIGHTED_SHARED_BYTES = {**SHARED_BYTES, 2: 72 * _KB, 4: 72 * _KB}
 
 
 def fits(
@@ -33,7 +36,8 @@ def fits(
     needed = shared_bytes(program, residency, mapping)
     most = device.shared_block
     if not last:
-        most = min(most, SHARED_BYTES[mapping.cluster])
+        by_cluster = SHARED_BYTES if weights(program) < 2 else WEIGHTED_SHARED_BYTES
+        most = min(most, by_cluster[mapping.cluster])
     if needed > most:
         return Refused(
             f"a row of {mapping.cluster} x {mapping.reach} columns needs {needed} bytes of shared "
