@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvm import tirx
 
 from tvm_stitch.device import Device
@@ -18,7 +20,9 @@ SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
 VIEW = Refused("a view costs nothing")
 
 
-def read_programs(func: tirx.PrimFunc) -> tuple[Program, ...] | Refused:
+def read_programs(
+    func: tirx.PrimFunc, schemes: Sequence[str] = SCHEMES
+) -> tuple[Program, ...] | Refused:
     """The Programs of a fused PrimFunc, one for each unrelated part."""
     stages = read_stages(func)
     if isinstance(stages, Refused):
@@ -28,7 +32,7 @@ def read_programs(func: tirx.PrimFunc) -> tuple[Program, ...] | Refused:
         return VIEW
     written = {stage.output for stage in stages}
     outputs = tuple(param for param in func.params if is_buffer(param) and param in written)
-    return make_programs(stages, outputs)
+    return make_programs(stages, outputs, schemes)
 
 
 def stitch_function(
@@ -38,7 +42,7 @@ def stitch_function(
     schemes: tuple[str, ...] = SCHEMES,
 ) -> tirx.PrimFunc | Refused:
     """Emit a PrimFunc as one stitched kernel, its Schedule attached as JSON."""
-    programs = read_programs(func)
+    programs = read_programs(func, schemes)
     if isinstance(programs, Refused):
         return programs
     schedule = choose(programs, device, bounds, schemes)

@@ -104,7 +104,7 @@ def _choose(
 ) -> Schedule | Refused:
     """The schedule for rows of up to that length; None: of any length."""
     rounds = any(program.round for program in programs)
-    own = tuple(s for s in schemes if s != "cluster") if rounds else schemes
+    own = tuple(s for s in schemes if s != "cluster") if rounds else tuple(schemes)
     parts: list[Mapping] = []
     for program in programs:
         key = ("mapping", device, length(program), own)

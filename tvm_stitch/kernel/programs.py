@@ -6,11 +6,14 @@ part, or several that take turns; or the reason why there are none. Must not kno
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.product import small_product
 from tvm_stitch.kernel.product_program import ProductProgram, make_product_program
 from tvm_stitch.kernel.program import Program, make_program, unrelated
 from tvm_stitch.kernel.rounds import make_rounds
+from tvm_stitch.kernel.schedule import SCHEMES
 from tvm_stitch.kernel.split import GROUP
 from tvm_stitch.kernel.stage import Refused, Stage, Var, constant
 
@@ -19,14 +22,16 @@ FEW_ROWS, LONG_ROW = 8, 1 << 18
 
 
 def make_programs(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], schemes: Sequence[str] = SCHEMES
 ) -> tuple[Program, ...] | Refused:
     """One program if the stages share a space and data, else one for each unrelated part.
 
     Where neither is possible, or memory would be read in short pieces or by few blocks only, the
-    programs follow each other in rounds.
+    programs follow each other in rounds, if the global scheme may be used.
     """
     found = _side_by_side(stages, outputs)
+    if "global" not in schemes:
+        return found
     if not isinstance(found, Refused) and not any(map(_wants_rounds, found)):
         return found
     in_rounds = make_rounds(stages, outputs)

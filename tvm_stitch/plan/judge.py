@@ -90,7 +90,7 @@ class Judge:
     ) -> Verdict | Refused:
         region = self.region
         stages = tuple(stage for place in bits(nodes) for stage in region.nodes[place].stages)
-        programs = make_programs(stages, tuple(map(region.buffer, outputs)))
+        programs = make_programs(stages, tuple(map(region.buffer, outputs)), self.schemes)
         if isinstance(programs, Refused):
             return programs
         schedule = choose(programs, self.device, self.bounds, self.schemes)

@@ -53,7 +53,7 @@ class Part:
 
 def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> Kernel:
     """The report's entry for one stitched kernel."""
-    programs = read_programs(fused.function)
+    programs = read_programs(fused.function, tuple(schedule.schemes))
     assert not isinstance(programs, Refused), "a stitched kernel comes from a readable function"
     parts = [
         Part(program, mapping, residency_of(program, mapping))
