@@ -91,6 +91,20 @@ def test_the_headline_table_is_what_was_measured():
             assert int(kernels) == row["kernels"]
 
 
+def test_what_tuning_gained_is_what_was_measured():
+    pattern = (
+        r"gained (\S+) % in the geometric mean of (\d+)\s+benchmark kernels and (\d+) % at most"
+    )
+    told = re.search(pattern, README)
+    text = (ROOT / "bench/results/h200/tuning/tuning.md").read_text(encoding="utf-8")
+    measured = re.search(r"^(\d+) kernels; geometric mean gain (\S+);", text)
+    gains = [float(gain) for gain in re.findall(r"^\|.*?\| (\d\.\d{3}) \|", text, re.M)]
+    assert told and measured
+    assert int(told[2]) == int(measured[1])
+    assert float(told[1]) / 100 == pytest.approx(float(measured[2]) - 1, abs=5e-4)
+    assert int(told[3]) == round(100 * (max(gains) - 1))
+
+
 def test_what_watched_the_kernels_found_nothing():
     (count,) = re.findall(r"in any kernel of the (\d+) benchmark cases", README)
     stored = json.loads((ROOT / "bench/results/h200/watched/sanitize.json").read_text("utf-8"))

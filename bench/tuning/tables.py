@@ -151,7 +151,9 @@ def _panels(figure_class: type, curves: Sequence[Curve]):  # type: ignore[no-unt
     across = min(3, len(shown))
     down = -(-len(shown) // across)
     figure = figure_class(figsize=(4 * across, 3 * down))
-    panels = figure.subplots(down, across, squeeze=False).flat
+    panels = list(figure.subplots(down, across, squeeze=False).flat)
+    for panel in panels[len(shown) :]:
+        panel.set_axis_off()
     for panel, kernel in zip(panels, shown, strict=False):
         for curve in (c for c in curves if c.kernel.key == kernel.key):
             colour = COLOURS[curve.search]
