@@ -20,7 +20,8 @@ OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 # 211 and 203; RMS norm of 131072 in 1050 with 8 blocks and 1073 with 4.
 _KB = 1024
 SHARED_BYTES = {1: 120 * _KB, 2: 54 * _KB, 4: 36 * _KB, 8: 112 * _KB, 16: 1024 * _KB}
-# With two weights, fewer blocks of more threads are better (choose_rows.WEIGHTED_COLUMNS).
+# With two weights, fewer blocks of more threads are better (choose_rows.WEIGHTED_COLUMNS), if there
+# are rows enough for all multiprocessors.
 WEIGHTED_SHARED_BYTES = {**SHARED_BYTES, 2: 72 * _KB, 4: 72 * _KB}
 
 
@@ -36,7 +37,9 @@ def fits(
     needed = shared_bytes(program, residency, mapping)
     most = device.shared_block
     if not last:
-        by_cluster = SHARED_BYTES if weights(program) < 2 else WEIGHTED_SHARED_BYTES
+        many = (constant(program.space.rows) or 1 << 30) > 2 * device.multiprocessors
+        weighted = many and weights(program) > 1
+        by_cluster = WEIGHTED_SHARED_BYTES if weighted else SHARED_BYTES
         most = min(most, by_cluster[mapping.cluster])
     if needed > most:
         return Refused(
