@@ -13,7 +13,7 @@ from zoo import Case, graph
 from tvm_stitch import simt, transform
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.choose import choose, side_by_side
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused
@@ -167,6 +167,13 @@ def test_sums_that_are_only_added_up_are_one():
     assert len(total.along) == 1
     ((_, shares),) = total.joined
     assert [int(buffer.ty.shape[0]) for buffer in shares] == [4, 3, 1]
+
+
+def test_rounds_share_their_launch_with_nothing_else():
+    programs, schedule = programs_of(softmax_over_rows((4096, 64)))
+    refused = side_by_side(programs, list(schedule.parts))
+    assert isinstance(refused, Refused)
+    assert "programs in rounds fill a kernel of their own" in refused.reason
 
 
 def test_a_band_of_rows_is_a_share():

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import tvm
-from tvm import relax, tirx
+from tvm import tirx
 from tvm.s_tir import dlight
 
+from bench.systems.tvm import fusion_passes
 from tvm_stitch.build import default_rules, stitch_passes
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
@@ -167,16 +168,9 @@ def _with_threads(program: Program, mapping: Mapping, threads: int) -> Iterator[
 
 def _defaults(module: tvm.IRModule, target: tvm.target.Target) -> Iterator[Variant]:
     """TVM's own kernels of the graph, but for matrix products."""
-    passes = [
-        relax.transform.LegalizeOps(),
-        relax.transform.AnnotateTIROpPattern(),
-        relax.transform.FoldConstant(),
-        relax.transform.FuseOps(),
-        relax.transform.FuseTIR(),
-    ]
     found: dict[str, tuple[Stage, ...]] = {}
     with target:
-        fused = tvm.transform.Sequential(passes)(module)
+        fused = tvm.transform.Sequential(fusion_passes())(module)
         # Read before DLight, which schedules the module in place.
         for var, func in fused.functions_items():
             stages = read_stages(func) if isinstance(func, tirx.PrimFunc) else None

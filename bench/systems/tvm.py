@@ -133,14 +133,23 @@ def fused(module: Any, target: Any) -> Any:
 
     passes = [
         *relax.pipeline.library_dispatch_passes(target),
+        *fusion_passes(),
+    ]
+    with target:
+        return tvm.transform.Sequential(passes)(module)
+
+
+def fusion_passes() -> list[Any]:
+    """From operators to TVM's own fused functions."""
+    from tvm import relax
+
+    return [
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
     ]
-    with target:
-        return tvm.transform.Sequential(passes)(module)
 
 
 def _cost_model(meta_schedule: Any) -> Any:

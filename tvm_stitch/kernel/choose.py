@@ -20,12 +20,7 @@ from tvm_stitch.kernel.choose_rows import narrowest_item, row_mapping, streamed,
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program, Where
-from tvm_stitch.kernel.schedule import (
-    SCHEMES,
-    WARP,
-    Mapping,
-    Schedule,
-)
+from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, shown
 from tvm_stitch.kernel.tiling import find_tiling, tile_bytes, tile_mapping
 
@@ -127,6 +122,8 @@ def _choose(
 
 def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedule | Refused:
     """Parts of one kernel have blocks of equally many threads."""
+    if any(program.round for program in programs):
+        return Refused("programs in rounds fill a kernel of their own")
     common = max(part.block_threads for part in parts)
     with_rows = [part.block_threads for part in parts if not part.split]
     if with_rows and len(with_rows) < len(parts):

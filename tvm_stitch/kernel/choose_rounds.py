@@ -14,7 +14,7 @@ from tvm_stitch.kernel.check import STATIC_SHARED
 from tvm_stitch.kernel.flight import loaded_bytes
 from tvm_stitch.kernel.memory import residency_of
 from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.room import registers
+from tvm_stitch.kernel.room import registers, scratch_bytes
 from tvm_stitch.kernel.schedule import WARP, Mapping, Schedule, power_of_two
 from tvm_stitch.kernel.stage import Refused, constant
 
@@ -66,7 +66,9 @@ def room_of_rounds(
     programs: tuple[Program, ...], parts: tuple[Mapping, ...], device: Device
 ) -> int | Refused:
     """Blocks that a multiprocessor has room for at once; all rounds are one kernel."""
-    memory = sum(map(scratch_bytes, programs, parts)) + max(map(tile_bytes, programs, parts))
+    own = zip(programs, parts, strict=True)
+    memory = sum(scratch_bytes(len(program.along), mapping) for program, mapping in own)
+    memory += max(map(meeting_bytes, programs, parts))
     if memory > STATIC_SHARED:
         return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
     needed = max(map(thread_registers, programs, parts))
@@ -103,14 +105,8 @@ def thread_registers(program: Program, mapping: Mapping) -> int:
     return max(registers(program, mapping, residency), -(-each * held // 4) + OVERHEAD_REGISTERS)
 
 
-def tile_bytes(program: Program, mapping: Mapping) -> int:
+def meeting_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory where rows side by side meet; parts use it in turn."""
     if not program.across or mapping.rows == 1:
         return 0
     return mapping.vector * mapping.steps * mapping.block_threads * SUM_BYTES
-
-
-def scratch_bytes(program: Program, mapping: Mapping) -> int:
-    """Shared memory of a part's own, for the warps of its rows."""
-    reductions = len(program.along) * mapping.batch
-    return reductions * (8 * (mapping.block_threads // WARP) + 16)

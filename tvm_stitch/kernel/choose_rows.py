@@ -17,7 +17,7 @@ from tvm_stitch.kernel.frame import weights
 from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.online import in_one_pass
 from tvm_stitch.kernel.program import Program, Where
-from tvm_stitch.kernel.room import fits, registers, shared_bytes
+from tvm_stitch.kernel.room import fits, has_many_rows, registers, shared_bytes
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.writer import ACCESS_BYTES
@@ -72,13 +72,13 @@ def row_mapping(
     if columns < 1:
         return Refused("rows without elements")
     clusters = _clusters(program, device, columns, schemes)
-    few_rows = (constant(program.space.rows) or 1 << 30) <= 2 * device.multiprocessors
+    many_rows = has_many_rows(program, device)
     refused, crowded = Refused("no cluster is large enough"), None
     for cluster in clusters:
         last = cluster == clusters[-1]
         if not last and _leaves_idle(program, columns, cluster, device):
             continue
-        places = FEW_ROWS_PLACES if few_rows else PLACES
+        places = PLACES if many_rows else FEW_ROWS_PLACES
         for place in places if cluster == 1 else [SHARED_PLACE]:
             mapping = _placed(program, device, columns, cluster, place)
             residency = residency_of(program, mapping)
@@ -125,8 +125,7 @@ def _two_at_once(
     4096 x 50304 take 231 in pairs, 246 if not asked for.
     """
     needed = registers(program, mapping, residency) * mapping.block_threads
-    many = (constant(program.space.rows) or 1 << 30) > 2 * device.multiprocessors
-    if mapping.cluster > 1 or not many or 2 * needed <= device.registers:
+    if mapping.cluster > 1 or not has_many_rows(program, device) or 2 * needed <= device.registers:
         return None
     kept = plan_residency(program, True, "shared")
     pair = _row_mapping_in(program, kept, device, columns, 1, PAIR_BYTES)

@@ -37,8 +37,7 @@ def fits(
     needed = shared_bytes(program, residency, mapping)
     most = device.shared_block
     if not last:
-        many = (constant(program.space.rows) or 1 << 30) > 2 * device.multiprocessors
-        weighted = many and weights(program) > 1
+        weighted = has_many_rows(program, device) and weights(program) > 1
         by_cluster = WEIGHTED_SHARED_BYTES if weighted else SHARED_BYTES
         most = min(most, by_cluster[mapping.cluster])
     if needed > most:
@@ -47,6 +46,12 @@ def fits(
             f"memory, a block has {device.shared_block}"
         )
     return None
+
+
+def has_many_rows(program: Program, device: Device) -> bool:
+    """Whether there are more than a row or two for each multiprocessor."""
+    rows = constant(program.space.rows)
+    return not rows or rows > 2 * device.multiprocessors
 
 
 def registers(program: Program, mapping: Mapping, residency: Residency) -> int:
@@ -82,7 +87,10 @@ def shared_bytes(program: Program, residency: Residency, mapping: Mapping) -> in
     """Shared memory of a block: kept values and the scratch of block reductions."""
     each = mapping.vector * mapping.steps * mapping.batch
     kept = residency.kept_bytes * each * mapping.block_threads
-    warps = mapping.block_threads // WARP
-    reductions = sum(stage.is_reduction for stage in program.stages) * mapping.batch
-    scratch = reductions * (8 * warps + 16)
+    scratch = scratch_bytes(sum(stage.is_reduction for stage in program.stages), mapping)
     return (kept if mapping.residence == "shared" else 0) + scratch
+
+
+def scratch_bytes(reductions: int, mapping: Mapping) -> int:
+    """Shared memory of a block for reductions: a word for each of its warps."""
+    return reductions * mapping.batch * (8 * (mapping.block_threads // WARP) + 16)

@@ -27,6 +27,7 @@ from tvm_stitch.kernel.stage import (
     dtype_of,
     find_reads,
     item_bytes,
+    product,
     substitute,
 )
 from tvm_stitch.kernel.writer import ACCESS_BYTES, int64
@@ -150,25 +151,16 @@ def _splits(program: Program) -> Iterator[tuple[int, int, int]]:
     """Ways to see the columns as outer, across, middle and inner, from the stages' own axes."""
     seen = set()
     for stage in program.stages:
-        extents = [constant(extent) for extent in stage.extents]
+        extents = stage.extents
         for start in range(len(extents) - 1, 0, -1):
-            inner = _product(extents[start:])
+            inner = constant(product(extents[start:]))
             for end in range(start, 0, -1):
-                middle = _product(extents[end:start])
+                middle = constant(product(extents[end:start]))
                 for first in range(end):
-                    across = _product(extents[first:end])
+                    across = constant(product(extents[first:end]))
                     if inner and middle and across and min(inner, across) >= SHORTEST:
                         seen.add((across, middle, inner))
     yield from sorted(seen)
-
-
-def _product(extents: list[int | None]) -> int | None:
-    result = 1
-    for extent in extents:
-        if extent is None:
-            return None
-        result *= extent
-    return result
 
 
 def _tiling(

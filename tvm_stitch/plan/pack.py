@@ -124,8 +124,6 @@ def _places(packs: dict[Turn, list[Pack]], first: Turn, last: Turn) -> Iterator[
 
 def _together_us(items: Sequence[Item], device: Device) -> float | None:
     verdicts = [item.verdict for item in items if item.verdict is not None]
-    if any(verdict.schedule.blocks for verdict in verdicts):
-        return None  # whose rounds fill a grid
     programs = tuple(program for verdict in verdicts for program in verdict.programs)
     mappings = [mapping for verdict in verdicts for mapping in verdict.schedule.parts]
     schedule = side_by_side(programs, mappings)
