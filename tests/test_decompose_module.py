@@ -11,6 +11,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
+import tvm_stitch
 from tvm_stitch.graph.decompose import Decompose
 
 
@@ -143,6 +144,41 @@ def test_other_operators_and_integers_pass_through():
             return out
 
     assert Decompose()(Module)["main"].same_as(Module["main"])
+
+
+def test_what_changes_nothing_is_gone():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n", 8), "float32")):
+            n = T.int64()
+            with R.dataflow():
+                a = R.broadcast_to(x, R.shape([n, 8]))
+                b = R.reshape(a, R.shape([n, 8]))
+                c = R.astype(b, "float32")
+                d = R.broadcast_to(c, R.shape([n, n, 8]))
+                e = R.reshape(d, R.shape([n * n, 8]))
+                f = R.astype(e, "float16")
+                R.output(f)
+            return f
+
+    assert operators(Decompose()(Module)) == ["relax.broadcast_to", "relax.reshape", "relax.astype"]
+
+
+def test_a_function_that_changes_nothing():
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((4, 8), "float32")):
+            with R.dataflow():
+                y = R.reshape(x, R.shape([4, 8]))
+                R.output(y)
+            return y
+
+    written = Decompose()(Module)
+    relax.analysis.well_formed(written)
+    assert operators(written) == []
+    tvm_stitch.compile(Module, {"kind": "cuda", "arch": "sm_90"})
 
 
 def test_shapes_that_are_unknown_pass_through():
