@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.product_program import Panel, ProductProgram
+from tvm_stitch.kernel.product_panel import Panel
+from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.schedule import WARP, Mapping, power_of_two
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
 

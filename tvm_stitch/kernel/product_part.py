@@ -24,15 +24,8 @@ from tvm_stitch.kernel import reduce
 from tvm_stitch.kernel.choose_product import pitch, staged_panels
 from tvm_stitch.kernel.frame import COLUMN, ROW
 from tvm_stitch.kernel.product import ACCUMULATED
-from tvm_stitch.kernel.product_program import (
-    CHUNK,
-    ENTRY,
-    FAST,
-    SLOW,
-    Contraction,
-    Panel,
-    ProductProgram,
-)
+from tvm_stitch.kernel.product_panel import CHUNK, ENTRY, FAST, SLOW, Contraction, Panel
+from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import (

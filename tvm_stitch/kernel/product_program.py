@@ -21,11 +21,12 @@ from tvm import tirx
 
 from tvm_stitch.kernel.frame import COLUMN, ROW
 from tvm_stitch.kernel.product import ACCUMULATED, MAX_OUTPUTS, Factors, small_product
+from tvm_stitch.kernel.product_panel import Contraction, Panel, bound_to, contraction_of
+from tvm_stitch.kernel.product_rows import Axes, axes_of, place_in_row, reordered
 from tvm_stitch.kernel.program import (
     MAX_INLINED,
     Program,
     Where,
-    address_of,
     inlined,
     replace_loads,
     unit_reductions_as_elements,
@@ -38,64 +39,12 @@ from tvm_stitch.kernel.stage import (
     Stage,
     Var,
     bind_axes,
-    buffer_shape,
     constant,
     find_reads,
     flatten,
     handle,
     product,
-    substitute,
-    unflatten,
 )
-
-ENTRY = tirx.Var("entry", "int64")  # the number of the rows that share the same factors
-SLOW = tirx.Var("slow", "int64")
-FAST = tirx.Var("fast", "int64")
-CHUNK = 4  # elements of a factor that come in one access
-
-
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """A factor that rows share, as a table in which neighbours along `fast` lie side by side.
-
-    `value` is an expression of ENTRY, SLOW and FAST.
-    """
-
-    value: Expr
-    slow: int
-    fast: int
-
-    @cached_property
-    def copied(self) -> Expr | None:
-        """The load that it is, perhaps cast, if its elements come in aligned vectors."""
-        load = self.value.value if isinstance(self.value, tirx.Cast) else self.value
-        if not isinstance(load, tvm.ir.TensorLoad) or self.fast % CHUNK:
-            return None
-        at = flatten(tuple(load.indices), buffer_shape(load.source))
-        quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
-        extents = {SLOW: self.slow, quotient: self.fast // CHUNK, lane: CHUNK}
-        analyzer = bound_to(extents)
-        first = analyzer.simplify(substitute(at, {FAST: quotient * CHUNK}))
-        moved = substitute(at, {FAST: quotient * CHUNK + lane})
-        modular = analyzer.modular_set(first)
-        aligned = modular.coeff % CHUNK == 0 and modular.base % CHUNK == 0
-        return load if aligned and analyzer.can_prove_equal(moved - first, lane) else None
-
-    @cached_property
-    def key(self) -> tuple[object, ...]:
-        """Equal for the same table of the same buffers: keys and values of an attention may be."""
-        buffers = tuple(handle(read.buffer) for read in find_reads(self.value))
-        return str(self.value), buffers, self.slow, self.fast
-
-
-@dataclass(frozen=True, eq=False)
-class Contraction:
-    """A product in a program: the sum over its depth of a row's value times a panel."""
-
-    own: Var
-    contracted: int
-    panel: Panel
-    by_depth: bool  # whether the depth is the panel's fast axis; else the column is
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -171,29 +120,6 @@ def rows_of(factors: Factors) -> int | None:
     return constant(product(factors.row_extents))
 
 
-@dataclass(frozen=True, eq=False)
-class _Axes:
-    """A stage's axes, parted into those of its row and those along it."""
-
-    rows: dict[Var, Expr]  # with their extents
-    columns: dict[Var, Expr]
-    count: int  # columns; 1 where the row has one value
-
-    @property
-    def row(self) -> Expr:
-        return flatten(tuple(self.rows), tuple(self.rows.values()))
-
-    @property
-    def column(self) -> Expr:
-        return flatten(tuple(self.columns), tuple(self.columns.values()))
-
-    def in_space(self, analyzer: tvm.sym.Analyzer) -> dict[Var, Expr]:
-        """All axes as expressions of ROW and COLUMN."""
-        found = unflatten(ROW, tuple(self.rows), tuple(self.rows.values()))
-        found |= unflatten(COLUMN, tuple(self.columns), tuple(self.columns.values()))
-        return {axis: analyzer.simplify(expr) for axis, expr in found.items()}
-
-
 class _Placing:
     """Works backwards from the outputs, inlining what is not of the same row."""
 
@@ -208,7 +134,7 @@ class _Placing:
         self.order: dict[Var, float] = {stage.output: number for number, stage in enumerate(stages)}
         self.producer = {stage.output: stage for stage in stages}
         self.placed: dict[Var, Stage] = {}
-        self.moved: dict[Var, _Axes] = {}
+        self.moved: dict[Var, Axes] = {}
         self.where: dict[tuple[int, int], Where] = {}
         self.column_of: dict[tuple[int, int], Expr] = {}
         self.contractions: dict[Var, tuple[Factors, Var, Expr]] = {}
@@ -262,7 +188,7 @@ class _Placing:
             },
         )
 
-    def _in_space(self, stage: Stage, axes: _Axes, analyzer: tvm.sym.Analyzer) -> dict[Var, Expr]:
+    def _in_space(self, stage: Stage, axes: Axes, analyzer: tvm.sym.Analyzer) -> dict[Var, Expr]:
         key = "in space", self.rows, stage.output in self.moved, stage.output in self.products
         return remembered(stage, key, lambda: axes.in_space(analyzer))
 
@@ -271,12 +197,8 @@ class _Placing:
 
     # Where a stage's elements are
 
-    def _find_moved(self) -> dict[Var, _Axes]:
-        """Outputs that hold a value's elements in another order, as heads that meet again do.
-
-        Their axes go through rows and columns in the value's order, and their place in memory
-        follows from that.
-        """
+    def _find_moved(self) -> dict[Var, Axes]:
+        """Outputs that hold a value's elements in another order, as heads that meet again do."""
         found = {}
         for output in self.outputs:
             stage = self.producer.get(output)
@@ -286,47 +208,19 @@ class _Placing:
                 source = self.producer.get(read.buffer)
                 if source is None or self._is_reduction(source):
                     continue
-                axes, order = self._axes(source), tuple(read.load.indices)
-                if axes is None or not _permutes(order, stage.axes):
-                    continue
-                split = len(axes.rows)
-                rows_first = constant(product(source.extents[:split])) == self.rows
-                if rows_first:
-                    extents = dict(zip(stage.axes, stage.extents, strict=True))
-                    rows = {axis: extents[axis] for axis in order[:split]}
-                    columns = {axis: extents[axis] for axis in order[split:]}
-                    found[output] = _Axes(rows, columns, axes.count)
+                axes = self._axes(source)
+                moved = axes and reordered(stage, read, axes, self.rows)
+                if moved is not None:
+                    found[output] = moved
         return found
 
-    def _axes(self, stage: Stage) -> _Axes | None:
+    def _axes(self, stage: Stage) -> Axes | None:
         """None: they are not those of these rows."""
         if stage.output in self.moved:
             return self.moved[stage.output]
-        key = "rows and columns", self.rows, stage.output in self.products
-        return remembered(stage, key, lambda: self._find_axes(stage))
-
-    def _find_axes(self, stage: Stage) -> _Axes | None:
         factors = self.products.get(stage.output)
-        if factors is not None:
-            rows = dict(zip(factors.rows, factors.row_extents, strict=True))
-            return _Axes(
-                rows, {factors.column: tirx.IntImm("int64", factors.columns)}, factors.columns
-            )
-        own = dict(zip(stage.axes, stage.extents, strict=True))
-        size = constant(stage.size)
-        if stage.is_reduction:
-            reduced = dict(zip(stage.reduced, stage.reduced_extents, strict=True))
-            count = constant(stage.reduced_size)
-            fits = size == self.rows and count is not None and count <= MAX_OUTPUTS
-            return _Axes(own, reduced, count) if fits and count else None
-        if not size or size % self.rows or size // self.rows > MAX_OUTPUTS:
-            return None
-        count = size // self.rows
-        for split in range(len(stage.axes), -1, -1):
-            if constant(product(stage.extents[:split])) == self.rows:
-                items = list(own.items())
-                return _Axes(dict(items[:split]), dict(items[split:]), count)
-        return None
+        key = "rows and columns", self.rows, factors is not None
+        return remembered(stage, key, lambda: axes_of(stage, self.rows, factors))
 
     # What a stage reads
 
@@ -357,9 +251,7 @@ class _Placing:
             stage = replace(stage, value=replace_loads(stage.value, inline))
         return Refused(f"{stage.name} reads computed values at too many places")
 
-    def _place_read(
-        self, stage: Stage, axes: _Axes, read: Read, analyzer: tvm.sym.Analyzer
-    ) -> bool:
+    def _place_read(self, stage: Stage, axes: Axes, read: Read, analyzer: tvm.sym.Analyzer) -> bool:
         """Note which element of its row a read takes; whether it does so at all."""
         source = self.producer[read.buffer]
         found = self._axes(source)
@@ -367,7 +259,7 @@ class _Placing:
             return False
         count = 1 if self._is_reduction(source) else found.count
         asked = "place", read.key, self.rows, count, stage.output in self.moved
-        answer = remembered(stage, asked, lambda: _place_in_row(axes, read, count, analyzer))
+        answer = remembered(stage, asked, lambda: place_in_row(axes, read, count, analyzer))
         if answer is None:
             return False
         key = handle(stage.output), read.key
@@ -426,27 +318,12 @@ class _Placing:
         return Refused(f"{stage.name} reads computed values at too many places")
 
     def _contraction(self, factors: Factors, own: Var, shared: Expr) -> Contraction:
-        if shared is not factors.shared:
-            return self._find_contraction(factors, own, shared)
-        return remembered(
-            factors.stage,
-            ("contraction", self.rows, self.inner),
-            lambda: self._find_contraction(factors, own, shared),
-        )
+        def find() -> Contraction:
+            return contraction_of(factors, own, shared, self.rows, self.inner)
 
-    def _find_contraction(self, factors: Factors, own: Var, shared: Expr) -> Contraction:
-        by_depth = _moves_by_one(shared, factors.depth) and not _moves_by_one(
-            shared, factors.column
-        )
-        fast, slow = factors.depth, factors.column
-        sizes = factors.columns, factors.contracted
-        if not by_depth:
-            (fast, slow), sizes = (slow, fast), sizes[::-1]
-        analyzer = bound_to({ENTRY: self.rows // self.inner, SLOW: sizes[0], FAST: sizes[1]})
-        names = unflatten(ENTRY * self.inner, factors.rows, factors.row_extents)
-        value = substitute(shared.astype(ACCUMULATED), {**names, slow: SLOW, fast: FAST})
-        panel = Panel(analyzer.simplify(value), *sizes)
-        return Contraction(own, factors.contracted, panel, by_depth)
+        if shared is not factors.shared:
+            return find()
+        return remembered(factors.stage, ("contraction", self.rows, self.inner), find)
 
 
 Answer = TypeVar("Answer")
@@ -458,50 +335,3 @@ def remembered(stage: Stage, key: object, find: Callable[[], Answer]) -> Answer:
         stage.memo[key] = find()
     answer: Answer = stage.memo[key]
     return answer
-
-
-def _place_in_row(
-    axes: _Axes, read: Read, count: int, analyzer: tvm.sym.Analyzer
-) -> tuple[Where, Expr | None] | None:
-    """Which of its row's elements a read takes, and the column of another; None: no such one."""
-    at = address_of(read)
-    if at is None:
-        return None
-    column = analyzer.simplify(at - axes.row * count)
-    if any(axis in axes.rows for axis in tirx.analysis.undefined_vars(column)):
-        return None
-    bound = analyzer.const_int_bound(column)
-    if bound.min_value < 0 or bound.max_value >= count:
-        return None
-    if count == 1:
-        return Where.ROW, None
-    if count == axes.count and analyzer.can_prove_equal(column, axes.column):
-        return Where.SAME, None
-    names = unflatten(COLUMN, tuple(axes.columns), tuple(axes.columns.values()))
-    return Where.ALONG, substitute(column, names)
-
-
-def _permutes(indices: tuple[Expr, ...], axes: tuple[Var, ...]) -> bool:
-    """Whether a load's indices are a stage's axes in another order."""
-    if len(indices) != len(axes) or not all(isinstance(each, tirx.Var) for each in indices):
-        return False
-    return indices != axes and set(indices) == set(axes)
-
-
-def _moves_by_one(value: Expr, axis: Var) -> bool:
-    """Whether some load of a value takes neighbours in memory for neighbours along an axis."""
-    analyzer = tvm.sym.Analyzer()
-    for read in find_reads(value):
-        at = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
-        step = analyzer.simplify(substitute(at, {axis: axis + 1}) - at)
-        if constant(step) == 1:
-            return True
-    return False
-
-
-def bound_to(extents: dict[Var, int]) -> tvm.sym.Analyzer:
-    """An analyzer that knows the ranges of variables."""
-    analyzer = tvm.sym.Analyzer()
-    for var, extent in extents.items():
-        analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", extent)))
-    return analyzer

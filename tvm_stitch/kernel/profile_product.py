@@ -7,7 +7,8 @@ of the widest value. Must not know any device.
 from __future__ import annotations
 
 from tvm_stitch.kernel.choose_product import panel_bytes, staged_panels, waiting_bytes
-from tvm_stitch.kernel.product_program import CHUNK, Contraction, ProductProgram
+from tvm_stitch.kernel.product_panel import CHUNK, Contraction
+from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Var, buffer_shape, constant, dtype_of, item_bytes, product
 

@@ -1,0 +1,107 @@
+"""The factor of a small product that several rows share, as a table.
+
+In: a product's Factors, its shared one computed from memory alone, and how many neighbouring rows
+share it. Out: a Panel. Must not know what else a kernel computes, nor threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.product import ACCUMULATED, Factors
+from tvm_stitch.kernel.stage import (
+    Expr,
+    Var,
+    buffer_shape,
+    constant,
+    find_reads,
+    flatten,
+    handle,
+    substitute,
+    unflatten,
+)
+
+ENTRY = tirx.Var("entry", "int64")  # the number of the rows that share the same factors
+SLOW = tirx.Var("slow", "int64")
+FAST = tirx.Var("fast", "int64")
+CHUNK = 4  # elements of a factor that come in one access
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A factor that rows share, as a table in which neighbours along `fast` lie side by side.
+
+    `value` is an expression of ENTRY, SLOW and FAST.
+    """
+
+    value: Expr
+    slow: int
+    fast: int
+
+    @cached_property
+    def copied(self) -> Expr | None:
+        """The load that it is, perhaps cast, if its elements come in aligned vectors."""
+        load = self.value.value if isinstance(self.value, tirx.Cast) else self.value
+        if not isinstance(load, tvm.ir.TensorLoad) or self.fast % CHUNK:
+            return None
+        at = flatten(tuple(load.indices), buffer_shape(load.source))
+        quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
+        extents = {SLOW: self.slow, quotient: self.fast // CHUNK, lane: CHUNK}
+        analyzer = bound_to(extents)
+        first = analyzer.simplify(substitute(at, {FAST: quotient * CHUNK}))
+        moved = substitute(at, {FAST: quotient * CHUNK + lane})
+        modular = analyzer.modular_set(first)
+        aligned = modular.coeff % CHUNK == 0 and modular.base % CHUNK == 0
+        return load if aligned and analyzer.can_prove_equal(moved - first, lane) else None
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """Equal for the same table of the same buffers: keys and values of an attention may be."""
+        buffers = tuple(handle(read.buffer) for read in find_reads(self.value))
+        return str(self.value), buffers, self.slow, self.fast
+
+
+@dataclass(frozen=True, eq=False)
+class Contraction:
+    """A product in a program: the sum over its depth of a row's value times a panel."""
+
+    own: Var
+    contracted: int
+    panel: Panel
+    by_depth: bool  # whether the depth is the panel's fast axis; else the column is
+
+
+def contraction_of(factors: Factors, own: Var, shared: Expr, rows: int, inner: int) -> Contraction:
+    """The product of a row's value `own` with what every `inner` of `rows` rows share."""
+    by_depth = _moves_by_one(shared, factors.depth) and not _moves_by_one(shared, factors.column)
+    fast, slow = factors.depth, factors.column
+    sizes = factors.columns, factors.contracted
+    if not by_depth:
+        (fast, slow), sizes = (slow, fast), sizes[::-1]
+    analyzer = bound_to({ENTRY: rows // inner, SLOW: sizes[0], FAST: sizes[1]})
+    names = unflatten(ENTRY * inner, factors.rows, factors.row_extents)
+    value = substitute(shared.astype(ACCUMULATED), {**names, slow: SLOW, fast: FAST})
+    return Contraction(own, factors.contracted, Panel(analyzer.simplify(value), *sizes), by_depth)
+
+
+def _moves_by_one(value: Expr, axis: Var) -> bool:
+    """Whether some load of a value takes neighbours in memory for neighbours along an axis."""
+    analyzer = tvm.sym.Analyzer()
+    for read in find_reads(value):
+        at = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+        step = analyzer.simplify(substitute(at, {axis: axis + 1}) - at)
+        if constant(step) == 1:
+            return True
+    return False
+
+
+def bound_to(extents: dict[Var, int]) -> tvm.sym.Analyzer:
+    """An analyzer that knows the ranges of variables."""
+    analyzer = tvm.sym.Analyzer()
+    for var, extent in extents.items():
+        analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", extent)))
+    return analyzer
