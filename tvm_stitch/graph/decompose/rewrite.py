@@ -15,7 +15,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_stitch.graph.decompose import activation, loss, norm, softmax, statistic
 from tvm_stitch.graph.decompose.stages import ACCUMULATORS, Stages, dtype_of, has_shape
-from tvm_stitch.graph.decompose.unchanged import unchanged
+from tvm_stitch.graph.decompose.unchanged import changes_nothing
 from tvm_stitch.graph.decompose.worth import worth_decomposing
 
 Family = Callable[[Call, Stages], "Expr | None"]
@@ -44,9 +44,6 @@ FAMILIES: dict[str, Family] = {
     "relax.std": statistic.standard_deviation,
     "relax.nn.cross_entropy_with_logits": loss.cross_entropy_with_logits,
     "relax.nn.nll_loss": loss.nll_loss,
-    "relax.broadcast_to": unchanged,
-    "relax.reshape": unchanged,
-    "relax.astype": unchanged,
 }
 """Who writes which compound operator out; a family returns None for a call it cannot express."""
 
@@ -109,6 +106,9 @@ class _Rewriter(PyExprMutator):
         call = super().visit_call_(call)
         if not _is_operator(call):
             return call
+        if changes_nothing(call):
+            self._has_written = True
+            return call.args[0]
         family = FAMILIES.get(call.op.name)
         if family is None or not _is_readable(call) or not worth_decomposing(call):
             return call
@@ -125,5 +125,4 @@ def _is_operator(expr: Expr) -> bool:
 
 def _is_readable(call: Call) -> bool:
     """Whether the dtypes are ones to compute in and every shape is known, as LegalizeOps needs."""
-    operands = (operand for operand in call.args if not isinstance(operand, relax.ShapeExpr))
-    return dtype_of(call.args[0]) in ACCUMULATORS and all(map(has_shape, operands))
+    return dtype_of(call.args[0]) in ACCUMULATORS and all(map(has_shape, call.args))

@@ -6,12 +6,15 @@ Alone in front of a large matrix product, such an operator would be a kernel tha
 from __future__ import annotations
 
 import tvm_ffi
-from tvm.ir import Call, Expr
+from tvm.ir import Call
 
-from tvm_stitch.graph.decompose.stages import Stages
+from tvm_stitch.graph.decompose.stages import has_shape
+
+_CANDIDATES = frozenset({"relax.broadcast_to", "relax.reshape", "relax.astype"})
 
 
-def unchanged(call: Call, _stage: Stages) -> Expr | None:
-    """The operand, if the result has its shape and its dtype."""
-    operand = call.args[0]
-    return operand if tvm_ffi.structural_equal(call.ty, operand.ty) else None
+def changes_nothing(call: Call) -> bool:
+    """Whether the result has the shape and the dtype of the operand, and so its elements."""
+    if call.op.name not in _CANDIDATES or not has_shape(call):
+        return False
+    return tvm_ffi.structural_equal(call.ty, call.args[0].ty)
