@@ -75,7 +75,7 @@ TILED = KINDS["transposed"]()
         (ROWS, {"split": True}, "cannot be split over blocks"),
         (ROWS, {"cluster": 3, "scheme": "cluster"}, "cluster of 3"),
         (ROWS, {"cluster": 32, "scheme": "cluster"}, "a cluster of 32 blocks"),
-        (ROWS, {"cluster": 2, "scheme": "cluster", "batch": 2}, "a warp's work on a row"),
+        (ROWS, {"cluster": 2, "scheme": "cluster", "rows": 2}, "blocks of a cluster share one row"),
         (ROWS, {"steps": 256}, "elements a thread"),
         (ROWS, {"steps": 1 << 19, "residence": "shared"}, "bytes of shared memory"),
         (

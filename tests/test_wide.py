@@ -52,14 +52,6 @@ def test_blocks_of_a_cluster(laid_out, model, columns, blocks, threads):
 
 
 @pytest.mark.parametrize("model", (softmax, layer_norm))
-@pytest.mark.parametrize("blocks, rows, columns", ((2, 2, 1027), (4, 4, 31), (16, 2, 4000)))
-def test_several_rows_of_a_cluster(laid_out, model, blocks, rows, columns):
-    """Five rows: the last blocks have one that is not there."""
-    laid_out(**{**SHARED, "rows": rows}, scheme="cluster", cluster=blocks, threads=64)
-    check(model("bfloat16", 5, columns), orders=2)
-
-
-@pytest.mark.parametrize("model", (softmax, layer_norm))
 @pytest.mark.parametrize("blocks, columns", ((1, 1000), (2, 8), (4, 10000)))
 def test_rows_copied_asynchronously(laid_out, model, columns, blocks):
     scheme = "cluster" if blocks > 1 else "regional"

@@ -231,8 +231,8 @@ class Legality:
             yield f"clusters, which {self.device.name} does not have"
         if mapping.cluster not in CLUSTERS:
             yield f"a cluster of {mapping.cluster} blocks"
-        if mapping.batch > 1 or mapping.threads < WARP:
-            yield "each block of a cluster has at least a warp's work on a row"
+        if mapping.block_rows > 1 or mapping.threads < WARP:
+            yield "blocks of a cluster share one row, of which each has at least a warp's work"
 
     def _grid(self, mapping: Mapping) -> Iterator[str]:
         program = self.program

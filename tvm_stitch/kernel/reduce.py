@@ -93,11 +93,10 @@ def open_barriers(
     writer: Writer, stages: list[list[Stage]], mapping: Mapping, position: Position
 ) -> list[Expr]:
     """What the blocks of a cluster wait for where reductions end, one for each such place."""
-    values = mapping.block_threads // WARP * mapping.cluster
+    values = mapping.threads // WARP * mapping.cluster
     dtypes = [[cluster.sent_dtype(accumulator_dtype(stage)) for stage in each] for each in stages]
     expected = [values * sum(map(item_bytes, each)) for each in dtypes]
-    first = tirx.all(position.thread == 0, position.row_of_block == 0)
-    barriers = cluster.open_barriers(writer, first, expected)
+    barriers = cluster.open_barriers(writer, position.thread == 0, expected)
     return [barriers.ptr_to([int64(number)]) for number in range(len(stages))]
 
 
@@ -201,7 +200,7 @@ def _exchange(
     Every warp gets the values of all in the same order: all get the same result to the bit.
     """
     thread, warps = position.thread, mapping.threads // WARP
-    first = position.row_of_block * (warps * mapping.cluster)
+    first = position.row_of_block * warps
     warp, lane = tirx.floordiv(thread, WARP), tirx.floormod(thread, WARP)
     senders = lane == 0 if barrier is None else lane < mapping.cluster
     with writer.when(senders):
@@ -211,7 +210,7 @@ def _exchange(
             if barrier is None:
                 writer.store(scratch, first + warp, value)
             else:
-                own = scratch.ptr_to([first + position.rank * warps + warp])
+                own = scratch.ptr_to([position.rank * warps + warp])
                 cluster.send(writer, value.astype(dtype_of(scratch)), own, barrier, lane)
     if barrier is None:
         writer.add(tirx.Evaluate(T.tvm_storage_sync(scratch_scope(mapping))))
