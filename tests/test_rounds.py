@@ -208,7 +208,7 @@ def test_schedules_that_would_hang_are_refused():
     for wrong, why in (
         (replace(schedule, blocks=schedule.blocks + 1), "not all are resident"),
         (replace(schedule, resident=9), "has room for"),
-        (replace(schedule, blocks=0), "not all are resident"),
+        (replace(schedule, blocks=0), "not all resident"),
     ):
         refused = legal(programs, wrong, device)
         assert isinstance(refused, Refused)

@@ -1,29 +1,41 @@
-"""Emits a part that reduces the rows of bands: a block has a piece of the columns of one band.
+"""Emits a part that goes through the rows of bands: a block has a piece of the columns of one band.
 
-In: a Program whose reductions go over the rows of its space's bands, its Mapping. Writes TIR into a
-Writer. Decides nothing.
+In: a Program whose space has bands, its Mapping, and what waits on the chip from earlier rounds.
+Writes TIR into a Writer. Decides nothing.
 
 Each thread adds up its own columns in registers while the band's rows go by; rows side by side in a
-block meet in shared memory. What is computed from a column's results follows at once.
+block meet in shared memory. What is computed from a column's results follows at once. Rows that the
+next rounds read too wait in shared memory: a thread reads there only what it has put there itself.
+The others are read last that were read first, for those are the ones that the L2 has lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
 from functools import partial
 
-from tvm import tirx
-
 from tvm_stitch.kernel import reduce
+from tvm_stitch.kernel.columns import load_columns
 from tvm_stitch.kernel.grid import add_rows, known, rows_tile, start_sums
 from tvm_stitch.kernel.memory import Residency
 from tvm_stitch.kernel.part import Part, emit_batch
-from tvm_stitch.kernel.position import Position
+from tvm_stitch.kernel.position import Position, band_turns, piece_of
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Mapping
-from tvm_stitch.kernel.stage import Expr, Var
-from tvm_stitch.kernel.writer import Writer, int64
+from tvm_stitch.kernel.stage import Expr, Var, dtype_of
+from tvm_stitch.kernel.waiting import Parts, waiting_elements
+from tvm_stitch.kernel.writer import Writer, int64, vector_copy
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """Shared memory of a block for rows of its bands, of which it may have had several."""
+
+    tiles: MappingOf[Var, Var]  # by input
+    band: Expr  # how many the block has had before this one
+    back: bool  # whether the rows that do not wait are read the way back
 
 
 def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var | None:
@@ -36,8 +48,16 @@ def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var
     return rows_tile(program, mapping, writer)
 
 
+def waiting_tiles(parts: Parts, blocks: int, writer: Writer) -> dict[Var, Var]:
+    """Shared memory where rows of inputs wait, by input."""
+    return {
+        buffer: writer.allocate(f"{buffer.name}_staying", size, dtype_of(buffer), "shared.dyn")
+        for buffer, size in waiting_elements(parts, blocks).items()
+    }
+
+
 class BandPart:
-    """One program of sums over the rows of bands on its way into TIR."""
+    """One program in bands on its way into TIR."""
 
     def __init__(
         self,
@@ -49,35 +69,62 @@ class BandPart:
         thread: Expr,
         writer: Writer,
         tile: Var | None,  # of shared memory, where rows side by side meet
+        waiting: Waiting,
     ) -> None:
         self.program, self.residency, self.mapping = program, residency, mapping
         self.views, self.block, self.thread, self.writer = views, block, thread, writer
-        self.tile = tile
+        self.tile, self.waiting = tile, waiting
         self.sums: dict[Var, Var] = {}
         self.position = self._position(int64(0))
 
     def emit(self) -> None:
         """Write the whole part."""
-        mapping, space = self.mapping, self.program.space
-        self.sums = start_sums(self.program, mapping, self.writer)
-        each = mapping.block_rows
-        turns = tirx.floordiv(space.band_rows + (each - 1), int64(each))
-        with self.writer.serial(turns, "turn") as turn:
-            part = self._part(self._position(turn))
-            others = (self._position(turn, number) for number in range(1, mapping.batch))
-            emit_batch([part, *map(part.beside, others)])
+        self.sums = start_sums(self.program, self.mapping, self.writer)
+        self._go_through()
+        if not self.program.across:
+            return
+        mapping = self.mapping
         if self.tile is not None and mapping.rows > 1:
             add_rows(self.program, mapping, self.sums, self.position, self.writer, self.tile)
         first = self.position.row_of_block == 0 if mapping.rows > 1 else None
         with self.writer.when(first):
             self._finish()
 
+    def _go_through(self) -> None:
+        """All rows of the band, those that wait before the others or after them."""
+        mapping, first = self.mapping, self._row(self.position)
+        load_columns(first)
+        turns = band_turns(self.program.space, mapping)
+        whole, rest = divmod(mapping.staying // mapping.rows, mapping.batch)
+        mixed = whole + (rest > 0)
+        runs = [(0, whole, mapping.batch), (whole, mixed, rest), (mixed, turns, 0)]
+        for start, end, waiting in reversed(runs) if self.waiting.back else runs:
+            if start < end:
+                self._turns(first, start, end, waiting)
+
+    def _turns(self, first: RowOfBand, start: int, end: int, waiting: int) -> None:
+        """Turns of which so many rows wait, the first of each batch."""
+        mapping = self.mapping
+        with self.writer.serial(end - start, "turn") as count:
+            turn = end - 1 - count if self.waiting.back else start + count
+            rows = [first.beside(self._position(turn, n)) for n in range(mapping.batch)]
+            for number, row in enumerate(rows[:waiting]):
+                row.slot_of_row = self._slot(turn, number)
+            emit_batch([*rows])
+            for row in rows:
+                row.leave()
+
+    def _slot(self, turn: Expr, number: int) -> Expr:
+        """Of the block's rows that wait, counted from its first band's first one."""
+        waiting = self.mapping.staying // self.mapping.rows
+        return self.waiting.band * waiting + turn * self.mapping.batch + number
+
     def _position(self, turn: Expr, number: int = 0) -> Position:
         mapping, space = self.mapping, self.program.space
         return Position(space, mapping, self.block, self.thread, self.writer, turn, number)
 
-    def _part(self, position: Position) -> Part:
-        return Part(
+    def _row(self, position: Position) -> RowOfBand:
+        return RowOfBand(
             self.program,
             self.residency,
             self.mapping,
@@ -86,6 +133,7 @@ class BandPart:
             self.thread,
             self.writer,
             self.sums,
+            self.waiting.tiles,
         )
 
     def _finish(self) -> None:
@@ -100,7 +148,7 @@ class BandPart:
                 self._finish_column(step * mapping.vector + lane, position.column(step, lane))
 
     def _finish_column(self, element: Expr, column: Expr) -> None:
-        program, part, values = self.program, self._part(self.position), dict[Var, Expr]()
+        program, part, values = self.program, self._row(self.position), dict[Var, Expr]()
         at = self.position.band * program.space.columns + column
         for stage in program.stages:
             if stage.output not in program.columnwise:
@@ -113,3 +161,72 @@ class BandPart:
                 values[stage.output] = self.writer.value(stage.name, value)
             if stage.output in program.outputs:
                 self.writer.store(self.views[stage.output], at, values[stage.output])
+
+
+class RowOfBand(Part):
+    """A row of a band, which may come from shared memory or go there."""
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        mapping: Mapping,
+        views: MappingOf[Var, Var],
+        position: Position,
+        thread: Expr,
+        writer: Writer,
+        sums: MappingOf[Var, Var],
+        tiles: MappingOf[Var, Var],
+    ) -> None:
+        super().__init__(program, residency, mapping, views, position, thread, writer, sums)
+        self.tiles = tiles
+        self.slot_of_row: Expr | None = None  # where the row waits; None: nowhere
+
+    def beside(self, position: Position) -> RowOfBand:
+        """The same for another row, as far as known one that does not wait."""
+        other = super().beside(position)
+        assert isinstance(other, RowOfBand)
+        other.slot_of_row = None
+        return other
+
+    def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
+        """A thread's share of a row of each input, from where it is."""
+        waiting = {b: tile for b, tile in tiles.items() if self._waits(b, self.program.returning)}
+        super().load_row({b: t for b, t in tiles.items() if b not in waiting}, position)
+        self._copy_waiting(waiting, out=False)
+
+    def leave(self) -> None:
+        """What the next rounds want, from the thread's registers to shared memory."""
+        ahead = {buffer: tile for buffer, (tile, _) in self.ahead.items()}
+        fresh = tuple(b for b in self.program.staying if b not in self.program.returning)
+        self._copy_waiting({b: t for b, t in ahead.items() if self._waits(b, fresh)}, out=True)
+
+    def _waits(self, buffer: Var, among: tuple[Var, ...]) -> bool:
+        return self.slot_of_row is not None and buffer in among
+
+    def _copy_waiting(self, tiles: MappingOf[Var, Var], out: bool) -> None:
+        for steps in self.position.steps() if tiles else ():
+            with (
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+                self.writer.when(
+                    None if steps.care == "none" else self.position.inside(step, int64(0))
+                ),
+            ):
+                for buffer, tile in tiles.items():
+                    self._copy_vector(buffer, tile, step, out)
+
+    def _copy_vector(self, buffer: Var, tile: Var, step: Expr, out: bool) -> None:
+        mapping, there = self.mapping, self.tiles[buffer]
+        assert self.slot_of_row is not None, "rows that wait have a place"
+        row = self.slot_of_row * mapping.rows + self.position.row_of_block
+        column = self.position.column(step, int64(0)) - self.position.rank * mapping.reach
+        start = row * piece_of(self.program.space, mapping) + column
+
+        def move(writer: Writer, lane: Expr) -> None:
+            here = self.own_slot(step, lane)
+            if out:
+                writer.store(there, start + lane, tile[here])
+            else:
+                writer.store(tile, here, there[start + lane])
+
+        vector_copy(self.writer, dtype_of(buffer), mapping.vector, move)

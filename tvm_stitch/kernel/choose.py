@@ -187,12 +187,12 @@ def _mapping(
 ) -> Mapping | Refused:
     if isinstance(program, ProductProgram):
         return product_mapping(program, device)
+    if program.space.band is not None:
+        return band_mapping(program, vector_width(program))
     if not program.reduces:
         return _flat_mapping(program, device, schemes)
     if columns is None:
         return streamed(program)
-    if program.space.band is not None:
-        return band_mapping(program, vector_width(program))
     if program.across:
         return grid_mapping(program, device, vector_width(program), columns)
     return row_mapping(program, device, columns, schemes)

@@ -11,12 +11,15 @@ from dataclasses import replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.check import STATIC_SHARED
+from tvm_stitch.kernel.columns import column_bytes
 from tvm_stitch.kernel.flight import loaded_bytes
 from tvm_stitch.kernel.memory import residency_of
+from tvm_stitch.kernel.position import band_turns
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers, scratch_bytes
 from tvm_stitch.kernel.schedule import WARP, Mapping, Schedule, power_of_two
 from tvm_stitch.kernel.stage import Refused, constant
+from tvm_stitch.kernel.waiting import waiting_bytes, why_not
 
 BLOCK_THREADS = 512
 MOST_RESIDENT = 4
@@ -56,20 +59,70 @@ def in_rounds(
         if isinstance(resized, Refused):
             return resized
         parts.append(resized)
+    parts = _alike(programs, parts, device)
     resident = room_of_rounds(programs, tuple(parts), device)
     if isinstance(resident, Refused):
         return resident
-    return Schedule(tuple(parts), blocks=resident * device.multiprocessors, resident=resident)
+    blocks = resident * device.multiprocessors
+    parts = _with_staying(programs, parts, resident, device)
+    return Schedule(tuple(parts), blocks=blocks, resident=resident)
+
+
+def _alike(programs: tuple[Program, ...], parts: list[Mapping], device: Device) -> list[Mapping]:
+    """Programs in the same bands have equal mappings, so that threads find their rows again.
+
+    Fewer rows are loaded at once where the registers of two blocks would not do.
+    """
+    narrowest: dict[tuple[str, ...], Mapping] = {}
+    for program, mapping in zip(programs, parts, strict=True):
+        if program.staying:
+            own = narrowest.setdefault(program.space.key, mapping)
+            narrowest[program.space.key] = min(own, mapping, key=lambda each: each.vector)
+    for program in programs:
+        own = narrowest.get(program.space.key)
+        while program.staying and own and own.batch > 1 and _is_crowded(program, own, device):
+            own = narrowest[program.space.key] = replace(own, batch=own.batch // 2)
+    pairs = zip(programs, parts, strict=True)
+    return [narrowest[p.space.key] if p.staying else mapping for p, mapping in pairs]
+
+
+def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:
+    return 2 * mapping.block_threads * thread_registers(program, mapping) > device.registers
+
+
+def _with_staying(
+    programs: tuple[Program, ...], parts: list[Mapping], resident: int, device: Device
+) -> list[Mapping]:
+    """As many rows of the bands as there is room for, the same share of all tensors."""
+    whole = [
+        replace(m, staying=m.block_rows * band_turns(p.space, m)) if p.staying else m
+        for p, m in zip(programs, parts, strict=True)
+    ]
+    pairs = tuple(zip(programs, whole, strict=True))
+    wanted = waiting_bytes(pairs, resident * device.multiprocessors)
+    if not wanted or why_not(pairs) is not None:
+        return parts
+    most = min(device.shared_block, device.shared_total // resident - RESERVED_SHARED)
+    share = min(1.0, (most - static_bytes(programs, tuple(parts))) / wanted)
+    return [replace(m, staying=int(share * m.staying) // m.rows * m.rows) for m in whole]
+
+
+def static_bytes(programs: tuple[Program, ...], parts: tuple[Mapping, ...]) -> int:
+    """Shared memory of a block where reductions meet."""
+    own = zip(programs, parts, strict=True)
+    scratch = sum(scratch_bytes(len(program.along), mapping) for program, mapping in own)
+    return scratch + max(map(meeting_bytes, programs, parts))
 
 
 def room_of_rounds(
-    programs: tuple[Program, ...], parts: tuple[Mapping, ...], device: Device
+    programs: tuple[Program, ...], parts: tuple[Mapping, ...], device: Device, blocks: int = 1
 ) -> int | Refused:
-    """Blocks that a multiprocessor has room for at once; all rounds are one kernel."""
-    own = zip(programs, parts, strict=True)
-    memory = sum(scratch_bytes(len(program.along), mapping) for program, mapping in own)
-    memory += max(map(meeting_bytes, programs, parts))
+    """Blocks of a grid that a multiprocessor has room for at once; all rounds are one kernel."""
+    memory = static_bytes(programs, parts)
     if memory > STATIC_SHARED:
+        return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
+    memory += waiting_bytes(tuple(zip(programs, parts, strict=True)), blocks)
+    if memory > device.shared_block:
         return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
     needed = max(map(thread_registers, programs, parts))
     if needed > MOST_REGISTERS:
@@ -92,7 +145,7 @@ def _resized(program: Program, mapping: Mapping) -> Mapping | Refused:
     if mapping.threads > BLOCK_THREADS:
         steps = mapping.steps * mapping.threads // BLOCK_THREADS
         mapping = replace(mapping, threads=BLOCK_THREADS, steps=steps)
-    if not program.reduces:
+    if not program.reduces and program.space.band is None:
         return replace(mapping, threads=BLOCK_THREADS, resident=0)
     return replace(mapping, rows=BLOCK_THREADS // mapping.threads, resident=0)
 
@@ -102,6 +155,8 @@ def thread_registers(program: Program, mapping: Mapping) -> int:
     residency = residency_of(program, mapping)
     each = mapping.vector * mapping.steps
     held = mapping.batch * loaded_bytes(program, residency) + SUM_BYTES * len(program.across)
+    if program.space.band is not None:
+        held += column_bytes(program)
     return max(registers(program, mapping, residency), -(-each * held // 4) + OVERHEAD_REGISTERS)
 
 

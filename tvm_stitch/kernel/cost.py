@@ -101,7 +101,7 @@ def kernel_cost(profiles: Sequence[Profile], schedule: Schedule, device: Device)
         found.append(
             _round_cost(rounds[number], schedule, min(seen, IN_L2 * device.l2_size), device)
         )
-        seen += sum(part.profile.read_bytes for part in rounds[number])
+        seen += sum(part.read_bytes for part in rounds[number])
     if len(found) == 1:
         return found[0]
     names = [field.name for field in fields(Cost) if field.name not in ("waves", "occupancy")]
@@ -125,7 +125,7 @@ def _round_cost(parts: Sequence[Demand], schedule: Schedule, in_l2: float, devic
     lane = busiest * cycle / device.lanes
     is_cluster = parts[0].mapping.cluster > 1
     dispatch_ns = timing.cluster_dispatch_ns if is_cluster else timing.dispatch_ns
-    read = sum(part.profile.read_bytes for part in parts)
+    read = sum(part.read_bytes for part in parts)
     dram = sum(part.dram_bytes for part in parts) - min(in_l2, read)
     terms = {
         "dram_us": dram / device.bandwidth * 1e6,
@@ -153,5 +153,6 @@ def _later_us(parts: Sequence[Demand], blocks: int, waves: int, device: Device) 
     mean = sum(part.block_us * part.blocks for part in parts) / blocks
     if parts[0].mapping.cluster > 1:
         mean += device.timing.cluster_start_us
-    turns = max(part.turn_us * (part.turns - 1) if part.mapping.blocks else 0.0 for part in parts)
-    return mean * (waves - 1) + turns
+    turns = max(part.turn_us * (part.turns - 1) for part in parts)
+    in_bands = any(part.profile.bands for part in parts)
+    return mean * (waves - 1) + turns * (waves if in_bands else 1)

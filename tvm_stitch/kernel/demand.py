@@ -84,6 +84,18 @@ class Demand:
         return -(-groups // self.shares)
 
     @cached_property
+    def waiting_bytes(self) -> float:
+        """Of what an earlier round has read, those that wait in shared memory."""
+        profile = self.profile
+        rows = min(profile.rows, self.mapping.staying * profile.bands)
+        return rows * profile.columns * profile.returning
+
+    @property
+    def read_bytes(self) -> float:
+        """Of tensors that hold an element for each row and column, those that do not wait."""
+        return self.profile.read_bytes - self.waiting_bytes
+
+    @cached_property
     def resident(self) -> int:
         """Blocks of a multiprocessor at once."""
         device, mapping, profile = self.device, self.mapping, self.profile
@@ -112,7 +124,7 @@ class Demand:
         profile = self.profile
         again = sum(sum(phase.again) for phase in profile.phases) * profile.elements
         if not again:
-            return profile.least_bytes
+            return profile.least_bytes - self.waiting_bytes
         block = sum(profile.phases[0].reads) * self.reach * self.mapping.block_rows
         resident = min(self.blocks, self.resident * self.device.multiprocessors) * block
         lost = max(0.0, 1 - self.device.l2_size / resident)
@@ -128,7 +140,7 @@ class Demand:
             total += MISSES * (sum(phase.along) + SECTOR_BYTES * len(phase.gathers))
         # A share of every sum over the rows goes to device memory and comes back.
         shares = 2 * SUM_BYTES * profile.across * self.shares * profile.columns
-        return total * profile.elements + shares
+        return total * profile.elements + shares - self.waiting_bytes
 
     @property
     def instructions(self) -> float:
@@ -155,12 +167,10 @@ class Demand:
 
     @cached_property
     def block_us(self) -> float:
-        """A block of one turn, from its start to its end."""
+        """A block from its start to its end, of one turn."""
         timing = self.timing
         total = timing.block_us + self.turn_us
-        if self.profile.bands:
-            total += self.turn_us * (self.turns - 1)
-        elif self.profile.across:
+        if self.profile.across and not self.profile.bands:
             warps = max(1, self.mapping.block_threads // WARP)
             total += grid_us(self.blocks, self.device) + self.shares / warps * timing.l2_latency_us
         return total
@@ -185,6 +195,8 @@ class Demand:
         timing, mapping = self.timing, self.mapping
         flying = timing.flying if self.in_registers and number == 0 else timing.flying_later
         own = sum(phase.reads) * self.each
+        if self.waiting_bytes:
+            own *= self.read_bytes / self.profile.read_bytes
         # Asynchronous copies need no registers, so all of them are.
         flights = 1.0 if mapping.asynchronous else max(1.0, own / flying)
         total = flights * timing.dram_latency_us if own else 0.0

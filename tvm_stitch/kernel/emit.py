@@ -15,7 +15,7 @@ from tvm import ir, s_tir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import IterVar
 
-from tvm_stitch.kernel.band import BandPart, shared_tile
+from tvm_stitch.kernel.band import BandPart, Waiting, shared_tile, waiting_tiles
 from tvm_stitch.kernel.check import RESIDENT
 from tvm_stitch.kernel.crossing import crossing_views, crossing_workspace
 from tvm_stitch.kernel.grid import GridPart, workspace
@@ -138,12 +138,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     block, thread = block_var.astype("int64"), thread_var.astype("int64")
     parts = tuple(zip(programs, schedule.parts, strict=True))
     if schedule.blocks:
-        tile = shared_tile(parts, writer)
-        rounds = [[p for p in parts if p[0].round == n] for n in range(programs[-1].round + 1)]
-        for number, own in enumerate(rounds):
-            if number:
-                writer.add(tirx.Evaluate(T.cuda.grid_sync()))
-            _take_turns(number, own, schedule, views, block, thread, writer, tile)
+        _rounds(parts, schedule, views, block, thread, writer)
         first: Expr = int64(schedule.blocks)
     else:
         flat = [writer.view(buffer, product(buffer_shape(buffer))) for buffer in shared]
@@ -176,6 +171,7 @@ def _bodies(
     block: Expr,
     thread: Expr,
     tile: Var | None = None,
+    waiting: Waiting | None = None,
 ) -> list[tuple[Expr, tirx.Stmt]]:
     """For each part the number of the block after its last, and its statements."""
     first: Expr = int64(0)
@@ -196,8 +192,8 @@ def _bodies(
             own = shares[0] if program.across else None
             part = GridPart(program, residency, mapping, views, own, *place)
             part.emit()
-        elif program.across:
-            part = BandPart(program, residency, mapping, views, *place, tile)
+        elif waiting is not None and program.space.band is not None:
+            part = BandPart(program, residency, mapping, views, *place, tile, waiting)
             part.emit()
         elif mapping.tile:
             position = TilePosition(tiling_of(program), program.space, mapping, *place)
@@ -215,29 +211,46 @@ def _bodies(
     return bodies
 
 
-def _take_turns(
-    number: int,
+def _rounds(
     parts: Sequence[tuple[Program, Mapping]],
     schedule: Schedule,
     views: dict[Var, Var],
     block: Expr,
     thread: Expr,
     writer: Writer,
-    tile: Var | None,
 ) -> None:
-    """A round: the blocks of the grid take turns at those that its parts ask for.
+    """Round after round, all blocks meeting in between.
 
-    Every other round goes the way back: what was read last is likely to be in the L2.
+    Of the rounds that read large tensors every other one goes the way back: what was read last is
+    likely to be in the L2.
     """
-    total = sum(
-        constant(Position(p.space, m, block, thread, Writer()).blocks) or 0 for p, m in parts
-    )
-    turns = tirx.floordiv(int64(total + schedule.blocks - 1) - block, schedule.blocks)
-    with writer.serial(tvm.sym.Analyzer().simplify(turns), "turn") as turn:
-        own = turn * schedule.blocks + block
-        if number % 2:
-            own = int64(total - 1) - own
-        writer.add(_side_by_side(own, _bodies(parts, views, [], own, thread, tile)))
+    tile = shared_tile(parts, writer)
+    tiles = waiting_tiles(parts, schedule.blocks, writer)
+    rounds = [[p for p in parts if p[0].round == n] for n in range(parts[-1][0].round + 1)]
+    sizes = [sum(constant(p.space.size) or 0 for p, _ in own) for own in rounds]
+    back = False
+    for number, own in enumerate(rounds):
+        if number:
+            writer.add(tirx.Evaluate(T.cuda.grid_sync()))
+            if tiles:  # for TVM, which would look for a place of its own
+                writer.add(tirx.Evaluate(T.tvm_storage_sync("shared.dyn")))
+        turns = _turns(own, schedule.blocks, block)
+        with writer.serial(turns, "turn") as turn:
+            turn = turns - 1 - turn if back else turn
+            waiting = Waiting(tiles, turn, back)
+            place = turn * schedule.blocks + block
+            bodies = _bodies(own, views, [], place, thread, tile, waiting)
+            writer.add(_side_by_side(place, bodies))
+        if 2 * sizes[number] >= max(sizes):
+            back = not back
+
+
+def _turns(parts: Sequence[tuple[Program, Mapping]], blocks: int, block: Expr) -> Expr:
+    """How often a block of the grid takes one of those that a round's parts ask for."""
+    places = [Position(p.space, m, block, int64(0), Writer()).blocks for p, m in parts]
+    total = sum(constant(count) or 0 for count in places)
+    turns = tirx.floordiv(int64(total + blocks - 1) - block, blocks)
+    return tvm.sym.Analyzer().simplify(turns)
 
 
 def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:

@@ -31,6 +31,7 @@ from tvm_stitch.kernel.room import fits
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.stage import Refused, constant
 from tvm_stitch.kernel.tiling import find_tiling, tile_bytes
+from tvm_stitch.kernel.waiting import why_not
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
 # Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
@@ -78,12 +79,17 @@ def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -
         return Refused("rounds, of which there is one") if schedule.blocks else None
     if any(part.residence == "shared" or part.cluster > 1 for part in schedule.parts):
         return Refused("rows of a round wait in registers of one block")
-    room = room_of_rounds(programs, schedule.parts, device)
+    reason = why_not(tuple(zip(programs, schedule.parts, strict=True)))
+    if reason is not None:
+        return Refused(reason)
+    if schedule.blocks < 1:
+        return Refused("rounds, whose blocks are not all resident at once")
+    room = room_of_rounds(programs, schedule.parts, device, schedule.blocks)
     if isinstance(room, Refused):
         return room
     if not 1 <= schedule.resident <= room:
         return Refused(f"{schedule.resident} blocks of a multiprocessor, which has room for {room}")
-    if not 1 <= schedule.blocks <= device.multiprocessors * schedule.resident:
+    if schedule.blocks > device.multiprocessors * schedule.resident:
         return Refused(f"{schedule.blocks} blocks, of which not all are resident at once")
     return None
 

@@ -209,3 +209,18 @@ def blocks_of_row(space: Space, mapping: Mapping) -> int:
     if not mapping.split or columns is None:
         return mapping.cluster
     return -(-columns // mapping.reach)
+
+
+def band_blocks(space: Space, mapping: Mapping) -> int:
+    """Blocks that bands of constant shapes take, each with a piece of the columns of one."""
+    return (constant(space.bands) or 0) * blocks_of_row(space, mapping)
+
+
+def band_turns(space: Space, mapping: Mapping) -> int:
+    """How often a block takes rows of its band."""
+    return -(-(constant(space.band_rows) or 0) // mapping.block_rows)
+
+
+def piece_of(space: Space, mapping: Mapping) -> int:
+    """Columns of a band that a block has."""
+    return min(mapping.reach, constant(space.columns) or 0)

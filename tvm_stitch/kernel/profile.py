@@ -68,6 +68,7 @@ class Profile:
     across: int = 0  # reductions over the rows
     bands: int = 0  # of rows that these go over; 0: over all
     round: int = 0  # of a kernel whose blocks meet in between
+    returning: int = 0  # an element's, that an earlier round has read
 
     @property
     def elements(self) -> int:
@@ -144,6 +145,7 @@ def _profile(program: Program, residency: Residency) -> Profile | None:
         len(program.across),
         0 if program.space.band is None else constant(program.space.bands) or 1,
         program.round,
+        sum(item_bytes(dtype_of(buffer)) for buffer in program.returning),
     )
 
 

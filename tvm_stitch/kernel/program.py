@@ -73,6 +73,9 @@ class Program:
     crossing: tuple[Var, ...] = ()  # outputs that nobody asked for but later rounds
     # Inputs that lie in memory as outputs of earlier rounds do, one behind the other.
     joined: tuple[tuple[Var, tuple[Var, ...]], ...] = ()
+    # Inputs whose rows the programs of several rounds read, all of them in the same bands.
+    staying: tuple[Var, ...] = ()
+    returning: tuple[Var, ...] = ()  # of these, what an earlier round has read
 
     @cached_property
     def producer(self) -> dict[Var, Stage]:
@@ -98,6 +101,17 @@ class Program:
         """The reductions along a row."""
         return tuple(s for s in self.stages if s.is_reduction and s.output not in self.columnwise)
 
+    @cached_property
+    def rows_read(self) -> tuple[Var, ...]:
+        """The inputs that hold an element for each row and column, as these are worked on."""
+        same = {
+            read.buffer
+            for stage in self.stages
+            for read in stage.reads
+            if self.place(stage, read) is Where.SAME
+        }
+        return tuple(buffer for buffer in self.inputs if buffer in same)
+
     def is_across(self, stage: Stage) -> bool:
         """Whether a stage is a reduction over the rows."""
         return stage.is_reduction and stage.output in self.columnwise
@@ -120,14 +134,16 @@ class Program:
         return "\n  ".join([*lines, *map(repr, self.stages)])
 
 
-def make_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
-    """Place stages in one space; refuse with the reason if they do not share one."""
+def make_program(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], space: Space | None = None
+) -> Program | Refused:
+    """Place stages in one space, a given one or their own; refuse if they do not share it."""
     stages = unit_reductions_as_elements(stages)
     across = [stage for stage in stages if goes_across(stage)]
-    space = find_space(stages, across, outputs)
-    if isinstance(space, Refused):
-        return space
-    return _Placing(space, stages, columnwise_of(stages, across), outputs).program()
+    own = space or find_space(stages, across, outputs)
+    if isinstance(own, Refused):
+        return own
+    return _Placing(own, stages, columnwise_of(stages, across), outputs).program()
 
 
 def unrelated(

@@ -29,6 +29,7 @@ from tvm_stitch.kernel.stage import (
     handle,
     product,
 )
+from tvm_stitch.kernel.stay import with_stays
 
 # What crosses a barrier is at most this share of the kernel's largest tensor.
 CROSSING = 1 / 8
@@ -125,7 +126,7 @@ class _Rounds:
             if isinstance(made, Refused):
                 return made
             found += made
-        return tuple(found)
+        return with_stays(tuple(found))
 
     def _round_of(self, index: int) -> int:
         return self.computed.get(index, self.places[index].round)

@@ -48,6 +48,7 @@ class Mapping:
     unroll: int = 0  # steps that a thread loads at once of a row that waits in no registers; 0: few
     idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
     tile: int = 0  # elements of a line of a block's tile; 0: a block has a run of elements
+    staying: int = 0  # rows of a band that wait in shared memory for the next rounds
 
     @property
     def block_threads(self) -> int:
@@ -93,7 +94,9 @@ class Mapping:
             across = self.reach // self.tile
             return f"{self.threads} threads a block, tiles of {across} x {self.tile} elements"
         if self.split and not self.blocks:
-            return f"{self.threads} threads a block, {each}"
+            rows = f", {self.rows} rows side by side" if self.rows > 1 else ""
+            waiting = f", {self.staying} rows of a band stay on the chip" if self.staying else ""
+            return f"{self.threads} threads a {'row' if rows else 'block'}{rows}, {each}{waiting}"
         words = [f"{self.threads} threads a {'piece of a ' if self.split else ''}row"]
         if self.idle:
             words[0] += f", {self.idle} of them idle"
