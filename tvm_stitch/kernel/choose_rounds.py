@@ -73,17 +73,17 @@ def _alike(programs: tuple[Program, ...], parts: list[Mapping], device: Device) 
 
     Fewer rows are loaded at once where the registers of two blocks would not do.
     """
-    narrowest: dict[tuple[str, ...], Mapping] = {}
-    for program, mapping in zip(programs, parts, strict=True):
-        if program.staying:
-            own = narrowest.setdefault(program.space.key, mapping)
-            narrowest[program.space.key] = min(own, mapping, key=lambda each: each.vector)
+    pairs = [*zip(programs, parts, strict=True)]
+    common: dict[tuple[str, ...], Mapping] = {}
+    for program, mapping in pairs:
+        if program.space.band is not None:
+            known = common.setdefault(program.space.key, mapping)
+            common[program.space.key] = min(known, mapping, key=lambda each: each.vector)
     for program in programs:
-        own = narrowest.get(program.space.key)
-        while program.staying and own and own.batch > 1 and _is_crowded(program, own, device):
-            own = narrowest[program.space.key] = replace(own, batch=own.batch // 2)
-    pairs = zip(programs, parts, strict=True)
-    return [narrowest[p.space.key] if p.staying else mapping for p, mapping in pairs]
+        key = program.space.key
+        while key in common and common[key].batch > 1 and _is_crowded(program, common[key], device):
+            common[key] = replace(common[key], batch=common[key].batch // 2)
+    return [common.get(program.space.key, mapping) for program, mapping in pairs]
 
 
 def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:

@@ -194,7 +194,7 @@ class Demand:
         """Waiting for loads: so many bytes of a thread are on their way at once."""
         timing, mapping = self.timing, self.mapping
         flying = timing.flying if self.in_registers and number == 0 else timing.flying_later
-        own = sum(phase.reads) * self.each
+        own: float = sum(phase.reads) * self.each
         if self.waiting_bytes:
             own *= self.read_bytes / self.profile.read_bytes
         # Asynchronous copies need no registers, so all of them are.

@@ -20,6 +20,7 @@ from functools import cache
 import tvm
 from tvm import tirx
 
+from tvm_stitch.kernel.moments import one_pass
 from tvm_stitch.kernel.reduce import accumulator_dtype
 from tvm_stitch.kernel.space import goes_across
 from tvm_stitch.kernel.stage import (
@@ -225,15 +226,21 @@ def in_halves(
 ) -> tuple[tuple[Stage, ...], tuple[Var, ...], Slices]:
     """All reductions that gain by it in two, and the same outputs.
 
-    Sums whose results are only added up become one sum, over the shares of all of them.
+    Sums whose results are only added up become one sum, over the shares of all of them; a sum and
+    the squares around its mean are found together.
     """
     halves = {handle(s.output): split(s) for s in stages if s.is_reduction}
     joining = _Joining(stages, outputs, halves)
     joining.run()
+    many = {key: own for key, own in halves.items() if own is not None and own.whole is None}
+    moments = one_pass(stages, many)
     found: list[Stage] = []
     for stage in stages:
         key = handle(stage.output)
         own, total = halves.get(key), joining.replaced.get(key, stage)
+        if key in moments:
+            found += moments[key]
+            continue
         if own is not None and total is not None:
             found += [own.shares, own.total] if own.whole is None else [own.whole]
         elif own is not None:
