@@ -93,7 +93,7 @@ TILED = KINDS["transposed"]()
         (ROWS, {"resident": 64}, "64 blocks of 256 threads a multiprocessor"),
         (MISALIGNED, {"peeled": False, "vector": 4}, "do not start at multiples of 4"),
         (ROWS, {"asynchronous": True}, "asynchronous copies of what does not wait in shared"),
-        (SUMS, {"online": True}, "where no sum of exponentials follows a maximum"),
+        (SUMS, {"online": True}, "where no sum is measured"),
         (FLAT, {"split": False}, "an element-wise part is split over blocks"),
         (FLAT, {"rows": 2}, "has one row"),
         (FLAT, {"blocks": 8, "resident": 1}, "has one row"),

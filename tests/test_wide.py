@@ -91,6 +91,53 @@ def test_a_forgotten_wait_of_a_cluster_shows(laid_out, monkeypatch, forgotten):
         check(softmax("bfloat16", 3, 1000), orders=1)
 
 
+# A mean and the squares around it in one pass
+
+
+@pytest.mark.parametrize("columns, blocks", ((1024, 2), (4096, 4), (512, 1)))
+@pytest.mark.parametrize("dtype", ("bfloat16", "float32"))
+def test_a_variance_in_one_pass(laid_out, dtype, columns, blocks):
+    scheme = "cluster" if blocks > 1 else "regional"
+    laid_out(scheme=scheme, cluster=blocks, threads=64, asynchronous=True, online=True, **SHARED)
+    check(layer_norm(dtype, 3, columns), orders=2)
+
+
+def test_a_variance_far_from_zero_in_one_pass(laid_out):
+    """Of each row by itself: no mean and no first value that is far from the rest spoils it."""
+    x = np.random.default_rng(2).standard_normal((6, 4096))
+    x[1] += 1000
+    x[2, ::64] = 1e6  # first values of threads
+    x[3, 0] = -1e6
+    x[4] = 5
+    x[5] = 1e-3 * x[5] + 1
+    x = x.astype("float32")
+
+    def normalised(emit, x):
+        apart = emit(op.subtract(x, emit(op.mean(x, -1, keepdims=True))))
+        variance = emit(op.mean(emit(op.square(apart)), -1, keepdims=True))
+        return emit(op.multiply(apart, variance)), variance
+
+    case = graph_of([(x.shape, "float32", x)], normalised, lambda x: (x, x))
+    fields = {**SHARED, "scheme": "cluster", "cluster": 2, "threads": 64}
+    laid_out(asynchronous=True, online=True, **fields)
+    out, variance = np.empty_like(x), np.empty((6, 1), "float32")
+    with lowering_context():
+        assert simt.Function(the_kernel(case.module), H200)(x, variance, out).ok
+    np.testing.assert_allclose(variance[:, 0], x.astype("float64").var(-1), rtol=4e-6)
+
+
+@pytest.mark.parametrize("online", (False, True))
+def test_a_norm_of_what_is_computed_from_rows_that_arrive(laid_out, online):
+    fields = {**SHARED, "scheme": "cluster", "cluster": 2, "threads": 64}
+    laid_out(asynchronous=True, online=online, **fields)
+    case = graph_of(
+        [((3, 2048), "float32", None), ((2048,), "float32", None)],
+        lambda emit, x, b: emit(op.nn.layer_norm(emit(op.nn.relu(x)), b, b, axes=[-1])),
+        lambda x, b: norm64(np.maximum(x, 0)) * b + b,
+    )
+    check(case)
+
+
 # Maximum and sum in one pass
 
 

@@ -23,7 +23,7 @@ from tvm_stitch.kernel.choose_rows import CLUSTER_CAPABILITY, CLUSTERS
 from tvm_stitch.kernel.flight import MAX_BATCH, loaded_bytes
 from tvm_stitch.kernel.frame import weights
 from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
-from tvm_stitch.kernel.online import in_one_pass
+from tvm_stitch.kernel.online import laid_out
 from tvm_stitch.kernel.position import blocks_of_row
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
@@ -144,8 +144,10 @@ class Legality:
         if isinstance(self.program, ProductProgram):
             yield from product_reasons(self.program, mapping)
             return
-        if mapping.online and (self.program.across or in_one_pass(self.program) is None):
-            yield "maximum and sum in one pass, where no sum of exponentials follows a maximum"
+        if mapping.online and (
+            self.program.across or laid_out(self.program, mapping) is self.program
+        ):
+            yield "one pass, where no sum is measured against a maximum or a mean"
             return
         if self.program.space.band is not None:
             yield from self._band(mapping)

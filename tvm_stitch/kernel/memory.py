@@ -119,7 +119,8 @@ def _available(program: Program) -> dict[Var, int]:
         if stage.output in program.columnwise and not stage.is_reduction:
             continue
         ready = max((available.get(read.buffer, 0) for read in stage.reads), default=0)
-        ends = stage.is_reduction and stage.output not in program.follows
+        behind = stage.output in program.follows or stage.output in program.centred
+        ends = stage.is_reduction and not behind
         available[stage.output] = ready + 1 if ends else ready
     return available
 

@@ -19,25 +19,11 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from typing import Protocol
 
-import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 
-from tvm_stitch.kernel.program import inlined
-from tvm_stitch.kernel.stage import (
-    Expr,
-    Stage,
-    bind_axes,
-    constant,
-    dtype_of,
-    find_reads,
-    flatten,
-    handle,
-    same_size,
-    substitute,
-)
+from tvm_stitch.kernel.centred import DTYPE, centre_of
+from tvm_stitch.kernel.stage import Expr, Stage, constant, handle, substitute
 
-MAX_CHAIN = 6  # element-wise stages between a sum and the squares around its mean
-DTYPE = "float32"
 LONGEST = 2048  # values of a share, for its first one may be the worst of all
 
 
@@ -59,9 +45,9 @@ def one_pass(stages: tuple[Stage, ...], halves: MappingOf[int, Halves]) -> dict[
     found: dict[int, list[Stage]] = {}
     for stage in stages:
         key = handle(stage.output)
-        first = _mean_of(stage, producer) if key in halves else None
-        other = handle(first.output) if first is not None else 0
-        if first is None or other in found or other not in halves:
+        centre = centre_of(stage, producer) if key in halves else None
+        other = handle(centre.total.output) if centre is not None else 0
+        if centre is None or other in found or other not in halves:
             continue
         # Planners ask for the same stages in many company: the answer stays with them.
         memo = ("one pass", other)
@@ -71,64 +57,6 @@ def one_pass(stages: tuple[Stage, ...], halves: MappingOf[int, Halves]) -> dict[
         if stage.memo[memo] is not None:
             found |= {other: stage.memo[memo], key: []}
     return found
-
-
-def _mean_of(stage: Stage, producer: MappingOf[int, Stage]) -> Stage | None:
-    """The sum of what a stage sums the squares of, around the mean."""
-    if stage.combiner != "sum" or dtype_of(stage.output) != DTYPE:
-        return None
-    square = _followed(stage, stage.value, producer)
-    if not isinstance(square, tirx.Mul) or not tvm_ffi.structural_equal(square.a, square.b):
-        return None
-    centred = _followed(stage, square.a, producer)
-    if not isinstance(centred, tirx.Sub):
-        return None
-    mean = _followed(stage, centred.b, producer)
-    first = _divided(stage, mean, producer)
-    if first is None or not isinstance(centred.a, ir.TensorLoad):
-        return None
-    own = dict(zip(first.axes, stage.axes, strict=True))
-    own |= zip(first.reduced, stage.reduced, strict=True)
-    value = substitute(first.value, own)
-    return first if _same_load(stage, value, centred.a) else None
-
-
-def _followed(stage: Stage, value: Expr, producer: MappingOf[int, Stage]) -> Expr:
-    """A value written out as far as it is the load of what an element-wise stage computes."""
-    for _ in range(MAX_CHAIN):
-        source = producer.get(handle(value.source)) if isinstance(value, ir.TensorLoad) else None
-        if source is None or source.is_reduction:
-            break
-        (read,) = (read for read in find_reads(value) if read.load.same_as(value))
-        value = inlined(source, read, bind_axes(stage))
-    return value
-
-
-def _divided(stage: Stage, mean: Expr, producer: MappingOf[int, Stage]) -> Stage | None:
-    """The sum that a mean is made of, if that is the mean of as many values as a stage reduces."""
-    if not isinstance(mean, tirx.Div | tirx.Mul) or not isinstance(mean.b, tirx.FloatImm):
-        return None
-    count = mean.b.value if isinstance(mean, tirx.Div) else 1 / mean.b.value
-    size = constant(stage.reduced_size) or 0
-    if not isinstance(mean.a, ir.TensorLoad) or abs(count - size) > 1e-6 * size:
-        return None
-    first = producer.get(handle(mean.a.source))
-    if first is None or first.combiner != "sum" or dtype_of(first.output) != DTYPE:
-        return None
-    pairs = (first.extents, stage.extents), (first.reduced_extents, stage.reduced_extents)
-    if any(len(a) != len(b) or not all(map(same_size, a, b)) for a, b in pairs):
-        return None
-    at = flatten(tuple(mean.a.indices), first.extents)
-    own = flatten(stage.axes, stage.extents)
-    return first if bind_axes(stage).can_prove_equal(at, own) else None
-
-
-def _same_load(stage: Stage, one: Expr, other: Expr) -> bool:
-    if not isinstance(one, ir.TensorLoad) or not one.source.same_as(other.source):
-        return False
-    analyzer = bind_axes(stage)
-    pairs = zip(one.indices, other.indices, strict=True)
-    return all(analyzer.can_prove_equal(a, b) for a, b in pairs)
 
 
 def _alike(own: Halves, other: Halves) -> bool:

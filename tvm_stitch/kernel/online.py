@@ -1,8 +1,14 @@
-"""A row's maximum and the sum of exponentials behind it, found in one pass.
+"""Sums that are measured against another reduction of the row, found in one pass with it.
 
 In: a Program. Out: the same Program with every sum of exp(x - maximum of x) in the phase of its
 maximum, where it is added up against the largest x so far and rescaled whenever that grows; or None
-where there is no such sum. Must not know threads.
+where there is no such sum. Sums of squares around a mean are found with it too where a thread's
+first value is at hand before it adds up the first. Must not know threads.
+
+The squares of a thread are of x - k, for k its first value, and so is its sum. Of n values they lie
+around the thread's own mean by q - s * s / n, to which comes n times the square of the distance
+between that mean and the one of all. Whatever the mean, nothing large is taken from something large
+far from it: k is one of the values, so q is at most n + 1 times what is left of it.
 """
 
 from __future__ import annotations
@@ -12,9 +18,10 @@ from dataclasses import replace
 
 from tvm import ir, tirx
 
+from tvm_stitch.kernel.centred import centre_of
 from tvm_stitch.kernel.program import Program, Where, inlined, replace_loads
 from tvm_stitch.kernel.schedule import Mapping
-from tvm_stitch.kernel.stage import Expr, Stage, Var, bind_axes, dtype_of, handle
+from tvm_stitch.kernel.stage import Expr, Stage, Var, bind_axes, constant, dtype_of, handle
 
 MAX_CHAIN = 4  # element-wise stages between a maximum and the sum behind it
 DTYPE = "float32"  # of the maximum and the sum: halves were widened before
@@ -22,36 +29,63 @@ DTYPE = "float32"  # of the maximum and the sum: halves were widened before
 
 def laid_out(program: Program, mapping: Mapping) -> Program:
     """The program as a mapping goes through it; kernel/legal asks whether that is in one pass."""
-    return (in_one_pass(program) if mapping.online else None) or program
+    if not mapping.online:
+        return program
+    return in_one_pass(program, _has_first_values(program, mapping)) or program
 
 
-def in_one_pass(program: Program) -> Program | None:
+def in_one_pass(program: Program, squares: bool = False) -> Program | None:
     """See the module's docstring; asked again, it is remembered."""
-    if "online" not in program.memo:
-        program.memo["online"] = _in_one_pass(program)
-    return program.memo["online"]
+    key = ("online", squares)
+    if key not in program.memo:
+        program.memo[key] = _in_one_pass(program, squares)
+    return program.memo[key]
 
 
-def _in_one_pass(program: Program) -> Program | None:
-    stages, follows = [], {}
+def _has_first_values(program: Program, mapping: Mapping) -> bool:
+    """Whether all threads have equally many values, the first of which is there beforehand."""
+    whole = constant(program.space.columns) == mapping.capacity
+    return mapping.asynchronous and whole and not mapping.idle
+
+
+def _in_one_pass(program: Program, squares: bool) -> Program | None:
+    stages: list[Stage] = []
+    follows: dict[Var, Var] = {}
+    centred: dict[Var, Var] = {}
     where = dict(program.where)
     for stage in program.stages:
+        behind = follows
         found = _written_out(program, stage)
+        if found is None and squares:
+            behind, found = centred, _of_first_value(program, stage)
         if found is not None:
-            stage, maximum = found
-            follows[stage.output] = maximum
+            stage, leader = found
+            behind[stage.output] = leader
             for read in stage.reads:
-                place = Where.ROW if read.buffer == maximum else Where.SAME
+                place = Where.ROW if read.buffer == leader else Where.SAME
                 where[handle(stage.output), read.key] = place
         stages.append(stage)
-    if not follows:
+    if not follows and not centred:
         return None
     used = set(program.outputs)
     for stage in reversed(stages):
         if stage.output in used:
             used |= {read.buffer for read in stage.reads}
     kept = tuple(stage for stage in stages if stage.output in used)
-    return replace(program, stages=kept, where=where, follows=follows)
+    return replace(program, stages=kept, where=where, follows=follows, centred=centred)
+
+
+def _of_first_value(program: Program, stage: Stage) -> tuple[Stage, Var] | None:
+    """A sum of squares around the mean of a sum, as squares around what stands for the sum."""
+    if stage not in program.along:
+        return None
+    centre = centre_of(stage, {handle(other.output): other for other in program.stages})
+    if centre is None or centre.total not in program.along:
+        return None
+    if program.place(centre.total, centre.total.reads[0]) is not Where.SAME:
+        return None
+    distance = centre.value - centre.load
+    return replace(stage, value=distance * distance), centre.total.output
 
 
 def _written_out(program: Program, stage: Stage) -> tuple[Stage, Var] | None:

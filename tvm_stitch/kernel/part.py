@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tvm import tirx
@@ -26,6 +26,7 @@ from tvm_stitch.kernel.position import Position
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of
+from tvm_stitch.kernel.step import Step
 from tvm_stitch.kernel.writer import Writer, int64
 
 
@@ -139,6 +140,8 @@ class Part(Access):
             groups = arrive.groups_of(self)
             for group, all_steps in enumerate(groups):
                 arrive.wait(self, len(groups) - 1 - group)
+                if group == 0:
+                    self._measure_from_first(phase, needed)
                 go_through(self, phase, needed, all_steps)
         else:
             go_through(self, phase, needed, self.position.steps())
@@ -150,12 +153,24 @@ class Part(Access):
                 list(phase.accumulators.values()),
                 self.mapping,
                 self.position,
-                self.program.follows,
+                self.program,
                 self.barriers.get(number),
             )
             self.row_values.update(results)
             for output, value in results.items():
                 self._store_row(output, value)
+
+    def _measure_from_first(self, phase: Phase, needed: list[Stage]) -> None:
+        """A thread's first value of each sum stands for the sum, where squares ask for its mean."""
+        totals = {total for total in self.program.centred.values() if total in phase.accumulators}
+        if not totals:
+            return
+        before = [stage for stage in needed if stage.output not in self.program.centred]
+        first = Step(self, phase, before, int64(0), "none", again=True).first_values(totals)
+        self.row_values.update(first)
+        for total in totals:
+            accumulator = replace(phase.accumulators[total], first=first[total])
+            phase.accumulators[total] = accumulator
 
     def _ends(self, stage: Stage, number: int) -> bool:
         """Whether a stage is a reduction whose values a phase adds up."""

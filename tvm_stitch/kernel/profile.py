@@ -107,9 +107,9 @@ def profile(program: Program, mapping: Mapping) -> Profile | None:
     """The profile of a program by what its mapping keeps; asked again, it is remembered."""
     if isinstance(program, ProductProgram):
         return _of_products(program, mapping)
-    key = ("profile", mapping.recompute, mapping.residence, mapping.online)
+    own = laid_out(program, mapping)
+    key = ("profile", mapping.recompute, mapping.residence, own)
     if key not in program.memo:
-        own = laid_out(program, mapping)
         program.memo[key] = _profile(own, residency_of(program, mapping))
     return program.memo[key]
 

@@ -69,6 +69,8 @@ class Program:
     columnwise: frozenset[Var] = frozenset()  # what is one value a column: known after all rows
     # Sums of exponentials that are found in the phase of a maximum, by their output.
     follows: dict[Var, Var] = field(default_factory=dict)
+    # Sums of squares around a mean that are found in the phase of the sum that it is made of.
+    centred: dict[Var, Var] = field(default_factory=dict)
     round: int = 0  # of a kernel whose blocks meet: how often they do before it is computed
     crossing: tuple[Var, ...] = ()  # outputs that nobody asked for but later rounds
     # Inputs that lie in memory as outputs of earlier rounds do, one behind the other.

@@ -10,6 +10,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel import cluster
 from tvm_stitch.kernel.position import Position
+from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import WARP, Mapping
 from tvm_stitch.kernel.stage import Expr, Stage, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.writer import Writer, int64
@@ -27,11 +28,14 @@ class Accumulator:
     lanes: int
     scratch: Var | None  # one element for each warp of the block, or of the cluster
     reference: Var | None = None  # the maximum that a sum of exponentials is measured against
+    first: Expr | None = None  # the thread's first value, which the others are measured against
 
     def add(self, writer: Writer, lane: Expr, value: Expr) -> None:
         """Combine a value into a lane."""
         at = tirx.floormod(lane, int64(self.lanes)) if self.lanes > 1 else int64(0)
         value = value.astype(dtype_of(self.partial))
+        if self.first is not None:
+            value = value - self.first
         writer.store(self.partial, at, combine(self.stage.combiner, self.partial[at], value))
 
 
@@ -125,7 +129,7 @@ def finish(
     accumulators: list[Accumulator],
     mapping: Mapping,
     position: Position,
-    follows: MappingOf[Var, Var],
+    program: Program,
     barrier: Expr | None = None,
 ) -> dict[Var, Expr]:
     """Combine the partial results of all threads of a row; every thread gets the result.
@@ -134,11 +138,15 @@ def finish(
     scratch, written before it and only read after it.
     """
     own = {each.stage.output: [_of_lanes(each)] for each in accumulators}
-    totals = _combined(writer, accumulators, own, follows, min(mapping.threads, WARP))
+    count = mapping.vector * mapping.steps
+    _measure_from_zero(writer, accumulators, own, program, count)
+    width = min(mapping.threads, WARP)
+    totals = _combined(writer, accumulators, own, program, width, count)
     if needs_exchange(mapping):
         shares = _exchange(writer, accumulators, totals, mapping, position, barrier)
+        count *= width
         width = min(mapping.threads // WARP * mapping.cluster, WARP)
-        totals = _combined(writer, accumulators, shares, follows, width)
+        totals = _combined(writer, accumulators, shares, program, width, count)
     results: dict[Var, Expr] = {}
     for output, stage in ((each.stage.output, each.stage) for each in accumulators):
         results[output] = writer.value(stage.name, result(stage, totals[output]))
@@ -159,14 +167,38 @@ def _of_lanes(accumulator: Accumulator) -> Expr:
     return value
 
 
+def _measure_from_zero(
+    writer: Writer,
+    accumulators: list[Accumulator],
+    own: dict[Var, list[Expr]],
+    program: Program,
+    count: int,
+) -> None:
+    """What a thread measured against its first value: the sum itself, squares around its mean."""
+    for accumulator in accumulators:
+        output, first = accumulator.stage.output, accumulator.first
+        if first is None:
+            continue
+        distance = writer.value("distance", own[output][0])
+        own[output] = [writer.value("own", distance + first * float(count))]
+        for squares, total in program.centred.items():
+            if total == output:
+                own[squares] = [own[squares][0] - distance * distance * (1.0 / count)]
+
+
 def _combined(
     writer: Writer,
     accumulators: list[Accumulator],
     shares: MappingOf[Var, list[Expr]],
-    follows: MappingOf[Var, Var],
+    program: Program,
     width: int,
+    count: int,
 ) -> dict[Var, Expr]:
-    """The shares of `width` neighbouring threads as one: maxima first, then what follows them."""
+    """The shares of `width` neighbouring threads as one: first what others are measured against.
+
+    `count` says how many values each share is of.
+    """
+    follows, centred = program.follows, program.centred
     totals: dict[Var, Expr] = {}
     for accumulator in accumulators:
         output, combiner = accumulator.stage.output, accumulator.stage.combiner
@@ -174,6 +206,11 @@ def _combined(
         if output in follows:
             before, largest = shares[follows[output]], totals[follows[output]]
             own = [s * tirx.exp(b - largest) for s, b in zip(own, before, strict=True)]
+        if output in centred:
+            sums, size = shares[centred[output]], count * len(own) * width
+            mean = writer.value("mean", totals[centred[output]] * (1.0 / size))
+            apart = [writer.value("apart", b * (1.0 / count) - mean) for b in sums]
+            own = [s + a * a * float(count) for s, a in zip(own, apart, strict=True)]
         value = own[0]
         for other in own[1:]:
             value = combine(combiner, value, other)

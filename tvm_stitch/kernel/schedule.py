@@ -44,7 +44,7 @@ class Mapping:
     batch: int = 1  # rows that the same threads load at once
     ahead: bool = False  # what lies along the columns, as weights do, is loaded with the rows
     asynchronous: bool = False  # rows are copied into shared memory, past the threads' registers
-    online: bool = False  # sums of exponentials are found together with the maximum
+    online: bool = False  # sums are found together with the maximum or mean they are measured by
     unroll: int = 0  # steps that a thread loads at once of a row that waits in no registers; 0: few
     idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
     tile: int = 0  # elements of a line of a block's tile; 0: a block has a run of elements
@@ -117,7 +117,7 @@ class Mapping:
         elif self.recompute:
             words.append("computed again rather than kept")
         if self.online:
-            words.append("maximum and sum in one pass")
+            words.append("reductions in one pass")
         if self.unroll:
             words.append(f"{self.unroll} steps at once")
         if self.peeled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,21 @@ class Step:
             for buffer, tile in self.outputs.items():
                 with self.writer.when(part.position.row_exists):
                     part.copy_out(buffer, tile, self.step, care, lambda _, lane: lane)
+
+    def first_values(self, sums: Collection[Var]) -> dict[Var, Expr]:
+        """Of the step's first element, what it adds to each of some sums."""
+        self._load(self.care)
+        self._fetch(self.care)
+        lane, found = int64(0), {}
+        column = self.part.position.column(self.step, lane)
+        values: dict[Var, Expr] = {}
+        for stage in self.needed:
+            value = self.part.value(stage, partial(self._known, stage, values, lane), column)
+            if not stage.is_reduction:
+                values[stage.output] = self.writer.value(stage.name, value)
+            elif stage.output in sums:
+                found[stage.output] = self.writer.value("first", value)
+        return found
 
     def _is_output(self, stage: Stage) -> bool:
         part = self.part
