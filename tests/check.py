@@ -10,7 +10,6 @@ import tvm
 from tvm import tirx
 from zoo import Case
 
-import tvm_stitch
 from tvm_stitch import Options
 from tvm_stitch.build import lowering_context, stitch_passes
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
@@ -20,7 +19,7 @@ from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused, read_stages
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.reference import reference
-from tvm_stitch.verify import Verification
+from tvm_stitch.verify import Verification, compare, rounded, stitched_for_cpu
 
 H200 = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
 A100 = tvm.target.Target({"kind": "cuda", "arch": "sm_80"})
@@ -44,16 +43,18 @@ def check(
     Right means: no hazard in any thread order, and no more than rounding away from float64. The
     float64 evaluation that `verify` compares with must itself be what the case's NumPy says.
     """
-    functions = primfuncs(case.module, target, options)
+    module = stitched_for_cpu(case.module, target, options)
+    functions = primfuncs_of(module)
     others = [name for name, function in functions.items() if not is_stitched_or_view(function)]
     kernel_names = [name for name, function in functions.items() if is_stitched(function)]
     if kernels is not None:
         assert (len(kernel_names), others) == (kernels, [])
-    exact = reference(case.module, case.arrays)
+    arrays = rounded(case.module, case.arrays)
+    exact = reference(case.module, arrays)
     assert len(exact) == len(case.expected)
     for got, want in zip(exact, case.expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=REFERENCE, atol=REFERENCE)
-    verified = tvm_stitch.verify(case.module, target, case.arrays, orders=orders, options=options)
+    verified = compare(case.module, module, target, arrays, exact, orders)
     assert verified.ok, str(verified)
     assert set(verified.kernels) == set(kernel_names)
     return verified
@@ -82,9 +83,14 @@ def primfuncs(
     before: str = "",
 ) -> dict[str, tirx.PrimFunc]:
     """All PrimFuncs of the stitched module, before TVM schedules what is not stitched."""
+    return primfuncs_of(stitched(module, target, options, before))
+
+
+def primfuncs_of(module: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
+    """All PrimFuncs of a module."""
     return {
         var.name_hint: function
-        for var, function in stitched(module, target, options, before).functions_items()
+        for var, function in module.functions_items()
         if isinstance(function, tirx.PrimFunc)
     }
 
@@ -112,7 +118,7 @@ def cuda_of(kernel: tirx.PrimFunc, target: tvm.target.Target = H200, name: str =
     """The CUDA source that TVM makes of a kernel, which it calls `name`_kernel."""
     module = tvm.IRModule({name: kernel.with_attr("global_symbol", name)})
     with lowering_context():
-        built = tvm.tirx.build(module, target=tvm.target.Target(target, host="llvm"))
+        built = tvm.tirx.build(module, target=tvm.target.Target(target, host="c"))
     return built.imports[0].inspect_source()
 
 

@@ -94,9 +94,34 @@ def verify(
         raise InputError(f"orders must be at least 1, not {orders}")
     if not isinstance(mod, tvm.IRModule) or "main" not in {v.name_hint for v in mod.functions}:
         raise InputError("verify needs a Relax IRModule with a function main")
-    arrays = random_inputs(mod, seed) if inputs is None else _rounded(mod, inputs)
+    cuda = cuda_target(target)
+    arrays = random_inputs(mod, seed) if inputs is None else rounded(mod, inputs)
     expected = reference(mod, arrays)
-    runner = _Runner(mod, cuda_target(target), options)
+    return compare(mod, stitched_for_cpu(mod, cuda, options), cuda, arrays, expected, orders, seed)
+
+
+def stitched_for_cpu(
+    mod: tvm.IRModule, target: tvm.target.Target, options: Options | None = None
+) -> tvm.IRModule:
+    """The stitched module; what is not stitched is left as TVM's LLVM target takes it."""
+    # Operators that TVM writes for GPU threads by hand, such as sorts, get their CPU form.
+    with tvm.target.Target("llvm"):
+        for stitch_pass in stitch_passes(target, options, default_schedules=False):
+            mod = stitch_pass(mod)
+    return mod
+
+
+def compare(
+    mod: tvm.IRModule,
+    stitched: tvm.IRModule,
+    target: tvm.target.Target,
+    arrays: Sequence[np.ndarray],
+    expected: list[np.ndarray],
+    orders: int,
+    seed: int = 0,
+) -> Verification:
+    """Run what became of a module in several thread orders; `expected` are its outputs, exact."""
+    runner = _Runner(stitched, target)
     worst: list[OutputError] = []
     for order in range(orders):
         found = _compare(runner.run(arrays, 0 if order == 0 else seed + order), expected, mod)
@@ -108,7 +133,10 @@ def verify(
 
 
 def _against_unfused(
-    errors: list[OutputError], mod: tvm.IRModule, arrays: list[Any], expected: list[np.ndarray]
+    errors: list[OutputError],
+    mod: tvm.IRModule,
+    arrays: Sequence[np.ndarray],
+    expected: list[np.ndarray],
 ) -> list[OutputError]:
     """Allow what the unfused module loses as well.
 
@@ -130,16 +158,10 @@ def _against_unfused(
 class _Runner:
     """The stitched module as a VM executable whose stitched kernels call the CPU executor."""
 
-    def __init__(
-        self, mod: tvm.IRModule, target: tvm.target.Target, options: Options | None
-    ) -> None:
+    def __init__(self, mod: tvm.IRModule, target: tvm.target.Target) -> None:
         self.hazards: list[Any] = []
         self.ran: list[str] = []
         self.seed = 0
-        # Operators that TVM writes for GPU threads by hand, such as sorts, get their CPU form.
-        with tvm.target.Target("llvm"):
-            for stitch_pass in stitch_passes(target, options, default_schedules=False):
-                mod = stitch_pass(mod)
         with lowering_context():
             self.functions = {
                 # The user's own GPU kernels run there too; their hazards are not ours.
@@ -227,7 +249,7 @@ def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IR
     return changed
 
 
-def _rounded(mod: tvm.IRModule, inputs: Sequence[Any]) -> list[np.ndarray]:
+def rounded(mod: tvm.IRModule, inputs: Sequence[Any]) -> list[np.ndarray]:
     """Floating inputs as the kernels will see them; whatever else does not fit stays as it is."""
     params = mod["main"].params
     dtypes = [str(getattr(param.ty, "dtype", "")) for param in params]
