@@ -192,7 +192,7 @@ def test_weights_that_do_not_fit_are_read_through_the_caches():
     case = lstm_cell("float32", 3, 64, 64)
     check(case, options=TOGETHER, orders=2)
     mapping = schedule_of(the_kernel(case.module, options=TOGETHER)).parts[0]
-    assert choose_product.staged_panels(products_of(case), mapping) == ()
+    assert choose_product.staged_tables(products_of(case), mapping) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,63 +1,76 @@
 """Mapping and legality of kernels with small matrix products.
 
 In: a ProductProgram and a Device. Out: its Mapping, or why there is none; which panels are staged
-in shared memory. Part of kernel/choose, the home of legality.
+in shared memory, and which loads are issued before anything waits. Part of kernel/choose, the home
+of legality.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel import arrive
+from tvm_stitch.kernel.load_now import can_load_now
 from tvm_stitch.kernel.product_panel import Panel
 from tvm_stitch.kernel.product_program import ProductProgram
+from tvm_stitch.kernel.product_slices import find_slices, waiting
+from tvm_stitch.kernel.product_table import Table, pitch, slices_of, steps_of, table_of
 from tvm_stitch.kernel.schedule import WARP, Mapping, power_of_two
-from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.stage import Read, Refused, Stage, constant, dtype_of, item_bytes
 
 COLUMNS_EACH = 4  # of a thread, where a row has so many
 ROWS_EACH = 4
 MOST_ELEMENTS = 32  # of a product that a thread adds up at once
+MOST_EARLY = 16  # elements that a thread loads before it works on the first
 BLOCK_THREADS = 256
 BUSY_THREADS = 256  # of a multiprocessor, before threads get more than one row
 MOST_THREADS = 256  # of a row along which nothing is reduced
+FEWEST_SLICED = 8  # columns of a slice: 32 bytes come in one piece
 # A panel that fewer rows share is read through the caches where neighbours lie side by side.
 STAGED_ROWS = 4
-PANEL_ITEM = 4
 SHARED_BYTES = 64 * 1024  # of a block: every GPU has that much
-
-
-def pitch(columns: int) -> int:
-    """Elements from one row in shared memory to the next.
-
-    Vectors of four stay aligned, and those of neighbouring rows lie in different banks.
-    """
-    return (columns + 3) // 8 * 8 + 4
-
-
-def panel_bytes(panel: Panel) -> int:
-    """Shared memory of a panel."""
-    return panel.slow * pitch(panel.fast) * PANEL_ITEM
 
 
 def waiting_bytes(program: ProductProgram, mapping: Mapping) -> int:
     """Shared memory of the values that wait for the threads of their rows."""
-    row = (
-        pitch(columns) * item_bytes(dtype_of(buffer)) for buffer, columns in program.waiting.items()
-    )
+    waits = waiting(program, slices_of(program, mapping))
+    row = (pitch(columns) * item_bytes(dtype_of(buffer)) for buffer, columns in waits.items())
     return mapping.block_rows * sum(row)
 
 
-def staged_panels(program: ProductProgram, mapping: Mapping) -> tuple[Panel, ...]:
+def staged_tables(program: ProductProgram, mapping: Mapping) -> tuple[Table, ...]:
     """The panels that have room in shared memory; the others are read through the caches."""
     left = SHARED_BYTES - waiting_bytes(program, mapping)
     found = []
     for panel in sorted(program.panels, key=lambda panel: not _must_be_staged(program, panel)):
         if mapping.block_rows < STAGED_ROWS and not _must_be_staged(program, panel):
             continue
-        if panel_bytes(panel) <= left:
-            left -= panel_bytes(panel)
-            found.append(panel)
+        table = table_of(program, mapping, panel)
+        if table.bytes <= left:
+            left -= table.bytes
+            found.append(table)
     return tuple(found)
+
+
+def early_loads(program: ProductProgram, mapping: Mapping) -> list[tuple[Stage, Read]]:
+    """Loads that need nothing computed, as far as a thread has registers for them."""
+    found: list[tuple[Stage, Read]] = []
+    left = MOST_EARLY if mapping.ahead else 0
+    own = {contraction.own for contraction in program.contractions.values()}
+    for stage in program.stages:
+        if stage.output in program.contractions or stage.output in own:
+            continue
+        each = mapping.batch * steps_of(program, mapping, stage)
+        nested = any(read.nested for read in stage.reads)
+        for read in stage.reads:
+            possible = can_load_now(dtype_of(read.buffer)) and not (read.guarded or nested)
+            if read.buffer in program.producer or not possible or each > left:
+                continue
+            found.append((stage, read))
+            left -= each
+    return found
 
 
 def _must_be_staged(program: ProductProgram, panel: Panel) -> bool:
@@ -71,7 +84,56 @@ def mapping_of_products(program: ProductProgram, threads: int, rows: int, batch:
     return Mapping("regional", threads, rows, 1, steps, residence="shared", batch=batch)
 
 
+def sliced_mapping(threads: int, rows: int, batch: int, steps: int) -> Mapping:
+    """The same where a thread has so many columns and the block no others."""
+    return Mapping("regional", threads, rows, 1, steps, residence="shared", batch=batch, split=True)
+
+
 def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refused:
+    """Slices of rows where all that follows the products allows it; else whole rows."""
+    mapping = _sliced(program, device) or _whole(program, device)
+    if isinstance(mapping, Refused):
+        return mapping
+    for better in (replace(mapping, asynchronous=True), replace(mapping, ahead=True)):
+        if next(product_reasons(program, better, device), None) is None:
+            mapping = replace(
+                mapping,
+                asynchronous=mapping.asynchronous or better.asynchronous,
+                ahead=mapping.ahead or better.ahead,
+            )
+    return mapping
+
+
+def _sliced(program: ProductProgram, device: Device) -> Mapping | None:
+    """A block has a tile of rows and columns, about as many of both; None: no slices, or no gain.
+
+    Slices read the rows' factors once each and compute all that comes before the products once
+    each. So that is left to products of what memory holds.
+    """
+    slices = find_slices(program)
+    if isinstance(slices, Refused) or program.reduces_along:
+        return None
+    if not slices.values.issuperset(program.contractions):
+        return None
+    rows, steps = constant(program.space.rows) or 1, slices.steps
+    threads = min(FEWEST_SLICED, power_of_two(slices.period))
+    batch = min(ROWS_EACH, power_of_two(program.inner))
+    while batch > 1 and rows * slices.period // batch < device.multiprocessors * BUSY_THREADS:
+        batch //= 2
+    while threads < slices.period and (2 * threads) ** 2 * steps <= BLOCK_THREADS * batch:
+        threads *= 2
+    together = BLOCK_THREADS // threads
+    while together * threads > WARP and (
+        together // 2 * batch >= program.inner
+        or rows * slices.period < together * batch * threads * device.multiprocessors // 2
+    ):
+        together //= 2
+    mapping = sliced_mapping(threads, together, batch, steps)
+    refused = next(product_reasons(program, mapping, device), None)
+    return mapping if refused is None else None
+
+
+def _whole(program: ProductProgram, device: Device) -> Mapping | Refused:
     """Threads have a few columns of a few rows each, unless rows are few."""
     threads, batch = _threads_and_batch(program, device)
     fewest = max(1, WARP // threads)
@@ -83,7 +145,7 @@ def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refuse
     ):
         together //= 2
     mapping = mapping_of_products(program, threads, together, batch)
-    while refused := next(product_reasons(program, mapping), None):
+    while refused := next(product_reasons(program, mapping, device), None):
         if batch > 2 or (batch > 1 and together == fewest):
             batch //= 2
         elif together > fewest:
@@ -125,9 +187,18 @@ def _widest(program: ProductProgram) -> int:
     return max(map(program.walked, program.stages))
 
 
-def product_reasons(program: ProductProgram, mapping: Mapping) -> Iterator[str]:
+def product_reasons(program: ProductProgram, mapping: Mapping, device: Device) -> Iterator[str]:
     """Why a mapping is not legal."""
-    if mapping != mapping_of_products(program, mapping.threads, mapping.rows, mapping.batch):
+    own = mapping.threads, mapping.rows, mapping.batch
+    if mapping.split:
+        slices = find_slices(program, mapping.steps)
+        if isinstance(slices, Refused):
+            yield slices.reason
+            return
+        plain = sliced_mapping(*own, mapping.steps)
+    else:
+        plain = mapping_of_products(program, *own)
+    if replace(mapping, asynchronous=False, ahead=False) != plain:
         yield "rows with products wait in shared memory, elements one by one"
     if mapping.threads > _most_threads(program):
         yield f"{mapping.threads} threads a row with products, more than {_most_threads(program)}"
@@ -135,7 +206,21 @@ def product_reasons(program: ProductProgram, mapping: Mapping) -> Iterator[str]:
         yield f"{mapping.batch * mapping.steps} elements of a product a thread"
     if waiting_bytes(program, mapping) > SHARED_BYTES:
         yield f"{waiting_bytes(program, mapping)} bytes of shared memory for a block's rows"
-    staged = {panel.key for panel in staged_panels(program, mapping)}
+    staged = {table.panel.key for table in staged_tables(program, mapping)}
     for panel in program.panels:
         if _must_be_staged(program, panel) and panel.key not in staged:
-            yield f"a factor of {panel_bytes(panel)} bytes has no room in shared memory"
+            needed = table_of(program, mapping, panel).bytes
+            yield f"a factor of {needed} bytes has no room in shared memory"
+    if mapping.ahead and not early_loads(program, mapping):
+        yield "loads issued ahead, where there are none"
+    if mapping.asynchronous:
+        yield from _asynchronous(program, mapping, device)
+
+
+def _asynchronous(program: ProductProgram, mapping: Mapping, device: Device) -> Iterator[str]:
+    if device.capability < arrive.CAPABILITY:
+        yield f"asynchronous copies, which {device.name} does not have"
+    copied = [table.panel for table in staged_tables(program, mapping)]
+    copied += [c.arrives for c in program.contractions.values() if c.arrives is not None]
+    if not any(panel.as_it_is for panel in copied):
+        yield "asynchronous copies, where memory holds nothing as it is multiplied"

@@ -21,7 +21,14 @@ from tvm import tirx
 
 from tvm_stitch.kernel.frame import COLUMN, ROW
 from tvm_stitch.kernel.product import ACCUMULATED, MAX_OUTPUTS, Factors, small_product
-from tvm_stitch.kernel.product_panel import Contraction, Panel, bound_to, contraction_of
+from tvm_stitch.kernel.product_panel import (
+    Contraction,
+    Panel,
+    bound_to,
+    load_of,
+    panel_of,
+    table_of_rows,
+)
 from tvm_stitch.kernel.product_rows import Axes, axes_of, place_in_row, reordered
 from tvm_stitch.kernel.program import (
     MAX_INLINED,
@@ -77,18 +84,6 @@ class ProductProgram(Program):
             return ROW
         axes = {axis: self.axes[buffer][axis] for axis in stage.axes}
         return flatten(tuple(axes.values()), stage.extents)
-
-    @cached_property
-    def waiting(self) -> dict[Var, int]:
-        """The values that other threads of their row read, and their columns."""
-        own = [contraction.own for contraction in self.contractions.values()]
-        read = [
-            read.buffer
-            for stage in self.stages
-            for read in stage.reads
-            if self.place(stage, read) is Where.ALONG
-        ]
-        return {buffer: self.columns[buffer] for buffer in (*own, *read)}
 
     @cached_property
     def reduces_along(self) -> bool:
@@ -167,6 +162,11 @@ class _Placing:
             if (found := axes[stage.output])
         }
         analyzer = bound_to({ROW: self.rows, COLUMN: MAX_OUTPUTS})
+        in_space = {
+            stage.output: self._in_space(stage, found, analyzer)
+            for stage in stages
+            if (found := axes[stage.output])
+        }
         widest = tirx.IntImm("int64", max(columns.values()))
         return ProductProgram(
             stages,
@@ -177,14 +177,11 @@ class _Placing:
             self.where,
             inner=self.inner,
             columns=columns,
-            axes={
-                stage.output: self._in_space(stage, found, analyzer)
-                for stage in stages
-                if (found := axes[stage.output])
-            },
+            axes=in_space,
             column_of=self.column_of,
             contractions={
-                output: self._contraction(*parts) for output, parts in self.contractions.items()
+                output: self._contraction(factors, self.placed[own], in_space[own], shared)
+                for output, (factors, own, shared) in self.contractions.items()
             },
         )
 
@@ -282,7 +279,9 @@ class _Placing:
         if self.inner % inner and inner % self.inner:
             return Refused(f"{stage.name} shares its factor among other rows than another product")
         self.inner = min(self.inner, inner)
-        own = remembered(factors.stage, "own factor", lambda: self._own_factor(factors))
+        own = self._from_memory_if_load(
+            remembered(factors.stage, "own factor", lambda: self._own_factor(factors))
+        )
         # What comes from memory is read before anything waits for the first of it.
         computed = any(read.buffer in self.producer for read in own.reads)
         self.order[own.output] = self.order[stage.output] - 0.5 if computed else -1
@@ -302,6 +301,13 @@ class _Placing:
         axes = (*factors.rows, factors.depth)
         return Stage(name, output, axes, extents, factors.own.astype(ACCUMULATED))
 
+    def _from_memory_if_load(self, own: Stage) -> Stage:
+        """What is only moved on its way to a product need not go through the row's threads."""
+        value = self._from_memory(own, own.value)
+        if isinstance(value, Refused) or load_of(value) is None:
+            return own
+        return replace(own, value=value)
+
     def _from_memory(self, stage: Stage, value: Expr) -> Expr | Refused:
         """A factor with everything inlined that is computed on the way."""
         analyzer = bind_axes(stage)
@@ -317,13 +323,23 @@ class _Placing:
             value = replace_loads(value, places)
         return Refused(f"{stage.name} reads computed values at too many places")
 
-    def _contraction(self, factors: Factors, own: Var, shared: Expr) -> Contraction:
-        def find() -> Contraction:
-            return contraction_of(factors, own, shared, self.rows, self.inner)
+    def _contraction(
+        self, factors: Factors, own: Stage, axes: dict[Var, Expr], shared: Expr
+    ) -> Contraction:
+        def find() -> tuple[Panel, bool]:
+            return panel_of(factors, shared, self.rows, self.inner)
 
-        if shared is not factors.shared:
-            return find()
-        return remembered(factors.stage, ("contraction", self.rows, self.inner), find)
+        key = "panel", self.rows, self.inner
+        known = shared is factors.shared
+        panel, by_depth = remembered(factors.stage, key, find) if known else find()
+        arrives = None
+        if not any(read.buffer in self.producer for read in own.reads):
+            arrives = remembered(
+                own,
+                ("arrives", self.rows),
+                lambda: table_of_rows(own.value, axes, self.rows, factors.contracted),
+            )
+        return Contraction(own.output, arrives, factors.contracted, panel, by_depth)
 
 
 Answer = TypeVar("Answer")
