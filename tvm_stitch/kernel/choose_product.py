@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel import arrive
 from tvm_stitch.kernel.load_now import can_load_now
 from tvm_stitch.kernel.product_panel import Panel
 from tvm_stitch.kernel.product_program import ProductProgram
-from tvm_stitch.kernel.product_slices import find_slices, waiting
+from tvm_stitch.kernel.product_slices import Slices, find_slices, waiting
 from tvm_stitch.kernel.product_table import Table, pitch, slices_of, steps_of, table_of
 from tvm_stitch.kernel.schedule import WARP, Mapping, power_of_two
 from tvm_stitch.kernel.stage import Read, Refused, Stage, constant, dtype_of, item_bytes
@@ -78,29 +79,39 @@ def _must_be_staged(program: ProductProgram, panel: Panel) -> bool:
     return any(c.by_depth for c in program.contractions.values() if c.panel.key == panel.key)
 
 
-def mapping_of_products(program: ProductProgram, threads: int, rows: int, batch: int) -> Mapping:
+def mapping_of_products(
+    program: ProductProgram, threads: int, rows: int, batch: int, split: bool = False
+) -> Mapping:
     """The mapping of that many threads a row, rows side by side, and rows of a thread."""
-    steps = -(-_widest(program) // threads)
-    return Mapping("regional", threads, rows, 1, steps, residence="shared", batch=batch)
+    slices = _few_slices(program, threads) if split else None
+    steps = slices.steps if isinstance(slices, Slices) else -(-_widest(program) // threads)
+    return Mapping(
+        "regional", threads, rows, 1, steps, residence="shared", batch=batch, split=split
+    )
 
 
-def sliced_mapping(threads: int, rows: int, batch: int, steps: int) -> Mapping:
-    """The same where a thread has so many columns and the block no others."""
-    return Mapping("regional", threads, rows, 1, steps, residence="shared", batch=batch, split=True)
+def _few_slices(program: ProductProgram, threads: int) -> Slices | Refused:
+    """Those with a few columns a thread, if a period still has one for every thread."""
+    slices = find_slices(program)
+    while isinstance(slices, Slices):
+        if slices.steps >= COLUMNS_EACH or slices.period < 2 * threads:
+            break
+        more = find_slices(program, 2 * slices.steps)
+        if isinstance(more, Refused):
+            break
+        slices = more
+    return slices
 
 
 def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refused:
-    """Slices of rows where all that follows the products allows it; else whole rows."""
+    """Rows in slices where all that follows the products allows it; else whole rows."""
     mapping = _sliced(program, device) or _whole(program, device)
     if isinstance(mapping, Refused):
         return mapping
-    for better in (replace(mapping, asynchronous=True), replace(mapping, ahead=True)):
+    for change in (partial(replace, asynchronous=True), partial(replace, ahead=True)):
+        better: Mapping = change(mapping)
         if next(product_reasons(program, better, device), None) is None:
-            mapping = replace(
-                mapping,
-                asynchronous=mapping.asynchronous or better.asynchronous,
-                ahead=mapping.ahead or better.ahead,
-            )
+            mapping = better
     return mapping
 
 
@@ -110,25 +121,25 @@ def _sliced(program: ProductProgram, device: Device) -> Mapping | None:
     Slices read the rows' factors once each and compute all that comes before the products once
     each. So that is left to products of what memory holds.
     """
-    slices = find_slices(program)
-    if isinstance(slices, Refused) or program.reduces_along:
+    slices = _few_slices(program, FEWEST_SLICED)
+    if isinstance(slices, Refused) or not slices.values.issuperset(program.contractions):
         return None
-    if not slices.values.issuperset(program.contractions):
+    if program.reduces_along or any(c.arrives is None for c in program.contractions.values()):
         return None
-    rows, steps = constant(program.space.rows) or 1, slices.steps
-    threads = min(FEWEST_SLICED, power_of_two(slices.period))
+    elements = (constant(program.space.rows) or 1) * slices.period
     batch = min(ROWS_EACH, power_of_two(program.inner))
-    while batch > 1 and rows * slices.period // batch < device.multiprocessors * BUSY_THREADS:
+    while batch > 1 and elements // batch < device.multiprocessors * BUSY_THREADS:
         batch //= 2
-    while threads < slices.period and (2 * threads) ** 2 * steps <= BLOCK_THREADS * batch:
+    threads = min(FEWEST_SLICED, power_of_two(slices.period))
+    while 2 * threads <= slices.period and 4 * threads**2 * slices.steps <= BLOCK_THREADS * batch:
         threads *= 2
     together = BLOCK_THREADS // threads
     while together * threads > WARP and (
         together // 2 * batch >= program.inner
-        or rows * slices.period < together * batch * threads * device.multiprocessors // 2
+        or 2 * elements < together * batch * threads * device.multiprocessors
     ):
         together //= 2
-    mapping = sliced_mapping(threads, together, batch, steps)
+    mapping = mapping_of_products(program, threads, together, batch, split=True)
     refused = next(product_reasons(program, mapping, device), None)
     return mapping if refused is None else None
 
@@ -189,16 +200,11 @@ def _widest(program: ProductProgram) -> int:
 
 def product_reasons(program: ProductProgram, mapping: Mapping, device: Device) -> Iterator[str]:
     """Why a mapping is not legal."""
-    own = mapping.threads, mapping.rows, mapping.batch
-    if mapping.split:
-        slices = find_slices(program, mapping.steps)
-        if isinstance(slices, Refused):
-            yield slices.reason
-            return
-        plain = sliced_mapping(*own, mapping.steps)
-    else:
-        plain = mapping_of_products(program, *own)
-    if replace(mapping, asynchronous=False, ahead=False) != plain:
+    if mapping.split and isinstance(slices := find_slices(program, mapping.steps), Refused):
+        yield slices.reason
+        return
+    own = mapping.threads, mapping.rows, mapping.batch, mapping.split
+    if replace(mapping, asynchronous=False, ahead=False) != mapping_of_products(program, *own):
         yield "rows with products wait in shared memory, elements one by one"
     if mapping.threads > _most_threads(program):
         yield f"{mapping.threads} threads a row with products, more than {_most_threads(program)}"
