@@ -102,17 +102,18 @@ def make_product_program(
 ) -> ProductProgram | Refused:
     """Place stages over the rows of their products; refuse with the reason if they have others."""
     stages = unit_reductions_as_elements(stages)
-    found = {s.output: f for s in stages if (f := small_product(s)) and rows_of(f) is not None}
+    asked = {stage.output: small_product(stage) for stage in stages}
+    found = {output: f for output, f in asked.items() if isinstance(f, Factors)}
     if not found:
         return Refused("no product is small enough for a stitched kernel")
-    rows = min(rows_of(factors) or 1 for factors in found.values())
+    rows = min(map(rows_of, found.values()))
     products = {output: f for output, f in found.items() if rows_of(f) == rows}
     return _Placing(rows, stages, products, outputs).program()
 
 
-def rows_of(factors: Factors) -> int | None:
-    """The rows of a product, if that many are known."""
-    return constant(product(factors.row_extents))
+def rows_of(factors: Factors) -> int:
+    """The rows of a product."""
+    return constant(product(factors.row_extents)) or 1
 
 
 class _Placing:
