@@ -1,17 +1,18 @@
 extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__ T_add_intermediate_1_2_ptr, float* __restrict__ T_multiply_intermediate_1_2_ptr, float* __restrict__ p0_ptr, float* __restrict__ p1_ptr, float* __restrict__ p2_ptr, float* __restrict__ p3_ptr, float* __restrict__ p4_ptr, float* __restrict__ p5_ptr) {
   extern __shared__ __align__(64) uchar buf_dyn_shmem_ptr[];
-  int cse_v1 = (((int)threadIdx.x) & 7);
-  int cse_v2 = (((int)threadIdx.x) >> 3);
-  int cse_v5 = ((((int)threadIdx.x) & 7) * 4);
-  int cse_v6 = ((((int)threadIdx.x) >> 3) * 16);
-  int cse_v7 = ((((int)blockIdx.x) & 1) * 8);
+  int cse_v1 = (((int)threadIdx.x) & 1);
+  int cse_v3 = ((((int)threadIdx.x) >> 3) * 36);
+  int cse_v4 = ((((int)threadIdx.x) & 7) * 4);
+  int cse_v5 = ((((int)threadIdx.x) >> 1) * 16);
+  int cse_v6 = ((((int)blockIdx.x) & 1) * 8);
+  int cse_v7 = ((((int)threadIdx.x) & 1) * 4);
   #pragma unroll
-  for (int copy = 0; copy < 16; ++copy) {
-    tvm_builtin_ptx_cp_async_ca_async_ca_shared_global_4(tvm_builtin_cuda_cvta_generic_to_shared((&(((float*)buf_dyn_shmem_ptr)[((((copy * 36) + ((((int)threadIdx.x) & 7) * 4)) + (((int)threadIdx.x) >> 3)) + 736)]))), (&(p4_ptr[((((copy * 64) + ((((int)threadIdx.x) >> 3) * 16)) + ((((int)blockIdx.x) & 1) * 8)) + (((int)threadIdx.x) & 7))])));
+  for (int copy = 0; copy < 4; ++copy) {
+    tvm_builtin_ptx_cp_async_cg_async_cg_shared_global_16(tvm_builtin_cuda_cvta_generic_to_shared((&(((float*)buf_dyn_shmem_ptr)[((((copy * 144) + ((((int)threadIdx.x) >> 3) * 36)) + ((((int)threadIdx.x) & 7) * 4)) + 736)]))), (&(p4_ptr[((((copy * 256) + ((((int)threadIdx.x) >> 1) * 16)) + ((((int)blockIdx.x) & 1) * 8)) + ((((int)threadIdx.x) & 1) * 4))])));
   }
   #pragma unroll
-  for (int copy_1 = 0; copy_1 < 16; ++copy_1) {
-    tvm_builtin_ptx_cp_async_ca_async_ca_shared_global_4(tvm_builtin_cuda_cvta_generic_to_shared((&(((float*)buf_dyn_shmem_ptr)[((((copy_1 * 36) + ((((int)threadIdx.x) & 7) * 4)) + (((int)threadIdx.x) >> 3)) + 160)]))), (&(p3_ptr[((((copy_1 * 64) + ((((int)threadIdx.x) >> 3) * 16)) + ((((int)blockIdx.x) & 1) * 8)) + (((int)threadIdx.x) & 7))])));
+  for (int copy_1 = 0; copy_1 < 4; ++copy_1) {
+    tvm_builtin_ptx_cp_async_cg_async_cg_shared_global_16(tvm_builtin_cuda_cvta_generic_to_shared((&(((float*)buf_dyn_shmem_ptr)[((((copy_1 * 144) + ((((int)threadIdx.x) >> 3) * 36)) + ((((int)threadIdx.x) & 7) * 4)) + 160)]))), (&(p3_ptr[((((copy_1 * 256) + ((((int)threadIdx.x) >> 1) * 16)) + ((((int)blockIdx.x) & 1) * 8)) + ((((int)threadIdx.x) & 1) * 4))])));
   }
   int cse_v8 = ((((int)blockIdx.x) >> 1) * 64);
   int cse_v10 = (((((int)threadIdx.x) >> 2) * 20) + ((((int)threadIdx.x) & 3) * 4));
@@ -30,9 +31,8 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
     p5_early_ptr[step] = (*(float *)(&(v_)));
   }
   alignas(64) float p2_early_ptr[1];
-  int cse_v3 = (((int)threadIdx.x) >> 4);
-  int cse_v4 = (((int)threadIdx.x) & 1);
-  int cse_v14 = ((((((((int)blockIdx.x) >> 1) * 64) + ((((int)threadIdx.x) >> 4) * 32)) + ((((int)threadIdx.x) & 1) * 16)) + ((((int)blockIdx.x) & 1) * 8)) + ((((int)threadIdx.x) & 15) >> 1));
+  int cse_v2 = (((int)threadIdx.x) >> 4);
+  int cse_v13 = ((((((((int)blockIdx.x) >> 1) * 64) + ((((int)threadIdx.x) >> 4) * 32)) + ((((int)threadIdx.x) & 1) * 16)) + ((((int)blockIdx.x) & 1) * 8)) + ((((int)threadIdx.x) & 15) >> 1));
     uint v__1 = tvm_stitch_load_b32((&(p2_ptr[((((((((int)blockIdx.x) >> 1) * 64) + ((((int)threadIdx.x) >> 4) * 32)) + ((((int)threadIdx.x) & 1) * 16)) + ((((int)blockIdx.x) & 1) * 8)) + ((((int)threadIdx.x) & 15) >> 1))])));
   p2_early_ptr[0] = (*(float *)(&(v__1)));
   tvm_builtin_ptx_cp_async_commit_group_async_commit_group();
@@ -44,20 +44,19 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
     matmul_total_ptr[element] = 0x0p+0f/*0.000000e+00*/;
   }
   int cse_v12 = (((((int)threadIdx.x) >> 4) * 40) + ((((int)threadIdx.x) & 1) * 20));
-  int cse_v13 = (((((int)threadIdx.x) & 15) >> 1) * 4);
   for (int chunk = 0; chunk < 4; ++chunk) {
     alignas(64) float own_ptr[4];
     *(float4*)(own_ptr + 0) = *(float4*)(((float*)buf_dyn_shmem_ptr) + ((((((int)threadIdx.x) >> 4) * 40) + ((((int)threadIdx.x) & 1) * 20)) + (chunk * 4)));
-    alignas(64) float shared_ptr[16];
+    alignas(64) float shared_ptr[4];
     #pragma unroll
-    for (int near = 0; near < 4; ++near) {
-      *(float4*)(shared_ptr + (near * 4)) = *(float4*)(((float*)buf_dyn_shmem_ptr) + ((((chunk * 144) + (near * 36)) + (((((int)threadIdx.x) & 15) >> 1) * 4)) + 160));
-    }
-    #pragma unroll
-    for (int near_1 = 0; near_1 < 4; ++near_1) {
+    for (int step_1 = 0; step_1 < 4; ++step_1) {
       #pragma unroll
-      for (int beside = 0; beside < 4; ++beside) {
-        matmul_total_ptr[beside] = (matmul_total_ptr[beside] + (own_ptr[near_1] * shared_ptr[((near_1 * 4) + beside)]));
+      for (int near = 0; near < 4; ++near) {
+        shared_ptr[near] = ((float*)buf_dyn_shmem_ptr)[(((((chunk * 144) + (near * 36)) + (step_1 * 8)) + ((((int)threadIdx.x) & 15) >> 1)) + 160)];
+      }
+      #pragma unroll
+      for (int near_1 = 0; near_1 < 4; ++near_1) {
+        matmul_total_ptr[step_1] = (matmul_total_ptr[step_1] + (own_ptr[near_1] * shared_ptr[near_1]));
       }
     }
   }
@@ -69,28 +68,28 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
   for (int chunk_1 = 0; chunk_1 < 4; ++chunk_1) {
     alignas(64) float own_ptr_1[4];
     *(float4*)(own_ptr_1 + 0) = *(float4*)(((float*)buf_dyn_shmem_ptr) + (((((((int)threadIdx.x) >> 4) * 40) + ((((int)threadIdx.x) & 1) * 20)) + (chunk_1 * 4)) + 80));
-    alignas(64) float shared_ptr_1[16];
+    alignas(64) float shared_ptr_1[4];
     #pragma unroll
-    for (int near_2 = 0; near_2 < 4; ++near_2) {
-      *(float4*)(shared_ptr_1 + (near_2 * 4)) = *(float4*)(((float*)buf_dyn_shmem_ptr) + ((((chunk_1 * 144) + (near_2 * 36)) + (((((int)threadIdx.x) & 15) >> 1) * 4)) + 736));
-    }
-    #pragma unroll
-    for (int near_3 = 0; near_3 < 4; ++near_3) {
+    for (int step_2 = 0; step_2 < 4; ++step_2) {
       #pragma unroll
-      for (int beside_1 = 0; beside_1 < 4; ++beside_1) {
-        matmul1_total_ptr[beside_1] = (matmul1_total_ptr[beside_1] + (own_ptr_1[near_3] * shared_ptr_1[((near_3 * 4) + beside_1)]));
+      for (int near_2 = 0; near_2 < 4; ++near_2) {
+        shared_ptr_1[near_2] = ((float*)buf_dyn_shmem_ptr)[(((((chunk_1 * 144) + (near_2 * 36)) + (step_2 * 8)) + ((((int)threadIdx.x) & 15) >> 1)) + 736)];
+      }
+      #pragma unroll
+      for (int near_3 = 0; near_3 < 4; ++near_3) {
+        matmul1_total_ptr[step_2] = (matmul1_total_ptr[step_2] + (own_ptr_1[near_3] * shared_ptr_1[near_3]));
       }
     }
   }
   alignas(64) float T_add_ptr[4];
   #pragma unroll
-  for (int step_1 = 0; step_1 < 4; ++step_1) {
-    T_add_ptr[step_1] = (matmul_total_ptr[step_1] + matmul1_total_ptr[step_1]);
+  for (int step_3 = 0; step_3 < 4; ++step_3) {
+    T_add_ptr[step_3] = (matmul_total_ptr[step_3] + matmul1_total_ptr[step_3]);
   }
   alignas(64) float T_add1_ptr[4];
   #pragma unroll
-  for (int step_2 = 0; step_2 < 4; ++step_2) {
-    T_add1_ptr[step_2] = (T_add_ptr[step_2] + p5_early_ptr[step_2]);
+  for (int step_4 = 0; step_4 < 4; ++step_4) {
+    T_add1_ptr[step_4] = (T_add_ptr[step_4] + p5_early_ptr[step_4]);
   }
   alignas(64) float T_split_sections_ptr[1];
   T_split_sections_ptr[0] = T_add1_ptr[0];

@@ -80,10 +80,12 @@ class ProductPart:
             self._pass_on(stage.output)
 
     @contextmanager
-    def _elements(self, columns: Columns) -> Iterator[tuple[Expr, Expr, Expr]]:
+    def _elements(
+        self, columns: Columns, rows: int | None = None
+    ) -> Iterator[tuple[Expr, Expr, Expr]]:
         """Loops over a thread's elements: the row's number, the step, the place in registers."""
         with (
-            self.writer.unrolled(self.mapping.batch, "row") as row,
+            self.writer.unrolled(self.mapping.batch if rows is None else rows, "row") as row,
             self.writer.unrolled(columns.steps, "step") as step,
         ):
             yield row, step, row * columns.steps + step
@@ -111,9 +113,10 @@ class ProductPart:
         """Loads whose latency would otherwise come on top of that of the products."""
         for stage, read in early_loads(self.program, self.mapping):
             columns = self.position.walked(stage)
-            each = self.mapping.batch * columns.steps
-            loaded = self.writer.allocate(f"{read.buffer.name}_early", each, dtype_of(read.buffer))
-            with self._elements(columns) as (row, step, place):
+            rows = 1 if self.program.is_common(stage, read) else self.mapping.batch
+            name, each = f"{read.buffer.name}_early", rows * columns.steps
+            loaded = self.writer.allocate(name, each, dtype_of(read.buffer))
+            with self._elements(columns, rows) as (row, step, place):
                 value = self._placed(stage, read.load, row, columns.at(step, self.position.lane))
                 self.writer.store(loaded, place, load_now(value))
             self.early[read.key] = loaded
@@ -184,7 +187,9 @@ class ProductPart:
                 self.writer.when(columns.exists(step, self.position.lane)),
             ):
                 accumulator.add(self.writer, int64(0), self._value(stage, number, step))
-            result = reduce.finish_in_warp(self.writer, accumulator, self.mapping.threads)
+            result = reduce.finish_in_warp(
+                self.writer, accumulator, self.mapping.threads, self.position.apart
+            )
             self.writer.store(values, number, result)
         self.values[stage.output] = values
 
@@ -280,7 +285,8 @@ class ProductPart:
         known = {}
         for read in stage.reads:
             if read.key in self.early:
-                known[read.key] = self.early[read.key][row * columns.steps + step]
+                first = 0 if self.program.is_common(stage, read) else row * columns.steps
+                known[read.key] = self.early[read.key][first + step]
             elif read.buffer in self.program.producer:
                 known[read.key] = self._computed(stage, read, row, step, column)
         return self._placed(stage, stage.value, row, column, known)

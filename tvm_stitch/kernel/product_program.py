@@ -22,6 +22,8 @@ from tvm import tirx
 from tvm_stitch.kernel.frame import COLUMN, ROW
 from tvm_stitch.kernel.product import ACCUMULATED, MAX_OUTPUTS, Factors, small_product
 from tvm_stitch.kernel.product_panel import (
+    ENTRY,
+    SLOW,
     Contraction,
     Panel,
     bound_to,
@@ -51,6 +53,7 @@ from tvm_stitch.kernel.stage import (
     flatten,
     handle,
     product,
+    substitute,
 )
 
 
@@ -84,6 +87,21 @@ class ProductProgram(Program):
             return ROW
         axes = {axis: self.axes[buffer][axis] for axis in stage.axes}
         return flatten(tuple(axes.values()), stage.extents)
+
+    def is_common(self, stage: Stage, read: Read) -> bool:
+        """Whether rows that share their factors read the same element from memory."""
+        key = "common", handle(stage.output), read.key
+        if key not in self.memo:
+            rows = constant(self.space.rows) or 1
+            analyzer = bound_to({ENTRY: rows // self.inner, SLOW: self.inner})
+            row = {ROW: ENTRY * self.inner + SLOW}
+            axes = {axis: substitute(at, row) for axis, at in self.axes[stage.output].items()}
+            indices = [analyzer.simplify(substitute(at, axes)) for at in read.load.indices]
+            self.memo[key] = not any(
+                SLOW in tirx.analysis.undefined_vars(index) for index in indices
+            )
+        common: bool = self.memo[key]
+        return common
 
     @cached_property
     def reduces_along(self) -> bool:

@@ -19,6 +19,9 @@ from tvm_stitch.kernel.stage import Expr, Stage, Var
 
 ITEM = 4  # bytes of an element: factors wait as they are multiplied
 MOST_GROUPED = 4  # columns that a thread reads in one access
+# Rows side by side from which on it pays to sort a table's columns by their threads, element by
+# element. Measured on an H200: attention of 32 x 32 with 8 takes 29.0 us sorted and 26.6 not.
+GROUPED_ROWS = 16
 
 
 def pitch(columns: int) -> int:
@@ -84,7 +87,8 @@ def table_of(program: ProductProgram, mapping: Mapping, panel: Panel) -> Table:
         columns = columns // slices.period * mapping.threads
     if by_depth:
         return Table(panel, columns, panel.fast, True, sliced, mapping.threads, 1)
-    group = 1 if columns % mapping.threads else _widest(columns // mapping.threads)
+    by_thread = mapping.rows >= GROUPED_ROWS and columns % mapping.threads == 0
+    group = _widest(columns // mapping.threads) if by_thread else 1
     return Table(panel, panel.slow, columns, False, sliced, mapping.threads, group)
 
 
