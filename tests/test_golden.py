@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from check import cuda_of, the_kernel
+from products import attention, lstm_cell
 from tvm import tirx
 from zoo import layer_norm, residual_rms_norm, softmax
 
@@ -17,6 +18,8 @@ KERNELS = {
     "softmax_block_peeled": softmax("float16", 6, 1027),
     "softmax_cluster": softmax("bfloat16", (tirx.Var("n", "int64"), 2), 65536),
     "layer_norm_block": layer_norm("float32", 6, 1024),
+    "product_after_product": attention("float32", 2, 2, 32, 16),
+    "product_in_slices": lstm_cell("float32", 64, 16, 16),
     "residual_rms_norm_two_outputs": residual_rms_norm("bfloat16", 6, 512),
 }
 

@@ -1,122 +1,40 @@
 """Small matrix products are stages of stitched kernels: attention, recurrent cells, projections."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import tvm
 from check import (
     DTYPES,
     H200,
     TOGETHER,
     check,
+    cuda_of,
     fallbacks,
     plan_of,
     primfuncs,
     schedule_of,
     the_kernel,
 )
-from tvm import relax
+from products import attention, heads_of_a_layer, lstm_cell, pooled_history, projection
+from tvm import relax, tirx
 from tvm.relax import op
 from zoo import Case, graph, norm64, softmax64
 
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel import choose_product
+from tvm_stitch.kernel import build, choose_product
 from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose_product import mapping_of_products
+from tvm_stitch.kernel.legal import Legality
 from tvm_stitch.kernel.product_program import ProductProgram
+from tvm_stitch.kernel.product_slices import Slices, find_slices, waiting
 from tvm_stitch.kernel.program import Where
+from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.tuning.space import Space
 
-
-def sigmoid64(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def attention(dtype: str, batch: int, heads: int, length: int, size: int, keys: int = 0) -> Case:
-    """softmax(q k^T / 4) v, by heads."""
-
-    def build(emit, q, k, v):
-        scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
-        scaled = emit(op.multiply(scores, relax.const(0.25, dtype)))
-        return emit(op.matmul(emit(op.nn.softmax(scaled)), v))
-
-    def expected(q, k, v):
-        return softmax64(q @ k.swapaxes(-1, -2) * 0.25) @ v
-
-    other = (batch, heads, keys or length, size)
-    return graph(dtype, [(batch, heads, length, size), other, other], build, expected)
-
-
-def heads_of_a_layer(dtype: str, batch: int, length: int, heads: int, size: int) -> Case:
-    """Attention between projections: heads lie beside each other, as the projections have them."""
-
-    def build(emit, q, k, v):
-        q, k, v = (emit(op.permute_dims(each, [0, 2, 1, 3])) for each in (q, k, v))
-        scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
-        weighted = emit(op.matmul(emit(op.nn.softmax(scores)), v))
-        joined = emit(op.permute_dims(weighted, [0, 2, 1, 3]))
-        return emit(op.reshape(joined, (batch, length, heads * size)))
-
-    def expected(q, k, v):
-        q, k, v = (each.swapaxes(1, 2) for each in (q, k, v))
-        weighted = softmax64(q @ k.swapaxes(-1, -2)) @ v
-        return weighted.swapaxes(1, 2).reshape(batch, length, heads * size)
-
-    return graph(dtype, [(batch, length, heads, size)] * 3, build, expected)
-
-
-def pooled_history(dtype: str, batch: int, length: int, size: int) -> Case:
-    """DIEN's attention: the history weighted by how much of it concerns one item."""
-
-    def build(emit, item, history, mask):
-        query = emit(op.expand_dims(item, 2))
-        scores = emit(op.squeeze(emit(op.matmul(history, query)), [2]))
-        weights = emit(op.nn.softmax(emit(op.add(scores, mask))))
-        pooled = emit(op.matmul(emit(op.expand_dims(weights, 1)), history))
-        return emit(op.squeeze(pooled, [1]))
-
-    def expected(item, history, mask):
-        weights = softmax64((history @ item[:, :, None])[:, :, 0] + mask)
-        return (weights[:, None, :] @ history)[:, 0, :]
-
-    shapes = [(batch, size), (batch, length, size), (batch, length)]
-    return graph(dtype, shapes, build, expected)
-
-
-def lstm_cell(dtype: str, batch: int, inputs: int, hidden: int) -> Case:
-    """Both products, the gates, and the new states."""
-
-    def build(emit, x, h, c, w, u, b):
-        gates = emit(op.add(emit(op.matmul(x, w)), emit(op.matmul(h, u))))
-        parts = emit(op.split(emit(op.add(gates, b)), 4, 1))
-        i, f, g, o = (emit(relax.TupleGetItem(parts, n)) for n in range(4))
-        i, f, o = (emit(op.sigmoid(gate)) for gate in (i, f, o))
-        new = emit(op.multiply(i, emit(op.tanh(g))))
-        cell = emit(op.add(emit(op.multiply(f, c)), new))
-        return emit(op.multiply(o, emit(op.tanh(cell)))), cell
-
-    def expected(x, h, c, w, u, b):
-        i, f, g, o = np.split(x @ w + h @ u + b, 4, axis=1)
-        cell = sigmoid64(f) * c + sigmoid64(i) * np.tanh(g)
-        return sigmoid64(o) * np.tanh(cell), cell
-
-    state = (batch, hidden)
-    weights = [(inputs, 4 * hidden), (hidden, 4 * hidden), (4 * hidden,)]
-    return graph(dtype, [(batch, inputs), state, state, *weights], build, expected)
-
-
-def projection(dtype: str, rows: int, inputs: int, outputs: int, transposed: bool = False) -> Case:
-    """Layer norm, a product with weights, bias, a residual where shapes allow, layer norm."""
-
-    def build(emit, x, w, b, g):
-        one, zero = (emit(op.full((inputs,), relax.const(v, dtype), dtype)) for v in (1, 0))
-        x = emit(op.nn.layer_norm(x, one, zero, axes=-1))
-        w = emit(op.permute_dims(w)) if transposed else w
-        y = emit(op.add(emit(op.matmul(x, w)), b))
-        return emit(op.nn.layer_norm(y, g, b, axes=-1))
-
-    def expected(x, w, b, g):
-        return norm64(norm64(x) @ (w.T if transposed else w) + b) * g + b
-
-    weight = (outputs, inputs) if transposed else (inputs, outputs)
-    return graph(dtype, [(rows, inputs), weight, (outputs,), (outputs,)], build, expected)
+T4 = tvm.target.Target({"kind": "cuda", "arch": "sm_75"})
 
 
 def products_of(case: Case) -> ProductProgram:
@@ -188,11 +106,108 @@ def test_steps_of_a_recurrent_layer_are_one_kernel():
     assert len(products_of(case).panels) == 2
 
 
-def test_weights_that_do_not_fit_are_read_through_the_caches():
+@pytest.fixture
+def laid_out(monkeypatch):
+    """Has every kernel laid out as told."""
+
+    def by(threads, rows, batch, split=False, **changes):
+        def choose(programs, *rest):
+            (program,) = programs
+            mapping = mapping_of_products(program, threads, rows, batch, split)
+            mapping = replace(mapping, **changes)
+            assert Legality(program, device_of(H200)).refusal(mapping) is None
+            return Schedule((mapping,))
+
+        monkeypatch.setattr(build, "choose", choose)
+
+    return by
+
+
+def test_weights_that_do_not_fit_are_read_through_the_caches(laid_out):
     case = lstm_cell("float32", 3, 64, 64)
+    laid_out(threads=64, rows=1, batch=2)
     check(case, options=TOGETHER, orders=2)
     mapping = schedule_of(the_kernel(case.module, options=TOGETHER)).parts[0]
-    assert choose_product.staged_panels(products_of(case), mapping) == ()
+    assert choose_product.staged_tables(products_of(case), mapping) == ()
+
+
+# Rows and columns in odd numbers, by tiles
+
+
+def activated(dtype: str, rows: int, inner: int, outputs: int) -> Case:
+    """tanh(x w + b)."""
+
+    def build(emit, x, w, b):
+        return emit(op.tanh(emit(op.add(emit(op.matmul(x, w)), b))))
+
+    def expected(x, w, b):
+        return np.tanh(x @ w + b)
+
+    return graph(dtype, [(rows, inner), (inner, outputs), (outputs,)], build, expected)
+
+
+@pytest.mark.parametrize("rows, inner, outputs", [(1, 7, 33), (7, 31, 31), (31, 1, 7), (33, 33, 1)])
+def test_products_of_odd_sizes(rows, inner, outputs):
+    check(activated("float32", rows, inner, outputs), options=TOGETHER, orders=2)
+
+
+@pytest.mark.parametrize("threads, rows, batch, asynchronous", [(8, 4, 2, True), (32, 4, 1, False)])
+def test_blocks_with_some_units_of_a_cell(laid_out, threads, rows, batch, asynchronous):
+    """Of 24 units, 8 gates of which a thread of each has all four; 33 rows are no whole blocks."""
+    flags = {"asynchronous": asynchronous, "ahead": True}
+    laid_out(threads=threads, rows=rows, batch=batch, split=True, **flags)
+    case = lstm_cell("float32", 33, 20, 24)
+    check(case, options=TOGETHER, orders=2)
+    assert ("cp_async" in cuda_of(the_kernel(case.module, options=TOGETHER))) == asynchronous
+
+
+def test_gates_in_slices_stay_with_their_thread():
+    program = products_of(lstm_cell("float32", 5, 7, 9))
+    slices = find_slices(program)
+    assert isinstance(slices, Slices)
+    assert (slices.period, slices.steps) == (9, 4)
+    assert set(waiting(program, slices)) == {c.own for c in program.contractions.values()}
+
+
+def test_a_row_that_is_needed_whole_waits_for_its_slices(laid_out):
+    """A residual of what the product multiplies: normed by every block, added by the slice."""
+
+    def build(emit, x, w, b):
+        one, zero = (emit(op.full((16,), relax.const(v, "float32"), "float32")) for v in (1, 0))
+        normed = emit(op.nn.layer_norm(x, one, zero, axes=-1))
+        added = emit(op.add(emit(op.matmul(normed, w)), normed))
+        return emit(op.add(added, b)), normed
+
+    def expected(x, w, b):
+        normed = norm64(x)
+        return normed @ w + normed + b, normed
+
+    laid_out(threads=4, rows=8, batch=1, split=True)
+    check(graph("float32", [(9, 16), (16, 16), (16,)], build, expected), options=TOGETHER)
+
+
+def test_columns_from_all_over_the_row_are_not_sliced():
+    def build(emit, x, w):
+        product = emit(op.matmul(x, w))
+        return emit(op.add(product, emit(op.flip(product, 1))))
+
+    def expected(x, w):
+        return x @ w + (x @ w)[:, ::-1]
+
+    case = graph("float32", [(9, 16), (16, 32)], build, expected)
+    refused = find_slices(products_of(case))
+    assert isinstance(refused, Refused) and "from all over it" in refused.reason
+    check(case, options=TOGETHER, orders=2)
+
+
+def test_products_that_are_reduced_are_not_sliced():
+    refused = find_slices(products_of(projection("float32", 19, 31, 64)))
+    assert isinstance(refused, Refused) and "reduced or multiplied again" in refused.reason
+
+
+def test_older_gpus_copy_through_registers():
+    case = lstm_cell("float32", 5, 8, 8)
+    assert "cp_async" not in cuda_of(the_kernel(case.module, T4, options=TOGETHER), T4)
 
 
 @pytest.mark.parametrize(
@@ -230,16 +245,30 @@ def test_values_of_other_rows_are_refused():
     check(graph("float32", [(3, 9, 16), (16, 16)], build, expected), 2, options=TOGETHER, orders=2)
 
 
-@pytest.mark.parametrize("inner, outputs", [(65, 16), (16, 257)])
-def test_a_large_product_divides_the_graph(inner, outputs):
-    case = graph(
-        "float32",
-        [(4, inner), (inner, outputs)],
+def softmax_of_product(dtype, rows, inner, outputs):
+    return graph(
+        dtype,
+        [(rows, inner), (inner, outputs)],
         lambda emit, x, w: emit(op.nn.softmax(emit(op.matmul(x, w)))),
         lambda x, w: softmax64(x @ w),
     )
-    (fallback,) = fallbacks(case.module)
-    assert (fallback.op, fallback.reason) == ("matmul", "a matrix product or convolution")
+
+
+ROWS = tirx.Var("n", "int64")
+
+
+@pytest.mark.parametrize(
+    "case, why",
+    [
+        (softmax_of_product("float32", 4, 65, 16), "sums over 65 elements, more than 64"),
+        (softmax_of_product("float32", 4, 16, 257), "rows of 257 results, more than 256"),
+        (softmax_of_product("float32", (ROWS, 4), 16, 16), "sizes known at run time only"),
+        (softmax_of_product("float64", 4, 16, 16), "results of float64"),
+    ],
+)
+def test_a_product_that_is_not_small_divides_the_graph(case, why):
+    reasons = {fallback.op: fallback.reason for fallback in fallbacks(case.module)}
+    assert reasons["matmul"] == f"a matrix product or convolution: {why}"
 
 
 def test_the_tuner_tries_more_and_fewer_rows_a_thread():

@@ -185,8 +185,8 @@ class _Reader:
         pattern = classify(stages) if stages else Pattern.OPAQUE
         if name == "reshape" and not stages:  # of a shape known at run time only: still a view
             pattern = Pattern.RESHAPE
-        if pattern is Pattern.PRODUCT and not all(map(_may_be_stitched, stages)):
-            reason = "a matrix product or convolution"
+        if pattern is Pattern.PRODUCT and (why := _too_large(stages)) is not None:
+            reason = f"a matrix product or convolution: {why}"
         return Node(len(self.nodes), bindings, name, operands, results, stages, pattern, reason)
 
     def _unreadable(
@@ -255,9 +255,13 @@ class _Reader:
         return self.buffers[key]
 
 
-def _may_be_stitched(stage: Stage) -> bool:
-    """Whether a stage is no matrix product, or a small one."""
-    return not stage.is_reduction or not is_product(stage) or small_product(stage) is not None
+def _too_large(stages: tuple[Stage, ...]) -> str | None:
+    """Why one of them is a matrix product that no stitched kernel takes, if so."""
+    for stage in stages:
+        found = small_product(stage) if stage.is_reduction and is_product(stage) else None
+        if isinstance(found, Refused):
+            return found.reason
+    return None
 
 
 def _is_call_tir(value: Expr) -> bool:

@@ -63,9 +63,10 @@ class Demand:
         profile, mapping = self.profile, self.mapping
         if mapping.blocks:
             return mapping.blocks
+        rows = -(-profile.rows // mapping.block_rows)
         if mapping.split:
-            return -(-profile.columns // self.reach) * max(1, profile.bands)
-        return -(-profile.rows // mapping.block_rows) * mapping.cluster
+            return -(-profile.columns // self.reach) * (profile.bands or rows)
+        return rows * mapping.cluster
 
     @cached_property
     def shares(self) -> int:

@@ -182,7 +182,7 @@ def _bodies(
         if isinstance(program, ProductProgram):
             products = ProductPart(program, mapping, views, *place)
             products.emit()
-            first = first + products.blocks
+            first = first + products.position.blocks
             bodies.append((first, inner.done()))
             continue
         residency = residency_of(program, mapping)

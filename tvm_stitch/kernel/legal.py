@@ -142,7 +142,7 @@ class Legality:
     def _reasons(self, mapping: Mapping) -> Iterator[str]:
         yield from _numbers(mapping)
         if isinstance(self.program, ProductProgram):
-            yield from product_reasons(self.program, mapping)
+            yield from product_reasons(self.program, mapping, self.device)
             return
         if mapping.online and (
             self.program.across or laid_out(self.program, mapping) is self.program

@@ -1,7 +1,7 @@
 """Small matrix products: a reduction as a row's factor times one that several rows share.
 
-In: a Stage. Out: its Factors, or nothing if it is no such product or too large for a stitched
-kernel. Must not know rows that a kernel's stages share, nor threads.
+In: a Stage. Out: its Factors, or why it is no such product or too large for a stitched kernel. Must
+not know rows that a kernel's stages share, nor threads.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.stage import (
     Expr,
+    Refused,
     Stage,
     Var,
     buffer_shape,
@@ -51,31 +52,40 @@ class Factors:
     contracted: int
 
 
-def small_product(stage: Stage) -> Factors | None:
+def small_product(stage: Stage) -> Factors | Refused:
     """The factors of a small product. Planners ask for the same stages in many company."""
     if "factors" not in stage.memo:
         stage.memo["factors"] = _factors(stage)
-    return stage.memo["factors"]
+    found: Factors | Refused = stage.memo["factors"]
+    return found
 
 
-def _factors(stage: Stage) -> Factors | None:
-    if stage.combiner != "sum" or len(stage.reduced) != 1 or not isinstance(stage.value, tirx.Mul):
-        return None
+def _factors(stage: Stage) -> Factors | Refused:
+    if stage.combiner != "sum" or not isinstance(stage.value, tirx.Mul):
+        return Refused("no sum of products")
+    if len(stage.reduced) != 1:
+        return Refused(f"sums along {len(stage.reduced)} axes")
+    if dtype_of(stage.output) not in MULTIPLIED:
+        return Refused(f"results of {dtype_of(stage.output)}")
     wide = [number for number, extent in enumerate(stage.extents) if constant(extent) != 1]
-    if not wide or dtype_of(stage.output) not in MULTIPLIED:
-        return None
+    if not wide:
+        return Refused("one result")
     place = wide[-1]
     columns, contracted = constant(stage.extents[place]), constant(stage.reduced_size)
-    if not columns or not contracted or columns > MAX_OUTPUTS or contracted > MAX_CONTRACTED:
-        return None
+    if not columns or not contracted or constant(stage.size) is None:
+        return Refused("sizes known at run time only")
+    if columns > MAX_OUTPUTS:
+        return Refused(f"rows of {columns} results, more than {MAX_OUTPUTS}")
+    if contracted > MAX_CONTRACTED:
+        return Refused(f"sums over {contracted} elements, more than {MAX_CONTRACTED}")
     column, depth = stage.axes[place], stage.reduced[0]
     sides = [(side, _used(side)) for side in (stage.value.a, stage.value.b)]
-    if not all(depth in used for _, used in sides):
-        return None
     own = [side for side, used in sides if column not in used]
     shared = [side for side, used in sides if column in used]
-    if len(own) != 1 or not _is_light(stage):
-        return None
+    if len(own) != 1 or not all(depth in used for _, used in sides):
+        return Refused("no factor that is the same for all results of a row")
+    if not _is_light(stage):
+        return Refused(f"{constant(stage.total_size)} multiply-adds for the bytes that it moves")
     return Factors(
         stage,
         own[0],
@@ -91,14 +101,11 @@ def _factors(stage: Stage) -> Factors | None:
 
 def _is_light(stage: Stage) -> bool:
     """Whether bytes count for more than multiply-adds."""
-    total = constant(stage.total_size)
-    if total is None:
-        return False
     buffers = dict.fromkeys([stage.output, *(read.buffer for read in stage.reads)])
     elements = (constant(product(buffer_shape(buffer))) or 0 for buffer in buffers)
     sizes = (item_bytes(dtype_of(buffer)) for buffer in buffers)
     moved = sum(n * size for n, size in zip(elements, sizes, strict=True))
-    return total <= max(FEW_MULTIPLY_ADDS, MAX_INTENSITY * moved)
+    return (constant(stage.total_size) or 0) <= max(FEW_MULTIPLY_ADDS, MAX_INTENSITY * moved)
 
 
 def _used(expr: Expr) -> set[Var]:

@@ -12,12 +12,14 @@ from functools import cached_property
 import tvm
 from tvm import tirx
 
+from tvm_stitch.kernel.frame import COLUMN, ROW
 from tvm_stitch.kernel.product import ACCUMULATED, Factors
 from tvm_stitch.kernel.stage import (
     Expr,
     Var,
     buffer_shape,
     constant,
+    dtype_of,
     find_reads,
     flatten,
     handle,
@@ -42,21 +44,30 @@ class Panel:
     slow: int
     fast: int
 
+    @property
+    def load(self) -> Expr | None:
+        """The load that it is, perhaps cast; None if it is anything else."""
+        return load_of(self.value)
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether memory holds its elements as they are multiplied."""
+        return self.load is not None and dtype_of(self.load.source) == ACCUMULATED
+
     @cached_property
-    def copied(self) -> Expr | None:
-        """The load that it is, perhaps cast, if its elements come in aligned vectors."""
-        load = self.value.value if isinstance(self.value, tirx.Cast) else self.value
-        if not isinstance(load, tvm.ir.TensorLoad) or self.fast % CHUNK:
-            return None
+    def in_vectors(self) -> bool:
+        """Whether it is loads of which every four neighbours along `fast` are an aligned vector."""
+        load = self.load
+        if load is None or self.fast % CHUNK:
+            return False
         at = flatten(tuple(load.indices), buffer_shape(load.source))
         quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
-        extents = {SLOW: self.slow, quotient: self.fast // CHUNK, lane: CHUNK}
-        analyzer = bound_to(extents)
+        analyzer = bound_to({SLOW: self.slow, quotient: self.fast // CHUNK, lane: CHUNK})
         first = analyzer.simplify(substitute(at, {FAST: quotient * CHUNK}))
         moved = substitute(at, {FAST: quotient * CHUNK + lane})
         modular = analyzer.modular_set(first)
         aligned = modular.coeff % CHUNK == 0 and modular.base % CHUNK == 0
-        return load if aligned and analyzer.can_prove_equal(moved - first, lane) else None
+        return aligned and analyzer.can_prove_equal(moved - first, lane)
 
     @cached_property
     def key(self) -> tuple[object, ...]:
@@ -70,13 +81,14 @@ class Contraction:
     """A product in a program: the sum over its depth of a row's value times a panel."""
 
     own: Var
+    arrives: Panel | None  # the row's values as a table of all rows, if that is what memory holds
     contracted: int
     panel: Panel
     by_depth: bool  # whether the depth is the panel's fast axis; else the column is
 
 
-def contraction_of(factors: Factors, own: Var, shared: Expr, rows: int, inner: int) -> Contraction:
-    """The product of a row's value `own` with what every `inner` of `rows` rows share."""
+def panel_of(factors: Factors, shared: Expr, rows: int, inner: int) -> tuple[Panel, bool]:
+    """What every `inner` of `rows` rows share, and whether the depth is its fast axis."""
     by_depth = _moves_by_one(shared, factors.depth) and not _moves_by_one(shared, factors.column)
     fast, slow = factors.depth, factors.column
     sizes = factors.columns, factors.contracted
@@ -85,7 +97,22 @@ def contraction_of(factors: Factors, own: Var, shared: Expr, rows: int, inner: i
     analyzer = bound_to({ENTRY: rows // inner, SLOW: sizes[0], FAST: sizes[1]})
     names = unflatten(ENTRY * inner, factors.rows, factors.row_extents)
     value = substitute(shared.astype(ACCUMULATED), {**names, slow: SLOW, fast: FAST})
-    return Contraction(own, factors.contracted, Panel(analyzer.simplify(value), *sizes), by_depth)
+    return Panel(analyzer.simplify(value), *sizes), by_depth
+
+
+def table_of_rows(value: Expr, axes: dict[Var, Expr], rows: int, columns: int) -> Panel | None:
+    """A value by row and column as a table, if it is a load, perhaps cast."""
+    if load_of(value) is None:
+        return None
+    analyzer = bound_to({SLOW: rows, FAST: columns})
+    placed = substitute(substitute(value, axes), {ROW: SLOW, COLUMN: FAST})
+    return Panel(analyzer.simplify(placed), rows, columns)
+
+
+def load_of(value: Expr) -> Expr | None:
+    """The load that a value is, perhaps cast; None if it is anything else."""
+    load = value.value if isinstance(value, tirx.Cast) else value
+    return load if isinstance(load, tvm.ir.TensorLoad) else None
 
 
 def _moves_by_one(value: Expr, axis: Var) -> bool:

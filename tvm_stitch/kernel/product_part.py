@@ -3,10 +3,10 @@
 In: the ProductProgram, its Mapping, the block's number among the part's blocks and the thread's in
 the block. Writes TIR into a Writer. Decides nothing.
 
-A block works on rows that share their factors. These wait as panels in shared memory, and so does
+A block works on rows that share their factors. These wait as tables in shared memory, and so does
 every value that other threads of its row read. The threads of a row have its columns in turns, for
 each of a batch of rows: all values of a thread are registers, and a product reads each element of a
-panel once for the whole batch.
+table once for the whole batch.
 """
 
 from __future__ import annotations
@@ -14,34 +14,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from contextlib import contextmanager
-from functools import partial
 
 import tvm_ffi
 from tvm import ir, tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel import reduce
-from tvm_stitch.kernel.choose_product import pitch, staged_panels
+from tvm_stitch.kernel.choose_product import early_loads, staged_tables
 from tvm_stitch.kernel.frame import COLUMN, ROW
+from tvm_stitch.kernel.load_now import load_now
 from tvm_stitch.kernel.product import ACCUMULATED
-from tvm_stitch.kernel.product_panel import CHUNK, ENTRY, FAST, SLOW, Contraction, Panel
+from tvm_stitch.kernel.product_copy import SHARED, ProductCopies
+from tvm_stitch.kernel.product_panel import CHUNK, Contraction
+from tvm_stitch.kernel.product_position import Columns, ProductPosition
 from tvm_stitch.kernel.product_program import ProductProgram
+from tvm_stitch.kernel.product_slices import STEP, waiting
+from tvm_stitch.kernel.product_table import Table, pitch
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.schedule import Mapping
-from tvm_stitch.kernel.stage import (
-    Expr,
-    Read,
-    Stage,
-    Var,
-    constant,
-    dtype_of,
-    handle,
-    substitute,
-)
-from tvm_stitch.kernel.writer import Writer, flat_load, int64
-
-# TVM gives values that live one after the other the same place, with a barrier between.
-SHARED = "shared.dyn"
+from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of, handle, substitute
+from tvm_stitch.kernel.writer import Writer, int64
 
 
 class ProductPart:
@@ -57,28 +49,27 @@ class ProductPart:
         writer: Writer,
     ) -> None:
         self.program, self.mapping, self.views, self.writer = program, mapping, views, writer
-        self.thread = thread
-        self.team = tirx.floordiv(thread, mapping.threads)
-        self.lane = tirx.floormod(thread, mapping.threads)
-        pieces = -(-program.inner // mapping.block_rows)
-        rows = constant(program.space.rows) or 1
-        self.blocks = int64(rows // program.inner * pieces)
-        self.entry = tirx.floordiv(block, pieces)
-        self.first = tirx.floormod(block, pieces) * mapping.block_rows
+        self.position = ProductPosition(program, mapping, block, thread)
+        self.copies = ProductCopies(self.position, views, writer)
         self.values: dict[Var, Var] = {}  # a thread's elements of each value
         self.waiting: dict[Var, Var] = {}
-        self.panels: dict[object, Var] = {}
+        self.tables: dict[object, tuple[Table, Var]] = {}
+        self.early: dict[int, Var] = {}  # loads that were issued ahead, by their keys
+        self.fetched: set[Var] = set()  # rows' factors that memory holds as they are
         self.unseen: set[Var] = set()  # what other threads may not have written yet
 
     def emit(self) -> None:
         """Write the kernel's body."""
-        for panel in staged_panels(self.program, self.mapping):
-            self._stage(panel)
-        for buffer, columns in self.program.waiting.items():
-            size = self.mapping.block_rows * pitch(columns)
-            name = f"{buffer.name}_row"
-            self.waiting[buffer] = self.writer.allocate(name, size, dtype_of(buffer), SHARED)
+        self._copy_in()
+        for buffer, columns in waiting(self.program, self.position.slices).items():
+            if buffer not in self.waiting:
+                size = self.mapping.block_rows * pitch(columns)
+                name = f"{buffer.name}_row"
+                self.waiting[buffer] = self.writer.allocate(name, size, dtype_of(buffer), SHARED)
+        self._load_early()
         for stage in self.program.stages:
+            if stage.output in self.fetched:
+                continue
             self._wait(stage)
             if stage.output in self.program.contractions:
                 self._emit_product(stage)
@@ -88,135 +79,97 @@ class ProductPart:
                 self._emit_elements(stage)
             self._pass_on(stage.output)
 
-    # Rows and columns of a thread
-
-    def _local(self, number: Expr) -> Expr:
-        """A row of the thread's batch, counted in the block."""
-        return number * self.mapping.rows + self.team
-
-    def _row(self, number: Expr) -> Expr:
-        """The same in memory. A row past the end computes the last one again."""
-        inside = self.first + self._local(number)
-        if self.program.inner % self.mapping.block_rows:
-            inside = tirx.min(inside, self.program.inner - 1)
-        return self.entry * self.program.inner + inside
-
-    def _row_exists(self, number: Expr) -> Expr | None:
-        if self.program.inner % self.mapping.block_rows == 0:
-            return None
-        return self.first + self._local(number) < self.program.inner
-
-    def _steps(self, columns: int) -> int:
-        return -(-columns // self.mapping.threads)
-
-    def _column(self, step: Expr, columns: int) -> Expr:
-        """A column of a thread; past the row's end the last one."""
-        column = step * self.mapping.threads + self.lane
-        return tirx.min(column, columns - 1) if columns % self.mapping.threads else column
-
-    def _column_exists(self, step: Expr, columns: int) -> Expr | None:
-        if columns % self.mapping.threads == 0:
-            return None
-        return step * self.mapping.threads + self.lane < columns
-
     @contextmanager
-    def _elements(self, columns: int) -> Iterator[tuple[Expr, Expr, Expr]]:
+    def _elements(
+        self, columns: Columns, rows: int | None = None
+    ) -> Iterator[tuple[Expr, Expr, Expr]]:
         """Loops over a thread's elements: the row's number, the step, the place in registers."""
-        steps = self._steps(columns)
         with (
-            self.writer.unrolled(self.mapping.batch, "row") as row,
-            self.writer.unrolled(steps, "step") as step,
+            self.writer.unrolled(self.mapping.batch if rows is None else rows, "row") as row,
+            self.writer.unrolled(columns.steps, "step") as step,
         ):
-            yield row, step, row * steps + step
+            yield row, step, row * columns.steps + step
+
+    # From memory
+
+    def _copy_in(self) -> None:
+        """Everything that is copied into shared memory; nothing waits for it yet."""
+        for table in staged_tables(self.program, self.mapping):
+            buffer = self.copies.stage(table, f"panel{len(self.tables)}")
+            self.tables[table.panel.key] = table, buffer
+            self.unseen.add(buffer)
+        arrived: dict[object, Var] = {}
+        for contraction in self.program.contractions.values():
+            panel = contraction.arrives
+            if panel is None:
+                continue
+            if panel.key not in arrived:
+                arrived[panel.key] = self.copies.fetch(contraction, panel)
+            self.waiting[contraction.own] = arrived[panel.key]
+            self.fetched.add(contraction.own)
+        self.unseen |= set(arrived.values())
+
+    def _load_early(self) -> None:
+        """Loads whose latency would otherwise come on top of that of the products."""
+        for stage, read in early_loads(self.program, self.mapping):
+            columns = self.position.walked(stage)
+            rows = 1 if self.program.is_common(stage, read) else self.mapping.batch
+            name, each = f"{read.buffer.name}_early", rows * columns.steps
+            loaded = self.writer.allocate(name, each, dtype_of(read.buffer))
+            with self._elements(columns, rows) as (row, step, place):
+                value = self._placed(stage, read.load, row, columns.at(step, self.position.lane))
+                self.writer.store(loaded, place, load_now(value))
+            self.early[read.key] = loaded
 
     # Between threads
 
     def _wait(self, stage: Stage) -> None:
         """A barrier, if the stage reads what others write."""
         contraction = self.program.contractions.get(stage.output)
-        read = {
-            self.waiting[each.buffer]
-            for each in stage.reads
-            if self.program.place(stage, each) is Where.ALONG
-        }
-        if contraction is not None and contraction.panel.key in self.panels:
-            read.add(self.panels[contraction.panel.key])
+        read = {self.waiting[each.buffer] for each in stage.reads if self._from_others(stage, each)}
+        if contraction is not None and contraction.panel.key in self.tables:
+            read.add(self.tables[contraction.panel.key][1])
         if read & self.unseen:
+            self.copies.wait()
             self.writer.add(tirx.Evaluate(T.tvm_storage_sync(SHARED)))
             self.unseen.clear()
 
-    def _stage(self, panel: Panel) -> None:
-        """All threads of the block copy a panel."""
-        writer, threads = self.writer, self.mapping.block_threads
-        width = 1 if panel.copied is None else CHUNK
-        accesses = panel.slow * panel.fast // width
-        name = f"panel{len(self.panels)}"
-        buffer = writer.allocate(name, panel.slow * pitch(panel.fast), ACCUMULATED, SHARED)
-        with writer.unrolled(-(-accesses // threads), "copy") as copy:
-            access = copy * threads + self.thread
-            slow = tirx.floordiv(access * width, panel.fast)
-            fast = tirx.floormod(access * width, panel.fast)
-            with writer.when(access < accesses if accesses % threads else None):
-                values = self._load_panel(panel, slow, fast)
-                with writer.vectorized(width, "near") as near:
-                    writer.store(buffer, slow * pitch(panel.fast) + fast + near, values[near])
-        self.panels[panel.key] = buffer
-        self.unseen.add(buffer)
-
-    def _load_panel(self, panel: Panel, slow: Expr, fast: Expr) -> Var:
-        """An element of a panel from memory, or as many as come in one access."""
-        writer = self.writer
-        if panel.copied is None:
-            values = writer.allocate("copied", 1, ACCUMULATED)
-            writer.store(values, int64(0), self._from_memory(panel, slow, fast))
-            return values
-        load = substitute(panel.copied, {ENTRY: self.entry, SLOW: slow, FAST: fast})
-        flat = self._flat(load)
-        loaded = writer.allocate("loaded", CHUNK, dtype_of(load.source))
-        with writer.vectorized(CHUNK, "near") as near:
-            writer.store(loaded, near, flat.source[flat.indices[0] + near])
-        if dtype_of(load.source) == ACCUMULATED:
-            return loaded
-        values = writer.allocate("copied", CHUNK, ACCUMULATED)
-        with writer.unrolled(CHUNK, "near") as near:
-            writer.store(values, near, loaded[near].astype(ACCUMULATED))
-        return values
-
-    def _from_memory(self, panel: Panel, slow: Expr, fast: Expr) -> Expr:
-        return self._flat(substitute(panel.value, {ENTRY: self.entry, SLOW: slow, FAST: fast}))
+    def _from_others(self, stage: Stage, read: Read) -> bool:
+        """Whether a read is of what a thread of the row has passed on."""
+        if read.buffer not in self.program.producer or self.position.is_sliced(read.buffer):
+            return False
+        where = self.program.place(stage, read)
+        sliced = self.position.is_sliced(stage.output)
+        return where is Where.ALONG or (where is Where.SAME and sliced)
 
     def _pass_on(self, buffer: Var) -> None:
         """A value goes where others read it: other threads, and memory."""
-        columns = self.program.columns[buffer]
+        columns, lane = self.position.columns(buffer), self.position.lane
         if buffer in self.waiting:
-            waiting = self.waiting[buffer]
             with (
                 self._elements(columns) as (row, step, place),
-                self.writer.when(self._column_exists(step, columns)),
+                self.writer.when(columns.exists(step, lane)),
             ):
-                at = self._local(row) * pitch(columns) + self._column(step, columns)
-                self.writer.store(waiting, at, self.values[buffer][place])
-            self.unseen.add(waiting)
+                at = self.position.local(row) * pitch(columns.count) + columns.at(step, lane)
+                self.writer.store(self.waiting[buffer], at, self.values[buffer][place])
+            self.unseen.add(self.waiting[buffer])
         if buffer in self.program.outputs:
             with (
                 self._elements(columns) as (row, step, place),
-                self.writer.when(self._writes(row, step, columns)),
+                self.writer.when(self.position.writes(buffer, row, step)),
             ):
-                here = {ROW: self._row(row), COLUMN: self._column(step, columns)}
+                here = {ROW: self._row(row), COLUMN: columns.at(step, lane)}
                 at = substitute(self.program.place_in_memory(buffer), here)
                 self.writer.store(self.views[buffer], at, self.values[buffer][place])
 
-    def _writes(self, row: Expr, step: Expr, columns: int) -> Expr | None:
-        """Whether a thread writes an element; None: all do."""
-        column = self.lane == 0 if columns == 1 else self._column_exists(step, columns)
-        found = [each for each in (self._row_exists(row), column) if each is not None]
-        return tirx.all(*found) if found else None
+    def _row(self, number: Expr) -> Expr:
+        return self.position.row(self.position.local(number))
 
     # Stages
 
     def _emit_elements(self, stage: Stage) -> None:
-        columns = self.program.columns[stage.output]
-        each = self.mapping.batch * self._steps(columns)
+        columns = self.position.columns(stage.output)
+        each = self.mapping.batch * columns.steps
         values = self.writer.allocate(stage.name, each, dtype_of(stage.output))
         with self._elements(columns) as (row, step, place):
             self.writer.store(values, place, self._value(stage, row, step))
@@ -224,24 +177,26 @@ class ProductPart:
 
     def _emit_reduction(self, stage: Stage) -> None:
         """Along each row of the batch; every thread of the row gets the result."""
-        columns = self.program.walked(stage)
+        columns = self.position.walked(stage)
         dtype = dtype_of(stage.output)
         values = self.writer.allocate(stage.name, self.mapping.batch, dtype)
         for number in map(int64, range(self.mapping.batch)):
             accumulator = reduce.start(self.writer, stage, self.mapping)
             with (
-                self.writer.unrolled(self._steps(columns), "step") as step,
-                self.writer.when(self._column_exists(step, columns)),
+                self.writer.unrolled(columns.steps, "step") as step,
+                self.writer.when(columns.exists(step, self.position.lane)),
             ):
                 accumulator.add(self.writer, int64(0), self._value(stage, number, step))
-            result = reduce.finish_in_warp(self.writer, accumulator, self.mapping.threads)
+            result = reduce.finish_in_warp(
+                self.writer, accumulator, self.mapping.threads, self.position.apart
+            )
             self.writer.store(values, number, result)
         self.values[stage.output] = values
 
     def _emit_product(self, stage: Stage) -> None:
         contraction = self.program.contractions[stage.output]
-        columns = self.program.columns[stage.output]
-        each = self.mapping.batch * self._steps(columns)
+        columns = self.position.columns(stage.output)
+        each = self.mapping.batch * columns.steps
         totals = self.writer.allocate(f"{stage.name}_total", each, ACCUMULATED)
         with self.writer.unrolled(each, "element") as element:
             self.writer.store(totals, element, tirx.const(0.0, ACCUMULATED))
@@ -259,52 +214,93 @@ class ProductPart:
         self.values[stage.output] = values
 
     def _multiply(
-        self, contraction: Contraction, totals: Var, columns: int, depth: Expr, count: int
+        self, contraction: Contraction, totals: Var, columns: Columns, depth: Expr, count: int
     ) -> None:
         """Add the products of some neighbouring elements along the depth."""
-        writer, batch, steps = self.writer, self.mapping.batch, self._steps(columns)
+        writer, batch = self.writer, self.mapping.batch
         waiting, own_pitch = self.waiting[contraction.own], pitch(contraction.contracted)
         own = writer.allocate("own", batch * count, ACCUMULATED)
         with writer.unrolled(batch, "row") as row, writer.vectorized(count, "near") as near:
-            at = self._local(row) * own_pitch + depth + near
+            at = self.position.local(row) * own_pitch + depth + near
             writer.store(own, row * count + near, waiting[at])
-        shared = writer.allocate("shared", count, ACCUMULATED)
-        with writer.unrolled(steps, "step") as step:
-            self._load_shared(contraction, shared, self._column(step, columns), depth, count)
-            with writer.unrolled(batch, "row") as row, writer.unrolled(count, "near") as near:
-                at = row * steps + step
-                added = own[row * count + near] * shared[near]
+        table = self.tables.get(contraction.panel.key)
+        group = 1 if table is None else table[0].group
+        shared = writer.allocate("shared", count * group, ACCUMULATED)
+        with writer.unrolled(columns.steps // group, "step") as step:
+            self._load_shared(contraction, shared, columns, step * group, depth, count)
+            with (
+                writer.unrolled(batch, "row") as row,
+                writer.unrolled(count, "near") as near,
+                writer.unrolled(group, "beside") as beside,
+            ):
+                at = row * columns.steps + step * group + beside
+                added = own[row * count + near] * shared[near * group + beside]
                 writer.store(totals, at, totals[at] + added)
 
     def _load_shared(
-        self, contraction: Contraction, target: Var, column: Expr, depth: Expr, count: int
+        self,
+        contraction: Contraction,
+        target: Var,
+        columns: Columns,
+        step: Expr,
+        depth: Expr,
+        count: int,
     ) -> None:
         """Elements of the rows' common factor, in one access where they lie side by side."""
-        writer, panel = self.writer, contraction.panel
-        staged = self.panels.get(panel.key)
-        loop = writer.vectorized if staged is not None and contraction.by_depth else writer.unrolled
+        writer, panel, lane = self.writer, contraction.panel, self.position.lane
+        found = self.tables.get(panel.key)
+        if found is None:
+            column = columns.at(step, lane)
+            with writer.unrolled(count, "near") as near:
+                slow, fast = depth + near, column
+                if contraction.by_depth:
+                    slow, fast = fast, slow
+                writer.store(target, near, self.copies.from_memory(panel, slow, fast))
+            return
+        table, staged = found
+        if table.group > 1:
+            start = table.grouped(step, lane)
+            with (
+                writer.unrolled(count, "near") as near,
+                writer.vectorized(table.group, "beside") as beside,
+            ):
+                at = (depth + near) * table.pitch + start + beside
+                writer.store(target, near * table.group + beside, staged[at])
+            return
+        own = columns.at if table.sliced is None else columns.place
+        column = own(step, lane)
+        loop = writer.vectorized if contraction.by_depth else writer.unrolled
         with loop(count, "near") as near:
             slow, fast = depth + near, column
             if contraction.by_depth:
                 slow, fast = fast, slow
-            if staged is None:
-                value = self._from_memory(panel, slow, fast)
-            else:
-                value = staged[slow * pitch(panel.fast) + fast]
-            writer.store(target, near, value)
+            writer.store(target, near, staged[slow * table.pitch + fast])
 
     # Values
 
     def _value(self, stage: Stage, row: Expr, step: Expr) -> Expr:
         """A stage's value, loads replaced by what is known of them."""
-        columns = self.program.walked(stage)
-        column = self._column(step, columns)
-        place = row * self._steps(columns) + step
-        known = {
-            read.key: self._computed(stage, read, row, column, place)
-            for read in stage.reads
-            if read.buffer in self.program.producer
-        }
+        columns = self.position.walked(stage)
+        column = columns.at(step, self.position.lane)
+        known = {}
+        for read in stage.reads:
+            if read.key in self.early:
+                first = 0 if self.program.is_common(stage, read) else row * columns.steps
+                known[read.key] = self.early[read.key][first + step]
+            elif read.buffer in self.program.producer:
+                known[read.key] = self._computed(stage, read, row, step, column)
+        return self._placed(stage, stage.value, row, column, known)
+
+    def _placed(
+        self,
+        stage: Stage,
+        value: Expr,
+        row: Expr,
+        column: Expr,
+        known: MappingOf[int, Expr] | None = None,
+    ) -> Expr:
+        """An expression of a stage's axes at a row and column, loads as far as they are known."""
+        loads = known or {}
         axes = {
             axis: substitute(expr, {ROW: self._row(row), COLUMN: column})
             for axis, expr in self.program.axes[stage.output].items()
@@ -312,23 +308,23 @@ class ProductPart:
 
         def visit(node: Expr) -> Expr:
             if isinstance(node, ir.TensorLoad):
-                return known.get(handle(node), node)
+                return loads.get(handle(node), node)
             return axes.get(node, node)
 
         visitors = [(ir.TensorLoad, visit), (tirx.Var, visit)]
-        return self._flat(tvm_ffi.structural_map(stage.value, visitors, order="pre"))
+        return self.copies.flat(tvm_ffi.structural_map(value, visitors, order="pre"))
 
-    def _computed(self, stage: Stage, read: Read, row: Expr, column: Expr, place: Expr) -> Expr:
+    def _computed(self, stage: Stage, read: Read, row: Expr, step: Expr, column: Expr) -> Expr:
         """What another stage of the kernel has computed of a row."""
-        where = self.program.place(stage, read)
-        if where is Where.SAME:
-            return self.values[read.buffer][place]
-        if where is Where.ROW:
-            return self.values[read.buffer][row]
-        other = self.program.column_of[handle(stage.output), read.key]
-        pitched = self._local(row) * pitch(self.program.columns[read.buffer])
-        return self.waiting[read.buffer][pitched + substitute(other, {COLUMN: column})]
-
-    def _flat(self, expr: Expr) -> Expr:
-        """The expression with loads from parameters as loads from their flat views."""
-        return tvm_ffi.structural_map(expr, (ir.TensorLoad, partial(flat_load, self.views)))
+        key, where = (handle(stage.output), read.key), self.program.place(stage, read)
+        if self._from_others(stage, read):
+            other = column
+            if where is Where.ALONG:
+                other = substitute(self.program.column_of[key], {COLUMN: column})
+            at = self.position.local(row) * pitch(self.program.columns[read.buffer])
+            return self.waiting[read.buffer][at + other]
+        steps = self.position.columns(read.buffer).steps
+        if where is Where.ALONG:
+            assert self.position.slices is not None, "a thread's own columns are known by slices"
+            step = substitute(self.position.slices.step_of[key], {STEP: step})
+        return self.values[read.buffer][row if where is Where.ROW else row * steps + step]

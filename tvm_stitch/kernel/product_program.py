@@ -21,7 +21,16 @@ from tvm import tirx
 
 from tvm_stitch.kernel.frame import COLUMN, ROW
 from tvm_stitch.kernel.product import ACCUMULATED, MAX_OUTPUTS, Factors, small_product
-from tvm_stitch.kernel.product_panel import Contraction, Panel, bound_to, contraction_of
+from tvm_stitch.kernel.product_panel import (
+    ENTRY,
+    SLOW,
+    Contraction,
+    Panel,
+    bound_to,
+    load_of,
+    panel_of,
+    table_of_rows,
+)
 from tvm_stitch.kernel.product_rows import Axes, axes_of, place_in_row, reordered
 from tvm_stitch.kernel.program import (
     MAX_INLINED,
@@ -44,6 +53,7 @@ from tvm_stitch.kernel.stage import (
     flatten,
     handle,
     product,
+    substitute,
 )
 
 
@@ -78,17 +88,20 @@ class ProductProgram(Program):
         axes = {axis: self.axes[buffer][axis] for axis in stage.axes}
         return flatten(tuple(axes.values()), stage.extents)
 
-    @cached_property
-    def waiting(self) -> dict[Var, int]:
-        """The values that other threads of their row read, and their columns."""
-        own = [contraction.own for contraction in self.contractions.values()]
-        read = [
-            read.buffer
-            for stage in self.stages
-            for read in stage.reads
-            if self.place(stage, read) is Where.ALONG
-        ]
-        return {buffer: self.columns[buffer] for buffer in (*own, *read)}
+    def is_common(self, stage: Stage, read: Read) -> bool:
+        """Whether rows that share their factors read the same element from memory."""
+        key = "common", handle(stage.output), read.key
+        if key not in self.memo:
+            rows = constant(self.space.rows) or 1
+            analyzer = bound_to({ENTRY: rows // self.inner, SLOW: self.inner})
+            row = {ROW: ENTRY * self.inner + SLOW}
+            axes = {axis: substitute(at, row) for axis, at in self.axes[stage.output].items()}
+            indices = [analyzer.simplify(substitute(at, axes)) for at in read.load.indices]
+            self.memo[key] = not any(
+                SLOW in tirx.analysis.undefined_vars(index) for index in indices
+            )
+        common: bool = self.memo[key]
+        return common
 
     @cached_property
     def reduces_along(self) -> bool:
@@ -107,17 +120,18 @@ def make_product_program(
 ) -> ProductProgram | Refused:
     """Place stages over the rows of their products; refuse with the reason if they have others."""
     stages = unit_reductions_as_elements(stages)
-    found = {s.output: f for s in stages if (f := small_product(s)) and rows_of(f) is not None}
+    asked = {stage.output: small_product(stage) for stage in stages}
+    found = {output: f for output, f in asked.items() if isinstance(f, Factors)}
     if not found:
         return Refused("no product is small enough for a stitched kernel")
-    rows = min(rows_of(factors) or 1 for factors in found.values())
+    rows = min(map(rows_of, found.values()))
     products = {output: f for output, f in found.items() if rows_of(f) == rows}
     return _Placing(rows, stages, products, outputs).program()
 
 
-def rows_of(factors: Factors) -> int | None:
-    """The rows of a product, if that many are known."""
-    return constant(product(factors.row_extents))
+def rows_of(factors: Factors) -> int:
+    """The rows of a product."""
+    return constant(product(factors.row_extents)) or 1
 
 
 class _Placing:
@@ -167,6 +181,11 @@ class _Placing:
             if (found := axes[stage.output])
         }
         analyzer = bound_to({ROW: self.rows, COLUMN: MAX_OUTPUTS})
+        in_space = {
+            stage.output: self._in_space(stage, found, analyzer)
+            for stage in stages
+            if (found := axes[stage.output])
+        }
         widest = tirx.IntImm("int64", max(columns.values()))
         return ProductProgram(
             stages,
@@ -177,14 +196,11 @@ class _Placing:
             self.where,
             inner=self.inner,
             columns=columns,
-            axes={
-                stage.output: self._in_space(stage, found, analyzer)
-                for stage in stages
-                if (found := axes[stage.output])
-            },
+            axes=in_space,
             column_of=self.column_of,
             contractions={
-                output: self._contraction(*parts) for output, parts in self.contractions.items()
+                output: self._contraction(factors, self.placed[own], in_space[own], shared)
+                for output, (factors, own, shared) in self.contractions.items()
             },
         )
 
@@ -282,7 +298,9 @@ class _Placing:
         if self.inner % inner and inner % self.inner:
             return Refused(f"{stage.name} shares its factor among other rows than another product")
         self.inner = min(self.inner, inner)
-        own = remembered(factors.stage, "own factor", lambda: self._own_factor(factors))
+        own = self._from_memory_if_load(
+            remembered(factors.stage, "own factor", lambda: self._own_factor(factors))
+        )
         # What comes from memory is read before anything waits for the first of it.
         computed = any(read.buffer in self.producer for read in own.reads)
         self.order[own.output] = self.order[stage.output] - 0.5 if computed else -1
@@ -302,6 +320,13 @@ class _Placing:
         axes = (*factors.rows, factors.depth)
         return Stage(name, output, axes, extents, factors.own.astype(ACCUMULATED))
 
+    def _from_memory_if_load(self, own: Stage) -> Stage:
+        """What is only moved on its way to a product need not go through the row's threads."""
+        value = self._from_memory(own, own.value)
+        if isinstance(value, Refused) or load_of(value) is None:
+            return own
+        return replace(own, value=value)
+
     def _from_memory(self, stage: Stage, value: Expr) -> Expr | Refused:
         """A factor with everything inlined that is computed on the way."""
         analyzer = bind_axes(stage)
@@ -317,13 +342,23 @@ class _Placing:
             value = replace_loads(value, places)
         return Refused(f"{stage.name} reads computed values at too many places")
 
-    def _contraction(self, factors: Factors, own: Var, shared: Expr) -> Contraction:
-        def find() -> Contraction:
-            return contraction_of(factors, own, shared, self.rows, self.inner)
+    def _contraction(
+        self, factors: Factors, own: Stage, axes: dict[Var, Expr], shared: Expr
+    ) -> Contraction:
+        def find() -> tuple[Panel, bool]:
+            return panel_of(factors, shared, self.rows, self.inner)
 
-        if shared is not factors.shared:
-            return find()
-        return remembered(factors.stage, ("contraction", self.rows, self.inner), find)
+        key = "panel", self.rows, self.inner
+        known = shared is factors.shared
+        panel, by_depth = remembered(factors.stage, key, find) if known else find()
+        arrives = None
+        if not any(read.buffer in self.producer for read in own.reads):
+            arrives = remembered(
+                own,
+                ("arrives", self.rows),
+                lambda: table_of_rows(own.value, axes, self.rows, factors.contracted),
+            )
+        return Contraction(own.output, arrives, factors.contracted, panel, by_depth)
 
 
 Answer = TypeVar("Answer")

@@ -14,12 +14,18 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from tvm_stitch.kernel.choose_product import panel_bytes
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.online import laid_out
 from tvm_stitch.kernel.product_program import ProductProgram
-from tvm_stitch.kernel.profile_product import ACCESS, accesses, shared_bytes, tensor_bytes
+from tvm_stitch.kernel.profile_product import (
+    ACCESS,
+    accesses,
+    columns_of,
+    shared_by_rows,
+    shared_bytes,
+    tensor_bytes,
+)
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
@@ -151,20 +157,19 @@ def _profile(program: Program, residency: Residency) -> Profile | None:
 
 def _of_products(program: ProductProgram, mapping: Mapping) -> Profile:
     """One phase, its figures those of an element of the widest value."""
-    rows, columns = constant(program.space.rows) or 1, constant(program.space.columns) or 1
+    rows, columns = constant(program.space.rows) or 1, columns_of(program, mapping)
     operations = specials = 0.0
     for stage in program.stages:
         share = program.walked(stage) / columns
         contraction = program.contractions.get(stage.output)
         plain, special = instructions(stage)
         if contraction is not None:
-            each = accesses(contraction, program.columns[stage.output], mapping)
+            each = accesses(program, stage, mapping)
             plain, special = contraction.contracted * (1 + ACCESS * each), 0.0
         operations, specials = operations + share * plain, specials + share * special
     elements = rows * columns
-    block = mapping.block_rows * columns
+    block = mapping.block_rows * mapping.reach
     read = tensor_bytes(program.inputs) // elements
-    panels = sum(map(panel_bytes, program.panels))
     return Profile(
         rows,
         columns,
@@ -172,7 +177,7 @@ def _of_products(program: ProductProgram, mapping: Mapping) -> Profile:
         (
             Phase(
                 reads=(read,),
-                along=(-(-panels // block),),
+                along=(-(-shared_by_rows(program, mapping) // block),),
                 operations=operations,
                 specials=specials,
                 reductions=len(program.along) - len(program.contractions),

@@ -6,19 +6,28 @@ of the widest value. Must not know any device.
 
 from __future__ import annotations
 
-from tvm_stitch.kernel.choose_product import panel_bytes, staged_panels, waiting_bytes
-from tvm_stitch.kernel.product_panel import CHUNK, Contraction
+from tvm_stitch.kernel.choose_product import staged_tables, waiting_bytes
+from tvm_stitch.kernel.product_panel import CHUNK
 from tvm_stitch.kernel.product_program import ProductProgram
+from tvm_stitch.kernel.product_table import slices_of, steps_of, table_of
 from tvm_stitch.kernel.schedule import Mapping
-from tvm_stitch.kernel.stage import Var, buffer_shape, constant, dtype_of, item_bytes, product
+from tvm_stitch.kernel.stage import (
+    Stage,
+    Var,
+    buffer_shape,
+    constant,
+    dtype_of,
+    item_bytes,
+    product,
+)
 
 ACCESS = 4  # multiply-adds in the time of an access to shared memory
 
 
 def shared_bytes(program: ProductProgram, mapping: Mapping) -> int:
     """Shared memory of a block."""
-    panels = sum(map(panel_bytes, staged_panels(program, mapping)))
-    return panels + waiting_bytes(program, mapping)
+    tables = sum(table.bytes for table in staged_tables(program, mapping))
+    return tables + waiting_bytes(program, mapping)
 
 
 def tensor_bytes(buffers: tuple[Var, ...]) -> int:
@@ -33,8 +42,24 @@ def multiply_adds(program: ProductProgram) -> int:
     return sum(each) * (constant(program.space.rows) or 0)
 
 
-def accesses(contraction: Contraction, columns: int, mapping: Mapping) -> float:
+def accesses(program: ProductProgram, stage: Stage, mapping: Mapping) -> float:
     """Accesses to shared memory for each multiply-add of a product."""
-    steps = -(-columns // mapping.threads)
-    shared = steps * (1 if contraction.by_depth else CHUNK)
+    contraction = program.contractions[stage.output]
+    steps = steps_of(program, mapping, stage)
+    group = table_of(program, mapping, contraction.panel).group
+    shared = steps if contraction.by_depth else steps * CHUNK / group
     return (mapping.batch + shared) / (CHUNK * mapping.batch * steps)
+
+
+def columns_of(program: ProductProgram, mapping: Mapping) -> int:
+    """The widest value, or the widest of those that blocks have slices of."""
+    slices = slices_of(program, mapping)
+    if slices is None:
+        return constant(program.space.columns) or 1
+    return slices.period * slices.steps
+
+
+def shared_by_rows(program: ProductProgram, mapping: Mapping) -> int:
+    """Bytes that a block reads of what others read as well: tables, and rows in slices."""
+    tables = sum(table_of(program, mapping, panel).bytes for panel in program.panels)
+    return tables + (waiting_bytes(program, mapping) if mapping.split else 0)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm_stitch.kernel.classify import is_product
-from tvm_stitch.kernel.product import small_product
+from tvm_stitch.kernel.product import Factors, small_product
 from tvm_stitch.kernel.product_program import ProductProgram, make_product_program
-from tvm_stitch.kernel.program import Program, make_program, unrelated
+from tvm_stitch.kernel.program import Program, make_program, unit_reductions_as_elements, unrelated
 from tvm_stitch.kernel.rounds import make_rounds
 from tvm_stitch.kernel.schedule import SCHEMES
 from tvm_stitch.kernel.split import GROUP
@@ -70,11 +70,11 @@ def _side_by_side(
 
 def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
     """Rows of one length where that is possible; products give them several."""
-    products = any(stage.is_reduction and is_product(stage) for stage in stages)
-    if products:
+    stages = unit_reductions_as_elements(stages)
+    if any(stage.is_reduction and is_product(stage) for stage in stages):
         return make_product_program(stages, outputs)
     program = make_program(stages, outputs)
-    if isinstance(program, Refused) and any(map(small_product, stages)):
+    if isinstance(program, Refused) and any(isinstance(small_product(s), Factors) for s in stages):
         with_products = make_product_program(stages, outputs)
         return program if isinstance(with_products, Refused) else with_products
     return program

@@ -153,9 +153,9 @@ def finish(
     return results
 
 
-def finish_in_warp(writer: Writer, accumulator: Accumulator, threads: int) -> Expr:
+def finish_in_warp(writer: Writer, accumulator: Accumulator, threads: int, apart: int = 1) -> Expr:
     """Combine the partial results of a row's threads, all of one warp; each gets the result."""
-    total = _butterfly(writer, accumulator, accumulator.partial[int64(0)], threads)
+    total = _butterfly(writer, accumulator, accumulator.partial[int64(0)], threads, apart)
     return writer.value(accumulator.stage.name, result(accumulator.stage, total))
 
 
@@ -266,19 +266,21 @@ def _exchange(
     return found
 
 
-def _butterfly(writer: Writer, accumulator: Accumulator, value: Expr, width: int) -> Expr:
-    """Combine the values of `width` neighbouring threads; each gets the result."""
+def _butterfly(
+    writer: Writer, accumulator: Accumulator, value: Expr, width: int, apart: int = 1
+) -> Expr:
+    """Combine the values of `width` threads, so far apart in their warp; each gets the result."""
     stage = accumulator.stage
     if width == 1:
         return writer.value(f"{stage.name}_all", value)
-    if stage.combiner != "prod":
+    if stage.combiner != "prod" and apart == 1:
         name = {"any": "max", "all": "min"}.get(stage.combiner, stage.combiner)
         return writer.value(f"{stage.name}_all", T.cuda.warp_reduce(value, name, width))
     everyone = tirx.IntImm("uint32", 0xFFFFFFFF)
     distance = width // 2
     while distance:
         mine = writer.value(f"{stage.name}_mine", value)
-        other = T.cuda.__shfl_xor_sync(everyone, mine, distance, WARP)
-        value = writer.value(f"{stage.name}_all", combine("prod", mine, other))
+        other = T.cuda.__shfl_xor_sync(everyone, mine, distance * apart, WARP)
+        value = writer.value(f"{stage.name}_all", combine(stage.combiner, mine, other))
         distance //= 2
     return value

@@ -93,7 +93,7 @@ class Mapping:
         if self.tile:
             across = self.reach // self.tile
             return f"{self.threads} threads a block, tiles of {across} x {self.tile} elements"
-        if self.split and not self.blocks:
+        if self.split and not self.blocks and self.residence == "register":
             rows = f", {self.rows} rows side by side" if self.rows > 1 else ""
             waiting = f", {self.staying} rows of a band stay on the chip" if self.staying else ""
             return f"{self.threads} threads a {'row' if rows else 'block'}{rows}, {each}{waiting}"

@@ -161,7 +161,7 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
 def _why_part(part: Part) -> str:
     program, mapping = part.program, part.mapping
     if isinstance(program, ProductProgram):
-        return _why_products(program)
+        return _why_products(program, mapping)
     along = len(program.along)
     columns = shown(program.space.columns)
     times = "once" if along == 1 else f"{along} times"
@@ -181,11 +181,13 @@ def _why_part(part: Part) -> str:
     return f"{text}; what is needed again waits in {place}"
 
 
-def _why_products(program: ProductProgram) -> str:
+def _why_products(program: ProductProgram, mapping: Mapping) -> str:
     count, shared = len(program.contractions), program.inner
     products = f"{count} small matrix products" if count > 1 else "a small matrix product"
     rows = f"{shared} rows share" if shared > 1 else "each row has"
     text = f"{products}: {rows} a factor in shared memory, and there a row waits for its threads"
+    if mapping.split:
+        text += "; blocks have some of a row's columns each, and no more of the shared factor"
     if not program.reduces_along:
         return text
     reductions = len(program.along) - count

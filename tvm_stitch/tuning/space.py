@@ -73,6 +73,8 @@ PRODUCT_AXES: dict[str, tuple[object, ...]] = {
     "threads": _POWERS[:9],
     "rows": _POWERS,
     "batch": (1, 2, 4, 8),
+    "split": (False, True),
+    "ahead": (False, True),
 }
 # Yes or no: whatever else a Mapping says that way is tried of every kernel; legality has the say.
 FLAGS: dict[str, tuple[object, ...]] = {
@@ -258,7 +260,9 @@ def _without_flags(values: Values, legality: Legality) -> Mapping | None:
     fixed = {"scheme": "local", **least, "split": not program.reduces}
     mapping = Mapping(**{**fixed, **own})
     if isinstance(program, ProductProgram):
-        return mapping_of_products(program, mapping.threads, mapping.rows, mapping.batch)
+        sizes = mapping.threads, mapping.rows, mapping.batch
+        products = mapping_of_products(program, *sizes, mapping.split)
+        return replace(products, ahead=mapping.ahead)
     if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
         return None
     if program.across:
