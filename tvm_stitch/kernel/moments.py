@@ -26,6 +26,7 @@ from tvm_stitch.kernel.program import inlined
 from tvm_stitch.kernel.stage import (
     Expr,
     Stage,
+    Var,
     bind_axes,
     constant,
     dtype_of,
@@ -39,6 +40,8 @@ from tvm_stitch.kernel.stage import (
 MAX_CHAIN = 6  # element-wise stages between a sum and the squares around its mean
 DTYPE = "float32"
 LONGEST = 2048  # values of a share, for its first one may be the worst of all
+
+Axes = tuple[tuple[Var, ...], tuple[Expr, ...]]  # and their extents
 
 
 class Halves(Protocol):
@@ -87,9 +90,13 @@ def _mean_of(stage: Stage, producer: MappingOf[int, Stage]) -> Stage | None:
     first = _divided(stage, mean, producer)
     if first is None or not isinstance(centred.a, ir.TensorLoad):
         return None
-    own = dict(zip(first.axes, stage.axes, strict=True))
-    own |= zip(first.reduced, stage.reduced, strict=True)
-    value = substitute(first.value, own)
+    own = _matched((first.axes, first.extents), (stage.axes, stage.extents))
+    inside = _matched(
+        (first.reduced, first.reduced_extents), (stage.reduced, stage.reduced_extents)
+    )
+    if own is None or inside is None:
+        return None
+    value = substitute(first.value, own | inside)
     return first if _same_load(stage, value, centred.a) else None
 
 
@@ -115,12 +122,23 @@ def _divided(stage: Stage, mean: Expr, producer: MappingOf[int, Stage]) -> Stage
     first = producer.get(handle(mean.a.source))
     if first is None or first.combiner != "sum" or dtype_of(first.output) != DTYPE:
         return None
-    pairs = (first.extents, stage.extents), (first.reduced_extents, stage.reduced_extents)
-    if any(len(a) != len(b) or not all(map(same_size, a, b)) for a, b in pairs):
-        return None
     at = flatten(tuple(mean.a.indices), first.extents)
     own = flatten(stage.axes, stage.extents)
     return first if bind_axes(stage).can_prove_equal(at, own) else None
+
+
+def _matched(one: Axes, other: Axes) -> dict[Var, Expr] | None:
+    """Axes as others of the same lengths, whatever axes of one element there are besides."""
+    wide, own = (
+        [(axis, size) for axis, size in zip(*axes, strict=True) if constant(size) != 1]
+        for axes in (one, other)
+    )
+    if len(wide) != len(own) or any(
+        not same_size(a, b) for (_, a), (_, b) in zip(wide, own, strict=True)
+    ):
+        return None
+    zero = dict.fromkeys(one[0], tirx.IntImm("int64", 0))
+    return zero | {a: b for (a, _), (b, _) in zip(wide, own, strict=True)}
 
 
 def _same_load(stage: Stage, one: Expr, other: Expr) -> bool:
@@ -185,10 +203,14 @@ def _summed(total: Stage, value: Expr, suffix: str) -> Stage:
 
 def _element(total: Stage, value: Expr, written: Stage) -> Stage:
     """What follows from such sums, as the result of a reduction that it stands for."""
-    return Stage(
-        name=written.name,
-        output=written.output,
-        axes=total.axes,
-        extents=total.extents,
-        value=value,
+    own = _matched((total.axes, total.extents), (written.axes, written.extents))
+    assert own is not None, "both reduce the same shares"
+    return replace(
+        written,
+        value=substitute(value, own),
+        reduced=(),
+        reduced_extents=(),
+        combiner="",
+        identity=None,
+        bands=None,
     )

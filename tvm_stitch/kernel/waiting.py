@@ -37,6 +37,8 @@ def why_not(parts: Parts) -> str | None:
     """Why a block would not find the rows that it has left, if so."""
     places: dict[Var, tuple[int, Mapping]] = {}
     rounds: set[tuple[Var, int]] = set()
+    if any(mapping.staying and not program.staying for program, mapping in parts):
+        return "rows that wait, which no other round reads"
     for program, mapping, first in _places(parts):
         most = mapping.block_rows * band_turns(program.space, mapping)
         if mapping.staying % mapping.rows or not 0 <= mapping.staying <= most:
