@@ -11,7 +11,7 @@ from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph_of
 
-from tvm_stitch import simt
+from tvm_stitch import explain, simt
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel import split
 from tvm_stitch.kernel.build import read_programs, scheduled
@@ -134,3 +134,11 @@ def test_rows_that_stay_cost_less():
     none = replace(schedule, parts=tuple(replace(part, staying=0) for part in schedule.parts))
     device = device_of(H200)
     assert predicted_us(programs, schedule, device) < predicted_us(programs, none, device)
+
+
+def test_the_report_says_what_stays():
+    case = batch_norm("float32", (2048, 1024))
+    (kernel,) = explain(case.module, H200, TOGETHER).kernels
+    assert "% of p0 they find in shared memory" in kernel.why
+    assert "rows of a band stay on the chip" in kernel.mapping
+    assert kernel.bytes_min < kernel.bytes_planned < 1.7 * kernel.bytes_min
