@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 import tvm
 from check import H200, TOGETHER, stitched
-from test_rounds import batch_norm, group_norm, programs_of, softmax_over_rows
+from test_rounds import (
+    batch_norm,
+    divided_by_their_norm,
+    group_norm,
+    programs_of,
+    softmax_over_rows,
+)
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph_of
@@ -19,6 +25,8 @@ from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.cost import predicted_us
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.kernel.position import band_turns
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Refused
 
 SMALL = replace(device_of(H200), multiprocessors=2)
@@ -40,8 +48,8 @@ def run(case: Case, share: float) -> list[np.ndarray]:
     schedule = replace(choose(programs, SMALL), blocks=2, resident=1)
     parts = []
     for program, mapping in zip(programs, schedule.parts, strict=True):
-        groups = band_turns(program.space, mapping) * mapping.batch if program.staying else 0
-        parts.append(replace(mapping, staying=int(share * groups) * mapping.rows))
+        rows = most_rows(program, mapping) if program.staying else 0
+        parts.append(replace(mapping, staying=int(share * rows) // mapping.rows * mapping.rows))
     assert any(part.staying for part in parts) == (share > 0)
     roomy = replace(SMALL, shared_block=1 << 24, shared_total=1 << 25)
     schedule = replace(schedule, parts=tuple(parts))
@@ -53,6 +61,13 @@ def run(case: Case, share: float) -> list[np.ndarray]:
         array[...] = given
     assert not simt.Function(kernel, H200)(arrays, seed=1).hazards
     return arrays[len(case.arrays) :]
+
+
+def most_rows(program: Program, mapping: Mapping) -> int:
+    """Rows of a band that can stay, or of a tensor."""
+    if program.space.band is None:
+        return int(program.space.rows)
+    return mapping.block_rows * band_turns(program.space, mapping)
 
 
 @pytest.mark.parametrize("share", [0, 0.5, 1])
@@ -68,6 +83,14 @@ def test_none_some_or_all_rows_stay(case, share):
     (found, *_) = run(case, share)
     tolerance = 2e-3 if found.dtype == np.float16 else 2e-6
     np.testing.assert_allclose(found, case.expected[0], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("share", [0, 0.4, 1])
+def test_whole_rows_stay_as_far_as_the_first_turns_go(share):
+    case = divided_by_their_norm((32, 1031), (33,), (3, 8192), (9973,))
+    found = run(case, share)
+    for output, exact in zip(found, case.expected, strict=False):
+        np.testing.assert_allclose(output, exact, rtol=2e-6)
 
 
 def test_moments_of_values_far_from_zero():
