@@ -13,29 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 from functools import partial
 
 from tvm_stitch.kernel import reduce
 from tvm_stitch.kernel.columns import load_columns
 from tvm_stitch.kernel.grid import add_rows, known, rows_tile, start_sums
 from tvm_stitch.kernel.memory import Residency
-from tvm_stitch.kernel.part import Part, emit_batch
-from tvm_stitch.kernel.position import Position, band_turns, piece_of
+from tvm_stitch.kernel.part import emit_batch
+from tvm_stitch.kernel.position import Position, band_turns
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Mapping
-from tvm_stitch.kernel.stage import Expr, Var, dtype_of
-from tvm_stitch.kernel.waiting import Parts, waiting_elements
-from tvm_stitch.kernel.writer import Writer, int64, vector_copy
-
-
-@dataclass(frozen=True, eq=False)
-class Waiting:
-    """Shared memory of a block for rows of its bands, of which it may have had several."""
-
-    tiles: MappingOf[Var, Var]  # by input
-    band: Expr  # how many the block has had before this one
-    back: bool  # whether the rows that do not wait are read the way back
+from tvm_stitch.kernel.stage import Expr, Var
+from tvm_stitch.kernel.staying import StayingRow, Waiting
+from tvm_stitch.kernel.writer import Writer, int64
 
 
 def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var | None:
@@ -46,14 +36,6 @@ def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var
         return None
     _, program, mapping = max(wanted, key=lambda each: each[0])
     return rows_tile(program, mapping, writer)
-
-
-def waiting_tiles(parts: Parts, blocks: int, writer: Writer) -> dict[Var, Var]:
-    """Shared memory where rows of inputs wait, by input."""
-    return {
-        buffer: writer.allocate(f"{buffer.name}_staying", size, dtype_of(buffer), "shared.dyn")
-        for buffer, size in waiting_elements(parts, blocks).items()
-    }
 
 
 class BandPart:
@@ -102,29 +84,24 @@ class BandPart:
             if start < end:
                 self._turns(first, start, end, waiting)
 
-    def _turns(self, first: RowOfBand, start: int, end: int, waiting: int) -> None:
+    def _turns(self, first: StayingRow, start: int, end: int, waiting: int) -> None:
         """Turns of which so many rows wait, the first of each batch."""
         mapping = self.mapping
         with self.writer.serial(end - start, "turn") as count:
             turn = end - 1 - count if self.waiting.back else start + count
             rows = [first.beside(self._position(turn, n)) for n in range(mapping.batch)]
             for number, row in enumerate(rows[:waiting]):
-                row.slot_of_row = self._slot(turn, number)
+                row.slot_of_row = turn * mapping.batch + number
             emit_batch([*rows])
             for row in rows:
                 row.leave()
-
-    def _slot(self, turn: Expr, number: int) -> Expr:
-        """Of the block's rows that wait, counted from its first band's first one."""
-        waiting = self.mapping.staying // self.mapping.rows
-        return self.waiting.band * waiting + turn * self.mapping.batch + number
 
     def _position(self, turn: Expr, number: int = 0) -> Position:
         mapping, space = self.mapping, self.program.space
         return Position(space, mapping, self.block, self.thread, self.writer, turn, number)
 
-    def _row(self, position: Position) -> RowOfBand:
-        return RowOfBand(
+    def _row(self, position: Position) -> StayingRow:
+        return StayingRow(
             self.program,
             self.residency,
             self.mapping,
@@ -133,7 +110,7 @@ class BandPart:
             self.thread,
             self.writer,
             self.sums,
-            self.waiting.tiles,
+            self.waiting,
         )
 
     def _finish(self) -> None:
@@ -161,72 +138,3 @@ class BandPart:
                 values[stage.output] = self.writer.value(stage.name, value)
             if stage.output in program.outputs:
                 self.writer.store(self.views[stage.output], at, values[stage.output])
-
-
-class RowOfBand(Part):
-    """A row of a band, which may come from shared memory or go there."""
-
-    def __init__(
-        self,
-        program: Program,
-        residency: Residency,
-        mapping: Mapping,
-        views: MappingOf[Var, Var],
-        position: Position,
-        thread: Expr,
-        writer: Writer,
-        sums: MappingOf[Var, Var],
-        tiles: MappingOf[Var, Var],
-    ) -> None:
-        super().__init__(program, residency, mapping, views, position, thread, writer, sums)
-        self.tiles = tiles
-        self.slot_of_row: Expr | None = None  # where the row waits; None: nowhere
-
-    def beside(self, position: Position) -> RowOfBand:
-        """The same for another row, as far as known one that does not wait."""
-        other = super().beside(position)
-        assert isinstance(other, RowOfBand)
-        other.slot_of_row = None
-        return other
-
-    def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
-        """A thread's share of a row of each input, from where it is."""
-        waiting = {b: tile for b, tile in tiles.items() if self._waits(b, self.program.returning)}
-        super().load_row({b: t for b, t in tiles.items() if b not in waiting}, position)
-        self._copy_waiting(waiting, out=False)
-
-    def leave(self) -> None:
-        """What the next rounds want, from the thread's registers to shared memory."""
-        ahead = {buffer: tile for buffer, (tile, _) in self.ahead.items()}
-        fresh = tuple(b for b in self.program.staying if b not in self.program.returning)
-        self._copy_waiting({b: t for b, t in ahead.items() if self._waits(b, fresh)}, out=True)
-
-    def _waits(self, buffer: Var, among: tuple[Var, ...]) -> bool:
-        return self.slot_of_row is not None and buffer in among
-
-    def _copy_waiting(self, tiles: MappingOf[Var, Var], out: bool) -> None:
-        for steps in self.position.steps() if tiles else ():
-            with (
-                self.writer.unrolled(steps.count, "step", steps.start) as step,
-                self.writer.when(
-                    None if steps.care == "none" else self.position.inside(step, int64(0))
-                ),
-            ):
-                for buffer, tile in tiles.items():
-                    self._copy_vector(buffer, tile, step, out)
-
-    def _copy_vector(self, buffer: Var, tile: Var, step: Expr, out: bool) -> None:
-        mapping, there = self.mapping, self.tiles[buffer]
-        assert self.slot_of_row is not None, "rows that wait have a place"
-        row = self.slot_of_row * mapping.rows + self.position.row_of_block
-        column = self.position.column(step, int64(0)) - self.position.rank * mapping.reach
-        start = row * piece_of(self.program.space, mapping) + column
-
-        def move(writer: Writer, lane: Expr) -> None:
-            here = self.own_slot(step, lane)
-            if out:
-                writer.store(there, start + lane, tile[here])
-            else:
-                writer.store(tile, here, there[start + lane])
-
-        vector_copy(self.writer, dtype_of(buffer), mapping.vector, move)

@@ -16,6 +16,7 @@ from tvm_stitch.kernel.program import inlined
 from tvm_stitch.kernel.stage import (
     Expr,
     Stage,
+    Var,
     bind_axes,
     constant,
     dtype_of,
@@ -28,6 +29,8 @@ from tvm_stitch.kernel.stage import (
 
 MAX_CHAIN = 6  # element-wise stages between a sum and the squares around its mean
 DTYPE = "float32"
+
+Axes = tuple[tuple[Var, ...], tuple[Expr, ...]]  # and their extents
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +56,28 @@ def centre_of(stage: Stage, producer: MappingOf[int, Stage]) -> Centre | None:
     first = _divided(stage, mean, producer)
     if first is None or not isinstance(centred.a, ir.TensorLoad):
         return None
-    own = dict(zip(first.axes, stage.axes, strict=True))
-    own |= zip(first.reduced, stage.reduced, strict=True)
-    value = substitute(first.value, own)
+    own = matched((first.axes, first.extents), (stage.axes, stage.extents))
+    inside = matched((first.reduced, first.reduced_extents), (stage.reduced, stage.reduced_extents))
+    if own is None or inside is None:
+        return None
+    value = substitute(first.value, own | inside)
     if not _same_load(stage, value, centred.a):
         return None
     return Centre(first, centred.a, mean.a)
+
+
+def matched(one: Axes, other: Axes) -> dict[Var, Expr] | None:
+    """Axes as others of the same lengths, whatever axes of one element there are besides."""
+    wide, own = (
+        [(axis, size) for axis, size in zip(*axes, strict=True) if constant(size) != 1]
+        for axes in (one, other)
+    )
+    if len(wide) != len(own) or any(
+        not same_size(a, b) for (_, a), (_, b) in zip(wide, own, strict=True)
+    ):
+        return None
+    zero = dict.fromkeys(one[0], tirx.IntImm("int64", 0))
+    return zero | {a: b for (a, _), (b, _) in zip(wide, own, strict=True)}
 
 
 def _followed(stage: Stage, value: Expr, producer: MappingOf[int, Stage]) -> Expr:
@@ -82,9 +101,6 @@ def _divided(stage: Stage, mean: Expr, producer: MappingOf[int, Stage]) -> Stage
         return None
     first = producer.get(handle(mean.a.source))
     if first is None or first.combiner != "sum" or dtype_of(first.output) != DTYPE:
-        return None
-    pairs = (first.extents, stage.extents), (first.reduced_extents, stage.reduced_extents)
-    if any(len(a) != len(b) or not all(map(same_size, a, b)) for a, b in pairs):
         return None
     at = flatten(tuple(mean.a.indices), first.extents)
     own = flatten(stage.axes, stage.extents)

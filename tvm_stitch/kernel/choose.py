@@ -189,7 +189,7 @@ def _mapping(
         return product_mapping(program, device)
     if program.space.band is not None:
         return band_mapping(program, vector_width(program))
-    if not program.reduces:
+    if not program.reduces and constant(program.space.rows) == 1:
         return _flat_mapping(program, device, schemes)
     if columns is None:
         return streamed(program)

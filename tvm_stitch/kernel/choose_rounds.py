@@ -14,19 +14,18 @@ from tvm_stitch.kernel.check import STATIC_SHARED
 from tvm_stitch.kernel.columns import column_bytes
 from tvm_stitch.kernel.flight import loaded_bytes
 from tvm_stitch.kernel.memory import residency_of
-from tvm_stitch.kernel.position import band_turns
+from tvm_stitch.kernel.position import band_turns, blocks_of, piece_of
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers, scratch_bytes
 from tvm_stitch.kernel.schedule import WARP, Mapping, Schedule, power_of_two
-from tvm_stitch.kernel.stage import Refused, constant
+from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.waiting import waiting_bytes, why_not
 
 BLOCK_THREADS = 512
 MOST_RESIDENT = 4
 OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
-BAND_WIDTH = 512  # bytes of a row that neighbouring threads read at least, where it is as long
-ROWS_SIDE_BY_SIDE = 8  # in a block, at most: what they hold meets in shared memory
+SHARE_THREADS = 8  # neighbours that read a whole line of memory
 MOST_BATCH = 4  # rows that a thread of a band loads before it uses the first
 SUM_BYTES = 4
 
@@ -37,9 +36,12 @@ def band_mapping(program: Program, vector: int) -> Mapping:
     while columns % vector:
         vector //= 2
     rows = constant(program.space.band_rows) or 1
-    side_by_side = min(power_of_two(rows), ROWS_SIDE_BY_SIDE)
-    threads = max(WARP, BLOCK_THREADS // side_by_side)
-    threads = min(threads, max(1, power_of_two(-(-columns // vector))))
+    threads = min(BLOCK_THREADS, power_of_two(-(-columns // vector)))
+    # Shares of all bands are few: what matters is that all of a column are loaded at once.
+    narrowest = SHARE_THREADS if constant(program.space.bands) == 1 else WARP
+    least = max(narrowest, BLOCK_THREADS // power_of_two(rows))
+    while threads > least and columns % (threads // 2 * vector) == 0:
+        threads //= 2
     side_by_side = BLOCK_THREADS // threads
     batch = 1
     while batch < MOST_BATCH and rows % (2 * batch * side_by_side) == 0:
@@ -76,14 +78,17 @@ def _alike(programs: tuple[Program, ...], parts: list[Mapping], device: Device) 
     pairs = [*zip(programs, parts, strict=True)]
     common: dict[tuple[str, ...], Mapping] = {}
     for program, mapping in pairs:
+        key = program.space.key
         if program.space.band is not None:
-            known = common.setdefault(program.space.key, mapping)
-            common[program.space.key] = min(known, mapping, key=lambda each: each.vector)
+            common[key] = min(common.get(key, mapping), mapping, key=lambda each: each.vector)
+        elif program.staying and (program.reduces or key not in common):
+            common[key] = mapping
     for program in programs:
         key = program.space.key
         while key in common and common[key].batch > 1 and _is_crowded(program, common[key], device):
             common[key] = replace(common[key], batch=common[key].batch // 2)
-    return [common.get(program.space.key, mapping) for program, mapping in pairs]
+    own = [p.space.band is not None or bool(p.staying) for p in programs]
+    return [common[p.space.key] if o else m for o, (p, m) in zip(own, pairs, strict=True)]
 
 
 def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:
@@ -93,18 +98,47 @@ def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:
 def _with_staying(
     programs: tuple[Program, ...], parts: list[Mapping], resident: int, device: Device
 ) -> list[Mapping]:
-    """As many rows of the bands as there is room for, the same share of all tensors."""
-    whole = [
-        replace(m, staying=m.block_rows * band_turns(p.space, m)) if p.staying else m
-        for p, m in zip(programs, parts, strict=True)
-    ]
-    pairs = tuple(zip(programs, whole, strict=True))
-    wanted = waiting_bytes(pairs, resident * device.multiprocessors)
-    if not wanted or why_not(pairs) is not None:
-        return parts
+    """As many rows as there is room for: the same share of all bands, else the first whole rows."""
     most = min(device.shared_block, device.shared_total // resident - RESERVED_SHARED)
-    share = min(1.0, (most - static_bytes(programs, tuple(parts))) / wanted)
-    return [replace(m, staying=int(share * m.staying) // m.rows * m.rows) for m in whole]
+    room = most - static_bytes(programs, tuple(parts))
+    pairs = [*zip(programs, parts, strict=True)]
+    blocks = resident * device.multiprocessors
+    whole = [
+        replace(m, staying=m.block_rows * band_turns(p.space, m))
+        if p.staying and p.space.band is not None
+        else m
+        for p, m in pairs
+    ]
+    wanted = waiting_bytes(tuple(zip(programs, whole, strict=True)), blocks)
+    if wanted:
+        share = min(1.0, room / wanted)
+        found = [replace(m, staying=int(share * m.staying) // m.rows * m.rows) for m in whole]
+    else:
+        found = _with_whole_rows(programs, parts, room, blocks)
+    return parts if why_not(tuple(zip(programs, found, strict=True))) is not None else found
+
+
+def _with_whole_rows(
+    programs: tuple[Program, ...], parts: list[Mapping], room: int, blocks: int
+) -> list[Mapping]:
+    """The rows of the first turns of a grid wait."""
+    pairs = [*zip(programs, parts, strict=True)]
+    staying = [(p, m) for p, m in pairs if p.staying]
+    each = [m.block_rows * piece_of(p.space, m) * _widest(p) for p, m in staying]
+    left = dict.fromkeys((p.round for p in programs), blocks * (room // max(each, default=1)))
+    found = []
+    for program, mapping in pairs:
+        if program.staying:
+            own = min(blocks_of(program.space, mapping), left[program.round])
+            left[program.round] -= own
+            rows = min(own * mapping.block_rows, constant(program.space.rows) or 0)
+            mapping = replace(mapping, staying=rows)
+        found.append(mapping)
+    return found
+
+
+def _widest(program: Program) -> int:
+    return max(item_bytes(dtype_of(buffer)) for buffer in program.staying)
 
 
 def static_bytes(programs: tuple[Program, ...], parts: tuple[Mapping, ...]) -> int:
@@ -145,7 +179,7 @@ def _resized(program: Program, mapping: Mapping) -> Mapping | Refused:
     if mapping.threads > BLOCK_THREADS:
         steps = mapping.steps * mapping.threads // BLOCK_THREADS
         mapping = replace(mapping, threads=BLOCK_THREADS, steps=steps)
-    if not program.reduces and program.space.band is None:
+    if mapping.split and program.space.band is None:
         return replace(mapping, threads=BLOCK_THREADS, resident=0)
     return replace(mapping, rows=BLOCK_THREADS // mapping.threads, resident=0)
 

@@ -88,7 +88,7 @@ class Demand:
     def waiting_bytes(self) -> float:
         """Of what an earlier round has read, those that wait in shared memory."""
         profile = self.profile
-        rows = min(profile.rows, self.mapping.staying * profile.bands)
+        rows = min(profile.rows, self.mapping.staying * max(1, profile.bands))
         return rows * profile.columns * profile.returning
 
     @property

@@ -15,14 +15,14 @@ from tvm import ir, s_tir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import IterVar
 
-from tvm_stitch.kernel.band import BandPart, Waiting, shared_tile, waiting_tiles
+from tvm_stitch.kernel.band import BandPart, shared_tile
 from tvm_stitch.kernel.check import RESIDENT
 from tvm_stitch.kernel.crossing import crossing_views, crossing_workspace
 from tvm_stitch.kernel.grid import GridPart, workspace
-from tvm_stitch.kernel.memory import residency_of
+from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.online import laid_out
 from tvm_stitch.kernel.part import Part, emit_batch
-from tvm_stitch.kernel.position import Position
+from tvm_stitch.kernel.position import Position, blocks_of
 from tvm_stitch.kernel.product_part import ProductPart
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
@@ -35,6 +35,7 @@ from tvm_stitch.kernel.stage import (
     product,
     substitute,
 )
+from tvm_stitch.kernel.staying import StayingRow, Waiting, waiting_tiles
 from tvm_stitch.kernel.tile import TilePart, TilePosition
 from tvm_stitch.kernel.tiling import tiling_of
 from tvm_stitch.kernel.writer import Writer, int64, sequence
@@ -195,6 +196,10 @@ def _bodies(
         elif waiting is not None and program.space.band is not None:
             part = BandPart(program, residency, mapping, views, *place, tile, waiting)
             part.emit()
+        elif waiting is not None and mapping.staying:
+            part = _staying_row(program, residency, mapping, views, place, waiting)
+            emit_batch([part])
+            part.leave()
         elif mapping.tile:
             position = TilePosition(tiling_of(program), program.space, mapping, *place)
             part = TilePart(program, residency, mapping, views, position, thread, inner)
@@ -209,6 +214,24 @@ def _bodies(
         first = first + part.position.blocks
         bodies.append((first, inner.done()))
     return bodies
+
+
+def _staying_row(
+    program: Program,
+    residency: Residency,
+    mapping: Mapping,
+    views: dict[Var, Var],
+    place: tuple[Expr, Expr, Writer],
+    waiting: Waiting,
+) -> StayingRow:
+    """Whole rows of which the first wait, each turn of the grid in a place of its own."""
+    block, thread, writer = place
+    position = Position(program.space, mapping, *place)
+    row = StayingRow(program, residency, mapping, views, position, thread, writer, {}, waiting)
+    row.slot_of_row = int64(0)
+    blocks = -(-mapping.staying // mapping.block_rows)
+    row.waits_if = block < blocks if blocks < blocks_of(program.space, mapping) else None
+    return row
 
 
 def _rounds(
@@ -241,6 +264,9 @@ def _rounds(
             place = turn * schedule.blocks + block
             bodies = _bodies(own, views, [], place, thread, tile, waiting)
             writer.add(_side_by_side(place, bodies))
+            if any(program.along for program, _ in own):
+                # The next turn's reductions write where this one's are still being read.
+                writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
         if 2 * sizes[number] >= max(sizes):
             back = not back
 

@@ -99,7 +99,8 @@ class Legality:
 
     def __init__(self, program: Program, device: Device, bounds: Bounds = NO_BOUNDS) -> None:
         self.program, self.device = program, device
-        self.columns = bounds.columns(program) if program.reduces else 0
+        flat = not program.reduces and constant(program.space.rows) == 1
+        self.columns = 0 if flat else bounds.columns(program)
         self._aligned: dict[int, bool] = {}
 
     def refusal(self, mapping: Mapping) -> Refused | None:
@@ -186,7 +187,7 @@ class Legality:
             yield f"{tile_bytes(self.program, mapping)} bytes of shared memory for tiles"
 
     def _rows(self, mapping: Mapping) -> Iterator[str]:
-        if not self.program.reduces:
+        if not self.program.reduces and constant(self.program.space.rows) == 1:
             yield "an element-wise part is split over blocks"
         if self.columns < 1:
             yield "rows without elements"

@@ -21,7 +21,7 @@ from typing import Protocol
 
 from tvm import tirx
 
-from tvm_stitch.kernel.centred import DTYPE, centre_of
+from tvm_stitch.kernel.centred import DTYPE, centre_of, matched
 from tvm_stitch.kernel.stage import Expr, Stage, constant, handle, substitute
 
 LONGEST = 2048  # values of a share, for its first one may be the worst of all
@@ -113,10 +113,14 @@ def _summed(total: Stage, value: Expr, suffix: str) -> Stage:
 
 def _element(total: Stage, value: Expr, written: Stage) -> Stage:
     """What follows from such sums, as the result of a reduction that it stands for."""
-    return Stage(
-        name=written.name,
-        output=written.output,
-        axes=total.axes,
-        extents=total.extents,
-        value=value,
+    own = matched((total.axes, total.extents), (written.axes, written.extents))
+    assert own is not None, "both reduce the same shares"
+    return replace(
+        written,
+        value=substitute(value, own),
+        reduced=(),
+        reduced_extents=(),
+        combiner="",
+        identity=None,
+        bands=None,
     )

@@ -211,9 +211,11 @@ def blocks_of_row(space: Space, mapping: Mapping) -> int:
     return -(-columns // mapping.reach)
 
 
-def band_blocks(space: Space, mapping: Mapping) -> int:
-    """Blocks that bands of constant shapes take, each with a piece of the columns of one."""
-    return (constant(space.bands) or 0) * blocks_of_row(space, mapping)
+def blocks_of(space: Space, mapping: Mapping) -> int:
+    """Blocks that a space of constant shape takes in a round of a grid."""
+    if space.band is not None:
+        return (constant(space.bands) or 0) * blocks_of_row(space, mapping)
+    return -(-(constant(space.rows) or 0) // mapping.block_rows)
 
 
 def band_turns(space: Space, mapping: Mapping) -> int:

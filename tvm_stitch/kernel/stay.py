@@ -1,8 +1,8 @@
 """Which rows can stay on the chip from one round to the next.
 
 In: Programs in rounds, each in a space of its own. Out: the same, those without reductions in the
-bands of others that read the same tensors, and every program told which of its inputs other rounds
-read in the same bands. Must not know threads: how many rows stay is kernel/choose_rounds' to say.
+space of others that read the same tensors, and every program told which of its inputs other rounds
+read in the same rows. Must not know threads: how many rows stay is kernel/choose_rounds' to say.
 
 A block then has the same rows of a tensor in every round, and what it has loaded need not leave.
 """
@@ -17,19 +17,20 @@ from tvm_stitch.kernel.space import Space
 from tvm_stitch.kernel.stage import Refused, Var, constant, handle, same_size
 
 # Shorter rows of an element-wise program are better read as one run.
-SHORTEST_ROW = 32
+SHORTEST_OF_BAND = 32
+SHORTEST_ROW = 512
 
-Stay = tuple[int, tuple[str, ...]]  # a tensor in the bands of a space
+Stay = tuple[int, tuple[str, ...]]  # a tensor in the rows of a space
 
 
 def with_stays(programs: tuple[Program, ...]) -> tuple[Program, ...]:
     """See the module's docstring."""
-    bands: dict[int, Space] = {}
+    spaces: dict[int, Space] = {}
     for program in programs:
-        if program.space.band is not None:
+        if _has_rows(program.space):
             for buffer in program.rows_read:
-                bands.setdefault(handle(buffer), program.space)
-    programs = tuple(_in_bands(program, bands) for program in programs)
+                spaces.setdefault(handle(buffer), program.space)
+    programs = tuple(_in_rows(program, spaces) for program in programs)
     rounds: dict[Stay, set[int]] = defaultdict(set)
     for program in programs:
         for stay in _stays(program):
@@ -41,17 +42,23 @@ def with_stays(programs: tuple[Program, ...]) -> tuple[Program, ...]:
     return tuple(sorted(told, key=lambda program: (program.round, not program.staying)))
 
 
-def _in_bands(program: Program, bands: dict[int, Space]) -> Program:
-    """An element-wise program in the bands in which one of its inputs has been reduced."""
+def _has_rows(space: Space) -> bool:
+    """Whether a space has bands, or several long rows that each lie in one run."""
+    columns = constant(space.columns) or 0
+    if space.band is not None:
+        return columns >= SHORTEST_OF_BAND
+    return space.whole and constant(space.rows) != 1 and columns >= SHORTEST_ROW
+
+
+def _in_rows(program: Program, spaces: dict[int, Space]) -> Program:
+    """An element-wise program in the rows in which one of its inputs has been reduced."""
     if program.reduces:
         return program
     for buffer in program.rows_read:
-        space = bands.get(handle(buffer))
+        space = spaces.get(handle(buffer))
         if space is None or not same_size(space.size, program.space.size):
             continue
-        if (constant(space.columns) or 0) < SHORTEST_ROW:
-            continue
-        key = ("in bands", space.key)
+        key = ("in rows", space.key)
         if key not in program.memo:
             made = make_program(program.stages, program.outputs, space)
             if isinstance(made, Program):
@@ -65,7 +72,7 @@ def _in_bands(program: Program, bands: dict[int, Space]) -> Program:
 
 
 def _stays(program: Program) -> dict[Stay, Var]:
-    if program.space.band is None:
+    if program.space.band is None and not _has_rows(program.space):
         return {}
     return {(handle(buffer), program.space.key): buffer for buffer in program.rows_read}
 

@@ -17,7 +17,15 @@ from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused, Stage, Var, read_stages
+from tvm_stitch.kernel.stage import (
+    Refused,
+    Stage,
+    Var,
+    constant,
+    dtype_of,
+    item_bytes,
+    read_stages,
+)
 from tvm_stitch.report.launches import shown
 from tvm_stitch.report.operators import Operator
 from tvm_stitch.report.report import Kernel
@@ -76,16 +84,37 @@ def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> K
 
 
 def planned_bytes(parts: Sequence[Part]) -> int | None:
-    """What a kernel reads and writes: an input counts once for every phase that loads it."""
+    """What a kernel reads and writes: an input counts once for every phase that loads it.
+
+    Not as far as a block finds there what it has loaded in an earlier round; and what a later round
+    looks up in a tensor counts as much as it looks up.
+    """
     total = 0
     for part in parts:
-        loads = [(buffer, len(_loading_phases(part, buffer))) for buffer in part.program.inputs]
-        for buffer, times in [*loads, *((output, 1) for output in part.program.outputs)]:
+        program = part.program
+        loads = [(buffer, len(_loading_phases(part, buffer))) for buffer in program.inputs]
+        for buffer, times in [*loads, *((output, 1) for output in program.outputs)]:
             size = cost.tensor_bytes(buffer)
             if size is None:
                 return None
+            if buffer in program.returning:
+                size -= int(size * _staying_share(part))
+            if program.round and buffer in program.inputs and buffer not in program.rows_read:
+                size = min(size, _looked_up(program, buffer))
             total += size * max(1, times)
     return total
+
+
+def _staying_share(part: Part) -> float:
+    """The share of a band's rows that stays on the chip."""
+    rows = constant(part.program.space.band_rows) or 1
+    return min(1.0, part.mapping.staying / rows)
+
+
+def _looked_up(program: Program, buffer: Var) -> int:
+    """Bytes of a tensor that the elements of a program's space look up."""
+    reads = [read for stage in program.stages for read in stage.reads if read.buffer == buffer]
+    return len(reads) * (constant(program.space.size) or 0) * item_bytes(dtype_of(buffer))
 
 
 def _loading_phases(part: Part, buffer: Var) -> set[int]:
@@ -150,12 +179,24 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
         rounds = parts[-1].program.round + 1
         return (
             f"{rounds} rounds, between which all {schedule.blocks} blocks meet; what one has "
-            f"reduced, the next ones read from device memory: {'; '.join(sentences)}"
+            f"reduced, the next ones read from device memory{_why_staying(parts)}: "
+            f"{'; '.join(sentences)}"
         )
     if len(parts) == 1:
         return sentences[0]
     together = f"{len(parts)} unrelated computations share one launch, by ranges of blocks"
     return f"{together}: {'; '.join(sentences)}"
+
+
+def _why_staying(parts: Sequence[Part]) -> str:
+    """What rounds find on the chip that earlier ones have loaded."""
+    found = {
+        buffer.name: round(100 * _staying_share(part))
+        for part in parts
+        for buffer in part.program.returning
+    }
+    stays = [f"{share} % of {name}" for name, share in found.items() if share]
+    return f", {' and '.join(stays)} they find in shared memory" if stays else ""
 
 
 def _why_part(part: Part) -> str:
