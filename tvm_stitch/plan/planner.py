@@ -22,7 +22,7 @@ from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.levels import find_levels, find_regions
 from tvm_stitch.plan.measured import counted
 from tvm_stitch.plan.pack import Item, Pack, Turn, pack
-from tvm_stitch.plan.plan import Fallback, Group, Measured, Plan, Solved
+from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solved
 from tvm_stitch.plan.price import nominal_bytes
 from tvm_stitch.plan.region import Region, bits
 from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
@@ -32,7 +32,6 @@ Timed = Callable[[Region, Plan], Measured]
 # Plans of a region whose kernels are refused at last, before all of it is left to TVM.
 LAST_LOOKS = 8
 UNUSED = "nothing of it is used"
-OPTIMAL = "optimal"
 
 
 def plan_graph(
@@ -91,7 +90,7 @@ def _plan_regions(
     for region in regions:
         if region.key not in known:
             judge = Judge(region, device, bounds, options.schemes)
-            plan = _holding_plan(region, judge, options, left)
+            plan = _holding_plan(region, judge, options, left, explained)
             left -= plan.seconds
             if timed is not None:
                 plan = _faster(region, plan, device, options, timed)
@@ -101,10 +100,12 @@ def _plan_regions(
     return [known[region.key] for region in regions]
 
 
-def _holding_plan(region: Region, judge: Judge, options: Options, seconds: float) -> RegionPlan:
+def _holding_plan(
+    region: Region, judge: Judge, options: Options, seconds: float, explained: bool
+) -> RegionPlan:
     """A plan all of whose kernels pass the last look; what does not is planned anew without."""
     for _ in range(LAST_LOOKS):
-        plan = plan_region(region, judge, options, seconds)
+        plan = plan_region(region, judge, options, seconds, explained)
         refused = judge.withdrawn(pick.verdict for pick in plan.picks if pick.verdict)
         if not refused:
             return plan
