@@ -251,13 +251,15 @@ class _Placing:
     def _place(self, stage: Stage) -> Stage | Refused:
         """Inline until every computed value is read at its own row, column or both."""
         key = (*self.space.key, stage.output in self.columnwise)
+        known: dict[int, Where] = {}
         for _ in range(MAX_INLINED):
             # Planners ask for the same stages in many company: the answer stays with the stage.
             if key not in stage.memo:
-                stage.memo[key] = self._look(stage)
+                stage.memo[key] = self._look(stage, known)
             found = stage.memo[key]
             if isinstance(found, Refused):
                 return found
+            known = {read.key: found[read.key] for read in stage.reads if not read.nested}
             inline: dict[int, Read] = {}
             for read in stage.reads:
                 where = self.where[handle(stage.output), read.key] = found[read.key]
@@ -284,13 +286,16 @@ class _Placing:
         }
         return replace(stage, value=replace_loads(stage.value, values))
 
-    def _look(self, stage: Stage) -> dict[int, Where] | Refused:
-        """Where each read of a stage goes."""
+    def _look(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
+        """Where each read of a stage goes; some are known from before others were inlined."""
         analyzer = bind_axes(stage)
         columns = stage.output in self.columnwise and not stage.is_reduction
         row, flat = (None, None) if columns else self.space.position(stage, goes_across(stage))
         found: dict[int, Where] = {}
         for read in stage.reads:
+            if read.key in known and not read.nested:
+                found[read.key] = known[read.key]
+                continue
             if max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
                 return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
             at = address_of(read)
