@@ -84,13 +84,16 @@ def _plan_regions(
     explained: bool,
     timed: Timed | None,
 ) -> list[RegionPlan]:
-    """A plan for each region; equal regions have the same. The solver's time is for all of them."""
+    """A plan for each region; equal regions have the same.
+
+    The solver's time is for all of them: each may take half of what those before it have left.
+    """
     left = options.time_limit_s
     known: dict[object, RegionPlan] = {}
     for region in regions:
         if region.key not in known:
             judge = Judge(region, device, bounds, options.schemes)
-            plan = _holding_plan(region, judge, options, left, explained)
+            plan = _holding_plan(region, judge, options, left / 2, explained)
             left -= plan.seconds
             if timed is not None:
                 plan = _faster(region, plan, device, options, timed)
