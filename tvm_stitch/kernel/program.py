@@ -12,6 +12,7 @@ a column may use them.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -273,18 +274,8 @@ class _Placing:
                 return stage
             if len(inline) > MAX_INLINED:
                 break
-            places = frozenset(inline)
-            if places not in stage.memo:
-                stage.memo[places] = self._with_inlined(stage, inline)
-            stage = stage.memo[places]
+            stage = with_inlined(stage, inline, self.producer)
         return Refused(f"{stage.name} reads computed values at too many places")
-
-    def _with_inlined(self, stage: Stage, reads: dict[int, Read]) -> Stage:
-        analyzer = bind_axes(stage)
-        values = {
-            key: inlined(self.producer[read.buffer], read, analyzer) for key, read in reads.items()
-        }
-        return replace(stage, value=replace_loads(stage.value, values))
 
     def _look(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
         """Where each read of a stage goes; some are known from before others were inlined."""
@@ -342,6 +333,16 @@ def address_of(read: Read) -> Expr | None:
     if any(find_reads(index) for index in indices):
         return None
     return flatten(indices, shape)
+
+
+def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var, Stage]) -> Stage:
+    """A stage that computes some of its reads itself; asked again, it is remembered."""
+    places = frozenset(reads)
+    if places not in stage.memo:
+        analyzer = bind_axes(stage)
+        values = {key: inlined(producer[r.buffer], r, analyzer) for key, r in reads.items()}
+        stage.memo[places] = replace(stage, value=replace_loads(stage.value, values))
+    return stage.memo[places]
 
 
 def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
