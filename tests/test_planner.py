@@ -182,6 +182,20 @@ def test_the_candidates_hold_the_greedy_plan_and_every_node_alone():
         assert all(region.is_convex(candidate.nodes) for candidate in found.all)
 
 
+@pytest.mark.parametrize(("recomputed", "writes"), [(4, 1), (0, 2)])
+def test_cheap_values_are_computed_again_as_far_as_that_is_allowed(recomputed, writes):
+    """Softmax of rows and of groups: each kernel masks the scores, or one does and stores them."""
+
+    def build(emit, x, mask):
+        masked = emit(op.add(x, mask))
+        groups = emit(op.reshape(masked, (4096, 32, 128)))
+        return emit(op.nn.softmax(masked)), emit(op.nn.softmax(groups))
+
+    module = graph("float32", [(4096, 4096), (4096,)], build, lambda *_: ()).module
+    groups = plan_of(module, options=Options(recomputed=recomputed)).groups
+    assert max(len(group.outputs) for group in groups) == writes
+
+
 def test_a_bound_of_memory_between_kernels_is_kept():
     def build(emit, x):
         rows = emit(op.sum(emit(op.exp(x)), axis=-1, keepdims=True))

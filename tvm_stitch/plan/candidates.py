@@ -25,9 +25,6 @@ from tvm_stitch.plan.judge import Judge, Verdict
 from tvm_stitch.plan.price import DEFAULT_MARGIN, default_kernel_us, least_us, nominal_bytes
 from tvm_stitch.plan.region import Nodes, Region, Value, bits
 
-# A value is computed again where that takes no more than so many element-wise operators.
-DUPLICATED_NODES = 4
-
 
 class Way(enum.Enum):
     """What becomes of a set of nodes."""
@@ -300,5 +297,5 @@ class _Search:
     def _cheap(self, value: Value, nodes: Nodes) -> Nodes:
         """The nodes that compute a value from what is in memory, if few and element-wise."""
         again = self._behind(value, nodes)
-        few = again.bit_count() <= DUPLICATED_NODES
+        few = again.bit_count() <= self.options.recomputed
         return again if few and not self.judge.reduces(again) else 0
