@@ -7,6 +7,7 @@ from zoo import graph, softmax64
 
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.plan import judge as judges
+from tvm_stitch.plan import pack as packs
 
 
 def refusing(monkeypatch, name: str, reason: str = "not today") -> None:
@@ -40,3 +41,22 @@ def test_a_region_whose_kernels_never_pass_is_left_to_tvm(monkeypatch):
     assert_sound(found, plan)
     assert not plan.groups
     assert "not today" in {fallback.reason for fallback in plan.fallbacks}
+
+
+def test_kernels_that_are_refused_side_by_side_have_launches_of_their_own(monkeypatch):
+    def build(emit, x, y):
+        return emit(op.nn.softmax(x)), emit(op.sum(y, axis=-1))
+
+    module = graph("float32", [(9, 70), (5, 33)], build, lambda *_: ()).module
+    (together,) = graph_and_plan(module)[1].groups
+    looked = []
+
+    def look(programs, schedule, device):
+        looked.append(len(programs))
+        return Refused("not today")
+
+    monkeypatch.setattr(packs, "refused_at_last", look)
+    found, plan = graph_and_plan(module)
+    assert_sound(found, plan)
+    assert looked == [2] and len(plan.groups) == 2
+    assert sorted(node for group in plan.groups for node in group.nodes) == sorted(together.nodes)

@@ -21,7 +21,7 @@ from tvm_stitch.plan.cuts import cuts_within, find_cuts
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.levels import find_levels, find_regions
 from tvm_stitch.plan.measured import counted
-from tvm_stitch.plan.pack import Item, Pack, Turn, pack
+from tvm_stitch.plan.pack import Item, Pack, Turn, holding, pack
 from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solved
 from tvm_stitch.plan.price import nominal_bytes
 from tvm_stitch.plan.region import Region, bits
@@ -68,7 +68,8 @@ def _assembled(
         item for region, plan in zip(regions, plans, strict=True) for item in _items(region, plan)
     ]
     if "independent" in options.schemes:
-        packs = pack(items, _available(graph, regions, plans), device, options.launch_us)
+        packed = pack(items, _available(graph, regions, plans), device, options.launch_us)
+        packs = holding(packed, device)
     else:
         packs = list(map(Pack.of, items))
     kept, fallbacks = _left(graph, regions, plans)
