@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tvm
 from check import H200, plan_of, stitched
+from planned import layers
 from random_graphs import random_case
 from test_measure import MemoryDriver
-from test_planner import layers
 from tuning import softmax_model
 from tvm import relax
 from tvm.relax import op

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from test_planner import DEVICE, read
+from planned import DEVICE, read
 from tvm.relax import op
 from zoo import graph
 

@@ -82,6 +82,7 @@ def pipeline(
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")
     def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        check_well_formed(mod)
         passes = [
             *cuda_pipeline.library_dispatch_passes(cuda),
             *stitch_passes(cuda, options, records),
@@ -92,6 +93,18 @@ def pipeline(
             return tvm.transform.Sequential(passes)(mod)
 
     return stitched
+
+
+def check_well_formed(mod: tvm.IRModule) -> None:
+    """InputError if values of a module wait for each other, are defined twice or nowhere."""
+    try:
+        # Types may still be missing: the passes find them.
+        relax.analysis.well_formed(relax.transform.Normalize()(mod))
+    except Exception as error:
+        summary = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"the module is not well formed: {summary} See tvm.relax.analysis.well_formed."
+        ) from error
 
 
 def lowering_context() -> tvm.transform.PassContext:

@@ -30,6 +30,8 @@ class Options:
         bound. A region that cannot keep it takes the simple rule's plan.
     beam: how many of the sets grown from a reduction or an output go on growing.
     cuts: at how many of its cheapest edges a set is tried in two.
+    recomputed: a value is computed again, rather than read, by at most so many element-wise
+        operators; 0: never.
     effort: how long sets are grown in a region: the sum of the sizes of all sets tried.
     largest_kernel: operators of a kernel, those packed into a common launch not counted.
     fast_math: sigmoid (in SiLU), and erf where no constant is added to it, by way of the hardware's
@@ -49,6 +51,7 @@ class Options:
     workspace_bytes: int | None = None
     beam: int = 2
     cuts: int = 4
+    recomputed: int = 4
     effort: int = 2000
     largest_kernel: int = 256
     fast_math: bool = False
@@ -70,6 +73,7 @@ class Options:
             "launch_us": 0,
             "beam": 1,
             "cuts": 0,
+            "recomputed": 0,
             "effort": 0,
             "largest_kernel": 1,
         }

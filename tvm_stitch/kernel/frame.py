@@ -24,7 +24,6 @@ from tvm_stitch.kernel.stage import (
     constant,
     find_reads,
     flatten,
-    handle,
     product,
     same_size,
     substitute,
@@ -63,6 +62,11 @@ class Address:
         """The same address under no condition."""
         return self if self.guard is None else replace(self, guard=None)
 
+    @cached_property
+    def from_memory(self) -> bool:
+        """Whether the position is itself read from memory."""
+        return bool(find_reads(self.index))
+
     @property
     def of_row(self) -> bool:
         """Whether it depends on the row."""
@@ -85,7 +89,6 @@ class Frame:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.found: dict[tuple[int, int], Address] = {}
 
     @cached_property
     def analyzer(self) -> tvm.sym.Analyzer:
@@ -97,6 +100,17 @@ class Frame:
 
     def axes(self, stage: Stage) -> dict[Var, Expr]:
         """A stage's axes as expressions of ROW and COLUMN."""
+        key = ("axes", *self._view(stage))
+        if key not in stage.memo:
+            stage.memo[key] = self._axes(stage)
+        return stage.memo[key]
+
+    def _view(self, stage: Stage) -> tuple[object, ...]:
+        """All of the program that a stage's addresses depend on: planners ask for the same stages
+        in many company."""
+        return self.program.space.key, stage.output in self.program.columnwise
+
+    def _axes(self, stage: Stage) -> dict[Var, Expr]:
         space = self.program.space
         if stage.output in self.program.columnwise:
             bands = stage.bands or 0
@@ -115,13 +129,13 @@ class Frame:
 
     def address(self, stage: Stage, read: Read) -> Address:
         """The address of a load of an input; asked for at every step of every phase."""
-        key = handle(stage.output), read.key
-        if key not in self.found:
-            self.found[key] = self._address(stage, read)
-        return self.found[key]
-
-    def _address(self, stage: Stage, read: Read) -> Address:
         where = self.program.place(stage, read)
+        key = ("address", *self._view(stage), where, read.key)
+        if key not in stage.memo:
+            stage.memo[key] = self._address(stage, read, where)
+        return stage.memo[key]
+
+    def _address(self, stage: Stage, read: Read, where: Where) -> Address:
         if where is Where.ROW:
             return Address(read.buffer, ROW, Stride.STILL)
         if where is Where.SAME:
@@ -182,10 +196,8 @@ class Frame:
         return analyzer, quotient, lane
 
     def _stride(self, index: Expr) -> Stride:
-        if find_reads(index):
-            inner = any(_mentions(i, COLUMN) for r in find_reads(index) for i in r.load.indices)
-            if inner:
-                return Stride.GATHER
+        if any(_mentions(i, COLUMN) for read in find_reads(index) for i in read.load.indices):
+            return Stride.GATHER
         if not _mentions(index, COLUMN):
             return Stride.STILL
         step = substitute(index, {COLUMN: COLUMN + 1}) - index

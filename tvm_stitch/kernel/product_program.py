@@ -39,6 +39,7 @@ from tvm_stitch.kernel.program import (
     inlined,
     replace_loads,
     unit_reductions_as_elements,
+    with_inlined,
 )
 from tvm_stitch.kernel.space import Space
 from tvm_stitch.kernel.stage import (
@@ -248,26 +249,25 @@ class _Placing:
         if axes is None:
             return Refused(f"{stage.name} has other rows than {self.rows} of a product")
         for _ in range(MAX_INLINED):
-            inline: dict[int, Expr] = {}
-            analyzer = bind_axes(stage)
+            inline: dict[int, Read] = {}
             for read in stage.reads:
                 if read.buffer not in self.producer:
                     self.where[handle(stage.output), read.key] = Where.OTHER
                     continue
-                if self._place_read(stage, axes, read, analyzer):
+                if self._place_read(stage, axes, read):
                     continue
                 source = self.producer[read.buffer]
                 if source.is_reduction:
                     return Refused(f"{stage.name} needs {source.name} of other rows")
-                inline[read.key] = inlined(source, read, analyzer)
+                inline[read.key] = read
             if not inline:
                 return stage
             if len(inline) > MAX_INLINED:
                 break
-            stage = replace(stage, value=replace_loads(stage.value, inline))
+            stage = with_inlined(stage, inline, self.producer)
         return Refused(f"{stage.name} reads computed values at too many places")
 
-    def _place_read(self, stage: Stage, axes: Axes, read: Read, analyzer: tvm.sym.Analyzer) -> bool:
+    def _place_read(self, stage: Stage, axes: Axes, read: Read) -> bool:
         """Note which element of its row a read takes; whether it does so at all."""
         source = self.producer[read.buffer]
         found = self._axes(source)
@@ -275,7 +275,7 @@ class _Placing:
             return False
         count = 1 if self._is_reduction(source) else found.count
         asked = "place", read.key, self.rows, count, stage.output in self.moved
-        answer = remembered(stage, asked, lambda: place_in_row(axes, read, count, analyzer))
+        answer = remembered(stage, asked, lambda: place_in_row(axes, read, count, bind_axes(stage)))
         if answer is None:
             return False
         key = handle(stage.output), read.key

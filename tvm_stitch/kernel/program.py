@@ -12,6 +12,7 @@ a column may use them.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -253,13 +254,15 @@ class _Placing:
     def _place(self, stage: Stage) -> Stage | Refused:
         """Inline until every computed value is read at its own row, column or both."""
         key = (*self.space.key, stage.output in self.columnwise)
+        known: dict[int, Where] = {}
         for _ in range(MAX_INLINED):
             # Planners ask for the same stages in many company: the answer stays with the stage.
             if key not in stage.memo:
-                stage.memo[key] = self._look(stage)
+                stage.memo[key] = self._look(stage, known)
             found = stage.memo[key]
             if isinstance(found, Refused):
                 return found
+            known = {read.key: found[read.key] for read in stage.reads if not read.nested}
             inline: dict[int, Read] = {}
             for read in stage.reads:
                 where = self.where[handle(stage.output), read.key] = found[read.key]
@@ -273,26 +276,19 @@ class _Placing:
                 return stage
             if len(inline) > MAX_INLINED:
                 break
-            places = frozenset(inline)
-            if places not in stage.memo:
-                stage.memo[places] = self._with_inlined(stage, inline)
-            stage = stage.memo[places]
+            stage = with_inlined(stage, inline, self.producer)
         return Refused(f"{stage.name} reads computed values at too many places")
 
-    def _with_inlined(self, stage: Stage, reads: dict[int, Read]) -> Stage:
-        analyzer = bind_axes(stage)
-        values = {
-            key: inlined(self.producer[read.buffer], read, analyzer) for key, read in reads.items()
-        }
-        return replace(stage, value=replace_loads(stage.value, values))
-
-    def _look(self, stage: Stage) -> dict[int, Where] | Refused:
-        """Where each read of a stage goes."""
+    def _look(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
+        """Where each read of a stage goes; some are known from before others were inlined."""
         analyzer = bind_axes(stage)
         columns = stage.output in self.columnwise and not stage.is_reduction
         row, flat = (None, None) if columns else self.space.position(stage, goes_across(stage))
         found: dict[int, Where] = {}
         for read in stage.reads:
+            if read.key in known and not read.nested:
+                found[read.key] = known[read.key]
+                continue
             if max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
                 return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
             at = address_of(read)
@@ -339,6 +335,16 @@ def address_of(read: Read) -> Expr | None:
     if any(find_reads(index) for index in indices):
         return None
     return flatten(indices, shape)
+
+
+def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var, Stage]) -> Stage:
+    """A stage that computes some of its reads itself; asked again, it is remembered."""
+    places = frozenset(reads)
+    if places not in stage.memo:
+        analyzer = bind_axes(stage)
+        values = {key: inlined(producer[r.buffer], r, analyzer) for key, r in reads.items()}
+        stage.memo[places] = replace(stage, value=replace_loads(stage.value, values))
+    return stage.memo[places]
 
 
 def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:

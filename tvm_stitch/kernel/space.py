@@ -78,7 +78,7 @@ class Space:
     def key(self) -> tuple[str, ...]:
         """Equal for equal spaces."""
         sizes = (self.rows, self.columns, self.run, self.inner, self.band)
-        return tuple(map(str, sizes))
+        return tuple("" if size is None else shown(size) for size in sizes)
 
     def flat(self, row: Expr, column: Expr) -> Expr:
         """Where an element lies in memory."""

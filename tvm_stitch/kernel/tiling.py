@@ -25,7 +25,6 @@ from tvm_stitch.kernel.stage import (
     as_int64,
     constant,
     dtype_of,
-    find_reads,
     item_bytes,
     product,
     substitute,
@@ -135,13 +134,13 @@ def _worth(tiling: Tiling) -> tuple[int, int, int]:
 
 def _scattered(program: Program) -> list[Address]:
     """Reads of inputs whose neighbours do not lie side by side."""
-    frame, found = Frame(program), {}
+    frame, inputs, found = Frame(program), set(program.inputs), {}
     for stage in program.stages:
         for read in stage.reads:
-            if program.place(stage, read) is not Where.OTHER or read.buffer not in program.inputs:
+            if program.place(stage, read) is not Where.OTHER or read.buffer not in inputs:
                 continue
             address = frame.address(stage, read)
-            plain = address.guard is None and not read.guarded and not find_reads(address.index)
+            plain = address.guard is None and not read.guarded and not address.from_memory
             if plain and address.stride in (Stride.GATHER, Stride.REPEAT):
                 found[address.key] = address
     return list(found.values())

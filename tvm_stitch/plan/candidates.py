@@ -25,9 +25,6 @@ from tvm_stitch.plan.judge import Judge, Verdict
 from tvm_stitch.plan.price import DEFAULT_MARGIN, default_kernel_us, least_us, nominal_bytes
 from tvm_stitch.plan.region import Nodes, Region, Value, bits
 
-# A value is computed again where that takes no more than so many element-wise operators.
-DUPLICATED_NODES = 4
-
 
 class Way(enum.Enum):
     """What becomes of a set of nodes."""
@@ -64,18 +61,11 @@ def find_candidates(region: Region, judge: Judge, options: Options) -> Candidate
     return _Search(region, judge, options).run()
 
 
-def without_views(region: Region, nodes: Nodes) -> Nodes:
-    """Leave out reshapes that nothing in the set reads: outside they are free views."""
-    while True:
-        views = (
-            1 << place
-            for place in bits(nodes)
-            if region.nodes[place].pattern is Pattern.RESHAPE and not region.users[place] & nodes
-        )
-        ends = sum(views)
-        if not ends:
-            return nodes
-        nodes &= ~ends
+def each_alone(region: Region, judge: Judge, options: Options) -> tuple[Candidate, ...]:
+    """What every operator could become by itself, or with those that always go with it."""
+    search = _Search(region, judge, options)
+    search.alone()
+    return tuple(search.found.values())
 
 
 class _Search:
@@ -86,11 +76,9 @@ class _Search:
 
     def run(self) -> Candidates:
         """Collect from all sources."""
-        for atom in self.atoms:
-            for place in bits(atom):
-                self._alone(place, atom)
+        self.alone()
         sets = [
-            without_views(self.region, nodes)
+            self.region.without_views(nodes)
             for nodes in greedy_sets(
                 self.region, self.judge, self.atoms, self.options.largest_kernel
             )
@@ -114,6 +102,12 @@ class _Search:
         order = {key: number for number, key in enumerate(self.found)}
         chosen = tuple(order[key] for key in greedy)
         return Candidates(tuple(self.found.values()), chosen)
+
+    def alone(self) -> None:
+        """Every node by itself."""
+        for atom in self.atoms:
+            for place in bits(atom):
+                self._alone(place, atom)
 
     # Taking up candidates
 
@@ -156,7 +150,7 @@ class _Search:
     def _stitched(self, nodes: Nodes, outputs: tuple[Value, ...] | None = None) -> Verdict | None:
         """Take up a set if kernel/ accepts it, with the kernels of its spare values."""
         if outputs is None:
-            nodes = without_views(self.region, nodes)
+            nodes = self.region.without_views(nodes)
         if not 0 < nodes.bit_count() <= self.options.largest_kernel:
             return None
         if not self.region.is_convex(nodes):
@@ -303,5 +297,5 @@ class _Search:
     def _cheap(self, value: Value, nodes: Nodes) -> Nodes:
         """The nodes that compute a value from what is in memory, if few and element-wise."""
         again = self._behind(value, nodes)
-        few = again.bit_count() <= DUPLICATED_NODES
+        few = again.bit_count() <= self.options.recomputed
         return again if few and not self.judge.reduces(again) else 0

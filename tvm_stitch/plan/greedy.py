@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm_stitch.kernel.stage import Refused
-from tvm_stitch.plan.judge import Judge, Verdict
+from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.price import nominal_bytes
 from tvm_stitch.plan.region import Nodes, Region, bits
 
@@ -81,7 +81,7 @@ class _Grower:
         if isinstance(verdict, Refused):
             return False
         parts = [found for found in map(self.judge, of) if not isinstance(found, Refused)]
-        return _parts(verdict) <= max(map(_parts, parts), default=1)
+        return verdict.parts <= max((found.parts for found in parts), default=1)
 
     def _settle(self, nodes: Nodes) -> None:
         for place in bits(nodes):
@@ -103,8 +103,3 @@ class _Grower:
                 return True
             pending = (pending | following) & ~seen
         return False
-
-
-def _parts(verdict: Verdict) -> int:
-    """Unrelated parts; what comes in rounds is one."""
-    return 1 if verdict.schedule.blocks else len(verdict.programs)

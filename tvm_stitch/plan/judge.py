@@ -37,6 +37,11 @@ class Verdict:
     schedule: Schedule
     cost_us: float
 
+    @property
+    def parts(self) -> int:
+        """How many unrelated parts it has; what comes in rounds is one."""
+        return 1 if self.schedule.blocks else len(self.programs)
+
 
 class Judge:
     """Answers from memory where it can: the planner asks about the same sets again."""

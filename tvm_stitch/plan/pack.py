@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.build import refused_at_last
 from tvm_stitch.kernel.choose import side_by_side
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused, Var, constant, product
 from tvm_stitch.plan.judge import Verdict
 from tvm_stitch.plan.price import inputs, stitched_us
@@ -82,8 +85,11 @@ class Pack:
         tensors = self.tensors + other.tensors
         if not self.is_short or tensors > MOST_TENSORS or self.read & other.read:
             return None
-        cost = _together_us((*self.items, *other.items), device)
-        if cost is None or cost + launch_us > self.cost_us + other.cost_us:
+        together = _together((*self.items, *other.items))
+        if together is None:
+            return None
+        cost = stitched_us(*together, device)
+        if cost + launch_us > self.cost_us + other.cost_us:
             return None
         return Pack((*self.items, *other.items), self.read | other.read, tensors, cost + launch_us)
 
@@ -122,11 +128,22 @@ def _places(packs: dict[Turn, list[Pack]], first: Turn, last: Turn) -> Iterator[
             yield turn, place
 
 
-def _together_us(items: Sequence[Item], device: Device) -> float | None:
+def holding(packs: Iterable[Pack], device: Device) -> list[Pack]:
+    """The packs, but those apart again whose kernel the last look refuses."""
+    known: dict[tuple[Verdict | None, ...], bool] = {}  # equal regions have the same verdicts
+    found: list[Pack] = []
+    for each in packs:
+        verdicts = tuple(item.verdict for item in each.items)
+        if len(verdicts) > 1 and verdicts not in known:
+            kernel = _together(each.items)
+            known[verdicts] = kernel is not None and refused_at_last(*kernel, device) is None
+        found += [each] if known.get(verdicts, True) else map(Pack.of, each.items)
+    return found
+
+
+def _together(items: Sequence[Item]) -> tuple[tuple[Program, ...], Schedule] | None:
     verdicts = [item.verdict for item in items if item.verdict is not None]
     programs = tuple(program for verdict in verdicts for program in verdict.programs)
     mappings = [mapping for verdict in verdicts for mapping in verdict.schedule.parts]
     schedule = side_by_side(programs, mappings)
-    if isinstance(schedule, Refused):
-        return None
-    return stitched_us(programs, schedule, device)
+    return None if isinstance(schedule, Refused) else (programs, schedule)

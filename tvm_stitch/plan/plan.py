@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from tvm_stitch.plan.saved import SavedBlock
 
 
+OPTIMAL = "optimal"
+
+
 @dataclass(frozen=True)
 class Group:
     """Nodes that become one kernel, and the variables that it must write (by name, in order)."""
@@ -16,7 +19,7 @@ class Group:
     nodes: tuple[int, ...]
     outputs: tuple[object, ...]  # relax variables
     cost_us: float = 0.0
-    apart_us: float = 0.0  # what its operators would cost, each in its best kernel of its own
+    apart_us: float = 0.0  # its operators, each in its best kernel of its own; if explained
     bytes_saved: int = 0  # that they would then write and read again
     launches_saved: int = 0
     stitched: bool = True  # False: TVM's default schedule is faster
@@ -86,9 +89,9 @@ class Solved:
 
     cost_us: float = 0.0
     greedy_us: float = 0.0
-    default_us: float = 0.0  # every operator TVM's way
+    default_us: float = 0.0  # every operator TVM's way; if explained
     bound_us: float = 0.0  # no plan of these candidates costs less
-    status: str = "optimal"
+    status: str = OPTIMAL
     regions: int = 0
     distinct: int = 0  # regions that differ in more than names
     candidates: int = 0

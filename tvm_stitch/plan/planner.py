@@ -21,8 +21,8 @@ from tvm_stitch.plan.cuts import cuts_within, find_cuts
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.levels import find_levels, find_regions
 from tvm_stitch.plan.measured import counted
-from tvm_stitch.plan.pack import Item, Pack, Turn, pack
-from tvm_stitch.plan.plan import Fallback, Group, Measured, Plan, Solved
+from tvm_stitch.plan.pack import Item, Pack, Turn, holding, pack
+from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solved
 from tvm_stitch.plan.price import nominal_bytes
 from tvm_stitch.plan.region import Region, bits
 from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
@@ -32,7 +32,6 @@ Timed = Callable[[Region, Plan], Measured]
 # Plans of a region whose kernels are refused at last, before all of it is left to TVM.
 LAST_LOOKS = 8
 UNUSED = "nothing of it is used"
-OPTIMAL = "optimal"
 
 
 def plan_graph(
@@ -69,7 +68,8 @@ def _assembled(
         item for region, plan in zip(regions, plans, strict=True) for item in _items(region, plan)
     ]
     if "independent" in options.schemes:
-        packs = pack(items, _available(graph, regions, plans), device, options.launch_us)
+        packed = pack(items, _available(graph, regions, plans), device, options.launch_us)
+        packs = holding(packed, device)
     else:
         packs = list(map(Pack.of, items))
     kept, fallbacks = _left(graph, regions, plans)
@@ -85,13 +85,16 @@ def _plan_regions(
     explained: bool,
     timed: Timed | None,
 ) -> list[RegionPlan]:
-    """A plan for each region; equal regions have the same. The solver's time is for all of them."""
+    """A plan for each region; equal regions have the same.
+
+    The solver's time is for all of them: each may take half of what those before it have left.
+    """
     left = options.time_limit_s
     known: dict[object, RegionPlan] = {}
     for region in regions:
         if region.key not in known:
             judge = Judge(region, device, bounds, options.schemes)
-            plan = _holding_plan(region, judge, options, left)
+            plan = _holding_plan(region, judge, options, left / 2, explained)
             left -= plan.seconds
             if timed is not None:
                 plan = _faster(region, plan, device, options, timed)
@@ -101,10 +104,12 @@ def _plan_regions(
     return [known[region.key] for region in regions]
 
 
-def _holding_plan(region: Region, judge: Judge, options: Options, seconds: float) -> RegionPlan:
+def _holding_plan(
+    region: Region, judge: Judge, options: Options, seconds: float, explained: bool
+) -> RegionPlan:
     """A plan all of whose kernels pass the last look; what does not is planned anew without."""
     for _ in range(LAST_LOOKS):
-        plan = plan_region(region, judge, options, seconds)
+        plan = plan_region(region, judge, options, seconds, explained)
         refused = judge.withdrawn(pick.verdict for pick in plan.picks if pick.verdict)
         if not refused:
             return plan

@@ -149,6 +149,19 @@ class Region:
         """Whether no way leads out of a set and back into it."""
         return not _union(self.ancestors, nodes) & _union(self.descendants, nodes) & ~nodes
 
+    def without_views(self, nodes: Nodes) -> Nodes:
+        """Leave out reshapes that nothing in the set reads: outside they are free views."""
+        while True:
+            views = (
+                1 << place
+                for place in bits(nodes)
+                if self.nodes[place].pattern is Pattern.RESHAPE and not self.users[place] & nodes
+            )
+            ends = sum(views)
+            if not ends:
+                return nodes
+            nodes &= ~ends
+
     @cached_property
     def key(self) -> tuple[Any, ...]:
         """Equal for regions that differ in names only."""

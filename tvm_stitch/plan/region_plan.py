@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tvm_stitch.kernel.classify import Pattern
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.options import Options
-from tvm_stitch.plan.candidates import Candidate, Candidates, Way, find_candidates
-from tvm_stitch.plan.judge import Judge
-from tvm_stitch.plan.plan import Measured, Solved
+from tvm_stitch.plan.candidates import Candidate, Candidates, Way, each_alone, find_candidates
+from tvm_stitch.plan.judge import Judge, Verdict
+from tvm_stitch.plan.plan import OPTIMAL, Measured, Solved
 from tvm_stitch.plan.price import nominal_bytes
 from tvm_stitch.plan.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
+from tvm_stitch.plan.whole import whole_kernel
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,40 @@ class RegionCut:
     reason: str
 
 
-def plan_region(region: Region, judge: Judge, options: Options, seconds: float) -> RegionPlan:
-    """Find candidates and choose among them."""
+def plan_region(
+    region: Region, judge: Judge, options: Options, seconds: float, explained: bool = False
+) -> RegionPlan:
+    """One kernel where no more can be better; else find candidates and choose among them.
+
+    What operators cost apart is not known of one kernel unless it is to be explained.
+    """
+    whole = whole_kernel(region, judge, options)
+    if whole is None:
+        return _of_candidates(region, judge, options, seconds)
+    return _of_one_kernel(
+        region, whole, options, each_alone(region, judge, options) if explained else ()
+    )
+
+
+def _of_one_kernel(
+    region: Region, whole: Verdict, options: Options, alone: tuple[Candidate, ...]
+) -> RegionPlan:
+    nodes = region.without_views(region.everything)
+    cost = whole.cost_us + options.launch_us
+    kernel = Candidate(nodes, whole.outputs, (), Way.STITCHED, cost, whole)
+    views = tuple(
+        _by_itself(region, place, Way.VIEW)
+        for place in bits(region.everything & ~nodes)
+        if region.leaving(1 << place)
+    )
+    picks = (kernel, *views)
+    solved = Solved(
+        cost, cost, _default_us(alone), cost, OPTIMAL, regions=1, distinct=1, candidates=1
+    )
+    return RegionPlan(picks, _apart(picks, alone), _depths(picks), solved, seconds=0.0)
+
+
+def _of_candidates(region: Region, judge: Judge, options: Options, seconds: float) -> RegionPlan:
     candidates = find_candidates(region, judge, options)
     problem = problem_of(region, candidates, options)
     start = time.monotonic()
@@ -57,12 +91,10 @@ def plan_region(region: Region, judge: Judge, options: Options, seconds: float) 
     if picks is None:
         order = in_order(problem, candidates.greedy) or ()
         picks = tuple(candidates.all[number] for number in order)
-    alone = _alone(candidates)
-    apart = tuple(sum(alone[place] for place in bits(pick.nodes)) for pick in picks)
     solved = Solved(
         cost_us=sum(pick.cost_us for pick in picks),
         greedy_us=sum(candidates.all[number].cost_us for number in candidates.greedy),
-        default_us=_default_us(candidates),
+        default_us=_default_us(candidates.all),
         bound_us=min(solution.bound, sum(pick.cost_us for pick in picks)),
         status=solution.status,
         regions=1,
@@ -70,20 +102,13 @@ def plan_region(region: Region, judge: Judge, options: Options, seconds: float) 
         candidates=len(candidates.all),
         circles=solution.cuts,
     )
-    return RegionPlan(picks, apart, _depths(picks), solved, took)
+    return RegionPlan(picks, _apart(picks, candidates.all), _depths(picks), solved, took)
 
 
 def left_to_tvm(region: Region, plan: RegionPlan, why: str) -> RegionPlan:
     """The region without a group: TVM fuses its operators as it likes."""
     picks = tuple(
-        Candidate(
-            nodes=1 << place,
-            outputs=region.leaving(1 << place),
-            reads=region.entering(1 << place),
-            way=Way.VIEW if node.pattern is Pattern.RESHAPE else Way.DEFAULT,
-            cost_us=0.0,
-            why=why,
-        )
+        _by_itself(region, place, Way.VIEW if node.pattern is Pattern.RESHAPE else Way.DEFAULT, why)
         for place, node in enumerate(region.nodes)
         if region.leaving(1 << place)
     )
@@ -91,6 +116,11 @@ def left_to_tvm(region: Region, plan: RegionPlan, why: str) -> RegionPlan:
     return replace(
         plan, picks=picks, apart_us=(0.0,) * len(picks), depths=_depths(picks), solved=solved
     )
+
+
+def _by_itself(region: Region, place: int, way: Way, why: str = "") -> Candidate:
+    nodes = 1 << place
+    return Candidate(nodes, region.leaving(nodes), region.entering(nodes), way, 0.0, why=why)
 
 
 def problem_of(region: Region, candidates: Candidates, options: Options) -> Problem:
@@ -148,20 +178,20 @@ def _written_once(judge: Judge, picks: tuple[Candidate, ...]) -> tuple[Candidate
     return tuple(found)
 
 
-def _alone(candidates: Candidates) -> dict[int, float]:
-    """The cheapest kernel of each node by itself."""
-    found: dict[int, float] = {}
-    for candidate in candidates.all:
-        if candidate.nodes.bit_count() == 1:
-            place = candidate.nodes.bit_length() - 1
-            found[place] = min(found.get(place, candidate.cost_us), candidate.cost_us)
-    return found
+def _apart(picks: Iterable[Candidate], among: Iterable[Candidate]) -> tuple[float, ...]:
+    """For each pick, the cheapest kernels of its nodes by themselves."""
+    alone: dict[Nodes, float] = {}
+    for candidate in among:
+        alone[candidate.nodes] = min(
+            alone.get(candidate.nodes, candidate.cost_us), candidate.cost_us
+        )
+    return tuple(sum(alone.get(1 << place, 0.0) for place in bits(pick.nodes)) for pick in picks)
 
 
-def _default_us(candidates: Candidates) -> float:
+def _default_us(among: Iterable[Candidate]) -> float:
     """Every node TVM's way, by itself."""
     ways = (Way.DEFAULT, Way.VIEW)
-    return sum(c.cost_us for c in candidates.all if c.nodes.bit_count() == 1 and c.way in ways)
+    return sum(c.cost_us for c in among if c.nodes.bit_count() == 1 and c.way in ways)
 
 
 def _depths(picks: tuple[Candidate, ...]) -> tuple[int, ...]:

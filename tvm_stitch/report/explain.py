@@ -13,7 +13,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch.build import stitch_passes
+from tvm_stitch.build import check_well_formed, stitch_passes
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
@@ -47,6 +47,7 @@ def explain(
         raise InputError(f"explain takes a Relax IRModule, not {type(mod).__name__}")
     if not any(isinstance(function, relax.Function) for function in mod.functions.values()):
         raise InputError("the module holds no Relax function: there is nothing to explain")
+    check_well_formed(mod)
     cuda = cuda_target(target)
     device = device_of(cuda)
     notes = _Notes()

@@ -1,0 +1,49 @@
+"""Why operators are together, and why they are not."""
+
+from check import plan_of
+from planned import graph_and_plan, layers
+from random_graphs import random_case
+from tvm.relax import op
+from zoo import graph
+
+
+def test_every_cut_has_a_reason():
+    for seed in range(12):
+        found, plan = graph_and_plan(random_case(seed, operators=20).module)
+        written = [var for group in plan.groups for var in group.outputs]
+        readers = {
+            group.nodes
+            for group in plan.groups
+            for var in written
+            if var not in group.outputs and found.users_of.get(var, frozenset()) & {*group.nodes}
+        }
+        assert bool(readers) <= bool(plan.cuts)
+        for cut in plan.cuts:
+            assert cut.reason and cut.writer and cut.reader and cut.bytes > 0 and cut.count > 0
+
+
+def test_different_rows_are_the_reason_of_a_cut():
+    def build(emit, x):
+        rows = emit(op.sum(x, axis=-1))
+        return emit(op.sum(rows, axis=0))
+
+    (cut,) = graph_and_plan(graph("float32", [(64, 128)], build, lambda x: ()).module)[1].cuts
+    assert cut.writer == cut.reader == ("sum",)
+    assert "reduce different rows" in cut.reason
+
+
+def test_a_product_between_is_the_reason_of_a_cut():
+    plan = graph_and_plan(layers(3))[1]
+    (cut,) = plan.cuts
+    assert "matmul runs between them" in cut.reason and cut.count == 2
+    assert cut.bytes == 64 * 80 * 4
+
+
+def test_what_is_saved_is_counted():
+    def build(emit, x):
+        return emit(op.exp(emit(op.tanh(x))))
+
+    (group,) = plan_of(graph("float32", [(64, 128)], build, lambda x: ()).module).groups
+    assert group.launches_saved == 1
+    assert group.bytes_saved == 2 * 64 * 128 * 4  # tanh's result, written and read
+    assert "1 launch" in group.why

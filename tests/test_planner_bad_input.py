@@ -1,0 +1,87 @@
+"""Solvers that are missing, no time, options without sense: a simple rule or a clear error."""
+
+import importlib.util
+
+import pytest
+import tvm
+from check import H200
+from planned import DEVICE, GREEDY, assert_sound, graph_and_plan
+from random_graphs import random_case
+from tvm import relax
+from tvm.relax import op
+
+from tvm_stitch import InputError, Options, compile, explain
+from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.kernel.choose import NO_BOUNDS
+from tvm_stitch.plan.planner import plan_graph
+
+
+def test_a_missing_solver_leaves_the_simple_rule(monkeypatch):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "highspy" else real(name)
+    )
+    with pytest.warns(UserWarning, match="HiGHS is not installed"):
+        found, plan = graph_and_plan(random_case(3, operators=20).module)
+    assert_sound(found, plan)
+    assert "HiGHS is not installed" in plan.solved.status
+    assert plan.solved.cost_us == pytest.approx(plan.solved.greedy_us)
+
+
+def test_no_time_leaves_the_simple_rule():
+    module = random_case(3, operators=20).module
+    with pytest.warns(UserWarning, match="time limit of 0"):
+        found, plan = graph_and_plan(module, Options(time_limit_s=0))
+    assert_sound(found, plan)
+    assert plan.solved.status == "time limit"
+    assert plan.groups == graph_and_plan_groups(found, GREEDY)
+
+
+def graph_and_plan_groups(found: StitchGraph, options: Options):
+    return plan_graph(found, DEVICE, NO_BOUNDS, options).groups
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"solver": "gurobi"},
+        {"time_limit_s": -1},
+        {"time_limit_s": float("nan")},
+        {"beam": 0},
+        {"effort": "much"},
+        {"largest_kernel": 0},
+        {"workspace_bytes": -1},
+    ],
+)
+def test_options_that_make_no_sense(wrong):
+    (name,) = wrong
+    with pytest.raises(InputError, match=name):
+        Options(**wrong)
+
+
+def bound(*bindings):
+    """A module of these values, the last of which it returns."""
+    block = relax.DataflowBlock([relax.VarBinding(var, value) for var, value in bindings])
+    result = bindings[-1][0]
+    function = relax.Function([X], relax.SeqExpr([block], result), result.ty)
+    return tvm.IRModule({"main": function.with_attr("global_symbol", "main")})
+
+
+TYPE = relax.TensorType((4, 5), "float32")
+X, RESULT = relax.Var("x", TYPE), relax.Var("result", TYPE)
+MIDDLE = relax.DataflowVar("middle", TYPE)
+
+
+@pytest.mark.parametrize(
+    ("bindings", "message"),
+    [
+        ([(MIDDLE, op.add(X, RESULT)), (RESULT, op.exp(MIDDLE))], "result is not defined"),
+        ([(RESULT, op.add(X, MIDDLE))], "middle is not defined"),
+        ([(RESULT, op.exp(X)), (RESULT, op.tanh(X))], "result is defined more than once"),
+    ],
+    ids=["a circle", "from nowhere", "twice"],
+)
+@pytest.mark.parametrize("entry", [compile, explain])
+def test_graphs_that_are_none(entry, bindings, message):
+    with pytest.raises(InputError, match=f"not well formed: .*{message}"):
+        entry(bound(*bindings), H200)

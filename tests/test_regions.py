@@ -1,0 +1,70 @@
+"""A graph falls into regions, and equal ones are known to be equal."""
+
+from check import plan_of
+from planned import layers, read
+from random_graphs import random_case
+from tvm import relax
+from tvm.relax import op
+from zoo import graph
+
+from tvm_stitch.plan.levels import find_levels, find_regions
+from tvm_stitch.plan.region import Region, bits
+
+
+def test_equal_layers_are_planned_once():
+    plan = plan_of(layers(6))
+    assert plan.solved.regions == 6 and plan.solved.distinct == 1
+    assert len(plan.groups) == 6
+    assert {len(group.nodes) for group in plan.groups} == {6}
+
+
+def test_what_a_node_needs_is_of_no_later_level():
+    for module in (layers(3), *(random_case(seed, operators=30).module for seed in range(5))):
+        found = read(module)
+        levels = find_levels(found)
+        for node in found.nodes:
+            for source in found.sources[node.index]:
+                divides = bool(found.nodes[source].reason) and not node.reason
+                assert levels[source] + divides <= levels[node.index]
+
+
+def test_updates_that_only_outputs_wait_for_meet_at_the_end():
+    def build(emit, x, v, w, m):
+        first = emit(op.matmul(x, v))
+        second = emit(op.matmul(emit(op.tanh(first)), w))
+        momenta = [emit(op.add(emit(op.multiply(m, relax.const(0.9))), g)) for g in (first, second)]
+        return (emit(op.exp(second)), *momenta)
+
+    found = read(graph("float32", [(32, 32)] * 4, build, lambda *_: ()).module)
+    levels = find_levels(found)
+    adds = [node.index for node in found.nodes if node.name == "add"]
+    assert {levels[index] for index in adds} == {max(levels)}
+
+
+def test_regions_know_what_is_between():
+    def build(emit, x):
+        first = emit(op.exp(x))
+        return emit(op.add(first, emit(op.tanh(first))))
+
+    (region,) = find_regions(read(graph("float32", [(8, 8)], build, lambda x: ()).module))
+    names = [node.name for node in region.nodes]
+    exp, tanh, add = (1 << names.index(name) for name in ("tir_exp", "tir_tanh", "add"))
+    assert region.is_convex(exp | tanh) and region.is_convex(exp | tanh | add)
+    assert not region.is_convex(exp | add)
+    assert list(bits(region.everything)) == [0, 1, 2]
+    assert [value.needed for value in region.leaving(region.everything)] == [True]
+
+
+def test_keys_tell_shapes_and_uses_apart():
+    def one(columns, both=False):
+        def build(emit, x):
+            middle = emit(op.exp(x))
+            last = emit(op.tanh(middle))
+            return (middle, last) if both else last
+
+        (region,) = find_regions(read(graph("float32", [(8, columns)], build, lambda x: ()).module))
+        return region
+
+    assert one(8).key == one(8).key
+    assert len({one(8).key, one(9).key, one(8, both=True).key}) == 3
+    assert isinstance(one(8), Region)

@@ -1,0 +1,61 @@
+"""Regions that one kernel does best, seen without a search: most of a model's.
+
+In: a Region and its Judge. Out: the kernel of the whole region, or None where a plan of more
+kernels might cost less. Must not know how such plans are found.
+
+Two kernels take two launches, and move together at least what one must move. Where one takes less
+than that, nothing else needs to be tried. A product's kernel may take over what follows it: those
+plans are looked at as well, unless several products could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tvm_stitch.kernel.cost import floor_us, predicted
+from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.options import Options
+from tvm_stitch.plan.epilogue import epilogues
+from tvm_stitch.plan.judge import Judge, Verdict
+from tvm_stitch.plan.region import Nodes, Region
+
+
+def whole_kernel(region: Region, judge: Judge, options: Options) -> Verdict | None:
+    """The kernel of everything but views at the end, if no plan of the region costs less."""
+    nodes = region.without_views(region.everything)
+    if not 0 < nodes.bit_count() <= options.largest_kernel:
+        return None
+    verdict = judge(nodes)
+    if isinstance(verdict, Refused) or verdict.spare or verdict.parts > 1:
+        return None
+    others = _others_us(region, judge, options, nodes, verdict)
+    cost = verdict.cost_us + options.launch_us
+    return verdict if all(other is not None and cost <= other for other in others) else None
+
+
+def _others_us(
+    region: Region, judge: Judge, options: Options, nodes: Nodes, verdict: Verdict
+) -> Iterator[float | None]:
+    """What no other plan can cost less than, one kind of plan after the other; None: not known."""
+    yield _two_kernels_us(verdict, judge, options)
+    before: Nodes = 0
+    for epilogue in epilogues(region, judge.device):
+        apart, before = before & ~epilogue.nodes, epilogue.nodes  # then there may be both
+        rest = judge(nodes & ~epilogue.nodes) if nodes & ~epilogue.nodes and not apart else None
+        if not isinstance(rest, Verdict):
+            yield None
+            return
+        yield epilogue.cost_us + rest.cost_us + options.launch_us
+        two = _two_kernels_us(rest, judge, options)
+        yield None if two is None else epilogue.cost_us + two
+
+
+def _two_kernels_us(verdict: Verdict, judge: Judge, options: Options) -> float | None:
+    """What two kernels or more cannot beat that do what one does."""
+    timing = judge.device.timing
+    cost = predicted(verdict.programs, verdict.schedule, judge.device)
+    floor = floor_us(verdict.programs, judge.device)
+    if cost is None or floor is None:
+        return None
+    # Of a slice the floor counts all of the tensor, and the cost counts what is read again.
+    return 2 * (options.launch_us + timing.launch_us + timing.block_us) + min(cost.dram_us, floor)
