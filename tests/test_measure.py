@@ -177,6 +177,28 @@ def test_times_and_outputs(on_cpu, tmp_path):
     assert len(costs) == 2 and min(costs) > 0
 
 
+def test_between_heats_arrays_move_with_what_they_hold(on_cpu, tmp_path, monkeypatch):
+    function = te.create_prim_func(list(softmax_of(8, 64))).with_attr("global_symbol", "main")
+    library = library_of(function, tmp_path / "right.so")
+    device = gpu.Gpu(function, [1])
+    device.set_reference(library, [])
+    before, values = list(device._tensors), device._tensors[0].numpy()
+    device.race([(library, [])])
+    moved = zip(before, device._tensors, strict=True)
+    assert all(old.data_ptr() != new.data_ptr() for old, new in moved)
+    np.testing.assert_array_equal(device._tensors[0].numpy(), values)
+    device.run(library, [], None)
+    assert device.compare() == ""
+
+    def full(*_):
+        raise tvm.error.InternalError("out of memory")
+
+    monkeypatch.setattr(gpu.tvm.runtime, "empty", full)
+    kept = list(device._tensors)
+    assert len(device.race([(library, [])])) == 1
+    assert device._tensors == kept
+
+
 def test_messages_of_a_measurement(on_cpu, tmp_path):
     """In the order in which jobs ask."""
     of, handler = workload(*softmax_of(8, 64)), Handler()
@@ -310,6 +332,20 @@ def test_one_process_at_a_time_has_the_gpu(tmp_path):
 def test_the_middle_of_some_times():
     assert gpu.middle_mean([1.0, 9.0, 2.0, 3.0, 2.0, 3.0, 2.0, 100.0]) == 2.5
     assert gpu.middle_mean([4.0]) == 4.0
+
+
+def test_what_warms_up_favours_nobody():
+    """Every launch of a round is faster than the one before: all kernels are alike."""
+    ticks = iter(range(10**6))
+    times = gpu.in_turns([lambda: None] * 3, lambda _: 100.0 - next(ticks) % 3, rounds=12)
+    assert times == [times[0]] * 3
+
+
+def test_what_leads_by_its_cost_has_led_in_every_heat():
+    heats = [[10.0, 8.0, 9.0], [20.0, 22.0, 19.0], [12.0, 9.0, 9.0]]
+    # The second kernel leads by far where it leads, but not in the second heat.
+    assert gpu.at_worst(heats) == [12.0, 12.0 * 1.1, 12.0 * 0.95]
+    assert gpu.at_worst([[3.0]]) == [3.0]
 
 
 # Arrays

@@ -35,6 +35,7 @@ from tvm_stitch.tuning.model import (
     shipped_model,
     train,
 )
+from tvm_stitch.tuning.records import best_first
 from tvm_stitch.tuning.search import Settings, search
 from tvm_stitch.tuning.space import Space
 from tvm_stitch.tuning.store import Store
@@ -114,6 +115,51 @@ def test_nothing_is_recorded_where_nothing_can_be_measured(path):
     (kernel,) = tuned(path, Broken()).kernels
     assert (kernel.best, kernel.why) == (None, "no driver")
     assert Store(path).read().records == ()
+
+
+class Sceptical(MadeUpRunner):
+    """Whatever led by luck does not, looked at with more care; these many did."""
+
+    def __init__(self, lucky, breaks_after=None):
+        super().__init__(breaks_after)
+        self.lucky = lucky
+
+    def measure(self, workload, schedules, reference, careful=False, best=None):
+        outcomes = super().measure(workload, schedules, reference, careful, best)
+        if not careful:
+            return outcomes
+        first, *others = outcomes
+        assert schedules[0] == reference
+        shares = [
+            1.02 if place < self.lucky else 0.9 + 0.01 * place for place in range(len(others))
+        ]
+        return [first, *(Outcome(first.cost * share) for share in shares)]
+
+
+@pytest.mark.parametrize("lucky", (0, 1, 2, 3))
+def test_a_winner_that_does_not_hold_gives_way_to_the_next(path, lucky):
+    """Down to the analytic choice."""
+    (kernel,) = tuned(path, Sceptical(lucky)).kernels
+    records = Store(path).read().records
+    finals = [record for record in records if record.final]
+    assert len(finals) == 4
+    wanted = [*finals[1:], finals[0]][lucky]
+    assert best_first(list(records))[0] == wanted
+    assert kernel.best == wanted.cost <= kernel.analytic
+    (entry,) = tvm_stitch.explain(softmax_model(), H200, database=path).kernels
+    assert entry.mapping == wanted.schedule.mapping
+
+
+def test_finals_are_replayed_as_well(path, tmp_path):
+    whole = tmp_path / "whole.jsonl"
+    tuned(whole, Sceptical(2))
+    with pytest.raises(KeyboardInterrupt):
+        tuned(path, Sceptical(2, breaks_after=26))
+    tuned(path, Sceptical(2))
+    assert undated(path) == undated(whole)
+    again = Sceptical(0)
+    tuned(path, again)
+    assert again.measured == []
 
 
 # Going on
