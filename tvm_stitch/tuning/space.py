@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.choose_grid import with_blocks
 from tvm_stitch.kernel.choose_product import mapping_of_products
 from tvm_stitch.kernel.choose_rows import CLUSTERS, idle_threads, vector_width
@@ -27,8 +27,9 @@ from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
-from tvm_stitch.kernel.stage import constant
+from tvm_stitch.kernel.stage import Refused, constant
 from tvm_stitch.kernel.tiling import find_tiling
+from tvm_stitch.tuning import rounds
 
 Values = dict[str, Any]  # of the axes, by name
 _POWERS = tuple(1 << n for n in range(11))
@@ -89,6 +90,7 @@ class Choice:
 
     values: tuple[object, ...]
     mappings: tuple[Mapping, ...]
+    whole: Schedule | None = None  # of a kernel in rounds, whose parts share all values
 
     @property
     def block_threads(self) -> int:
@@ -115,22 +117,35 @@ class Space:
         bounds: Bounds = NO_BOUNDS,
         schemes: tuple[str, ...] = SCHEMES,
     ) -> None:
-        self.groups = groups
         self._parts = len(programs)
-        choices = [
-            [
-                choice
-                for choice in _choices([programs[part] for part in group], device, bounds)
-                if self._allowed(choice, schemes)
-            ]
-            for group in groups
-        ]
+        if any(program.round for program in programs):
+            self.groups: tuple[tuple[int, ...], ...] = (tuple(range(len(programs))),)
+            choices = [list(_choices_in_rounds(programs, device, bounds, schemes))]
+        else:
+            self.groups = groups
+            choices = self._choices_of_groups(programs, device, bounds, schemes)
         sizes = [{choice.block_threads for choice in each} for each in choices]
         # By threads of a block: the choices of every group.
         self._by_threads = {
             threads: [[c for c in each if c.block_threads == threads] for each in choices]
             for threads in sorted(set.intersection(*sizes))
         }
+
+    def _choices_of_groups(
+        self,
+        programs: tuple[Program, ...],
+        device: Device,
+        bounds: Bounds,
+        schemes: tuple[str, ...],
+    ) -> list[list[Choice]]:
+        return [
+            [
+                choice
+                for choice in _choices([programs[part] for part in group], device, bounds)
+                if self._allowed(choice, schemes)
+            ]
+            for group in self.groups
+        ]
 
     def _allowed(self, choice: Choice, schemes: tuple[str, ...]) -> bool:
         first = choice.mappings[0]
@@ -185,7 +200,12 @@ class Space:
 
         def alike(choices: list[Choice], group: tuple[int, ...]) -> Choice:
             given = schedule.parts[group[0]]
-            return max(choices, key=lambda c: sum(a == b for a, b in _pairs(c.mappings[0], given)))
+
+            def likeness(choice: Choice) -> tuple[bool, int]:
+                pairs = _pairs(choice.mappings[0], given)
+                return choice.whole == schedule, sum(a == b for a, b in pairs)
+
+            return max(choices, key=likeness)
 
         choices = self._by_threads.get(schedule.block_threads)
         if choices is None:
@@ -210,6 +230,8 @@ class Space:
         ]
 
     def _point(self, choices: tuple[Choice, ...]) -> Point:
+        if choices[0].whole is not None:
+            return Point(choices, choices[0].whole)
         parts: list[Mapping | None] = [None] * self._parts
         for group, choice in zip(self.groups, choices, strict=True):
             for part, mapping in zip(group, choice.mappings, strict=True):
@@ -334,6 +356,16 @@ def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterato
             mappings = _fitted_to_all(values, legalities) if any(flags) else found
             if mappings:
                 yield Choice(tuple(values.values()), mappings)
+
+
+def _choices_in_rounds(
+    programs: tuple[Program, ...], device: Device, bounds: Bounds, schemes: tuple[str, ...]
+) -> Iterator[Choice]:
+    """The legal choices of a kernel whose blocks meet between rounds."""
+    chosen = choose(programs, device, bounds, schemes)
+    if not isinstance(chosen, Refused):
+        for whole, values in rounds.schedules(programs, chosen, device, bounds, schemes).items():
+            yield Choice(values, whole.parts, whole)
 
 
 def _fitted_to_all(values: Values, legalities: list[Legality]) -> tuple[Mapping, ...]:
