@@ -1,8 +1,7 @@
 """Workloads whose whole space is measured besides those of the suite: its functions, other shapes.
 
-Spaces of a row kernel have thousands of schedules; these have 170 to 350, which take minutes. By the
-cost model a percent or two of their schedules are within 3 % of the best, and the analytic choice
-is not one of them.
+Spaces of row kernels have thousands of schedules; these have 170 to 350. By the cost model a percent
+or two of them are within 3 % of the best, and the analytic choice is not one of those.
 """
 
 from __future__ import annotations
