@@ -1,7 +1,7 @@
 """Workloads whose whole space is measured besides those of the suite: its functions, other shapes.
 
-Spaces of row kernels have thousands of schedules; these have 170 to 350. By the cost model a percent
-or two of them are within 3 % of the best, and the analytic choice is not one of those.
+Spaces of row kernels have thousands of schedules; these have 170 to 350. By the cost model, one or
+two in a hundred are within 3 % of the best, and the analytic choice is not one of those.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ def cases() -> list[Case]:
     """Backward passes of norms: rows that end where vectors do and rows that do not."""
 
     def case(define, label, rows, columns, dtype):
-        name = f"{label.replace(' ', '-')}-{rows}x{columns}-{dtype}"
+        name = f"{label.lower().replace(' ', '-')}-{rows}x{columns}-{dtype}"
         sizes = {"rows": rows, "columns": columns, "dtype": dtype}
         small = {"rows": 12, "columns": 40, "dtype": dtype}
         return Case(name, f"{label}, {rows}×{columns} {dtype}", "spaces", define, sizes, small)
