@@ -14,14 +14,13 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.choose_grid import with_blocks
 from tvm_stitch.kernel.choose_product import mapping_of_products
-from tvm_stitch.kernel.choose_rows import CLUSTERS, idle_threads, vector_width
+from tvm_stitch.kernel.choose_rows import CLUSTERS, idle_threads
 from tvm_stitch.kernel.legal import Legality, scheme_of
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
@@ -30,8 +29,8 @@ from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping
 from tvm_stitch.kernel.stage import Refused, constant
 from tvm_stitch.kernel.tiling import find_tiling
 from tvm_stitch.tuning import rounds
+from tvm_stitch.tuning.pointless import Values, is_pointless
 
-Values = dict[str, Any]  # of the axes, by name
 _POWERS = tuple(1 << n for n in range(11))
 # What is tried of every field of a Mapping, but for those that follow from others: the scheme and
 # how steps cover a row from its threads and its length, peeling from its alignment.
@@ -341,12 +340,7 @@ def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
 def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterator[Choice]:
     """The legal choices of programs that share theirs."""
     legalities = [Legality(program, device, bounds) for program in programs]
-    widest = min(map(vector_width, programs))
-
-    def is_pointless(values: Values) -> bool:
-        return values.get("vector", 1) > widest or _is_odd(values) or _is_idle(values, legalities)
-
-    for plain in _combinations(tables_of(programs[0]), is_pointless):
+    for plain in _combinations(tables_of(programs[0]), partial(is_pointless, legalities)):
         found = _fitted_to_all(plain, legalities)
         if not found:
             continue
@@ -380,7 +374,7 @@ def _fitted_to_all(values: Values, legalities: list[Legality]) -> tuple[Mapping,
 
 
 def _combinations(
-    axes: dict[str, tuple[object, ...]], is_pointless: Callable[[Values], bool]
+    axes: dict[str, tuple[object, ...]], skip: Callable[[Values], bool]
 ) -> Iterator[Values]:
     """Values of all axes, without those of which the first few are pointless already."""
     pending: list[Values] = [{}]
@@ -391,60 +385,4 @@ def _combinations(
             continue
         name = list(axes)[len(values)]
         longer = [{**values, name: value} for value in reversed(axes[name])]
-        pending += [each for each in longer if not is_pointless(each)]
-
-
-def _is_odd(values: Values) -> bool:
-    """Whether blocks are of no size that there is, or several ways of loading early meet."""
-    get = values.get
-    block, cluster = get("threads", 1) * get("rows", 1), get("cluster", 1)
-    if block > MAX_BLOCK_THREADS or ("rows" in values and "split" not in values and block < WARP):
-        return True
-    if "split" in values and not values["split"] and get("steps", 1) > 1:
-        return True  # steps follow from the row's length
-    if cluster > 1 and (get("rows", 1) > 1 or get("threads", WARP) < WARP):
-        return True
-    batched = get("batch", 1) > 1 or get("ahead", False)
-    alone = get("residence", "register") == "register" and cluster == 1
-    if batched and (get("threads", 1) > WARP or not alone):
-        return True
-    if get("residence", "register") == "nowhere" and get("recompute", True) is False:
-        return True  # what is kept nowhere is always computed again
-    if get("turns", "none") != "none" and (batched or not alone or get("resident", 0)):
-        return True
-    if get("unroll", 0) and get("residence") == "register":
-        return True  # a row in registers is loaded as a whole
-    return "split" not in values and _is_crowded(values)
-
-
-def _is_crowded(values: Values) -> bool:
-    """Whether a multiprocessor is asked to hold less than a block, or more than makes sense.
-
-    Rows that wait in registers are what takes them; others leave room for as many threads as there
-    are, which the CUDA compiler must be told.
-    """
-    resident, cluster = values.get("resident", 0), values.get("cluster", 1)
-    block = values.get("threads", 1) * values.get("rows", 1)
-    wide = values.get("residence") in ("shared", "nowhere")
-    return 0 < resident < block or (resident > 0 and (cluster > 1 or wide != (resident == 2048)))
-
-
-def _is_idle(values: Values, legalities: list[Legality]) -> bool:
-    """Whether threads or rows have no work, or a choice only repeats another one."""
-    get = values.get
-    block, batch = get("threads", 1) * get("rows", 1), get("batch", 1)
-    for legality in legalities:
-        width = get("cluster", 1) * get("threads", 1) * get("vector", 1)
-        if legality.columns and width >= 2 * legality.columns and get("threads", 1) > 1:
-            return True
-        program = legality.program
-        rows = (constant(program.space.rows) if program.reduces else None) or 1 << 62
-        if get("rows", 1) * batch >= 2 * rows and block * batch > WARP:
-            return True
-        # Where recomputing makes no difference, what is chosen for rows in registers says no.
-        usual = bool(program.across) or get("residence", "register") != "register"
-        if "recompute" in values and values["recompute"] != usual and not legality.recomputes:
-            return True
-        if get("ahead", False) and not legality.has_weights:
-            return True
-    return False
+        pending += [each for each in longer if not skip(each)]
