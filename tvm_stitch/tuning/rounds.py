@@ -16,6 +16,7 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
+from tvm_stitch.kernel.choose_rounds import with_staying
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
@@ -25,7 +26,8 @@ AXES: dict[str, tuple[int, ...]] = {
     "resident": (1, 2, 3, 4, 6, 8),  # blocks of a multiprocessor
     "rows": (1, 2, 4, 8, 16, 32),  # of a band, side by side in a block
     "batch": (1, 2, 4, 8),  # of these, that a thread loads at once
-    "steps": (1, 2, 4),  # vectors of a thread where nothing is reduced
+    "steps": (1, 2, 4),  # vectors of a thread where a part has no rows
+    "staying": (0, 1),  # whether rows stay on the chip between rounds, as many as there is room for
 }
 
 
@@ -52,13 +54,14 @@ def values_of(schedule: Schedule, programs: tuple[Program, ...]) -> dict[str, in
     """The values of the axes that make a schedule."""
     pairs = list(zip(programs, schedule.parts, strict=True))
     bands = [part for program, part in pairs if _is_band(program)]
-    flat = [part for program, part in pairs if not program.reduces]
+    flat = [part for program, part in pairs if _is_flat(program)]
     return {
         "threads": schedule.block_threads,
         "resident": schedule.resident,
         "rows": bands[0].rows if bands else 1,
         "batch": bands[0].batch if bands else 1,
         "steps": flat[0].steps if flat else 1,
+        "staying": int(any(part.staying for part in schedule.parts)),
     }
 
 
@@ -66,8 +69,10 @@ def fitted(
     values: dict[str, int], programs: tuple[Program, ...], chosen: Schedule, device: Device
 ) -> Schedule:
     """The schedule of these values, perhaps not legal; the rest is as it was chosen."""
-    parts = (_part(*each, values) for each in zip(programs, chosen.parts, strict=True))
+    parts = [_part(*each, values) for each in zip(programs, chosen.parts, strict=True)]
     resident = values["resident"]
+    if values["staying"]:
+        parts = with_staying(programs, parts, resident, device)
     return Schedule(tuple(parts), blocks=resident * device.multiprocessors, resident=resident)
 
 
@@ -77,8 +82,10 @@ def _combinations(programs: tuple[Program, ...], chosen: Schedule) -> Iterator[t
     silent = set()
     if not any(map(_is_band, programs)):
         silent |= {"rows", "batch"}
-    if all(program.reduces for program in programs):
+    if not any(map(_is_flat, programs)):
         silent.add("steps")
+    if not any(program.staying for program in programs):
+        silent.add("staying")
     axes = [
         (own[name],) if name in silent else sorted({*values, own[name]})
         for name, values in AXES.items()
@@ -90,8 +97,9 @@ def _part(program: Program, chosen: Mapping, values: dict[str, int]) -> Mapping:
     threads = values["threads"]
     if _is_band(program):
         rows = min(values["rows"], threads)
-        return replace(chosen, threads=threads // rows, rows=rows, batch=values["batch"])
-    if not program.reduces:
+        each = threads // rows
+        return replace(chosen, threads=each, rows=rows, batch=values["batch"], staying=0)
+    if _is_flat(program):
         return replace(chosen, threads=threads, steps=values["steps"])
     of_row = min(chosen.threads, threads)
     steps = chosen.steps * chosen.threads // of_row
@@ -99,5 +107,10 @@ def _part(program: Program, chosen: Mapping, values: dict[str, int]) -> Mapping:
 
 
 def _is_band(program: Program) -> bool:
-    """Whether it sums over the rows of bands."""
+    """Whether it goes through the rows of bands."""
     return program.space.band is not None
+
+
+def _is_flat(program: Program) -> bool:
+    """Whether it has no rows."""
+    return not program.reduces and not _is_band(program)

@@ -34,7 +34,7 @@ from tvm_stitch.tuning.pointless import Values, is_pointless
 _POWERS = tuple(1 << n for n in range(11))
 # What is tried of every field of a Mapping, but for those that follow from others: the scheme and
 # how steps cover a row from its threads and its length, peeling from its alignment.
-FOLLOWING = ("scheme", "peeled", "idle", "steps", "split", "blocks", "pipelined")
+FOLLOWING = ("scheme", "peeled", "idle", "steps", "split", "blocks", "pipelined", "staying")
 ROW_AXES: dict[str, tuple[object, ...]] = {
     "cluster": CLUSTERS,
     "threads": _POWERS,
