@@ -23,7 +23,7 @@ from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
 
 AXES: dict[str, tuple[int, ...]] = {
     "threads": (128, 256, 512, 1024),  # of a block
-    "resident": (1, 2, 3, 4, 6, 8),  # blocks of a multiprocessor
+    "resident": (1, 2, 3, 4),  # blocks of a multiprocessor
     "rows": (1, 2, 4, 8, 16, 32),  # of a band, side by side in a block
     "batch": (1, 2, 4, 8),  # of these, that a thread loads at once
     "steps": (1, 2, 4),  # vectors of a thread where a part has no rows
