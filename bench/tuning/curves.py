@@ -34,7 +34,7 @@ COVERED = 0.9  # share of a space that must be measured for it to count as exhau
 
 # The package's search, with a model of the records of all other families of kernels; the same from
 # any schedule instead of the analytic choice; from any, and without that model; chance alone.
-SEARCHES = ("tuning", "without the choice", "nor records", "random")
+SEARCHES = ("tuning", "without the choice", "without choice and records", "random")
 Table = dict[Schedule, "float | None"]
 
 
