@@ -168,7 +168,7 @@ class Sceptical(MadeUpRunner):
 @pytest.mark.parametrize("lucky", (0, 1, 2, 3))
 def test_a_winner_that_does_not_hold_gives_way_to_the_next(path, lucky):
     """Down to the analytic choice."""
-    (kernel,) = tuned(path, Sceptical(lucky)).kernels
+    (kernel,) = tuned(path, Sceptical(lucky), trials=10).kernels
     records = Store(path).read().records
     finals = [record for record in records if record.final]
     assert len(finals) == 4
@@ -181,13 +181,13 @@ def test_a_winner_that_does_not_hold_gives_way_to_the_next(path, lucky):
 
 def test_finals_are_replayed_as_well(path, tmp_path):
     whole = tmp_path / "whole.jsonl"
-    tuned(whole, Sceptical(2))
+    tuned(whole, Sceptical(2), trials=10)
     with pytest.raises(KeyboardInterrupt):
-        tuned(path, Sceptical(2, breaks_after=26))
-    tuned(path, Sceptical(2))
+        tuned(path, Sceptical(2, breaks_after=12), trials=10)
+    tuned(path, Sceptical(2), trials=10)
     assert undated(path) == undated(whole)
     again = Sceptical(0)
-    tuned(path, again)
+    tuned(path, again, trials=10)
     assert again.measured == []
 
 
@@ -391,9 +391,9 @@ def test_what_the_package_ships_knows_times_alone(path, monkeypatch):
 
     asked = []
     monkeypatch.setattr(models, "shipped_model", asked.append)
-    tuned(path, Counting(), trials=9)
+    tuned(path, Counting(), trials=2)
     assert asked == []
-    tuned(path, trials=9)
+    tuned(path, trials=2)
     assert asked == [90]
 
 
