@@ -265,6 +265,8 @@ def local(monkeypatch):
                 raise Lost("its process ended with signal 11: illegal memory access")
             return {"cost": float(threads)}
         if message["do"] == "race":
+            if any('"threads": 64' in runner["schedule"] for runner in message["runners"]):
+                raise Lost("its process ended with signal 11: illegal memory access")
             return {"costs": [float(number) for number in range(1, 1 + len(message["runners"]))]}
         return {}
 
@@ -309,6 +311,20 @@ def test_finalists_race(local):
     outcomes = runner.measure(of, schedules, chosen(of), careful=True)
     assert outcomes == [Outcome(1.0), Outcome(2.0), Outcome(3.0)]
     assert asked.count("race") == 1 and "run" not in asked
+
+
+def test_a_finalist_that_crashes_loses_only_itself(local):
+    runner, asked = local
+    of = workload(*softmax_of(512, 1024))
+    space = [p.schedule for p in Space(of.programs, of.groups, of.device)]
+    by_threads = {schedule.parts[0].threads: schedule for schedule in space}
+    schedules = [by_threads[threads] for threads in (32, 128, 64, 256)]
+    outcomes = runner.measure(of, schedules, chosen(of), careful=True)
+    crash = Outcome(None, "its process ended with signal 11: illegal memory access")
+    assert outcomes == [Outcome(1.0), Outcome(2.0), crash, Outcome(2.0)]
+    assert asked.count("race") == 4
+    (first, second) = runner.measure(of, [by_threads[64], by_threads[32]], chosen(of), True)
+    assert first == second == crash
 
 
 def test_one_process_at_a_time_has_the_gpu(tmp_path):
