@@ -88,12 +88,17 @@ def test_searches_are_replayed_on_what_was_measured(folder):
     }
     optimum = min(record.cost for record in folder.records().exhausted)
     for curve in found:
-        assert curve.optimum == optimum
+        assert curve.whole.optimum == optimum
         assert list(curve.best) == sorted(curve.best, reverse=True)
-    key = found[0].kernel.key
-    tuning, anywhere, drawn = (curves.median_trials(found, key, s) for s in curves.SEARCHES)
-    assert tuning <= drawn and anywhere <= drawn
-    assert f"| {drawn:g} | {tuning / drawn:.2f} |" in tables.markdown([], found)
+    whole = found[0].whole
+    assert 0 < whole.share < 1 <= whole.choice_off
+    medians = [curves.median_trials(found, whole.kernel.key, name) for name in curves.SEARCHES]
+    *learnt, drawn = medians
+    assert max(learnt) <= drawn
+    text = tables.markdown([], found)
+    assert f"| {' | '.join(f'{median:g}' for median in medians)} | " in text
+    few = sum(median <= drawn / 3 for median in learnt[:1])
+    assert f"of 1 kernels: {few} tuning" in text
 
 
 @needs_xgboost

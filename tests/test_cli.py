@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from tuning import MadeUpRunner
+from tuning import MadeUpRunner, softmax_model
+from tvm import tirx
 
 import tvm_stitch
 from tvm_stitch import cli, demo, simt
@@ -174,6 +175,22 @@ def test_tune_then_build_with_the_records(capsys, made_up, model, tmp_path):
         capsys, "compile", model, "--target", "sm_90", "-o", library, "--database", store
     )
     assert code == 0 and "model.so" in out
+
+
+def test_tune_a_symbolic_model_for_some_sizes(capsys, made_up, tmp_path):
+    model, store = tmp_path / "model.json", str(tmp_path / "records.jsonl")
+    symbolic = softmax_model(tirx.Var("batch", "int64"), tirx.Var("seq", "int64"))
+    model.write_text(tvm.ir.save_json(symbolic))
+    command = ("tune", str(model), "--target", "sm_90", "--database", store, "--trials", "4")
+    code, out, err = run(capsys, *command)
+    assert code == 0 and "not tuned, sizes are not known: batch x seq" in out
+    assert '--shapes "batch=1,8;seq=128"' in err
+    code, out, _ = run(capsys, *command, "--shapes", "batch=64,4096;seq=256")
+    assert code == 0
+    titles = [line.split("  ")[-1].split(" float32")[0] for line in out.splitlines()[1:]]
+    assert titles == ["64 x 256", "4096 x 256"]
+    code, out, _ = run(capsys, "explain", str(model), "--target", "sm_90", "--database", store)
+    assert code == 0
 
 
 def lines(path: str) -> int:

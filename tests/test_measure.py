@@ -177,6 +177,28 @@ def test_times_and_outputs(on_cpu, tmp_path):
     assert len(costs) == 2 and min(costs) > 0
 
 
+def test_between_heats_arrays_move_with_what_they_hold(on_cpu, tmp_path, monkeypatch):
+    function = te.create_prim_func(list(softmax_of(8, 64))).with_attr("global_symbol", "main")
+    library = library_of(function, tmp_path / "right.so")
+    device = gpu.Gpu(function, [1])
+    device.set_reference(library, [])
+    before, values = list(device._tensors), device._tensors[0].numpy()
+    device.race([(library, [])])
+    moved = zip(before, device._tensors, strict=True)
+    assert all(old.data_ptr() != new.data_ptr() for old, new in moved)
+    np.testing.assert_array_equal(device._tensors[0].numpy(), values)
+    device.run(library, [], None)
+    assert device.compare() == ""
+
+    def full(*_):
+        raise tvm.error.InternalError("out of memory")
+
+    monkeypatch.setattr(gpu.tvm.runtime, "empty", full)
+    kept = list(device._tensors)
+    assert len(device.race([(library, [])])) == 1
+    assert device._tensors == kept
+
+
 def test_messages_of_a_measurement(on_cpu, tmp_path):
     """In the order in which jobs ask."""
     of, handler = workload(*softmax_of(8, 64)), Handler()
@@ -243,6 +265,8 @@ def local(monkeypatch):
                 raise Lost("its process ended with signal 11: illegal memory access")
             return {"cost": float(threads)}
         if message["do"] == "race":
+            if any('"threads": 64' in runner["schedule"] for runner in message["runners"]):
+                raise Lost("its process ended with signal 11: illegal memory access")
             return {"costs": [float(number) for number in range(1, 1 + len(message["runners"]))]}
         return {}
 
@@ -289,6 +313,20 @@ def test_finalists_race(local):
     assert asked.count("race") == 1 and "run" not in asked
 
 
+def test_a_finalist_that_crashes_loses_only_itself(local):
+    runner, asked = local
+    of = workload(*softmax_of(512, 1024))
+    space = [p.schedule for p in Space(of.programs, of.groups, of.device)]
+    by_threads = {schedule.parts[0].threads: schedule for schedule in space}
+    schedules = [by_threads[threads] for threads in (32, 128, 64, 256)]
+    outcomes = runner.measure(of, schedules, chosen(of), careful=True)
+    crash = Outcome(None, "its process ended with signal 11: illegal memory access")
+    assert outcomes == [Outcome(1.0), Outcome(2.0), crash, Outcome(2.0)]
+    assert asked.count("race") == 4
+    (first, second) = runner.measure(of, [by_threads[64], by_threads[32]], chosen(of), True)
+    assert first == second == crash
+
+
 def test_one_process_at_a_time_has_the_gpu(tmp_path):
     """Also where the one that has it is killed."""
     lock = str(tmp_path / "lock")
@@ -310,6 +348,20 @@ def test_one_process_at_a_time_has_the_gpu(tmp_path):
 def test_the_middle_of_some_times():
     assert gpu.middle_mean([1.0, 9.0, 2.0, 3.0, 2.0, 3.0, 2.0, 100.0]) == 2.5
     assert gpu.middle_mean([4.0]) == 4.0
+
+
+def test_what_warms_up_favours_nobody():
+    """Every launch of a round is faster than the one before: all kernels are alike."""
+    ticks = iter(range(10**6))
+    times = gpu.in_turns([lambda: None] * 3, lambda _: 100.0 - next(ticks) % 3, rounds=12)
+    assert times == [times[0]] * 3
+
+
+def test_what_leads_by_its_cost_has_led_in_every_heat():
+    heats = [[10.0, 8.0, 9.0], [20.0, 22.0, 19.0], [12.0, 9.0, 9.0]]
+    # The second kernel leads by far where it leads, but not in the second heat.
+    assert gpu.at_worst(heats) == [12.0, 12.0 * 1.1, 12.0 * 0.95]
+    assert gpu.at_worst([[3.0]]) == [3.0]
 
 
 # Arrays

@@ -13,7 +13,7 @@ pytest.importorskip("xgboost")
 from bench.tuning import curves
 from bench.tuning.folder import Folder
 from tvm_stitch.device import device_of
-from tvm_stitch.tuning.model import Trees, examples_of, shipped_model, train
+from tvm_stitch.tuning.model import Trees, examples_of, shipped_model
 from tvm_stitch.tuning.records import MAX_LINE
 from tvm_stitch.tuning.workload import workload_of
 
@@ -57,16 +57,15 @@ def test_what_it_learns_holds_for_kernels_that_it_has_not_seen():
     """Without the records of some whole spaces, a search of these needs far fewer trials than
     chance does."""
     spaces = whole_spaces()[:HELD_OUT]
-    families = {r.family for r in measured().exhausted for k, _, _ in spaces if r.workload == k.key}
-    records = [r for r in (*measured().searched, *measured().exhausted) if r.family not in families]
-    warm = train(examples_of(records, most=len(records))).dump()
+    keys = {whole.kernel.key for whole in spaces}
+    records = (*measured().searched, *measured().exhausted)
+    warm = curves.model_of_others(records, {r.family for r in records if r.workload in keys})
     learnt, drawn = [], []
-    for kernel, table, _ in spaces:
-        of = workload_of(tvm.ir.load_json(kernel.function), device_of(H200))
-        optimum = min(cost for cost in table.values() if cost is not None)
+    for whole in spaces:
+        of = workload_of(tvm.ir.load_json(whole.kernel.function), device_of(H200))
         for seed in range(SEEDS):
-            order = list(table)
+            order = list(whole.table)
             np.random.default_rng(seed).shuffle(order)
-            learnt.append(near(curves.learnt(of, table, order[0], seed, warm), optimum))
-            drawn.append(near([table[schedule] for schedule in order], optimum))
+            learnt.append(near(curves.learnt(of, whole, order[0], seed, warm), whole.optimum))
+            drawn.append(near([whole.table[schedule] for schedule in order], whole.optimum))
     assert np.mean(learnt) <= np.mean(drawn) / 3

@@ -1,16 +1,19 @@
 """The space of schedules: all of it legal, each once, and near points found by mutation."""
 
 import random
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from check import H200
-from tuning import DEVICE, KINDS, chosen, softmax_of, workload
+from tuning import DEVICE, KINDS, chosen, softmax_of, softmax_over_rows, workload
 
+from tvm_stitch import simt
 from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.kernel.legal import Legality, legal
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.tuning.features import NAMES, features
+from tvm_stitch.tuning.handler import Handler
+from tvm_stitch.tuning.jobs import Task
 from tvm_stitch.tuning.space import (
     FLAGS,
     FOLLOWING,
@@ -119,6 +122,33 @@ def test_parts_of_one_kind_share_their_choice():
             second.vector,
             second.steps,
         )
+
+
+def test_parts_in_rounds_share_blocks_that_are_all_resident():
+    found = workload(*KINDS["rounds"]())
+    space = space_of(found)
+    assert {point.schedule.resident for point in space} >= {1, 2, 4}
+    for point in space:
+        schedule = point.schedule
+        assert schedule.blocks == schedule.resident * DEVICE.multiprocessors
+        assert {part.block_threads for part in schedule.parts} == {schedule.block_threads}
+    bands = {point.schedule.parts[0] for point in space}
+    for name in ("threads", "rows", "batch"):
+        assert len({getattr(band, name) for band in bands}) > 2, name
+
+
+@pytest.mark.skipif(simt.available() is not None, reason="no C++ compiler")
+def test_kernels_in_rounds_compute_the_same_by_any_schedule():
+    small = replace(DEVICE, multiprocessors=2)
+    found = workload(*softmax_over_rows(517, 33), device=small)
+    space = [point.schedule for point in Space(found.programs, found.groups, small)]
+    few = [each for each in space if (each.block_threads, each.resident) == (128, 2)]
+    by_staying = {any(part.staying for part in each.parts): each for each in few}
+    first, other = by_staying[False], by_staying[True]
+    handler = Handler()
+    handler.answer(Task(found, H200, first).message)
+    answer = handler.answer({"do": "count", "schedule": other.to_json()})
+    assert answer.get("cost", 0) > 0, answer
 
 
 def test_other_devices_have_other_spaces():

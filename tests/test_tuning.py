@@ -1,8 +1,10 @@
 """Tuning from end to end: what is searched, recorded, resumed and told."""
 
+import io
 import json
 import random
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,13 +20,14 @@ from tuning import (
     softmax_of,
     workload,
 )
-from tvm import tirx
+from tvm import relax, tirx
 
 import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.tuning import model as models
+from tvm_stitch.tuning.apply import RecordWarning
 from tvm_stitch.tuning.jobs import Outcome
 from tvm_stitch.tuning.measure import SimtRunner
 from tvm_stitch.tuning.model import (
@@ -35,6 +38,8 @@ from tvm_stitch.tuning.model import (
     shipped_model,
     train,
 )
+from tvm_stitch.tuning.progress import Bar, State, describe
+from tvm_stitch.tuning.records import best_first
 from tvm_stitch.tuning.search import Settings, search
 from tvm_stitch.tuning.space import Space
 from tvm_stitch.tuning.store import Store
@@ -106,6 +111,31 @@ def test_progress_is_told(path):
     assert states[-1].best == min(state.best for state in states)
 
 
+def test_a_line_of_progress_says_what_there_is_to_know():
+    state = State(2, 3, "rows of 7", 32, 64, 40, "us", 12.0, 10.0, 9.0)
+    assert describe(state, 95.0) == (
+        "[2/3] #####..... 32/64 best 10 us (1.200 x the chosen one's speed) "
+        "90 % of the floor's speed 1:35 left rows of 7"
+    )
+    counted = replace(state, unit="accesses", floor=None, best=None)
+    assert describe(counted, None) == "[2/3] #####..... 32/64 nothing measured rows of 7"
+
+
+def test_a_terminal_sees_one_line_that_is_rewritten():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    bar = Bar(stream)
+    state = State(1, 1, "rows", 8, 16, 8, "us", 2.0, 1.0, None)
+    bar(state)
+    bar(replace(state, trials=16, done=True))
+    first, second = stream.getvalue().split("\r")[1:]
+    assert "8/16" in first and "left" in first and not first.endswith("\n")
+    assert "16/16" in second and "left" not in second and second.endswith("\n")
+
+
 def test_nothing_is_recorded_where_nothing_can_be_measured(path):
     class Broken(MadeUpRunner):
         def measure(self, workload, schedules, reference, careful=False, best=None):
@@ -114,6 +144,51 @@ def test_nothing_is_recorded_where_nothing_can_be_measured(path):
     (kernel,) = tuned(path, Broken()).kernels
     assert (kernel.best, kernel.why) == (None, "no driver")
     assert Store(path).read().records == ()
+
+
+class Sceptical(MadeUpRunner):
+    """Whatever led by luck does not, looked at with more care; these many did."""
+
+    def __init__(self, lucky, breaks_after=None):
+        super().__init__(breaks_after)
+        self.lucky = lucky
+
+    def measure(self, workload, schedules, reference, careful=False, best=None):
+        outcomes = super().measure(workload, schedules, reference, careful, best)
+        if not careful:
+            return outcomes
+        first, *others = outcomes
+        assert schedules[0] == reference
+        shares = [
+            1.02 if place < self.lucky else 0.9 + 0.01 * place for place in range(len(others))
+        ]
+        return [first, *(Outcome(first.cost * share) for share in shares)]
+
+
+@pytest.mark.parametrize("lucky", (0, 1, 2, 3))
+def test_a_winner_that_does_not_hold_gives_way_to_the_next(path, lucky):
+    """Down to the analytic choice."""
+    (kernel,) = tuned(path, Sceptical(lucky), trials=10).kernels
+    records = Store(path).read().records
+    finals = [record for record in records if record.final]
+    assert len(finals) == 4
+    wanted = [*finals[1:], finals[0]][lucky]
+    assert best_first(list(records))[0] == wanted
+    assert kernel.best == wanted.cost <= kernel.analytic
+    (entry,) = tvm_stitch.explain(softmax_model(), H200, database=path).kernels
+    assert entry.mapping == wanted.schedule.mapping
+
+
+def test_finals_are_replayed_as_well(path, tmp_path):
+    whole = tmp_path / "whole.jsonl"
+    tuned(whole, Sceptical(2), trials=10)
+    with pytest.raises(KeyboardInterrupt):
+        tuned(path, Sceptical(2, breaks_after=12), trials=10)
+    tuned(path, Sceptical(2), trials=10)
+    assert undated(path) == undated(whole)
+    again = Sceptical(0)
+    tuned(path, again, trials=10)
+    assert again.measured == []
 
 
 # Going on
@@ -310,6 +385,19 @@ def test_without_shipped_models_there_is_none(tmp_path, monkeypatch):
 
 
 @needs_xgboost
+def test_what_the_package_ships_knows_times_alone(path, monkeypatch):
+    class Counting(MadeUpRunner):
+        unit = "accesses"
+
+    asked = []
+    monkeypatch.setattr(models, "shipped_model", asked.append)
+    tuned(path, Counting(), trials=2)
+    assert asked == []
+    tuned(path, trials=2)
+    assert asked == [90]
+
+
+@needs_xgboost
 def test_records_of_other_gpus_teach_nothing(path, tmp_path):
     """A search beside records of another GPU is the same as one without."""
     alone = tmp_path / "alone.jsonl"
@@ -318,6 +406,54 @@ def test_records_of_other_gpus_teach_nothing(path, tmp_path):
     tuned(path)
     tuned(alone)
     assert undated(path)[before:] == undated(alone)
+
+
+# Kernels in rounds
+
+
+def over_rows_model(rows=4096, columns=256):
+    """A softmax over the first axis: sums over the rows, and what needs them."""
+    x = relax.Var("x", relax.TensorType((rows, columns), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.nn.softmax(x, 0))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def few_threads(schedule):
+    """What is chosen has more."""
+    return 1.0 + (schedule.block_threads != 256) + abs(schedule.resident - 3)
+
+
+def test_kernels_in_rounds_are_tuned_and_applied(path):
+    class Runner(MadeUpRunner):
+        def measure(self, workload, schedules, reference, careful=False, best=None):
+            return [Outcome(few_threads(schedule)) for schedule in schedules]
+
+    module, other = over_rows_model(), over_rows_model(6000)
+    (kernel,) = tuned(path, Runner(), module=module).kernels
+    assert kernel.best < kernel.analytic
+    (entry,) = tvm_stitch.explain(module, H200, database=path).kernels
+    assert (entry.origin, entry.scheme) == ("tuned", "global")
+    best = best_first(list(Store(path).read().records))[0].schedule
+    assert entry.mapping == best.mapping and best.blocks == 132 * best.resident
+    # The blocks of another shape, with the rows that it has.
+    (entry,) = tvm_stitch.explain(other, H200, database=path).kernels
+    assert entry.origin.startswith("tuned for ")
+    assert f"{best.blocks} blocks in rounds" in entry.mapping
+
+
+def test_a_record_of_more_blocks_than_there_is_room_for_is_not_applied(path):
+    tuned(path, module=over_rows_model(), trials=2)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        line["schedule"] |= {"resident": 64, "blocks": 64 * 132}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.warns(RecordWarning, match="which has room for"):
+        (entry,) = tvm_stitch.explain(over_rows_model(), H200, database=path).kernels
+    assert entry.origin == "chosen"
 
 
 # Shapes

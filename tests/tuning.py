@@ -36,6 +36,13 @@ def column_sums(rows=96, columns=256):
     return x, topi.sum(topi.multiply(x, x), axis=0)
 
 
+def softmax_over_rows(rows=1030, columns=33):
+    """The tensors of a softmax over the first axis: sums over the rows, and what needs them."""
+    x = te.placeholder((rows, columns), "float32", "x")
+    exps = topi.exp(topi.subtract(x, topi.max(x, axis=0, keepdims=True)))
+    return x, topi.divide(exps, topi.sum(exps, axis=0, keepdims=True))
+
+
 def transposed(rows=70, columns=136):
     """The tensors of a sum that reads one of its terms transposed."""
     x = te.placeholder((rows, columns), "float16", "x")
@@ -57,6 +64,7 @@ KINDS = {
     "transposed": transposed,
     "sums over rows": column_sums,
     "side by side": side_by_side,
+    "rounds": softmax_over_rows,
 }
 
 

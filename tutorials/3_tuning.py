@@ -39,7 +39,9 @@ print("chosen:", kernel.mapping)
 # --- 3. Tune ------------------------------------------------------------------
 # `trials` schedules of every kernel are measured, each in a process of its own, so that one that
 # hangs or crashes loses only itself. A model of what is fast (XGBoost, if it is installed) learns
-# from them which to try next. Everything that is measured goes into a record store, one line each.
+# from them which to try next. At the end the best few are timed in turns with the one that was
+# chosen, three times over with the arrays elsewhere in memory; what does not lead each time is not
+# the winner. Everything that is measured goes into a record store, one line each.
 #
 # Symbolic dimensions need sizes to be measured at; every combination is tuned.
 

@@ -10,7 +10,7 @@ import itertools
 import math
 import random
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -20,7 +20,8 @@ from tvm_stitch.device import device_of
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.tuning.jobs import Outcome
-from tvm_stitch.tuning.model import XGBoostModel
+from tvm_stitch.tuning.model import XGBoostModel, examples_of, train
+from tvm_stitch.tuning.records import Record
 from tvm_stitch.tuning.search import Settings, search
 from tvm_stitch.tuning.space import Point, Space
 from tvm_stitch.tuning.workload import Workload, workload_of
@@ -31,53 +32,88 @@ TRIALS = 256
 COVERED = 0.9  # share of a space that must be measured for it to count as exhausted
 
 
-# The package's search; the same from any schedule instead of the analytic choice; chance alone.
-SEARCHES = ("tuning", "without a choice", "random")
+# The package's search, with a model of the records of all other families of kernels; the same from
+# any schedule instead of the analytic choice; from any, and without that model; chance alone.
+SEARCHES = ("tuning", "without the choice", "without choice and records", "random")
+Table = dict[Schedule, "float | None"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """A kernel with the costs of all its schedules."""
+
+    kernel: Kernel
+    table: Table
+    choice: Schedule  # the analytic one
+
+    @property
+    def optimum(self) -> float:
+        """The best cost."""
+        return min(cost for cost in self.table.values() if cost is not None)
+
+    @property
+    def share(self) -> float:
+        """Of the schedules, those near the best."""
+        costs = self.table.values()
+        return sum(c is not None and c <= NEAR * self.optimum for c in costs) / len(costs)
+
+    @property
+    def choice_off(self) -> float:
+        """The analytic choice's cost over the best."""
+        return (self.table[self.choice] or math.inf) / self.optimum
+
+
+@dataclass(frozen=True, eq=False)
 class Curve:
     """One search on one kernel: the best cost after each trial."""
 
-    kernel: Kernel
+    whole: Whole
     search: str  # of SEARCHES
     seed: int
     best: tuple[float, ...]
-    optimum: float
 
     @property
     def trials_to_near(self) -> int:
         """Trials until the search is near the best of the space; all of them if it never is."""
-        within = (n for n, cost in enumerate(self.best, 1) if cost <= NEAR * self.optimum)
+        within = (n for n, cost in enumerate(self.best, 1) if cost <= NEAR * self.whole.optimum)
         return next(within, TRIALS)
-
-
-Table = dict[Schedule, "float | None"]
 
 
 def replayed(folder: Folder, target: tvm.target.Target, seeds: int = SEEDS) -> list[Curve]:
     """All searches on every exhausted kernel."""
+    measured = folder.records()
+    records = [*measured.searched, *measured.exhausted]
     curves = []
-    for kernel, table, first in exhausted(folder):
-        workload = workload_of(tvm.ir.load_json(kernel.function), device_of(target))
+    for whole in exhausted(folder):
+        workload = workload_of(tvm.ir.load_json(whole.kernel.function), device_of(target))
         assert not isinstance(workload, Refused)
+        others = model_of_others(records, {r.family for r in records if r.workload == workload.key})
+        table = whole.table
         for seed in range(seeds):
             order = list(table)
             random.Random(seed).shuffle(order)
-            costs = {
-                "tuning": learnt(workload, table, first, seed),
-                "without a choice": learnt(workload, table, order[0], seed),
-                "random": [table[schedule] for schedule in order[:TRIALS]],
-            }
-            optimum = _optimum(table)
+            found = (
+                learnt(workload, whole, whole.choice, seed, others),
+                learnt(workload, whole, order[0], seed, others),
+                learnt(workload, whole, order[0], seed),
+                [table[schedule] for schedule in order[:TRIALS]],
+            )
             curves += [
-                Curve(kernel, name, seed, running_best(costs[name]), optimum) for name in SEARCHES
+                Curve(whole, name, seed, running_best(costs))
+                for name, costs in zip(SEARCHES, found, strict=True)
             ]
     return curves
 
 
-def exhausted(folder: Folder) -> Iterator[tuple[Kernel, Table, Schedule]]:
-    """Kernels with the costs of all their schedules, and the analytic choice."""
+def model_of_others(records: Sequence[Record], families: Collection[str]) -> bytes | None:
+    """What the package would ship had it never seen these families of kernels."""
+    known = [record for record in records if record.family not in families]
+    examples = examples_of(known, most=len(known))
+    return train(examples).dump() if examples else None
+
+
+def exhausted(folder: Folder) -> Iterator[Whole]:
+    """Kernels with the costs of all their schedules."""
     tables: dict[str, Table] = {}
     first: dict[str, Schedule] = {}
     for record in folder.records().exhausted:
@@ -87,17 +123,13 @@ def exhausted(folder: Folder) -> Iterator[tuple[Kernel, Table, Schedule]]:
     for kernel in {kernel.key: kernel for kernel in folder.kernels()}.values():
         table = tables.get(kernel.key, {})
         if kernel.key in first and len(table) >= COVERED * kernel.space:
-            yield kernel, table, first[kernel.key]
+            yield Whole(kernel, table, first[kernel.key])
 
 
 def median_trials(curves: Sequence[Curve], key: str, name: str) -> float:
     """Trials to near of one search on one kernel, over the seeds."""
-    own = [c.trials_to_near for c in curves if (c.kernel.key, c.search) == (key, name)]
+    own = [c.trials_to_near for c in curves if (c.whole.kernel.key, c.search) == (key, name)]
     return statistics.median(own)
-
-
-def _optimum(table: Table) -> float:
-    return min(cost for cost in table.values() if cost is not None)
 
 
 def running_best(costs: Sequence[float | None]) -> tuple[float, ...]:
@@ -123,14 +155,14 @@ class Recorded(Space):
 
 def learnt(
     workload: Workload,
-    table: Table,
+    whole: Whole,
     first: Schedule,
     seed: int,
     shipped: bytes | None = None,
 ) -> list[float | None]:
     """The costs of a search that asks the table, until it has found the best of it."""
+    table, optimum = whole.table, whole.optimum
     settings = Settings(trials=min(TRIALS, len(table)), seed=seed, finalists=0)
-    optimum = _optimum(table)
 
     def look_up(schedules: Sequence[Schedule], _careful: bool, _best: object) -> list[Outcome]:
         return [_outcome(table.get(schedule)) for schedule in schedules]

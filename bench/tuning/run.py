@@ -22,6 +22,7 @@ import tvm
 
 from bench.cases import suite
 from bench.tuning.folder import Folder
+from bench.tuning.spaces import known
 from bench.tuning.work import Task, Work
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.measure import LocalRunner, Runner, SimtRunner
@@ -152,10 +153,13 @@ def _seeing(gpu: str) -> Iterator[None]:
 
 
 def selected(patterns: Sequence[str] | None, suite_name: str) -> list[str]:
-    """Names of the cases that match, by their own name or their group's; all without patterns."""
+    """Names of the cases that match, by their own name or their group's.
+
+    Without patterns, all of the suite.
+    """
     return [
         case.name
-        for case in suite(suite_name)
+        for case in (suite(suite_name) if patterns is None else known(suite_name))
         if patterns is None
         or any(fnmatch(case.name, p) or fnmatch(case.group, p) for p in patterns)
     ]

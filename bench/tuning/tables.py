@@ -15,7 +15,7 @@ from bench.tuning.folder import Folder, Kernel
 from tvm_stitch.tuning.records import Record, best_first
 
 PLOTTED = 8
-COLOURS = dict(zip(SEARCHES, ("#D55E00", "#0072B2", "#999999"), strict=True))
+COLOURS = dict(zip(SEARCHES, ("#D55E00", "#0072B2", "#009E73", "#999999"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -101,20 +101,33 @@ def _gains(found: Sequence[Row]) -> list[str]:
 def _searches(curves: Sequence[Curve]) -> list[str]:
     if not curves:
         return ["No space has been measured as a whole yet."]
+    searches = SEARCHES[:-1]
     lines = [
         "Trials until a search is within 3 % of the best of the whole space (median of the seeds):",
         "",
-        f"| case | kernel | space | {' | '.join(SEARCHES)} | tuning / random |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        f"| case | kernel | schedules | within 3 % | choice off | {' | '.join(SEARCHES)} | "
+        f"{' | '.join(f'{name} / random' for name in searches)} |",
+        "|---|---|" + "---:|" * (3 + len(SEARCHES) + len(searches)),
     ]
-    for kernel in {curve.kernel.key: curve.kernel for curve in curves}.values():
-        trials = [median_trials(curves, kernel.key, name) for name in SEARCHES]
-        shown = " | ".join(f"{each:g}" for each in trials)
-        lines.append(
-            f"| {kernel.case} | {kernel.title} | {kernel.space} | {shown} | "
-            f"{trials[0] / trials[-1]:.2f} |"
-        )
-    return lines
+    thirds = dict.fromkeys(searches, 0)
+    wholes = {curve.whole.kernel.key: curve.whole for curve in curves}
+    for key, whole in wholes.items():
+        trials = {name: median_trials(curves, key, name) for name in SEARCHES}
+        shares = {name: trials[name] / trials["random"] for name in searches}
+        for name in searches:
+            thirds[name] += shares[name] <= 1 / 3
+        cells = [
+            whole.kernel.case,
+            whole.kernel.title,
+            str(len(whole.table)),
+            f"{100 * whole.share:.1f} %",
+            f"{100 * (whole.choice_off - 1):.1f} %",
+            *(f"{trials[name]:g}" for name in SEARCHES),
+            *(f"{shares[name]:.2f}" for name in searches),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    counts = ", ".join(f"{count} {name}" for name, count in thirds.items())
+    return [*lines, "", f"In a third of random's trials, of {len(wholes)} kernels: {counts}."]
 
 
 def draw(found: Sequence[Row], curves: Sequence[Curve], folder: Path) -> list[Path]:
@@ -147,21 +160,21 @@ def draw(found: Sequence[Row], curves: Sequence[Curve], folder: Path) -> list[Pa
 
 def _panels(figure_class: type, curves: Sequence[Curve]):  # type: ignore[no-untyped-def]
     """A panel for each kernel: every seed of both searches, and the best of the space."""
-    shown = list({curve.kernel.key: curve.kernel for curve in curves}.values())
+    shown = list({curve.whole.kernel.key: curve.whole for curve in curves}.values())
     across = min(3, len(shown))
     down = -(-len(shown) // across)
     figure = figure_class(figsize=(4 * across, 3 * down))
     panels = list(figure.subplots(down, across, squeeze=False).flat)
     for panel in panels[len(shown) :]:
         panel.set_axis_off()
-    for panel, kernel in zip(panels, shown, strict=False):
-        for curve in (c for c in curves if c.kernel.key == kernel.key):
+    for panel, whole in zip(panels, shown, strict=False):
+        for curve in (c for c in curves if c.whole.kernel.key == whole.kernel.key):
             colour = COLOURS[curve.search]
             label = curve.search if curve.seed == 0 else None
             steps = range(1, len(curve.best) + 1)
             panel.plot(steps, curve.best, color=colour, label=label, linewidth=1)
-        panel.axhline(curve.optimum, color="black", linestyle=":", label="exhaustive")
-        panel.set_title(kernel.case, fontsize=8)
+        panel.axhline(whole.optimum, color="black", linestyle=":", label="exhaustive")
+        panel.set_title(whole.kernel.case, fontsize=8)
         panel.set_xscale("log", base=2)
         panel.legend(fontsize=6)
     figure.tight_layout()

@@ -15,9 +15,9 @@ from typing import Any
 import tvm
 
 from bench.case import Case
-from bench.cases import find
 from bench.importing import module_of
 from bench.tuning.folder import CONFIRMED, EXHAUSTIVE, Folder, Kernel
+from bench.tuning.spaces import find
 from tvm_stitch.errors import StitchError
 from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.cost import floor_us

@@ -66,7 +66,7 @@ def in_rounds(
     if isinstance(resident, Refused):
         return resident
     blocks = resident * device.multiprocessors
-    parts = _with_staying(programs, parts, resident, device)
+    parts = with_staying(programs, parts, resident, device)
     return Schedule(tuple(parts), blocks=blocks, resident=resident)
 
 
@@ -95,7 +95,7 @@ def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:
     return 2 * mapping.block_threads * thread_registers(program, mapping) > device.registers
 
 
-def _with_staying(
+def with_staying(
     programs: tuple[Program, ...], parts: list[Mapping], resident: int, device: Device
 ) -> list[Mapping]:
     """As many rows as there is room for: the same share of all bands, else the first whole rows."""

@@ -23,6 +23,7 @@ from tvm_stitch.kernel.cost import predicted_us
 from tvm_stitch.kernel.legal import Legality, legal
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.tuning import rounds
 from tvm_stitch.tuning.records import PACKAGE, UNITS, Record, best_first, same_gpu
 from tvm_stitch.tuning.space import fitted, values_of
 from tvm_stitch.tuning.store import Store
@@ -145,6 +146,8 @@ def refitted(schedule: Schedule, workload: Workload) -> Schedule | None:
     """A schedule with the steps and the alignment of another shape."""
     if len(schedule.parts) != len(workload.programs):
         return None
+    if schedule.blocks:
+        return _refitted_rounds(schedule, workload)
     parts = []
     for program, mapping in zip(workload.programs, schedule.parts, strict=True):
         legality = Legality(program, workload.device, workload.bounds)
@@ -153,6 +156,15 @@ def refitted(schedule: Schedule, workload: Workload) -> Schedule | None:
             return None
         parts.append(part)
     return Schedule(tuple(parts))
+
+
+def _refitted_rounds(schedule: Schedule, workload: Workload) -> Schedule | None:
+    """What parts in rounds have in common, as in the schedule of another shape."""
+    programs, device = workload.programs, workload.device
+    chosen = choose(programs, device, workload.bounds)
+    if isinstance(chosen, Refused) or not chosen.blocks:
+        return None
+    return rounds.fitted(rounds.values_of(schedule, programs), programs, chosen, device)
 
 
 def origin_of(kernel: tirx.PrimFunc) -> str:

@@ -74,6 +74,8 @@ def features(workload: Workload, schedule: Schedule) -> list[float]:
         **_of_cost(workload, schedule),
         "parts": float(len(schedule.parts)),
     }
+    if schedule.blocks:
+        found |= {name: math.log2(1 + getattr(schedule, name)) for name in ("blocks", "resident")}
     return [found[name] for name in NAMES]
 
 

@@ -26,7 +26,8 @@ HOW = "CUDA events, L2 flushed, median"
 FLUSH_BYTES = 256 << 20
 POISON = 0xFF  # every byte: not a number, or -1
 LAUNCHES = 15
-ROUNDS = 60  # of a race: a launch of each kernel in turns
+HEATS = 3  # of a race, each with the arrays elsewhere in memory
+ROUNDS = 40  # of a heat: a launch of each kernel in turns
 SLOW = 3.0  # times the best known: a few launches say enough
 FEW_LAUNCHES = 3
 # Larger outputs are compared in pieces that lie apart.
@@ -131,12 +132,31 @@ class Gpu:
         return disagreement(self._found, self._expected, self._dtypes)
 
     def race(self, runners: list[tuple[str, list[Any]]]) -> list[float]:
-        """Times of kernels that are launched in turns: what disturbs one disturbs all."""
-        launches = [self._load(*runner) for runner in runners]
-        for launch in launches:
-            launch()
-        rounds = [[self._stopwatch.time(launch) for launch in launches] for _ in range(ROUNDS)]
-        return [middle_mean(times) for times in zip(*rounds, strict=True)]
+        """Costs of kernels that are launched in turns: what disturbs one disturbs all.
+
+        Small differences of two kernels may come from where their arrays happen to lie, and be
+        others in the next process: several heats move them about.
+        """
+        heats = []
+        for _ in range(HEATS):
+            launches = [self._load(*runner) for runner in runners]
+            for launch in launches:
+                launch()
+            heats.append(in_turns(launches, self._stopwatch.time))
+            del launches  # they hold the arrays
+            self._move()
+        return at_worst(heats)
+
+    def _move(self) -> None:
+        """Every array to another place, one by one; where there is no room for it twice, none."""
+        for number, old in enumerate(self._tensors):
+            try:
+                new = tvm.runtime.empty(old.shape, old.dtype, self._device)
+            except tvm.error.InternalError:
+                return
+            places = ctypes.c_uint64(new.data_ptr()), ctypes.c_uint64(old.data_ptr())
+            self._driver.call("cuMemcpyDtoD_v2", *places, ctypes.c_size_t(self._sizes[number]))
+            self._tensors[number] = new
 
     def _load(self, library: str, workspaces: list[Any]) -> Callable[[], None]:
         """A launch of the kernel on the arrays of the workload."""
@@ -188,6 +208,31 @@ def middle_mean(times: Sequence[float]) -> float:
     ordered = sorted(times)
     quarter = len(ordered) // 4
     return statistics.fmean(ordered[quarter : len(ordered) - quarter])
+
+
+def in_turns(
+    launches: Sequence[Callable[[], object]],
+    time: Callable[[Callable[[], object]], float],
+    rounds: int = ROUNDS,
+) -> list[float]:
+    """The time of each of several launches, none of which is always the first of its round."""
+    times: list[list[float]] = [[] for _ in launches]
+    for number in range(rounds):
+        for place in range(len(launches)):
+            own = (number + place) % len(launches)
+            times[own].append(time(launches[own]))
+    return list(map(middle_mean, times))
+
+
+def at_worst(heats: Sequence[Sequence[float]]) -> list[float]:
+    """One cost for each kernel: they stand to the first one's as in the heat that was their worst.
+
+    So what leads by these costs has led in every heat.
+    """
+    first = statistics.median(heat[0] for heat in heats)
+    return [
+        first * max(heat[number] / heat[0] for heat in heats) for number in range(len(heats[0]))
+    ]
 
 
 def pieces(size: int) -> list[tuple[int, int]]:

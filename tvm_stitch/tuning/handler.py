@@ -30,7 +30,7 @@ from tvm import tirx
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import StitchError
 from tvm_stitch.kernel.build import read_programs, scheduled
-from tvm_stitch.kernel.grid import workspace
+from tvm_stitch.kernel.emit import workspaces
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused, dtype_of, is_buffer
@@ -156,8 +156,7 @@ class Handler:
 
     def _workspaces(self, schedule: str) -> list[Any]:
         """Buffers that the kernel takes besides the function's."""
-        parts = zip(self._programs(), Schedule.from_json(schedule).parts, strict=True)
-        return [workspace(program, mapping) for program, mapping in parts if mapping.blocks]
+        return workspaces(self._programs(), Schedule.from_json(schedule))
 
     def _outputs(self) -> list[int]:
         """The parameters that the function writes, by number."""

@@ -7,6 +7,7 @@ each with an Outcome for every schedule of it. Runners decide which seat does wh
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -177,24 +178,48 @@ def racing(
     libraries: Sequence[Library],
     turn: Turn,
 ) -> Job:
-    """Have one GPU time several libraries in turns, so that small differences show."""
+    """Have one GPU time several libraries in turns, so that small differences show.
+
+    One that crashes or hangs takes the others with it: each then runs beside the first alone.
+    """
 
     def do(seat: Seat) -> list[Outcome]:
-        missing = _missing(base, *libraries) or prepare(seat, task).error
+        missing = _missing(base, *libraries)
         if missing:
             return failures(len(schedules), missing)
         paths = [seat.put(library.path) for library in libraries]
         runners = [_named(path, each) for path, each in zip(paths, schedules, strict=True)]
         with turn():
-            found = _prepare_reference(seat, task, base)
-            if found.error:
-                return failures(len(schedules), found.error)
-            answer = _answer(seat, {"do": "race", "runners": runners}, RUN_SECONDS)
-        if "error" in answer:
-            return failures(len(schedules), answer["error"])
-        return [Outcome(cost) for cost in answer["costs"]]
+            together = _race(seat, task, base, runners)
+            if len(runners) < 3 or not together[0].error:
+                return together
+            return _beside_first([_race(seat, task, base, [runners[0], o]) for o in runners[1:]])
 
     return Job(len(schedules), do)
+
+
+def _race(seat: Seat, task: Task, base: Library, runners: list[Message]) -> list[Outcome]:
+    ready = prepare(seat, task)
+    found = ready if ready.error else _prepare_reference(seat, task, base)
+    if found.error:
+        return failures(len(runners), found.error)
+    answer = _answer(seat, {"do": "race", "runners": runners}, RUN_SECONDS)
+    if "error" in answer:
+        return failures(len(runners), answer["error"])
+    return [Outcome(cost) for cost in answer["costs"]]
+
+
+def _beside_first(pairs: Sequence[Sequence[Outcome]]) -> list[Outcome]:
+    """Outcomes of races with the same first one, as if all had run together."""
+    costs = [first.cost for first, _ in pairs if first.cost]
+    if not costs:
+        return [pairs[0][0], *(other for _, other in pairs)]
+    usual = statistics.median(costs)
+    others = [
+        Outcome(usual * other.cost / first.cost) if first.cost and other.cost else other
+        for first, other in pairs
+    ]
+    return [Outcome(usual), *others]
 
 
 def _named(path: str, schedule: Schedule) -> Message:

@@ -14,23 +14,23 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.choose_grid import with_blocks
 from tvm_stitch.kernel.choose_product import mapping_of_products
-from tvm_stitch.kernel.choose_rows import CLUSTERS, idle_threads, vector_width
+from tvm_stitch.kernel.choose_rows import CLUSTERS, idle_threads
 from tvm_stitch.kernel.legal import Legality, scheme_of
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
-from tvm_stitch.kernel.stage import constant
+from tvm_stitch.kernel.stage import Refused, constant
 from tvm_stitch.kernel.tiling import find_tiling
+from tvm_stitch.tuning import rounds
+from tvm_stitch.tuning.pointless import Values, is_pointless
 
-Values = dict[str, Any]  # of the axes, by name
 _POWERS = tuple(1 << n for n in range(11))
 # What is tried of every field of a Mapping, but for those that follow from others: the scheme and
 # how steps cover a row from its threads and its length, peeling from its alignment.
@@ -91,6 +91,7 @@ class Choice:
 
     values: tuple[object, ...]
     mappings: tuple[Mapping, ...]
+    whole: Schedule | None = None  # of a kernel in rounds, whose parts share all values
 
     @property
     def block_threads(self) -> int:
@@ -117,22 +118,35 @@ class Space:
         bounds: Bounds = NO_BOUNDS,
         schemes: tuple[str, ...] = SCHEMES,
     ) -> None:
-        self.groups = groups
         self._parts = len(programs)
-        choices = [
-            [
-                choice
-                for choice in _choices([programs[part] for part in group], device, bounds)
-                if self._allowed(choice, schemes)
-            ]
-            for group in groups
-        ]
+        if any(program.round for program in programs):
+            self.groups: tuple[tuple[int, ...], ...] = (tuple(range(len(programs))),)
+            choices = [list(_choices_in_rounds(programs, device, bounds, schemes))]
+        else:
+            self.groups = groups
+            choices = self._choices_of_groups(programs, device, bounds, schemes)
         sizes = [{choice.block_threads for choice in each} for each in choices]
         # By threads of a block: the choices of every group.
         self._by_threads = {
             threads: [[c for c in each if c.block_threads == threads] for each in choices]
             for threads in sorted(set.intersection(*sizes))
         }
+
+    def _choices_of_groups(
+        self,
+        programs: tuple[Program, ...],
+        device: Device,
+        bounds: Bounds,
+        schemes: tuple[str, ...],
+    ) -> list[list[Choice]]:
+        return [
+            [
+                choice
+                for choice in _choices([programs[part] for part in group], device, bounds)
+                if self._allowed(choice, schemes)
+            ]
+            for group in self.groups
+        ]
 
     def _allowed(self, choice: Choice, schemes: tuple[str, ...]) -> bool:
         first = choice.mappings[0]
@@ -187,7 +201,12 @@ class Space:
 
         def alike(choices: list[Choice], group: tuple[int, ...]) -> Choice:
             given = schedule.parts[group[0]]
-            return max(choices, key=lambda c: sum(a == b for a, b in _pairs(c.mappings[0], given)))
+
+            def likeness(choice: Choice) -> tuple[bool, int]:
+                pairs = _pairs(choice.mappings[0], given)
+                return choice.whole == schedule, sum(a == b for a, b in pairs)
+
+            return max(choices, key=likeness)
 
         choices = self._by_threads.get(schedule.block_threads)
         if choices is None:
@@ -212,6 +231,8 @@ class Space:
         ]
 
     def _point(self, choices: tuple[Choice, ...]) -> Point:
+        if choices[0].whole is not None:
+            return Point(choices, choices[0].whole)
         parts: list[Mapping | None] = [None] * self._parts
         for group, choice in zip(self.groups, choices, strict=True):
             for part, mapping in zip(group, choice.mappings, strict=True):
@@ -323,12 +344,7 @@ def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
 def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterator[Choice]:
     """The legal choices of programs that share theirs."""
     legalities = [Legality(program, device, bounds) for program in programs]
-    widest = min(map(vector_width, programs))
-
-    def is_pointless(values: Values) -> bool:
-        return values.get("vector", 1) > widest or _is_odd(values) or _is_idle(values, legalities)
-
-    for plain in _combinations(tables_of(programs[0]), is_pointless):
+    for plain in _combinations(tables_of(programs[0]), partial(is_pointless, legalities)):
         found = _fitted_to_all(plain, legalities)
         if not found:
             continue
@@ -338,6 +354,16 @@ def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterato
             mappings = _fitted_to_all(values, legalities) if any(flags) else found
             if mappings:
                 yield Choice(tuple(values.values()), mappings)
+
+
+def _choices_in_rounds(
+    programs: tuple[Program, ...], device: Device, bounds: Bounds, schemes: tuple[str, ...]
+) -> Iterator[Choice]:
+    """The legal choices of a kernel whose blocks meet between rounds."""
+    chosen = choose(programs, device, bounds, schemes)
+    if not isinstance(chosen, Refused):
+        for whole, values in rounds.schedules(programs, chosen, device, bounds, schemes).items():
+            yield Choice(values, whole.parts, whole)
 
 
 def _fitted_to_all(values: Values, legalities: list[Legality]) -> tuple[Mapping, ...]:
@@ -352,7 +378,7 @@ def _fitted_to_all(values: Values, legalities: list[Legality]) -> tuple[Mapping,
 
 
 def _combinations(
-    axes: dict[str, tuple[object, ...]], is_pointless: Callable[[Values], bool]
+    axes: dict[str, tuple[object, ...]], skip: Callable[[Values], bool]
 ) -> Iterator[Values]:
     """Values of all axes, without those of which the first few are pointless already."""
     pending: list[Values] = [{}]
@@ -363,60 +389,4 @@ def _combinations(
             continue
         name = list(axes)[len(values)]
         longer = [{**values, name: value} for value in reversed(axes[name])]
-        pending += [each for each in longer if not is_pointless(each)]
-
-
-def _is_odd(values: Values) -> bool:
-    """Whether blocks are of no size that there is, or several ways of loading early meet."""
-    get = values.get
-    block, cluster = get("threads", 1) * get("rows", 1), get("cluster", 1)
-    if block > MAX_BLOCK_THREADS or ("rows" in values and "split" not in values and block < WARP):
-        return True
-    if "split" in values and not values["split"] and get("steps", 1) > 1:
-        return True  # steps follow from the row's length
-    if cluster > 1 and (get("rows", 1) > 1 or get("threads", WARP) < WARP):
-        return True
-    batched = get("batch", 1) > 1 or get("ahead", False)
-    alone = get("residence", "register") == "register" and cluster == 1
-    if batched and (get("threads", 1) > WARP or not alone):
-        return True
-    if get("residence", "register") == "nowhere" and get("recompute", True) is False:
-        return True  # what is kept nowhere is always computed again
-    if get("turns", "none") != "none" and (batched or not alone or get("resident", 0)):
-        return True
-    if get("unroll", 0) and get("residence") == "register":
-        return True  # a row in registers is loaded as a whole
-    return "split" not in values and _is_crowded(values)
-
-
-def _is_crowded(values: Values) -> bool:
-    """Whether a multiprocessor is asked to hold less than a block, or more than makes sense.
-
-    Rows that wait in registers are what takes them; others leave room for as many threads as there
-    are, which the CUDA compiler must be told.
-    """
-    resident, cluster = values.get("resident", 0), values.get("cluster", 1)
-    block = values.get("threads", 1) * values.get("rows", 1)
-    wide = values.get("residence") in ("shared", "nowhere")
-    return 0 < resident < block or (resident > 0 and (cluster > 1 or wide != (resident == 2048)))
-
-
-def _is_idle(values: Values, legalities: list[Legality]) -> bool:
-    """Whether threads or rows have no work, or a choice only repeats another one."""
-    get = values.get
-    block, batch = get("threads", 1) * get("rows", 1), get("batch", 1)
-    for legality in legalities:
-        width = get("cluster", 1) * get("threads", 1) * get("vector", 1)
-        if legality.columns and width >= 2 * legality.columns and get("threads", 1) > 1:
-            return True
-        program = legality.program
-        rows = (constant(program.space.rows) if program.reduces else None) or 1 << 62
-        if get("rows", 1) * batch >= 2 * rows and block * batch > WARP:
-            return True
-        # Where recomputing makes no difference, what is chosen for rows in registers says no.
-        usual = bool(program.across) or get("residence", "register") != "register"
-        if "recompute" in values and values["recompute"] != usual and not legality.recomputes:
-            return True
-        if get("ahead", False) and not legality.has_weights:
-            return True
-    return False
+        pending += [each for each in longer if not skip(each)]

@@ -181,7 +181,9 @@ class _Session:
             if (record.gpu, record.unit, record.package) == (gpu, self.runner.unit, PACKAGE)
             and not (record.seed == self.settings.seed and record.workload in own)
         ]
-        return make_model(examples_of(earlier), workloads[0].device.capability)
+        is_timed = self.runner.unit == MICROSECONDS
+        capability = workloads[0].device.capability if is_timed else None
+        return make_model(examples_of(earlier), capability)
 
     def _tune(self, workload: Workload, model: Model, number: int, count: int) -> Tuned:
         assert self.runner is not None

@@ -113,7 +113,7 @@ class _Description:
     def lines(self, programs: tuple[Program, ...]) -> Iterator[str]:
         for program in programs:
             space = program.space
-            yield f"part {program.reduces} {space.whole}"
+            yield f"part {program.reduces} {space.whole}" + program.round * " after a barrier"
             if self.sized:
                 yield self._words((space.rows, space.columns, space.run))
             for stage in program.stages:

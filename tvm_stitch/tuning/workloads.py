@@ -121,7 +121,6 @@ def _workloads(
         if isinstance(workload, Refused):
             continue
         schedule = choose(workload.programs, device, bounds, chosen.schemes)
-        # Kernels in rounds keep the schedule that is chosen for them.
-        if not isinstance(schedule, Refused) and not schedule.blocks:
+        if not isinstance(schedule, Refused):
             found.append(workload)
     return found

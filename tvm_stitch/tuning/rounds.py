@@ -1,0 +1,116 @@
+"""The schedules of a kernel in rounds: what all of its parts have in common is searched.
+
+In: the Programs of such a kernel, its analytic choice, the Device. Out: every legal Schedule of the
+table below, with the values that make it. What is legal is asked of kernel/legal.
+
+Blocks of all rounds have equally many threads, and as many of them are resident as the part that
+takes most room allows; parts cannot be searched one by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
+from tvm_stitch.kernel.choose_rounds import with_staying
+from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.program import Program
+from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
+
+AXES: dict[str, tuple[int, ...]] = {
+    "threads": (128, 256, 512, 1024),  # of a block
+    "resident": (1, 2, 3, 4),  # blocks of a multiprocessor
+    "rows": (1, 2, 4, 8, 16, 32),  # of a band, side by side in a block
+    "batch": (1, 2, 4, 8),  # of these, that a thread loads at once
+    "steps": (1, 2, 4),  # vectors of a thread where a part has no rows
+    "staying": (0, 1),  # whether rows stay on the chip between rounds, as many as there is room for
+}
+
+
+def schedules(
+    programs: tuple[Program, ...],
+    chosen: Schedule,
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
+    schemes: tuple[str, ...] = SCHEMES,
+) -> dict[Schedule, tuple[int, ...]]:
+    """Every legal schedule with its values of the axes, the chosen one first."""
+    own = tuple(values_of(chosen, programs).values())
+    found = {chosen: own}
+    for values in _combinations(programs, chosen):
+        if values == own:
+            continue  # parts that were chosen one by one may differ in them
+        schedule = fitted(dict(zip(AXES, values, strict=True)), programs, chosen, device)
+        if schedule not in found and legal(programs, schedule, device, bounds, schemes) is None:
+            found[schedule] = values
+    return found
+
+
+def values_of(schedule: Schedule, programs: tuple[Program, ...]) -> dict[str, int]:
+    """The values of the axes that make a schedule."""
+    pairs = list(zip(programs, schedule.parts, strict=True))
+    bands = [part for program, part in pairs if _is_band(program)]
+    flat = [part for program, part in pairs if _is_flat(program)]
+    return {
+        "threads": schedule.block_threads,
+        "resident": schedule.resident,
+        "rows": bands[0].rows if bands else 1,
+        "batch": bands[0].batch if bands else 1,
+        "steps": flat[0].steps if flat else 1,
+        "staying": int(any(part.staying for part in schedule.parts)),
+    }
+
+
+def fitted(
+    values: dict[str, int], programs: tuple[Program, ...], chosen: Schedule, device: Device
+) -> Schedule:
+    """The schedule of these values, perhaps not legal; the rest is as it was chosen."""
+    parts = [_part(*each, values) for each in zip(programs, chosen.parts, strict=True)]
+    resident = values["resident"]
+    if values["staying"]:
+        parts = with_staying(programs, parts, resident, device)
+    return Schedule(tuple(parts), blocks=resident * device.multiprocessors, resident=resident)
+
+
+def _combinations(programs: tuple[Program, ...], chosen: Schedule) -> Iterator[tuple[int, ...]]:
+    """Values of all axes, the chosen ones among them; one where an axis says nothing."""
+    own: dict[str, Any] = values_of(chosen, programs)
+    silent = set()
+    if not any(map(_is_band, programs)):
+        silent |= {"rows", "batch"}
+    if not any(map(_is_flat, programs)):
+        silent.add("steps")
+    if not any(program.staying for program in programs):
+        silent.add("staying")
+    axes = [
+        (own[name],) if name in silent else sorted({*values, own[name]})
+        for name, values in AXES.items()
+    ]
+    return itertools.product(*axes)
+
+
+def _part(program: Program, chosen: Mapping, values: dict[str, int]) -> Mapping:
+    threads = values["threads"]
+    if _is_band(program):
+        rows = min(values["rows"], threads)
+        each = threads // rows
+        return replace(chosen, threads=each, rows=rows, batch=values["batch"], staying=0)
+    if _is_flat(program):
+        return replace(chosen, threads=threads, steps=values["steps"])
+    of_row = min(chosen.threads, threads)
+    steps = chosen.steps * chosen.threads // of_row
+    return replace(chosen, threads=of_row, rows=threads // of_row, steps=steps)
+
+
+def _is_band(program: Program) -> bool:
+    """Whether it goes through the rows of bands."""
+    return program.space.band is not None
+
+
+def _is_flat(program: Program) -> bool:
+    """Whether it has no rows."""
+    return not program.reduces and not _is_band(program)
