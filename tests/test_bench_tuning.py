@@ -1,5 +1,7 @@
 """The bench of tuning: what it keeps, packs and tells, on measurements that are made up."""
 
+import shutil
+
 import pytest
 import tvm
 from check import H200
@@ -28,10 +30,10 @@ def kernel_of(of, case):
     return Kernel(case, "rows", of.key, of.title, space.size, 1.0, function)
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
     """Two kernels: one of them searched and confirmed, the other measured as a whole."""
-    found = Folder(tmp_path)
+    found = Folder(tmp_path_factory.mktemp("measured"))
     searched, whole = workload(*softmax_of(512, 2048)), workload(*softmax_of(64, 256))
     runner = MadeUpRunner()
 
@@ -51,6 +53,13 @@ def folder(tmp_path):
     costs = [(each, made_up_cost(each[1])) for each in enumerate(schedules)]
     found.exhausted("second").append(records(whole, costs, EXHAUSTIVE))
     return found
+
+
+@pytest.fixture
+def folder(measured, tmp_path):
+    """A copy of what was measured, to be changed at will."""
+    shutil.copytree(measured.path, tmp_path, dirs_exist_ok=True)
+    return Folder(tmp_path)
 
 
 def test_the_winner_counts_as_it_was_confirmed(folder):

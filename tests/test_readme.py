@@ -107,7 +107,7 @@ def test_what_tuning_gained_is_what_was_measured():
 
 def test_what_watched_the_kernels_found_nothing():
     (count,) = re.findall(r"in any kernel of the (\d+) benchmark cases", README)
-    (repeats,) = re.findall(r"in each of\s+the (\d+) benchmark cases", README)
+    (repeats,) = re.findall(r"in each of the (\d+)\s+benchmark cases", README)
     stored = json.loads((ROOT / "bench/results/h200/watched/sanitize.json").read_text("utf-8"))
     assert stored["tools"] == ["memcheck", "racecheck", "synccheck"]
     assert len(stored["cases"]) == int(count)

@@ -31,7 +31,9 @@ class Timing:
     grid_us: float = 1.0
     grid_block_ns: float = 2.1  # what every block takes of that, where there are many
     cluster_start_us: float = 1.25  # until all blocks of a cluster find room
-    cluster_us: float = 0.801  # barrier of a cluster, and the exchange behind it
+    # Blocks of a cluster tell each other a value. Fitted when they met at the cluster's barrier for
+    # it; they wait for its bytes alone since (kernel/cluster), which is sooner.
+    cluster_us: float = 0.801
     chain: float = 2.33  # cycles from one dependent operation of a thread to the next
     issue: float = 0.921  # cycles of a lane for an operation
     special: float = 0.574  # cycles of a special-function unit for a function
