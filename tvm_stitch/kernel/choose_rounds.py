@@ -71,7 +71,7 @@ def in_rounds(
 
 
 def _alike(programs: tuple[Program, ...], parts: list[Mapping], device: Device) -> list[Mapping]:
-    """Programs in the same bands have equal mappings, so that threads find their rows again.
+    """Programs in the same rows have equal mappings, so that threads find theirs again.
 
     Fewer rows are loaded at once where the registers of two blocks would not do.
     """
