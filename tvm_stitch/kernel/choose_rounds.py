@@ -19,7 +19,7 @@ from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers, scratch_bytes
 from tvm_stitch.kernel.schedule import WARP, Mapping, Schedule, power_of_two
 from tvm_stitch.kernel.stage import Refused, constant, dtype_of, item_bytes
-from tvm_stitch.kernel.waiting import waiting_bytes, why_not
+from tvm_stitch.kernel.waiting import comes_apart, waiting_bytes, why_not
 
 BLOCK_THREADS = 512
 MOST_RESIDENT = 4
@@ -71,7 +71,7 @@ def in_rounds(
 
 
 def _alike(programs: tuple[Program, ...], parts: list[Mapping], device: Device) -> list[Mapping]:
-    """Programs in the same bands have equal mappings, so that threads find their rows again.
+    """Programs in the same rows have equal mappings, so that threads find theirs again.
 
     Fewer rows are loaded at once where the registers of two blocks would not do.
     """
@@ -191,6 +191,9 @@ def thread_registers(program: Program, mapping: Mapping) -> int:
     held = mapping.batch * loaded_bytes(program, residency) + SUM_BYTES * len(program.across)
     if program.space.band is not None:
         held += column_bytes(program)
+    if comes_apart(program):
+        whole = sum(item_bytes(dtype_of(buffer)) for buffer in program.staying)
+        held = whole + -(-(held - whole) // mapping.steps)
     return max(registers(program, mapping, residency), -(-each * held // 4) + OVERHEAD_REGISTERS)
 
 

@@ -196,7 +196,7 @@ def _bodies(
         elif waiting is not None and program.space.band is not None:
             part = BandPart(program, residency, mapping, views, *place, tile, waiting)
             part.emit()
-        elif waiting is not None and mapping.staying:
+        elif waiting is not None and program.staying:
             part = _staying_row(program, residency, mapping, views, place, waiting)
             emit_batch([part])
             part.leave()
@@ -228,9 +228,10 @@ def _staying_row(
     block, thread, writer = place
     position = Position(program.space, mapping, *place)
     row = StayingRow(program, residency, mapping, views, position, thread, writer, {}, waiting)
-    row.slot_of_row = int64(0)
     blocks = -(-mapping.staying // mapping.block_rows)
-    row.waits_if = block < blocks if blocks < blocks_of(program.space, mapping) else None
+    if blocks:
+        row.slot_of_row = int64(0)
+        row.waits_if = block < blocks if blocks < blocks_of(program.space, mapping) else None
     return row
 
 

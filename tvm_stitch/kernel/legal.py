@@ -76,6 +76,8 @@ def legal(
 def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Refused | None:
     """What blocks that meet between rounds need: all of them resident at once."""
     if not any(program.round for program in programs):
+        if any(part.staying for part in schedule.parts):
+            return Refused("rows that wait, which no other round reads")
         return Refused("rounds, of which there is one") if schedule.blocks else None
     if any(part.residence == "shared" or part.cluster > 1 for part in schedule.parts):
         return Refused("rows of a round wait in registers of one block")

@@ -76,7 +76,7 @@ class Program:
     crossing: tuple[Var, ...] = ()  # outputs that nobody asked for but later rounds
     # Inputs that lie in memory as outputs of earlier rounds do, one behind the other.
     joined: tuple[tuple[Var, tuple[Var, ...]], ...] = ()
-    # Inputs whose rows the programs of several rounds read, all of them in the same bands.
+    # Inputs whose rows the programs of several rounds read, all of them in the same space.
     staying: tuple[Var, ...] = ()
     returning: tuple[Var, ...] = ()  # of these, what an earlier round has read
 

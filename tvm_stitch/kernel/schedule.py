@@ -48,7 +48,7 @@ class Mapping:
     unroll: int = 0  # steps that a thread loads at once of a row that waits in no registers; 0: few
     idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
     tile: int = 0  # elements of a line of a block's tile; 0: a block has a run of elements
-    staying: int = 0  # rows of a band that wait in shared memory for the next rounds
+    staying: int = 0  # rows of a band, or first ones of all, that wait for the next rounds
 
     @property
     def block_threads(self) -> int:
@@ -122,6 +122,8 @@ class Mapping:
             words.append(f"{self.unroll} steps at once")
         if self.peeled:
             words.append("peeled")
+        if self.staying:
+            words.append(f"{self.staying} rows stay on the chip")
         if self.ahead:
             words.append("weights loaded with the rows")
         return ", ".join(words)

@@ -17,7 +17,7 @@ from tvm_stitch.kernel.position import Position, piece_of
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.stage import Expr, Var, dtype_of
-from tvm_stitch.kernel.waiting import Parts, rooms
+from tvm_stitch.kernel.waiting import Parts, comes_apart, rooms
 from tvm_stitch.kernel.writer import Writer, int64, vector_copy
 
 
@@ -74,6 +74,13 @@ class StayingRow(Part):
         assert isinstance(other, StayingRow)
         other.slot_of_row = None
         return other
+
+    def loads_of(self, number: int) -> list[Var]:
+        """Of a long row of several inputs, only what stays is loaded as a whole."""
+        found = super().loads_of(number)
+        if not comes_apart(self.program):
+            return found
+        return [buffer for buffer in found if buffer in self.program.staying]
 
     def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
         """A thread's share of a row of each input, from where it is."""

@@ -54,6 +54,15 @@ def rooms(parts: Parts, blocks: int) -> list[Room]:
     return list(found.values())
 
 
+def comes_apart(program: Program) -> bool:
+    """Whether a thread loads what stays of its row as a whole, and other inputs step by step.
+
+    Rows have as many elements a thread as where they were reduced: of several inputs that would
+    take the registers of other blocks.
+    """
+    return bool(program.staying) and program.space.band is None and not program.reduces
+
+
 def waiting_bytes(parts: Parts, blocks: int) -> int:
     """Bytes of shared memory of a block."""
     return sum(item_bytes(room.dtype) * room.elements for room in rooms(parts, blocks))

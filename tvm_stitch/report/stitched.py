@@ -189,14 +189,17 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
 
 
 def _why_staying(parts: Sequence[Part]) -> str:
-    """What rounds find on the chip that earlier ones have loaded."""
+    """How much of what earlier rounds have loaded is still on the chip for later ones."""
     found = {
-        buffer.name: round(100 * _staying_share(part))
+        buffer: (cost.tensor_bytes(buffer) or 0, _staying_share(part))
         for part in parts
         for buffer in part.program.returning
     }
-    stays = [f"{share} % of {name}" for name, share in found.items() if share]
-    return f", {' and '.join(stays)} they find in shared memory" if stays else ""
+    stays = sum(size * share for size, share in found.values())
+    if not stays:
+        return ""
+    share = stays / sum(size for size, _ in found.values())
+    return f", {share:.0%} of the inputs that they read again they find in shared memory"
 
 
 def _why_part(part: Part) -> str:

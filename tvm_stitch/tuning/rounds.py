@@ -20,6 +20,7 @@ from tvm_stitch.kernel.choose_rounds import with_staying
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
+from tvm_stitch.kernel.stage import constant
 
 AXES: dict[str, tuple[int, ...]] = {
     "threads": (128, 256, 512, 1024),  # of a block
@@ -103,7 +104,7 @@ def _part(program: Program, chosen: Mapping, values: dict[str, int]) -> Mapping:
         return replace(chosen, threads=threads, steps=values["steps"])
     of_row = min(chosen.threads, threads)
     steps = chosen.steps * chosen.threads // of_row
-    return replace(chosen, threads=of_row, rows=threads // of_row, steps=steps)
+    return replace(chosen, threads=of_row, rows=threads // of_row, steps=steps, staying=0)
 
 
 def _is_band(program: Program) -> bool:
@@ -113,4 +114,4 @@ def _is_band(program: Program) -> bool:
 
 def _is_flat(program: Program) -> bool:
     """Whether it has no rows."""
-    return not program.reduces and not _is_band(program)
+    return not (program.reduces or _is_band(program)) and constant(program.space.rows) == 1
