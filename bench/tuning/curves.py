@@ -87,7 +87,8 @@ def replayed(folder: Folder, target: tvm.target.Target, seeds: int = SEEDS) -> l
     for whole in exhausted(folder):
         workload = workload_of(tvm.ir.load_json(whole.kernel.function), device_of(target))
         assert not isinstance(workload, Refused)
-        others = model_of_others(records, {r.family for r in records if r.workload == workload.key})
+        own = {record.family for record in records if record.workload == whole.kernel.key}
+        others = model_of_others(records, own)
         table = whole.table
         for seed in range(seeds):
             order = list(table)

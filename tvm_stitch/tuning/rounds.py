@@ -20,7 +20,6 @@ from tvm_stitch.kernel.choose_rounds import with_staying
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
-from tvm_stitch.kernel.stage import constant
 
 AXES: dict[str, tuple[int, ...]] = {
     "threads": (128, 256, 512, 1024),  # of a block
@@ -55,7 +54,7 @@ def values_of(schedule: Schedule, programs: tuple[Program, ...]) -> dict[str, in
     """The values of the axes that make a schedule."""
     pairs = list(zip(programs, schedule.parts, strict=True))
     bands = [part for program, part in pairs if _is_band(program)]
-    flat = [part for program, part in pairs if _is_flat(program)]
+    flat = [part for program, part in pairs if _is_flat(program, part)]
     return {
         "threads": schedule.block_threads,
         "resident": schedule.resident,
@@ -83,7 +82,7 @@ def _combinations(programs: tuple[Program, ...], chosen: Schedule) -> Iterator[t
     silent = set()
     if not any(map(_is_band, programs)):
         silent |= {"rows", "batch"}
-    if not any(map(_is_flat, programs)):
+    if not any(map(_is_flat, programs, chosen.parts)):
         silent.add("steps")
     if not any(program.staying for program in programs):
         silent.add("staying")
@@ -100,11 +99,11 @@ def _part(program: Program, chosen: Mapping, values: dict[str, int]) -> Mapping:
         rows = min(values["rows"], threads)
         each = threads // rows
         return replace(chosen, threads=each, rows=rows, batch=values["batch"], staying=0)
-    if _is_flat(program):
+    if _is_flat(program, chosen):
         return replace(chosen, threads=threads, steps=values["steps"])
-    of_row = min(chosen.threads, threads)
-    steps = chosen.steps * chosen.threads // of_row
-    return replace(chosen, threads=of_row, rows=threads // of_row, steps=steps, staying=0)
+    each = min(chosen.threads, threads)
+    steps = chosen.steps * chosen.threads // each
+    return replace(chosen, threads=each, rows=threads // each, steps=steps, staying=0)
 
 
 def _is_band(program: Program) -> bool:
@@ -112,6 +111,6 @@ def _is_band(program: Program) -> bool:
     return program.space.band is not None
 
 
-def _is_flat(program: Program) -> bool:
+def _is_flat(program: Program, mapping: Mapping) -> bool:
     """Whether it has no rows."""
-    return not (program.reduces or _is_band(program)) and constant(program.space.rows) == 1
+    return mapping.split and not _is_band(program)
