@@ -20,7 +20,7 @@ from typing import Any
 import tvm
 
 import tvm_stitch
-from tvm_stitch.errors import CompilerMissing, InputError, StitchError
+from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
 from tvm_stitch.report import explain
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning import cli as tuning_cli
@@ -152,7 +152,7 @@ def _compile(options: argparse.Namespace) -> int:
         executable.export_library(str(output))
     except Exception as error:
         raise CompilerMissing(
-            f"the compiled model could not be linked into {output}: {_first_line(error)}; is g++ "
+            f"the compiled model could not be linked into {output}: {first_line(error)}; is g++ "
             "installed (Debian: apt-get install g++) and the folder writable?"
         ) from error
     print(f"{output}: {output.stat().st_size} bytes for {target.attrs['arch']}")
@@ -172,7 +172,7 @@ def _compiled(
         raise
     except Exception as error:
         raise InputError(
-            f"TVM cannot compile {name}: {_first_line(error)}; see whether tvm.compile without "
+            f"TVM cannot compile {name}: {first_line(error)}; see whether tvm.compile without "
             "stitching can"
         ) from error
 
@@ -189,16 +189,11 @@ def load_model(path: str) -> tvm.IRModule:
         mod = tvm.ir.load_json(text)
     except Exception as error:
         raise InputError(
-            f"{path} is not {MODEL_HELP} (with TVM {tvm.__version__}): {_first_line(error)}"
+            f"{path} is not {MODEL_HELP} (with TVM {tvm.__version__}): {first_line(error)}"
         ) from None
     if not isinstance(mod, tvm.IRModule):
         raise InputError(f"{path} holds a {type(mod).__name__}, not {MODEL_HELP}")
     return mod
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".: ") if lines else type(error).__name__
 
 
 def _bench(arguments: list[str]) -> int:

@@ -19,3 +19,17 @@ class SimtError(StitchError):
 
 class RelayError(InputError):
     """A saved Relay module that cannot be read, or holds what Relax has no counterpart for."""
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error that says something, to stand within a sentence."""
+    return next(iter(_lines(error)), type(error).__name__).rstrip(".: ")
+
+
+def last_line(error: Exception) -> str:
+    """The last line that says something: TVM's traces end with what matters."""
+    return next(reversed(_lines(error)), type(error).__name__).rstrip(".: ")
+
+
+def _lines(error: Exception) -> list[str]:
+    return [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -14,7 +14,7 @@ import tvm
 from tvm import relax
 from tvm.ir import IRModule
 
-from tvm_stitch.errors import InputError
+from tvm_stitch.errors import InputError, last_line
 from tvm_stitch.reference.exact import compiled
 from tvm_stitch.reference.float64 import in_float64
 from tvm_stitch.reference.inputs import checked_inputs, function_of
@@ -37,14 +37,14 @@ def reference(mod: IRModule, inputs: Sequence[np.ndarray], entry: str = "main") 
     except Exception as error:
         raise InputError(
             f"the float64 reference of `{entry}` cannot be compiled for the CPU: "
-            f"{_last_line(error)}. Give the module as it is before it is fused or scheduled for "
+            f"{last_line(error)}. Give the module as it is before it is fused or scheduled for "
             "a GPU."
         ) from error
     try:
         result = machine[entry](*[tvm.runtime.tensor(value) for value in values])
     except Exception as error:
         raise InputError(
-            f"the float64 reference of `{entry}` failed while it ran: {_last_line(error)}. "
+            f"the float64 reference of `{entry}` failed while it ran: {last_line(error)}. "
             "Check that the inputs are what the model expects, integer ones most of all."
         ) from error
     return list(_flattened(result))
@@ -56,8 +56,3 @@ def _flattened(result: Any) -> Iterable[np.ndarray]:
     else:
         for field in result:
             yield from _flattened(field)
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[-1].rstrip(".")

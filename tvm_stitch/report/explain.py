@@ -15,7 +15,7 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
 from tvm_stitch.build import check_well_formed, stitch_passes
 from tvm_stitch.device import Device, device_of
-from tvm_stitch.errors import InputError, StitchError
+from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.options import Options
@@ -123,16 +123,11 @@ def _run(
                 raise
             except Exception as error:
                 raise InputError(
-                    f"the pass {each.info.name} refuses the module: {_summary(error)}; see whether "
-                    "relax.analysis.well_formed accepts it and tvm.compile alone compiles it"
+                    f"the pass {each.info.name} refuses the module: {first_line(error)}; see "
+                    "whether relax.analysis.well_formed accepts it and tvm.compile alone compiles "
+                    "it"
                 ) from error
     return mod
-
-
-def _summary(error: Exception) -> str:
-    """The first line of an error that says something."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".: ") if lines else type(error).__name__
 
 
 def _before(mod: tvm.IRModule, cuda: tvm.target.Target) -> Before:
@@ -146,7 +141,7 @@ def _before(mod: tvm.IRModule, cuda: tvm.target.Target) -> Before:
         with cuda, tvm.transform.PassContext(opt_level=3):
             lowered = tvm.transform.Sequential(passes)(mod)
     except Exception as error:
-        return Before(None, None, _summary(error))
+        return Before(None, None, first_line(error))
     counts = calls(lowered)
     found = {name: len(nests(lowered[name])) for name in counts}
     launches = sum(count * counts[name] for name, count in found.items())

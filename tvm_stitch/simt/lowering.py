@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.errors import InputError, SimtError
+from tvm_stitch.errors import InputError, SimtError, last_line
 from tvm_stitch.simt.launch import Launch
 
 _FLAGS = ("tirx.use_cooperative_launch", "tirx.use_programtic_dependent_launch")
@@ -171,10 +171,9 @@ def lower(function: tirx.PrimFunc, target: Any = None, name: str = "main") -> Ho
         ):
             built = tvm.tirx.build(tvm.IRModule({name: function}), target=chosen)
     except Exception as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise SimtError(
-            f"TVM could not lower {name} to CUDA: {lines[-1]}; it has to be thread-bound and "
-            "build for a CUDA target by tvm.tirx.build"
+            f"TVM could not lower {name} to CUDA: {last_line(error)}; it has to be thread-bound "
+            "and build for a CUDA target by tvm.tirx.build"
         ) from error
     try:
         cuda = cuda_source(built)

@@ -15,7 +15,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_stitch.errors import RelayError
+from tvm_stitch.errors import RelayError, last_line
 
 _ENTRY = "main"
 _MAX_SHOWN = 6
@@ -52,7 +52,7 @@ class GraphModule:
             machine[_ENTRY]
         except Exception as error:
             raise RelayError(
-                f"this library cannot run on {self.device}: {_last_line(error)}. It needs a "
+                f"this library cannot run on {self.device}: {last_line(error)}. It needs a "
                 "compiled Relax function main for this device; libraries of TVM 0.19 or older "
                 "have to be built again from the Relay module"
             ) from error
@@ -144,9 +144,7 @@ class GraphModule:
         try:
             result = self._vm[_ENTRY](*arguments)
         except Exception as error:
-            raise RelayError(
-                f"the model does not accept its inputs: {_last_line(error)}"
-            ) from error
+            raise RelayError(f"the model does not accept its inputs: {last_line(error)}") from error
         self._outputs = list(_flat(result))
 
     def get_num_outputs(self) -> int:
@@ -213,8 +211,3 @@ def _flat(result: Any) -> Iterator[Any]:
     else:
         for item in result:
             yield from _flat(item)
-
-
-def _last_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[-1] if lines else type(error).__name__)[:400]
