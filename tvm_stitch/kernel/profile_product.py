@@ -36,12 +36,6 @@ def tensor_bytes(buffers: tuple[Var, ...]) -> int:
     return sum(n * item_bytes(dtype_of(b)) for n, b in zip(elements, buffers, strict=True))
 
 
-def multiply_adds(program: ProductProgram) -> int:
-    """Of all products and rows."""
-    each = (c.contracted * program.columns[b] for b, c in program.contractions.items())
-    return sum(each) * (constant(program.space.rows) or 0)
-
-
 def accesses(program: ProductProgram, stage: Stage, mapping: Mapping) -> float:
     """Accesses to shared memory for each multiply-add of a product."""
     contraction = program.contractions[stage.output]
