@@ -263,6 +263,8 @@ def test_the_demo(capsys):
     before = int(re.search(r"^before .* (\d+) kernel launches", out, re.M)[1])
     after = int(re.search(r"^after +(\d+) kernel launches", out, re.M)[1])
     assert after < before
+    # Eight products, two of which are small enough for a stitched kernel.
+    assert "6 are TVM's own matrix products" in out
     assert "in 3 thread orders" in out and "\nok\n" in out
 
 
