@@ -69,12 +69,13 @@ def early_loads(program: ProductProgram, mapping: Mapping) -> list[tuple[Stage, 
         steps = steps_of(program, mapping, stage)
         nested = any(read.nested for read in stage.reads)
         for read in stage.reads:
-            each = steps if program.is_common(stage, read) else mapping.batch * steps
             possible = can_load_now(dtype_of(read.buffer)) and not (read.guarded or nested)
-            if read.buffer in program.producer or not possible or each > left:
+            if read.buffer in program.producer or not possible or steps > left:
                 continue
-            found.append((stage, read))
-            left -= each
+            each = steps if program.is_common(stage, read) else mapping.batch * steps
+            if each <= left:
+                found.append((stage, read))
+                left -= each
     return found
 
 

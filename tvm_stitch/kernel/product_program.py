@@ -322,10 +322,15 @@ class _Placing:
 
     def _from_memory_if_load(self, own: Stage) -> Stage:
         """What is only moved on its way to a product need not go through the row's threads."""
-        value = self._from_memory(own, own.value)
-        if isinstance(value, Refused) or load_of(value) is None:
-            return own
-        return replace(own, value=value)
+        stage = own
+        for _ in range(MAX_INLINED):
+            computed = {r.key: r for r in stage.reads if r.buffer in self.producer}
+            if not computed:
+                return own if load_of(stage.value) is None else stage
+            if any(self.producer[read.buffer].is_reduction for read in computed.values()):
+                break
+            stage = with_inlined(stage, computed, self.producer)
+        return own
 
     def _from_memory(self, stage: Stage, value: Expr) -> Expr | Refused:
         """A factor with everything inlined that is computed on the way."""
