@@ -25,6 +25,7 @@ from tvm import relax, tirx
 import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.errors import InputError
+from tvm_stitch.kernel.cost import predicted_us
 from tvm_stitch.kernel.schedule import Mapping, Schedule
 from tvm_stitch.tuning import model as models
 from tvm_stitch.tuning.apply import RecordWarning
@@ -422,15 +423,14 @@ def over_rows_model(rows=4096, columns=256):
     return builder.get()
 
 
-def few_threads(schedule):
-    """What is chosen has more."""
-    return 1.0 + (schedule.block_threads != 256) + abs(schedule.resident - 3)
-
-
 def test_kernels_in_rounds_are_tuned_and_applied(path):
     class Runner(MadeUpRunner):
+        """As predicted, but that the chosen one is slow."""
+
         def measure(self, workload, schedules, reference, careful=False, best=None):
-            return [Outcome(few_threads(schedule)) for schedule in schedules]
+            times = [predicted_us(workload.programs, s, workload.device) for s in schedules]
+            slow = [1 + (schedule == reference) for schedule in schedules]
+            return [Outcome(time * each) for time, each in zip(times, slow, strict=True)]
 
     module, other = over_rows_model(), over_rows_model(6000)
     (kernel,) = tuned(path, Runner(), module=module).kernels
