@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingOf
-from functools import partial
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -28,7 +27,7 @@ from tvm_stitch.kernel.stage import (
     substitute,
 )
 from tvm_stitch.kernel.widen import widened
-from tvm_stitch.kernel.writer import Writer, flat_load, int64, vector_copy
+from tvm_stitch.kernel.writer import Writer, flat_loads, int64, vector_copy
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
 Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key
@@ -171,7 +170,7 @@ class Access:
 
     def redirected(self, expr: Expr) -> Expr:
         """The expression with loads from parameters as loads from their flat views."""
-        return tvm_ffi.structural_map(expr, (ir.TensorLoad, partial(flat_load, self.views)))
+        return flat_loads(self.views, expr)
 
     def value(self, stage: Stage, known: Callable[[Read], Expr | None], column: Expr) -> Expr:
         """A stage's value at a column, loads replaced by what is known of them."""

@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
-from functools import partial
 
-import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.product import ACCUMULATED
@@ -21,7 +19,7 @@ from tvm_stitch.kernel.product_panel import CHUNK, ENTRY, FAST, SLOW, Contractio
 from tvm_stitch.kernel.product_position import ProductPosition
 from tvm_stitch.kernel.product_table import ITEM, Table, pitch
 from tvm_stitch.kernel.stage import Expr, Var, dtype_of, substitute
-from tvm_stitch.kernel.writer import Writer, flat_load
+from tvm_stitch.kernel.writer import Writer, flat_loads
 
 # TVM gives values that live one after the other the same place, with a barrier between.
 SHARED = "shared.dyn"
@@ -152,4 +150,4 @@ class ProductCopies:
 
     def flat(self, expr: Expr) -> Expr:
         """The expression with loads from parameters as loads from their flat views."""
-        return tvm_ffi.structural_map(expr, (ir.TensorLoad, partial(flat_load, self.views)))
+        return flat_loads(self.views, expr)

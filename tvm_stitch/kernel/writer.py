@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
-from tvm import tirx
+import tvm_ffi
+from tvm import ir, tirx
 from tvm.tirx import ForKind
 
 from tvm_stitch.kernel.stage import Expr, Var, as_int64, buffer_shape, dtype_of, item_bytes
@@ -128,7 +130,12 @@ def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
     return stmts[0] if len(stmts) == 1 else tirx.SeqStmt(stmts)
 
 
-def flat_load(views: Mapping[Var, Var], load: Expr) -> Expr:
+def flat_loads(views: Mapping[Var, Var], expr: Expr) -> Expr:
+    """An expression with loads from parameters as loads from their flat views."""
+    return tvm_ffi.structural_map(expr, (ir.TensorLoad, partial(_flat_load, views)))
+
+
+def _flat_load(views: Mapping[Var, Var], load: Expr) -> Expr:
     """A load from a parameter as one from its flat view; any other load as it is."""
     view = views.get(load.source)
     if view is None:
