@@ -5,7 +5,6 @@ In: Samples with times. Out: a Device whose fitted constants are replaced. Needs
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -120,8 +119,3 @@ def spearman(left: np.ndarray, right: np.ndarray) -> float:
 def median_error(predicted: np.ndarray, measured: np.ndarray) -> float:
     """Median of |predicted / measured - 1|."""
     return float(np.median(np.abs(predicted / measured - 1)))
-
-
-def geometric_bias(predicted: np.ndarray, measured: np.ndarray) -> float:
-    """How much too long or too short predictions are on the whole: 1 is neither."""
-    return math.exp(float(np.mean(np.log(predicted / measured))))

@@ -57,7 +57,7 @@ STREAM_THREADS = 512
 # Told that so many threads are enough on a multiprocessor, the CUDA compiler asks for the weights
 # of several vectors before it uses the first: they come from the L2, which is far away.
 # Layer norm of 32768 x 32768 bf16 takes 1050 us for 1024 threads, 1067 for 768 and 1084 not told.
-RESIDENT_THREADS, WEIGHTED_RESIDENT_THREADS = 768, 1024
+RESIDENT_THREADS = (0, 768, 1024)  # for no weights, one, two or more
 # Of rows that are read once and not kept: cross entropy of 16384 x 65536 bf16 takes 480 us with
 # 256 threads, 483 with 128 and 490 with 512, where rows that wait take 617.
 ONLINE_THREADS = 256
@@ -153,8 +153,7 @@ def _copied(program: Program, residency: Residency, mapping: Mapping, device: De
     possible = arrive.why_not(program, residency, mapping) is None
     if not possible and mapping.threads == MAX_CLUSTER_THREADS:
         mapping = _wider(mapping)
-    several = weights(program) > 1
-    told = WEIGHTED_RESIDENT_THREADS if several else RESIDENT_THREADS if weights(program) else 0
+    told = RESIDENT_THREADS[min(weights(program), 2)]
     return replace(mapping, asynchronous=possible, resident=-(-told // mapping.threads))
 
 

@@ -41,11 +41,6 @@ class Columns:
         return -(-self.count // self.period)
 
     @property
-    def in_block(self) -> int:
-        """Columns of the block: all, or those of its threads."""
-        return self.count if self.slice is None else self.steps * self.threads
-
-    @property
     def in_runs(self) -> bool:
         """Whether neighbours in the block, four by four, are neighbours in the row."""
         aligned = self.threads % CHUNK == 0 and self.period % self.threads == 0
