@@ -292,6 +292,8 @@ def _divergent(report: _Report) -> tuple[str, str]:
         message = f"{report.who} arrives twice at a cluster barrier without waiting"
     elif detail == 4:
         message = f"{report.who} waits at a cluster barrier without having arrived"
+    elif detail == 5:
+        message = f"{report.who} is in a warp of fewer than 32 threads, all of which have to come"
     else:
         message = f"{report.who} and {report.other} meet at different barriers"
     return "divergent barrier", message

@@ -55,6 +55,12 @@ _UNARY = {
     "abs": "__builtin_fabsf({0})",
     "neg": "-{0}",
 }
+_LOAD_MATRICES = re.compile(
+    r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?(?:\.shared(?:_cta)?)?\.b16"
+)
+_MULTIPLY_MATRICES = re.compile(
+    r"mma\.sync\.aligned\.m16n8k(8|16)\.row\.col\.f32\.(f16|bf16)\.\2\.f32"
+)
 _ATOMICS = {"add": "atomicAdd", "exch": "atomicExch", "min": "atomicMin", "max": "atomicMax",
             "and": "atomicAnd", "or": "atomicOr", "xor": "atomicXor"}  # fmt: skip
 
@@ -245,6 +251,27 @@ def _copy_async(i: _Instruction) -> str | None:
     return f"simt_async_copy(simt_shared_address({to}), simt_generic({source}), {size}, {valid});"
 
 
+def _matrices(i: _Instruction) -> str | None:
+    """What all lanes of a warp do with matrices of halves that lie in their registers."""
+    opcode = ".".join((i.name, *i.parts))
+    if load := _LOAD_MATRICES.fullmatch(opcode):
+        count, transposed = load.groups()
+        to, row = i.operands
+        return (
+            f"{{ uint32_t simt_w[{count}]; simt_load_matrices(simt_w, {_address(i, row)}, {count}, "
+            f"{int(bool(transposed))}); simt_spread(simt_w, {to.strip('{}')}); }}"
+        )
+    if product := _MULTIPLY_MATRICES.fullmatch(opcode):
+        depth, kind = product.groups()
+        to, a, b, sums = i.operands
+        return (
+            f"{{ const uint32_t simt_a[] = {a}, simt_b[] = {b}; float simt_d[] = {sums}; "
+            f"simt_mma<{depth}>(simt_d, simt_a, simt_b, {int(kind == 'bf16')}); "
+            f"simt_spread(simt_d, {to.strip('{}')}); }}"
+        )
+    return None
+
+
 def _mbarrier(i: _Instruction) -> str | None:
     if i.name == "st" and "async" in i.parts:
         to, value, barrier = i.operands
@@ -352,6 +379,7 @@ _HANDLERS: tuple[Callable[[_Instruction], str | None], ...] = (
     _synchronise,
     _address_space,
     _copy_async,
+    _matrices,
     _mbarrier,
     _move,
     _atomic,

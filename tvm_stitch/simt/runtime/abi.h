@@ -27,6 +27,8 @@ enum simt_collective : int {  // what a warp does together; one number per intri
   SIMT_REDUCE_AND,
   SIMT_REDUCE_OR,
   SIMT_REDUCE_XOR,
+  SIMT_LOAD_MATRICES,  // from here on: all 32 lanes or none, and no memory is ordered
+  SIMT_MULTIPLY_MATRICES,
 };
 
 enum simt_special : int { SIMT_LANE, SIMT_WARP, SIMT_CLUSTER_RANK, SIMT_CLUSTER_SIZE, SIMT_CLOCK };
@@ -104,6 +106,11 @@ void* simt_shared(int slot) __attribute__((const));
 void* simt_dynamic_shared() __attribute__((const));
 
 uint64_t simt_warp(int collective, unsigned mask, uint64_t value, int operand, int width);
+// A fragment's words for this lane; `row` is what it gives the warp, if it gives any.
+void simt_load_matrices(uint32_t* words, const void* row, int count, int transposed);
+// Adds the product of matrices that are `depth` deep to this lane's four accumulators.
+void simt_multiply_matrices(float* sums, const uint32_t* a, const uint32_t* b, int depth,
+                            int bfloat);
 unsigned simt_activemask();
 // Returns the three reductions over the predicate: count << 2 | any << 1 | all.
 uint64_t simt_block_barrier(int id, int threads, int predicate);

@@ -107,8 +107,30 @@ uint64_t matching(uint64_t value, const uint64_t* values, uint32_t mask) {
   return lanes;
 }
 
+// An instruction of the whole warp that some lanes will never reach.
+[[noreturn]] void refuse_partial_warp(Warp* warp, Block* block, const Collective& op) {
+  const uint32_t thread = lane_of(warp, block, __builtin_ctz(op.arrived))->thread;
+  const uint32_t left = warp->born & ~op.arrived;
+  if (left) {
+    report_divergent(op.pc, thread, 0, lane_of(warp, block, __builtin_ctz(left))->thread,
+                     SIMT_EXITED, __builtin_popcount(left));
+  } else {
+    report_divergent(op.pc, thread, 0, 0, 0, 5);
+  }
+  stop();
+}
+
 // All live lanes of the mask have come: compute every lane's result and let them go on.
 void complete(Warp* warp, Block* block, const Collective& op, const Fiber* running) {
+  if (op.kind >= SIMT_LOAD_MATRICES) {
+    if (op.arrived != ~0u) refuse_partial_warp(warp, block, op);
+    complete_matrices(warp, *lane_of(warp, block, 0));
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      Fiber* fiber = lane_of(warp, block, lane);
+      if (fiber != running) make_runnable(fiber);
+    }
+    return;
+  }
   uint64_t values[kLanes];
   for (uint32_t left = op.arrived; left; left &= left - 1) {
     const uint32_t lane = __builtin_ctz(left);
@@ -263,19 +285,10 @@ void leave_block(Fiber* fiber) {
   if (machine.grid_arrived && machine.grid_arrived == machine.alive) release_grid(0, 0);
 }
 
-}  // namespace simt
-
-using namespace simt;
-
-#define CALLER reinterpret_cast<uint64_t>(__builtin_return_address(0))
-
-extern "C" {
-
-uint64_t simt_warp(int kind, unsigned mask, uint64_t value, int operand, int width) {
+uint64_t meet(int kind, uint32_t mask, uint64_t value, int operand, int width, uint64_t pc) {
   Fiber* self = now.fiber;
   Warp* warp = self->warp;
   const uint32_t bit = 1u << self->lane;
-  const uint64_t pc = CALLER;
   if (!(mask & bit)) {
     report_divergent(pc, self->thread, pc, self->thread, 0, 2);
     mask |= bit;
@@ -306,6 +319,18 @@ uint64_t simt_warp(int kind, unsigned mask, uint64_t value, int operand, int wid
   complete(warp, self->block, whole, self);
   refresh_now();
   return self->result;
+}
+
+}  // namespace simt
+
+using namespace simt;
+
+#define CALLER reinterpret_cast<uint64_t>(__builtin_return_address(0))
+
+extern "C" {
+
+uint64_t simt_warp(int kind, unsigned mask, uint64_t value, int operand, int width) {
+  return meet(kind, mask, value, operand, width, CALLER);
 }
 
 unsigned simt_activemask() {

@@ -123,28 +123,7 @@ struct OutOfBounds {
 };
 
 void __ubsan_handle_type_mismatch_v1(TypeMismatch* data, uint64_t address) {
-  simt_hazard hazard = {};
-  hazard.kind = SIMT_MISALIGNED;
-  hazard.thread = now.thread;
-  hazard.pc = CALLER;
-  hazard.place = SIMT_UNKNOWN;
-  hazard.offset = static_cast<int64_t>(address);
-  hazard.size = 1u << data->log_alignment;
-  hazard.detail = data->location.line;
-  const uint64_t shared = address - reinterpret_cast<uint64_t>(machine.shared);
-  if (shared < machine.shared_bytes) {
-    const int slot = machine.slot_at[(shared & (machine.shared_stride - 1)) / 64];
-    hazard.place = SIMT_SHARED;
-    hazard.region = slot < 0 ? 0 : slot;
-    hazard.offset = static_cast<int64_t>((shared & (machine.shared_stride - 1)) -
-                                         machine.slots[hazard.region].offset);
-  } else if (const Region* region = find_region(address)) {
-    hazard.place = SIMT_GLOBAL;
-    hazard.region = static_cast<int32_t>(region->index);
-    hazard.offset = static_cast<int64_t>(address - reinterpret_cast<uint64_t>(region->base));
-  }
-  report(hazard);
-  stop();  // fatal on the device, and the access itself may fault here
+  refuse_misaligned(address, 1u << data->log_alignment, CALLER, data->location.line);
 }
 
 void __ubsan_handle_out_of_bounds(OutOfBounds* data, uint64_t index) {

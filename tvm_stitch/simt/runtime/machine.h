@@ -32,11 +32,21 @@ struct Collective {  // a warp operation some lanes have reached
   uint64_t pc;
 };
 
+typedef float MatrixRow __attribute__((vector_size(32)));
+
+struct Matrices {  // what the lanes of a warp have brought to an instruction on matrices
+  float a[16][16];
+  MatrixRow b[16], sums[16];
+  uint16_t rows[kLanes][8];    // of ldmatrix, by the lane that gave the address
+  uint32_t words[kLanes][4];   // and what every lane gets
+};
+
 struct Warp {
   uint32_t born, live, runnable;  // all lanes; those not exited; those not blocked either
   uint32_t time;            // tick of the last operation of the whole warp
   uint32_t actives;         // lanes inside __activemask
   std::vector<Collective> pending;
+  Matrices matrices;
   uint32_t seen[kLanes][kLanes];  // [lane][other]: what `other` did before this tick is ordered
 };
 
@@ -172,9 +182,14 @@ inline uint64_t draw() {  // xorshift64*
 }
 
 // collective.cc
+// Waits for the other lanes of the mask; `pc` is where in the kernel. Returns this lane's result.
+uint64_t meet(int kind, uint32_t mask, uint64_t value, int operand, int width, uint64_t pc);
 void leave_warp(Fiber* fiber);
 void leave_block(Fiber* fiber);
 void resolve_activemask(Warp* warp, Block* block);
+
+// matrix.cc
+void complete_matrices(Warp* warp, const Fiber& lane);
 
 // shadow.cc
 void settle_pending_store();
@@ -189,6 +204,9 @@ Block* block_of_shared(uint64_t address);
 // One access of the running fiber; `caller` is where in the kernel it comes from.
 void touch(const volatile void* address, uint32_t size, bool write, uint64_t caller,
            uint32_t flags = 0);
+
+// Stops the launch, as the device would; `line` is for where the program's own are not known.
+[[noreturn]] void refuse_misaligned(uint64_t address, uint32_t to, uint64_t pc, uint32_t line = 0);
 
 // report.cc
 simt_hazard* report(simt_hazard hazard);

@@ -183,6 +183,31 @@ void touch(const volatile void* pointer, uint32_t size, bool write, uint64_t cal
   }
 }
 
+void refuse_misaligned(uint64_t address, uint32_t to, uint64_t pc, uint32_t line) {
+  simt_hazard hazard = {};
+  hazard.kind = SIMT_MISALIGNED;
+  hazard.thread = now.thread;
+  hazard.pc = pc;
+  hazard.place = SIMT_UNKNOWN;
+  hazard.offset = static_cast<int64_t>(address);
+  hazard.size = to;
+  hazard.detail = line;
+  const uint64_t shared = address - reinterpret_cast<uint64_t>(machine.shared);
+  if (shared < machine.shared_bytes) {
+    const int slot = machine.slot_at[(shared & (machine.shared_stride - 1)) / 64];
+    hazard.place = SIMT_SHARED;
+    hazard.region = slot < 0 ? 0 : slot;
+    hazard.offset = static_cast<int64_t>((shared & (machine.shared_stride - 1)) -
+                                         machine.slots[hazard.region].offset);
+  } else if (const Region* region = find_region(address)) {
+    hazard.place = SIMT_GLOBAL;
+    hazard.region = static_cast<int32_t>(region->index);
+    hazard.offset = static_cast<int64_t>(address - reinterpret_cast<uint64_t>(region->base));
+  }
+  report(hazard);
+  stop();  // the access itself may fault here
+}
+
 bool prepare_memory() {
   const simt_launch_request& r = *machine.request;
   machine.store_pending = false;

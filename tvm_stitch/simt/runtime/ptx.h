@@ -42,3 +42,14 @@ SIMT_INLINE void* simt_shared_address(T address) {
   return sizeof(T) == 4 ? simt_from_shared_window((unsigned)(uint64_t)address)
                         : (void*)(uint64_t)address;
 }
+
+// The elements of an array to as many variables.
+template <class T, class... To>
+SIMT_INLINE void simt_spread(const T* from, To&... to) {
+  (simt_assign(to, *from++), ...);
+}
+template <int depth>
+SIMT_INLINE void simt_mma(float (&sums)[4], const uint32_t (&a)[depth / 4],
+                          const uint32_t (&b)[depth / 8], bool bfloat) {
+  simt_multiply_matrices(sums, a, b, depth, bfloat);
+}
