@@ -121,6 +121,88 @@ def test_asynchronous_copies_land_at_the_wait():
     assert {h.kind for h in run.hazards} == {"uninitialised read"}
 
 
+PARTIAL_COPY = """
+  __shared__ alignas(16) unsigned s[128];
+  for (int i = 0; i < 4; ++i) s[4 * t + i] = 99;
+  unsigned to = __cvta_generic_to_shared(s + 4 * t);
+  int left = 70 - 4 * t, valid = left <= 0 ? 0 : left >= 4 ? 16 : 4 * left;
+  COPY
+  asm volatile("cp.async.wait_all;");
+  for (int i = 0; i < 4; ++i) y[4 * t + i] = s[4 * t + i];
+"""
+HINTED = "cp.async.cg.shared::cta.global.L2::cache_hint"
+COPIES = {
+    "of so many bytes": 'asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"'
+    ' :: "r"(to), "l"(x + 4 * t), "r"(valid) : "memory");',
+    "with a hint": f'asm volatile("{HINTED} [%0], [%1], 16, %2, %3;"'
+    ' :: "r"(to), "l"(x + 4 * t), "r"(valid), "l"(1ull) : "memory");',
+    "ignored": 'asm volatile("{ .reg .pred ps0; setp.ne.b32 ps0, %2, 0; '
+    'cp.async.cg.shared.global [%0], [%1], 16, ps0; }"'
+    ' :: "r"(to), "l"(x + 4 * t), "r"(valid != 16) : "memory");',
+}
+
+
+def run_partial_copy(copy, elements=70):
+    source = (
+        'extern "C" __global__ void k(const unsigned* x, unsigned* y) {\n  int t = threadIdx.x;\n'
+        + PARTIAL_COPY.replace("COPY", copy)
+        + "}"
+    )
+    x, y = np.arange(1, elements + 1, dtype="uint32"), np.zeros(128, "uint32")
+    return simt.run(source, arrays=[x, y], grid=1, block=32, seed=1), x, y
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_what_a_copy_lacks_is_zeros_and_is_not_read(way):
+    """The source ends within the copy of thread 17, and the threads after it have none."""
+    run, x, y = run_partial_copy(COPIES[way])
+    assert run.ok, run
+    valid = 68 if way == "ignored" else 70
+    np.testing.assert_array_equal(y, np.pad(x[:valid], (0, 128 - valid)))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (("valid)", "16)"), "out-of-bounds read"),
+        (("valid)", "valid - 16)"), "fault"),
+        (('"r"(to)', '"r"(to + 4)'), "misaligned access"),
+        (("x + 4 * t", "x + 1"), "misaligned access"),
+    ],
+    ids=["all bytes", "a negative count", "to an odd place", "from an odd place"],
+)
+def test_a_bad_copy_is_found(change, kind):
+    run, _, _ = run_partial_copy(COPIES["of so many bytes"].replace(*change))
+    assert {h.kind for h in run.hazards} == {kind}, run
+    assert all("cp.async" in h.source for h in run.hazards)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_copy_issued_while_others_still_read_is_a_race(seed):
+    """Though there is a barrier before it lands."""
+    source = """
+extern "C" __global__ void k(const unsigned* x, unsigned* y) {
+  __shared__ alignas(16) unsigned s[256];
+  int t = threadIdx.x;
+  unsigned to = __cvta_generic_to_shared(s + 4 * t);
+  for (int i = 0; i < 4; ++i) s[4 * t + i] = t;
+  __syncthreads();
+  y[t] = s[255 - t];
+  BARRIER
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(x + 4 * t));
+  __syncthreads();
+  asm volatile("cp.async.wait_all;");
+  y[64 + t] = s[4 * t];
+}
+"""
+    x, y = np.arange(256, dtype="uint32"), np.zeros(128, "uint32")
+    met = source.replace("BARRIER", "__syncthreads();")
+    assert simt.run(met, arrays=[x, y], grid=1, block=64, seed=seed).ok
+    apart = source.replace("BARRIER", "")
+    run = simt.run(apart, arrays=[x, y], grid=1, block=64, seed=seed)
+    assert {h.kind for h in run.hazards} == {"race"}, run
+
+
 def test_a_predicated_copy_as_tvm_writes_it():
     body = r"""
   __shared__ alignas(16) unsigned s[32];

@@ -87,10 +87,8 @@ def translate(body: str, line: int) -> str:
     """The C++ statement for what stands between the brackets of `asm (...)`."""
     template, expressions = _sections(body, line)
     statements = []
-    for text in re.split(r"[;\n]", re.sub(r"//[^\n]*|/\*.*?\*/", " ", template)):
-        text = text.strip().strip("{}").strip() if text.strip() in "{}" else text.strip()
-        opened = text.startswith("{") and not text.startswith("{%")
-        text = text[1:].strip() if opened else text
+    for text in re.sub(r"//[^\n]*|/\*.*?\*/", " ", template, flags=re.S).split(";"):
+        text = text.strip().lstrip("{} \n").rstrip()
         if text:
             statements.append(_statement(text, expressions, line))
     return "{ " + " ".join(statements) + " }"
@@ -246,8 +244,9 @@ def _copy_async(i: _Instruction) -> str | None:
         return f"simt_async_wait({i.operands[0]});"
     if "wait_all" in i.parts:
         return "simt_async_commit(); simt_async_wait(0);"
-    to, source, size, *rest = i.operands
-    valid = rest[0] if rest else size
+    operands = i.operands[:-1] if "L2_cache_hint" in i.parts else i.operands
+    to, source, size, *rest = operands
+    valid = f"simt_valid_bytes({size}, {rest[0]})" if rest else size
     return f"simt_async_copy(simt_shared_address({to}), simt_generic({source}), {size}, {valid});"
 
 
@@ -310,14 +309,13 @@ def _move(i: _Instruction) -> str | None:
             f"{{ {kind} simt_v; simt_assign(simt_v, {value}); "
             f"simt_store{suffix}<{kind}>({_address(i, address)}, simt_v); }}"
         )
-    elements = value.strip("{}").split(",")
+    elements = value.strip("{}")
     if i.name == "ld":
-        copies = " ".join(f"simt_assign({e}, simt_e[{n}]);" for n, e in enumerate(elements))
         return (
             f"{{ {kind} simt_v = simt_load{suffix}<{kind}>({_address(i, address)}); "
-            f"{i.type}* simt_e = ({i.type}*)&simt_v; {copies} }}"
+            f"simt_spread(({i.type}*)&simt_v, {elements}); }}"
         )
-    copies = " ".join(f"simt_assign(simt_e[{n}], {e});" for n, e in enumerate(elements))
+    copies = " ".join(f"simt_assign(simt_e[{n}], {e});" for n, e in enumerate(elements.split(",")))
     return (
         f"{{ {kind} simt_v; {i.type}* simt_e = ({i.type}*)&simt_v; {copies} "
         f"simt_store{suffix}<{kind}>({_address(i, address)}, simt_v); }}"

@@ -19,7 +19,7 @@ _PROVIDED = re.compile(
     r"device_launch_parameters\.h|vector_types\.h|math\.h|cmath|stdio\.h|cstdio"
 )
 _UNSUPPORTED = {
-    "mma.h": "tensor cores",
+    "mma.h": "tensor cores by wmma",
     "cuda_fp8.h": "8-bit floats",
     "cuda_fp6.h": "6-bit floats",
     "cuda_fp4.h": "4-bit floats",

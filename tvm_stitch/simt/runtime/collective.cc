@@ -285,6 +285,16 @@ void leave_block(Fiber* fiber) {
   if (machine.grid_arrived && machine.grid_arrived == machine.alive) release_grid(0, 0);
 }
 
+void trap(uint64_t pc) {
+  simt_hazard hazard = {};
+  hazard.kind = SIMT_SIGNAL;
+  hazard.thread = now.thread;
+  hazard.pc = pc;
+  hazard.place = SIMT_UNKNOWN;
+  report(hazard);
+  stop();
+}
+
 uint64_t meet(int kind, uint32_t mask, uint64_t value, int operand, int width, uint64_t pc) {
   Fiber* self = now.fiber;
   Warp* warp = self->warp;
@@ -414,14 +424,6 @@ void simt_cluster_wait() {
   block_and_yield(State::ClusterWait, CALLER);
 }
 
-void simt_trap() {
-  simt_hazard hazard = {};
-  hazard.kind = SIMT_SIGNAL;
-  hazard.thread = now.thread;
-  hazard.pc = CALLER;
-  hazard.place = SIMT_UNKNOWN;
-  report(hazard);
-  stop();
-}
+void simt_trap() { trap(CALLER); }
 
 }  // extern "C"

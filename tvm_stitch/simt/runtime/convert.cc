@@ -1,28 +1,11 @@
 // float16 <-> float32, rounding to nearest even.
-#include <string.h>
+#include "convert.h"
 
 #include "abi.h"
 
-namespace {
-uint32_t bits_of(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-float float_of(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
-}  // namespace
+using namespace simt;
 
-extern "C" float simt_half_to_float(uint16_t half) {
-  const uint32_t sign = uint32_t{half & 0x8000u} << 16;
-  const uint32_t magnitude = half & 0x7fffu;
-  if (magnitude >= 0x7c00) return float_of(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-  // Moving the exponent by a multiplication makes subnormals come out right.
-  return float_of(sign | bits_of(float_of(magnitude << 13) * 0x1p112f));
-}
+extern "C" float simt_half_to_float(uint16_t half) { return widened_half(half); }
 
 extern "C" uint16_t simt_float_to_half(float value) {
   const uint32_t bits = bits_of(value);

@@ -51,6 +51,12 @@ void simt_atomic_load(const volatile void* address, int bytes) {
 }
 
 void simt_async_copy(void* to, const void* from, int bytes, int valid) {
+  if (valid < 0 || valid > bytes) trap(CALLER);
+  for (const void* end : {static_cast<const void*>(to), valid ? from : to}) {
+    const auto address = reinterpret_cast<uint64_t>(end);
+    if (address % bytes) refuse_misaligned(address, bytes, CALLER);
+  }
+  if (machine.request->check) touch(to, bytes, true, CALLER, kIssued);
   now.fiber->copies.push_back({to, from, bytes, valid, CALLER});
 }
 

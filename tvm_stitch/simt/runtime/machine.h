@@ -188,6 +188,8 @@ void leave_warp(Fiber* fiber);
 void leave_block(Fiber* fiber);
 void resolve_activemask(Warp* warp, Block* block);
 
+[[noreturn]] void trap(uint64_t pc);
+
 // matrix.cc
 void complete_matrices(Warp* warp, const Fiber& lane);
 

@@ -5,6 +5,7 @@
 // of the lane that gave its address.
 #include <string.h>
 
+#include "convert.h"
 #include "shadow.h"
 
 namespace simt {
@@ -13,11 +14,8 @@ namespace {
 constexpr uint32_t kRowBytes = 16;
 
 float widened(uint32_t bits, bool bfloat) {
-  if (!bfloat) return simt_half_to_float(static_cast<uint16_t>(bits));
-  const uint32_t single = bits << 16;
-  float value;
-  memcpy(&value, &single, sizeof value);
-  return value;
+  const auto half = static_cast<uint16_t>(bits);
+  return bfloat ? widened_bfloat(half) : widened_half(half);
 }
 
 // Where the first of a lane's accumulators lies: its others are to the right and 8 rows below.

@@ -58,7 +58,7 @@ void simt_mbarrier_init(void* address, unsigned count) {
 void simt_mbarrier_arrive(void* address, unsigned bytes) {
   touch_barrier(address, CALLER);
   MBarrier* barrier = find(address);
-  if (!barrier) simt_trap();
+  if (!barrier) trap(CALLER);
   barrier->expected += bytes;
   --barrier->missing;
   complete_if_due(*barrier);
@@ -67,7 +67,7 @@ void simt_mbarrier_arrive(void* address, unsigned bytes) {
 int simt_mbarrier_test(void* address, unsigned parity) {
   touch_barrier(address, CALLER);
   MBarrier* barrier = find(address);
-  if (!barrier) simt_trap();
+  if (!barrier) trap(CALLER);
   if ((barrier->phase & 1) == parity) {
     let_others_run();
     return 0;
@@ -79,7 +79,7 @@ int simt_mbarrier_test(void* address, unsigned parity) {
 void simt_store_async(void* to, const void* value, int bytes, void* address) {
   touch_barrier(address, CALLER);
   MBarrier* barrier = find(address);
-  if (!barrier) simt_trap();
+  if (!barrier) trap(CALLER);
   Delivery store = {to, {}, bytes, CALLER};
   memcpy(store.value, value, bytes);
   barrier->deliveries.push_back(store);

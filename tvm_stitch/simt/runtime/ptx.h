@@ -48,6 +48,13 @@ template <class T, class... To>
 SIMT_INLINE void simt_spread(const T* from, To&... to) {
   (simt_assign(to, *from++), ...);
 }
+// The last operand of cp.async: how much of the source is there, or a predicate to ignore it.
+SIMT_INLINE int simt_valid_bytes(int bytes, bool ignored) { return ignored ? 0 : bytes; }
+template <class T>
+SIMT_INLINE int simt_valid_bytes(int, T valid) {
+  return (int)valid;
+}
+
 template <int depth>
 SIMT_INLINE void simt_mma(float (&sums)[4], const uint32_t (&a)[depth / 4],
                           const uint32_t (&b)[depth / 8], bool bfloat) {

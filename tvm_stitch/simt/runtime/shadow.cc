@@ -52,7 +52,7 @@ bool ordered_slowly(const Access& earlier) {
 }
 
 uint64_t code_address(uint32_t pc) {
-  const uint32_t offset = pc & ~(kAtomic | kDelivered);
+  const uint32_t offset = pc & ~(kAtomic | kDelivered | kIssued);
   return offset ? machine.code_begin + offset : 0;
 }
 
@@ -78,7 +78,7 @@ void report_race(const Touch& touch, const Access& other,
   if (other_writes) hazard.flags |= SIMT_OTHER_WRITE;
   if ((touch.pc | other.pc) & kAtomic) hazard.flags |= SIMT_ATOMIC;
   simt_hazard* kept = report(hazard);
-  if (!kept || !touch.write || !other_writes) return;
+  if (!kept || !touch.write || !other_writes || touch.pc & kIssued) return;
   if (kept->count == 1) kept->flags |= SIMT_SAME_VALUE;  // until a store shows otherwise
   if (!(kept->flags & SIMT_SAME_VALUE) || touch.size > sizeof pending.before) return;
   pending.address = touch.address;

@@ -7,8 +7,9 @@
 
 namespace simt {
 
-// Flags in Access::pc. What is delivered is ordered by waiting for its mbarrier only.
-constexpr uint32_t kAtomic = 1u << 31, kDelivered = 1u << 30;
+// Flags in Access::pc. What is delivered is ordered by waiting for its mbarrier only. What is
+// issued may be stored from now on: it must not meet others, and leaves nothing to be met yet.
+constexpr uint32_t kAtomic = 1u << 31, kDelivered = 1u << 30, kIssued = 1u << 29;
 
 struct Touch {  // one access of the running thread, as the slow paths need it
   const char* address;
@@ -59,7 +60,7 @@ inline void note_read(Cell& cell, const Touch& touch, uint32_t since) {
   }
 }
 
-inline void note_write(Cell& cell, const Touch& touch, uint32_t since) {
+inline void check_write(const Cell& cell, const Touch& touch, uint32_t since) {
   if (cell.write.time > since && !happened_before(cell.write)) {
     report_race(touch, cell.write, true);
   }
@@ -68,6 +69,10 @@ inline void note_write(Cell& cell, const Touch& touch, uint32_t since) {
   } else if (cell.other.time > since && !happened_before(cell.other)) {
     report_race(touch, cell.other, false);
   }
+}
+
+inline void note_write(Cell& cell, const Touch& touch, uint32_t since) {
+  check_write(cell, touch, since);
   cell.write = {now.thread, now.time, touch.pc};
   cell.read.time = cell.other.time = 0;
 }
@@ -92,7 +97,9 @@ inline void each_cell(Cell* cells, uint32_t shift, const Touch& touch, Note note
 inline bool note_cells(Cell* cells, uint32_t shift, const Touch& touch, uint32_t since,
                        bool shared) {
   bool unwritten = false;
-  if (touch.write) {
+  if (touch.pc & kIssued) {
+    each_cell(cells, shift, touch, [&](Cell& cell) { check_write(cell, touch, since); });
+  } else if (touch.write) {
     each_cell(cells, shift, touch, [&](Cell& cell) { note_write(cell, touch, since); });
   } else {
     each_cell(cells, shift, touch, [&](Cell& cell) {
