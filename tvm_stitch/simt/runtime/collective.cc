@@ -6,19 +6,6 @@
 namespace simt {
 namespace {
 
-void report_divergent(uint64_t pc, uint32_t thread, uint64_t other_pc, uint32_t other_thread,
-                      uint32_t flags, uint32_t detail) {
-  simt_hazard hazard = {};
-  hazard.kind = SIMT_DIVERGENT;
-  hazard.flags = flags;
-  hazard.thread = thread;
-  hazard.other_thread = other_thread;
-  hazard.pc = pc;
-  hazard.other_pc = other_pc;
-  hazard.detail = detail;
-  report(hazard);
-}
-
 Fiber* lane_of(Warp* warp, Block* block, uint32_t lane) {
   return &block->fibers[(warp - block->warps.data()) * kLanes + lane];
 }
@@ -285,16 +272,6 @@ void leave_block(Fiber* fiber) {
   if (machine.grid_arrived && machine.grid_arrived == machine.alive) release_grid(0, 0);
 }
 
-void trap(uint64_t pc) {
-  simt_hazard hazard = {};
-  hazard.kind = SIMT_SIGNAL;
-  hazard.thread = now.thread;
-  hazard.pc = pc;
-  hazard.place = SIMT_UNKNOWN;
-  report(hazard);
-  stop();
-}
-
 uint64_t meet(int kind, uint32_t mask, uint64_t value, int operand, int width, uint64_t pc) {
   Fiber* self = now.fiber;
   Warp* warp = self->warp;
@@ -423,7 +400,5 @@ void simt_cluster_wait() {
   }
   block_and_yield(State::ClusterWait, CALLER);
 }
-
-void simt_trap() { trap(CALLER); }
 
 }  // extern "C"

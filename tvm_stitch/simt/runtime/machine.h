@@ -188,8 +188,6 @@ void leave_warp(Fiber* fiber);
 void leave_block(Fiber* fiber);
 void resolve_activemask(Warp* warp, Block* block);
 
-[[noreturn]] void trap(uint64_t pc);
-
 // matrix.cc
 void complete_matrices(Warp* warp, const Fiber& lane);
 
@@ -213,5 +211,8 @@ void touch(const volatile void* address, uint32_t size, bool write, uint64_t cal
 // report.cc
 simt_hazard* report(simt_hazard hazard);
 void report_waiting();
+void report_divergent(uint64_t pc, uint32_t thread, uint64_t other_pc, uint32_t other_thread,
+                      uint32_t flags, uint32_t detail);
+[[noreturn]] void trap(uint64_t pc);
 
 }  // namespace simt

@@ -54,4 +54,32 @@ void report_waiting() {
   }
 }
 
+// Threads that meet, or wait for each other, at different places; hazards.py reads the detail.
+void report_divergent(uint64_t pc, uint32_t thread, uint64_t other_pc, uint32_t other_thread,
+                      uint32_t flags, uint32_t detail) {
+  simt_hazard hazard = {};
+  hazard.kind = SIMT_DIVERGENT;
+  hazard.flags = flags;
+  hazard.thread = thread;
+  hazard.other_thread = other_thread;
+  hazard.pc = pc;
+  hazard.other_pc = other_pc;
+  hazard.detail = detail;
+  report(hazard);
+}
+
+void trap(uint64_t pc) {
+  simt_hazard hazard = {};
+  hazard.kind = SIMT_SIGNAL;
+  hazard.thread = now.thread;
+  hazard.pc = pc;
+  hazard.place = SIMT_UNKNOWN;
+  report(hazard);
+  stop();
+}
+
 }  // namespace simt
+
+extern "C" void simt_trap() {
+  simt::trap(reinterpret_cast<uint64_t>(__builtin_return_address(0)));
+}
