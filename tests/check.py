@@ -12,7 +12,7 @@ from zoo import Case
 
 from tvm_stitch import Options
 from tvm_stitch.build import lowering_context, stitch_passes
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, is_emitted, read_programs
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
@@ -96,7 +96,7 @@ def primfuncs_of(module: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
 
 
 def is_stitched(function: tirx.PrimFunc) -> bool:
-    return SCHEDULE_ATTRIBUTE in function.attrs
+    return is_emitted(function)
 
 
 def is_stitched_or_view(function: tirx.PrimFunc) -> bool:

@@ -23,7 +23,7 @@ from tvm import relax, tirx
 from tvm_stitch import simt
 from tvm_stitch.build import lowering_context, stitch_passes
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
+from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.options import Options
 from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.reference.float64 import is_floating
@@ -165,10 +165,10 @@ class _Runner:
         with lowering_context():
             self.functions = {
                 # The user's own GPU kernels run there too; their hazards are not ours.
-                var: simt.Function(function, target, check=_is_stitched(function))
+                var: simt.Function(function, target, check=is_emitted(function))
                 for var, function in mod.functions_items()
                 if isinstance(function, tirx.PrimFunc)
-                and (_is_stitched(function) or _is_threaded(function))
+                and (is_emitted(function) or _is_threaded(function))
             }
         executable = tvm.compile(_redirected(mod, self._register()), "llvm")
         self.machine = relax.VirtualMachine(executable, tvm.cpu())
@@ -207,10 +207,6 @@ def _apart(arguments: list[Any]) -> list[Any]:
         shared = is_array and any(np.may_share_memory(value, other) for other in later)
         apart.append(value.copy() if shared else value)
     return apart
-
-
-def _is_stitched(function: tirx.PrimFunc) -> bool:
-    return SCHEDULE_ATTRIBUTE in function.attrs
 
 
 def _is_threaded(function: tirx.PrimFunc) -> bool:

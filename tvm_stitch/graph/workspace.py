@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from tvm_stitch.kernel.emit import WORKSPACE_ATTRIBUTE
+from tvm_stitch.kernel.launch import WORKSPACE_ATTRIBUTE
 from tvm_stitch.kernel.stage import Expr, buffer_shape, dtype_of
 
 

@@ -15,9 +15,15 @@ from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.programs import make_programs
 from tvm_stitch.kernel.schedule import SCHEMES, Schedule
 from tvm_stitch.kernel.stage import Refused, is_buffer, read_stages
+from tvm_stitch.kernel.tensor import TILES_ATTRIBUTE, tensor_function
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
 VIEW = Refused("a view costs nothing")
+
+
+def is_emitted(func: tirx.PrimFunc) -> bool:
+    """Whether a PrimFunc is a kernel that comes from here."""
+    return SCHEDULE_ATTRIBUTE in func.attrs or TILES_ATTRIBUTE in func.attrs
 
 
 def read_programs(
@@ -41,7 +47,20 @@ def stitch_function(
     bounds: Bounds = NO_BOUNDS,
     schemes: tuple[str, ...] = SCHEMES,
 ) -> tirx.PrimFunc | Refused:
-    """Emit a PrimFunc as one stitched kernel, its Schedule attached as JSON."""
+    """Emit a PrimFunc as one stitched kernel, its Schedule attached as JSON.
+
+    Where it is a matrix product too large for that, it may be one on tensor cores.
+    """
+    kernel = _stitched(func, device, bounds, schemes)
+    if isinstance(kernel, Refused) and kernel is not VIEW and "regional" in schemes:
+        product = tensor_function(func, device)
+        return kernel if isinstance(product, Refused) else product
+    return kernel
+
+
+def _stitched(
+    func: tirx.PrimFunc, device: Device, bounds: Bounds, schemes: tuple[str, ...]
+) -> tirx.PrimFunc | Refused:
     programs = read_programs(func, schemes)
     if isinstance(programs, Refused):
         return programs

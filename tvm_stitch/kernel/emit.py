@@ -11,14 +11,13 @@ from collections.abc import Iterable, Sequence
 
 import tvm
 import tvm_ffi
-from tvm import ir, s_tir, tirx
+from tvm import ir, tirx
 from tvm.script import tirx as T
-from tvm.tirx import IterVar
 
 from tvm_stitch.kernel.band import BandPart, shared_tile
-from tvm_stitch.kernel.check import RESIDENT
 from tvm_stitch.kernel.crossing import crossing_views, crossing_workspace
 from tvm_stitch.kernel.grid import GridPart, workspace
+from tvm_stitch.kernel.launch import bound, kernel_function, on_threads
 from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.online import laid_out
 from tvm_stitch.kernel.part import Part, emit_batch
@@ -45,11 +44,6 @@ from tvm_stitch.kernel.writer import Writer, int64, sequence
 # of a BERT layer takes 30.4 us that way and 32.3 part by part; parts of one kind, such as an
 # optimizer's 40 tensors, gain nothing and lose up to 3 %.
 STREAMS = 8
-# TVM's, for kernels with a barrier of the whole grid.
-LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
-COOPERATIVE = "tirx.use_cooperative_launch"
-# The kernel's last parameter is a buffer that callers must provide and nobody reads afterwards.
-WORKSPACE_ATTRIBUTE = "tvm_stitch.workspace"
 
 
 def emit(
@@ -59,16 +53,7 @@ def emit(
 ) -> tirx.PrimFunc:
     """The kernel."""
     shared = workspaces(programs, schedule)
-    # TVM's passes over scheduled functions look for a root block.
-    root = s_tir.SBlock([], [], [], "root", _host(programs, schedule, shared))
-    body = s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
-    emitted = tirx.PrimFunc([*func.params, *shared], body, func.ret_type)
-    emitted = _with_names_apart(emitted)
-    for key, value in (func.attrs or {}).items():
-        emitted = emitted.with_attr(key, value)
-    if shared:
-        emitted = emitted.with_attrs({LAUNCH_ATTRIBUTE: [COOPERATIVE], WORKSPACE_ATTRIBUTE: True})
-    return emitted.with_attrs({"tirx.noalias": True, "tirx.is_scheduled": True, "s_tir": True})
+    return kernel_function(func, _host(programs, schedule, shared), shared)
 
 
 def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
@@ -77,21 +62,6 @@ def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
         return [crossing_workspace(programs)]
     own = zip(programs, schedule.parts, strict=True)
     return [workspace(program, mapping) for program, mapping in own if program.across]
-
-
-def _with_names_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Every parameter with a name of its own: the CUDA source tells them apart by nothing else."""
-    taken: set[str] = set()
-    mapping: dict[Var, Var] = {}
-    for param in func.params:
-        number, name = 1, param.name
-        while name in taken:
-            name, number = f"{param.name}_{number}", number + 1
-        taken.add(name)
-        if name != param.name:
-            mapping[param] = tirx.Var(name, param.ty)
-    params = [mapping.get(param, param) for param in func.params]
-    return tirx.PrimFunc(params, substitute(func.body, mapping), func.ret_type)
 
 
 def _host(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) -> tirx.Stmt:
@@ -151,17 +121,12 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         number = tirx.Var("block", "int32")
         body = substitute(body, {block_var: _interleaved(number, constant(first))})
         block_var = number
-    # Loops stay loops in the source, for the CUDA compiler to unroll: TVM would write them out.
-    body = tirx.AttrStmt(0, "pragma_unroll_explicit", tirx.const(False, "bool"), body)
     resident = schedule.resident or max(mapping.resident for mapping in schedule.parts)
-    if resident:
-        # The CUDA compiler takes as many registers as leave room for that many blocks.
-        body = tirx.AttrStmt(0, RESIDENT, tirx.IntImm("int32", resident), body)
-    body = _bound(thread_var, "threadIdx.x", int64(schedule.block_threads), body)
+    body = on_threads(body, thread_var, schedule.block_threads, resident)
     cluster = max(mapping.cluster for mapping in schedule.parts)
     if cluster > 1:
-        body = _bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
-    body = _bound(block_var, "blockIdx.x", first, body)
+        body = bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
+    body = bound(block_var, "blockIdx.x", first, body)
     return body if constant(first) is not None else tirx.IfThenElse(_of_host(first > 0), body, None)
 
 
@@ -319,12 +284,4 @@ def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stm
         block < bodies[half - 1][0],
         _side_by_side(block, bodies[:half]),
         _side_by_side(block, bodies[half:]),
-    )
-
-
-def _bound(var: Var, tag: str, extent: Expr, body: tirx.Stmt) -> tirx.Stmt:
-    size = constant(extent)
-    extent = extent if size is None else tirx.IntImm("int32", size)
-    return tirx.AttrStmt(
-        IterVar(None, var, IterVar.ThreadIndex, tag), "thread_extent", extent, body
     )

@@ -12,6 +12,7 @@ from functools import cached_property
 import tvm
 from tvm import tirx
 
+from tvm_stitch.kernel.chunks import bound_to, in_chunks
 from tvm_stitch.kernel.frame import COLUMN, ROW
 from tvm_stitch.kernel.product import ACCUMULATED, Factors
 from tvm_stitch.kernel.stage import (
@@ -58,16 +59,10 @@ class Panel:
     def in_vectors(self) -> bool:
         """Whether it is loads of which every four neighbours along `fast` are an aligned vector."""
         load = self.load
-        if load is None or self.fast % CHUNK:
+        if load is None:
             return False
         at = flatten(tuple(load.indices), buffer_shape(load.source))
-        quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
-        analyzer = bound_to({SLOW: self.slow, quotient: self.fast // CHUNK, lane: CHUNK})
-        first = analyzer.simplify(substitute(at, {FAST: quotient * CHUNK}))
-        moved = substitute(at, {FAST: quotient * CHUNK + lane})
-        modular = analyzer.modular_set(first)
-        aligned = modular.coeff % CHUNK == 0 and modular.base % CHUNK == 0
-        return aligned and analyzer.can_prove_equal(moved - first, lane)
+        return in_chunks(at, FAST, {SLOW: self.slow, FAST: self.fast}, CHUNK)
 
     @cached_property
     def key(self) -> tuple[object, ...]:
@@ -124,11 +119,3 @@ def _moves_by_one(value: Expr, axis: Var) -> bool:
         if constant(step) == 1:
             return True
     return False
-
-
-def bound_to(extents: dict[Var, int]) -> tvm.sym.Analyzer:
-    """An analyzer that knows the ranges of variables."""
-    analyzer = tvm.sym.Analyzer()
-    for var, extent in extents.items():
-        analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", extent)))
-    return analyzer

@@ -19,6 +19,7 @@ from typing import TypeVar
 import tvm
 from tvm import tirx
 
+from tvm_stitch.kernel.chunks import bound_to
 from tvm_stitch.kernel.frame import COLUMN, ROW
 from tvm_stitch.kernel.product import ACCUMULATED, MAX_OUTPUTS, Factors, small_product
 from tvm_stitch.kernel.product_panel import (
@@ -26,7 +27,6 @@ from tvm_stitch.kernel.product_panel import (
     SLOW,
     Contraction,
     Panel,
-    bound_to,
     load_of,
     panel_of,
     table_of_rows,

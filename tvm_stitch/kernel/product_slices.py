@@ -15,8 +15,8 @@ from math import gcd
 
 from tvm import tirx
 
+from tvm_stitch.kernel.chunks import bound_to
 from tvm_stitch.kernel.frame import COLUMN
-from tvm_stitch.kernel.product_panel import bound_to
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.stage import Expr, Read, Refused, Stage, Var, handle, substitute

@@ -50,10 +50,11 @@ class Writer:
         self.add(tirx.AllocBuffer(buffer))
         return buffer
 
-    def view(self, buffer: Var, size: Expr, start: int = 0) -> Var:
-        """The same memory, from an element on, as a buffer of one dimension."""
+    def view(self, buffer: Var, size: Expr, start: int = 0, dtype: str = "") -> Var:
+        """The same memory, from an element on, as a buffer of one dimension, perhaps of a dtype."""
         offset = {"elem_offset": int64(start)} if start else {}
-        flat = tirx.decl_buffer((size,), dtype_of(buffer), buffer.name, layout=None, **offset)
+        of, scope = dtype or dtype_of(buffer), buffer.ty.storage_scope
+        flat = tirx.decl_buffer((size,), of, buffer.name, scope=scope, layout=None, **offset)
         self.add(tirx.DeclBuffer(flat, data=tirx.buffer.buffer_data(buffer)))
         return flat
 

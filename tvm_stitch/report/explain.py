@@ -18,13 +18,15 @@ from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.tensor import TILES_ATTRIBUTE
+from tvm_stitch.kernel.tensor_tiles import Tiles
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Group, Plan
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report.launches import calls, kernel_names, nests, outside_calls
 from tvm_stitch.report.operators import Operator, operator_name, operators
 from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
-from tvm_stitch.report.stitched import Fused, describe
+from tvm_stitch.report.stitched import Fused, describe, describe_product
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, origin_of
 
@@ -163,6 +165,12 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
             fused = Fused(names[0], held, notes.fused[name], launches)
             kernel = describe(fused, schedule, device, origin_of(function))
             yield _with_group(kernel, groups[name]) if name in groups else kernel
+            continue
+        if TILES_ATTRIBUTE in function.attrs:
+            tiles = Tiles.from_json(function.attrs[TILES_ATTRIBUTE])
+            yield describe_product(
+                Fused(names[0], held, notes.fused[name], launches), tiles, device
+            )
             continue
         ops = tuple(operator.name for operator in held)
         why = reasons.get(name, READY_MADE)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel import cost
+from tvm_stitch.kernel import cost, tensor_cost
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.product_program import ProductProgram
@@ -26,6 +26,8 @@ from tvm_stitch.kernel.stage import (
     item_bytes,
     read_stages,
 )
+from tvm_stitch.kernel.tensor import read_product
+from tvm_stitch.kernel.tensor_tiles import Tiles
 from tvm_stitch.report.launches import shown
 from tvm_stitch.report.operators import Operator
 from tvm_stitch.report.report import Kernel
@@ -80,6 +82,30 @@ def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> K
         launches=fused.launches,
         schemes=_schemes(fused, parts),
         origin=origin,
+    )
+
+
+def describe_product(fused: Fused, tiles: Tiles, device: Device) -> Kernel:
+    """The report's entry for a matrix product on tensor cores."""
+    product = read_product(fused.function)
+    assert not isinstance(product, Refused), "a product's kernel comes from a readable function"
+    least = tensor_cost.least_bytes(product)
+    sizes = f"{product.rows} x {product.contracted} x {product.columns}"
+    times = f"{product.entries} products" if product.entries > 1 else "a product"
+    follows = "; what follows finds its results in shared memory" if product.after else ""
+    return Kernel(
+        name=fused.kernel,
+        ops=tuple(operator.name for operator in fused.operators),
+        scheme="regional",
+        mapping=str(tiles),
+        bytes_min=least,
+        bytes_planned=least,
+        floor_us=least / device.bandwidth * 1e6,
+        predicted_us=tensor_cost.predicted_us(product, tiles, device),
+        why=f"{times} of {sizes} on tensor cores{follows}",
+        launches=fused.launches,
+        schemes={_value_names(fused).get(product.stage.output, product.stage.name): "regional"},
+        origin="chosen",
     )
 
 

@@ -1,0 +1,384 @@
+"""Emits a matrix product on tensor cores, and what follows it: a TensorProduct by its Tiles.
+
+In: the product, its Tiles, flat views of the parameters, the block's number and the thread's.
+Writes TIR into a Writer. Decides nothing.
+
+A block goes through the depth. Tiles of both factors are copied into shared memory past the
+registers, some stages ahead; warps load fragments of them and multiply. When all is summed up, the
+results go through the same shared memory, from the threads that tensor cores gave them to threads
+that have neighbours of a row: these compute what follows, on vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.script import tirx as T
+
+from tvm_stitch.kernel.chunks import in_chunks
+from tvm_stitch.kernel.frame import COLUMN, ROW
+from tvm_stitch.kernel.schedule import WARP
+from tvm_stitch.kernel.stage import Expr, Stage, Var, dtype_of, handle, substitute
+from tvm_stitch.kernel.tensor_product import (
+    ACCUMULATED,
+    DEPTH,
+    ENTRY,
+    WIDEST,
+    Factor,
+    TensorProduct,
+)
+from tvm_stitch.kernel.tensor_tiles import (
+    FRAGMENT_COLUMNS,
+    FRAGMENT_DEPTH,
+    FRAGMENT_ROWS,
+    HALF,
+    PADDING,
+    Tiles,
+    pieces,
+    shared_bytes,
+    stage_elements,
+)
+from tvm_stitch.kernel.widen import widened
+from tvm_stitch.kernel.writer import ACCESS_BYTES, Writer, flat_loads, int64, vector_copy
+
+WORD = 4  # bytes of an element of the arena
+LEAST_COPY = 4  # bytes that go past the registers
+MATRIX = 8  # rows and columns of what a fragment is made of
+_ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """A factor's tiles in shared memory."""
+
+    factor: Factor
+    count: int  # rows or columns of a block
+    first: Expr  # of them
+    start: int  # of its stages in the arena, in halves
+    stage: int  # halves of a stage
+
+    def fast(self, tiles: Tiles) -> int:
+        """Elements of a line."""
+        return tiles.depth if self.factor.by_depth else self.count
+
+    def place(self, tiles: Tiles, slot: Expr, side: Expr, depth: Expr) -> Expr:
+        """Where an element of a stage is, in halves."""
+        slow, fast = (side, depth) if self.factor.by_depth else (depth, side)
+        return slot * self.stage + (self.start + slow * (self.fast(tiles) + PADDING) + fast)
+
+
+class TensorPart:
+    """A product on its way into TIR."""
+
+    def __init__(
+        self,
+        product: TensorProduct,
+        tiles: Tiles,
+        views: MappingOf[Var, Var],
+        block: Expr,
+        thread: Expr,
+        writer: Writer,
+    ) -> None:
+        self.product, self.tiles, self.views = product, tiles, views
+        self.block, self.thread, self.writer = block, thread, writer
+        # One buffer for all: TVM would look for places and barriers of its own.
+        self.words = -(-shared_bytes(product, tiles) // WORD)
+        self.arena = writer.allocate("arena", self.words, ACCUMULATED, "shared.dyn")
+        size = int64(self.words * WORD // HALF)
+        self.halves = writer.view(self.arena, size, dtype=product.multiplied)
+        self.results = self.arena if dtype_of(product.result) == ACCUMULATED else self.halves
+
+    def emit(self) -> None:
+        """Write the kernel's body."""
+        self._find_place()
+        # TVM allocates as much as it sees to be used, and of a pointer it sees one element.
+        self.writer.add(tirx.Evaluate(self.arena.ptr_to([int64(self.words - 1)])))
+        self._accumulate()
+        self._barrier()
+        self._pass_on()
+        self._barrier()
+        self._finish()
+
+    def _barrier(self) -> None:
+        self.writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
+
+    def _find_place(self) -> None:
+        """The block's entry and first row and column, the warp's own."""
+        writer, tiles = self.writer, self.tiles
+        across, along = pieces(self.product, tiles)
+        entry, rest = _divided(self.block, across * along)
+        group, within = _divided(rest, min(tiles.group, across) * along)
+        beside = tirx.min(across - group * tiles.group, int64(tiles.group))
+        if across % min(tiles.group, across) == 0:
+            beside = int64(min(tiles.group, across))
+        row = group * min(tiles.group, across) + tirx.floormod(within, beside)
+        self.entry = writer.value("entry", entry)
+        self.row = writer.value("tile_row", row) * tiles.rows
+        self.column = writer.value("tile_column", tirx.floordiv(within, beside)) * tiles.columns
+        self.lane = tirx.floormod(self.thread, WARP)
+        warp_row, warp_column = _divided(
+            tirx.floordiv(self.thread, WARP), tiles.columns // tiles.warp_columns
+        )
+        self.warp_row = warp_row * tiles.warp_rows
+        self.warp_column = warp_column * tiles.warp_columns
+        left = stage_elements(tiles, self.product.left.by_depth, tiles.rows)
+        right = stage_elements(tiles, self.product.right.by_depth, tiles.columns)
+        self.left = _Side(self.product.left, tiles.rows, self.row, 0, left)
+        self.right = _Side(
+            self.product.right, tiles.columns, self.column, tiles.stages * left, right
+        )
+
+    # The product
+
+    def _accumulate(self) -> None:
+        writer, tiles = self.writer, self.tiles
+        self.totals = writer.allocate("totals", tiles.accumulators, ACCUMULATED)
+        with writer.unrolled(tiles.accumulators, "number") as number:
+            writer.store(self.totals, number, tirx.const(0.0, ACCUMULATED))
+        turns, ahead = -(-self.product.contracted // tiles.depth), tiles.stages - 1
+        for turn in range(ahead):
+            if turn < turns:
+                self._copy_both(int64(turn), int64(turn))
+            self._call(T.ptx.cp.async_.commit_group())
+        with writer.serial(turns, "turn") as turn:
+            self._call(T.ptx.cp.async_.wait_group(ahead - 1))
+            # What the slowest warp multiplied last is where the next copies go.
+            self._barrier()
+            later = turn + ahead
+            with writer.when(later < turns if turns > 1 else tirx.const(ahead < turns, "bool")):
+                self._copy_both(later, tirx.floormod(later, tiles.stages))
+            self._call(T.ptx.cp.async_.commit_group())
+            self._multiply(tirx.floormod(turn, tiles.stages))
+        self._call(T.ptx.cp.async_.wait_group(0))
+
+    def _copy_both(self, turn: Expr, slot: Expr) -> None:
+        for side in (self.left, self.right):
+            self._copy(side, turn, slot)
+
+    def _copy(self, side: _Side, turn: Expr, slot: Expr) -> None:
+        """The block's threads copy a stage of a factor; what is not there becomes 0."""
+        writer, tiles, factor = self.writer, self.tiles, side.factor
+        width, fast = factor.vector, side.fast(tiles)
+        chunks = side.count * tiles.depth // width
+        with writer.unrolled(-(-chunks // tiles.threads), "copy") as copy:
+            number = copy * tiles.threads + self.thread
+            line, chunk = _divided(number, fast // width)
+            place = (line, chunk * width) if factor.by_depth else (chunk * width, line)
+            to = side.place(tiles, slot, *place)
+            here = {
+                ENTRY: self.entry,
+                factor.side: side.first + place[0],
+                DEPTH: turn * tiles.depth + place[1],
+            }
+            source = self.views[factor.buffer], substitute(factor.at, here)
+            with writer.when(number < chunks if chunks % tiles.threads else None):
+                self._copy_chunk(to, source, width, self._exists(side, here))
+
+    def _exists(self, side: _Side, here: MappingOf[Var, Expr]) -> Expr | None:
+        """Whether there is what a thread copies; chunks are there as a whole, or not."""
+        conditions = []
+        for var, piece in ((side.factor.side, side.count), (DEPTH, self.tiles.depth)):
+            if side.factor.extents[var] % piece:
+                conditions.append(here[var] < side.factor.extents[var])
+        return tirx.all(*conditions) if conditions else None
+
+    def _copy_chunk(
+        self, to: Expr, source: tuple[Var, Expr], width: int, exists: Expr | None
+    ) -> None:
+        view, at = source
+        size = width * HALF
+        if size < LEAST_COPY:
+            zero = tirx.const(0, dtype_of(view))
+            value = view[at] if exists is None else tirx.if_then_else(exists, view[at], zero)
+            self.writer.store(self.halves, to, value)
+            return
+        way = T.ptx.cp.async_.cg if size == ACCESS_BYTES else T.ptx.cp.async_.ca
+        target = self.arena.ptr_to([tirx.floordiv(to, WORD // HALF)])
+        valid = []
+        if exists is not None:
+            most, none = tirx.const(size, "uint32"), tirx.const(0, "uint32")
+            valid = [tirx.Select(exists, most, none)]
+        self._call(way.shared.global_(target, view.ptr_to([at]), size, *valid))
+
+    def _multiply(self, slot: Expr) -> None:
+        """A stage: fragments of both factors, and their product added to the totals."""
+        writer, tiles = self.writer, self.tiles
+        heights, widths = tiles.warp_rows // FRAGMENT_ROWS, tiles.warp_columns // FRAGMENT_COLUMNS
+        left = writer.allocate("left", 4 * heights, "uint32")
+        right = writer.allocate("right", 4 * widths, "uint32")
+        kind = _ELEMENT[self.product.multiplied]
+        multiply = T.ptx[f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32"]
+        with writer.unrolled(tiles.depth // FRAGMENT_DEPTH, "part") as part:
+            depth = part * FRAGMENT_DEPTH
+            with writer.unrolled(heights, "height") as height:
+                first = self.warp_row + height * FRAGMENT_ROWS
+                self._load_fragment(self.left, left, 4 * height, slot, first, depth)
+            with writer.unrolled(widths, "width") as width:
+                first = self.warp_column + width * FRAGMENT_COLUMNS
+                self._load_fragment(self.right, right, 4 * width, slot, first, depth)
+            with (
+                writer.unrolled(heights, "height") as height,
+                writer.unrolled(2 * widths, "width") as width,
+            ):
+                totals = [self.totals[self._total(height, width, n)] for n in range(4)]
+                own = [left[4 * height + n] for n in range(4)]
+                other = [right[2 * width + n] for n in range(2)]
+                self._call(multiply(*totals, *own, *other, *totals))
+
+    def _load_fragment(
+        self, side: _Side, to: Var, at: Expr, slot: Expr, first: Expr, depth: Expr
+    ) -> None:
+        """Four matrices of 8 by 8 by one instruction; each lane says where one line begins.
+
+        Of the left factor they are the upper and lower rows, first at the lesser depth; of the
+        right one the lesser and greater depth, first of the left columns.
+        """
+        line, matrix = tirx.floormod(self.lane, MATRIX), tirx.floordiv(self.lane, MATRIX)
+        outer, inner = _divided(matrix, 2)
+        beside, beyond = (inner, outer) if side is self.left else (outer, inner)
+        across, below = beside * MATRIX, beyond * MATRIX
+        # Lines run along what neighbours in memory: from columns, matrices are turned.
+        if side.factor.by_depth:
+            place, turned = side.place(self.tiles, slot, first + across + line, depth + below), ""
+        else:
+            place = side.place(self.tiles, slot, first + across, depth + below + line)
+            turned = ".trans"
+        load = T.ptx[f"ldmatrix.sync.aligned.m8n8.x4{turned}.shared.b16"]
+        source = self.arena.ptr_to([tirx.floordiv(place, WORD // HALF)])
+        self._call(load(*(to[at + number] for number in range(4)), source))
+
+    def _total(self, height: Expr, width: Expr, number: Expr | int) -> Expr:
+        """Which of a thread's totals is the number'th of a product of fragments."""
+        widths = self.tiles.warp_columns // MATRIX
+        return (height * widths + width) * 4 + number
+
+    # What follows
+
+    def _pass_on(self) -> None:
+        """Every thread's totals to where others find them: two neighbours of a row at once."""
+        writer, tiles, product = self.writer, self.tiles, self.product
+        with (
+            writer.unrolled(tiles.warp_rows // FRAGMENT_ROWS, "height") as height,
+            writer.unrolled(tiles.warp_columns // MATRIX, "width") as width,
+            writer.unrolled(2, "lower") as lower,
+        ):
+            row = self.warp_row + height * FRAGMENT_ROWS + lower * MATRIX
+            column = self.warp_column + width * MATRIX + tirx.floormod(self.lane, 4) * 2
+            place = (row + tirx.floordiv(self.lane, 4)) * tiles.pitch + column
+            with writer.vectorized(2, "near") as near:
+                total = self.totals[self._total(height, width, lower * 2) + near]
+                writer.store(self.results, place + near, total.astype(dtype_of(product.result)))
+
+    def _finish(self) -> None:
+        """Vectors of results, one after the other."""
+        writer, tiles, product = self.writer, self.tiles, self.product
+        vector = self._vector()
+        count = tiles.rows * tiles.columns // vector
+        # Registers of one turn are free for the next: unrolled, all loads would come first.
+        with writer.serial(count // tiles.threads, "turn") as turn:
+            row, chunk = _divided(turn * tiles.threads + self.thread, tiles.columns // vector)
+            here = {
+                ENTRY: self.entry,
+                ROW: self.row + row,
+                COLUMN: self.column + chunk * vector,
+            }
+            conditions = [
+                here[var] < product.extents[var]
+                for var, piece in ((ROW, tiles.rows), (COLUMN, tiles.columns))
+                if product.extents[var] % piece
+            ]
+            with writer.when(tirx.all(*conditions) if conditions else None):
+                self._finish_vector(here, row * tiles.pitch + chunk * vector, vector)
+
+    def _vector(self) -> int:
+        """Results that a thread has side by side."""
+        vector = WIDEST
+        threads = self.tiles.threads
+        results = self.tiles.rows * self.tiles.columns
+        while self.product.columns % vector or results % (vector * threads):
+            vector //= 2
+        return vector
+
+    def _finish_vector(self, here: MappingOf[Var, Expr], place: Expr, vector: int) -> None:
+        writer, product = self.writer, self.product
+        results = writer.allocate("results", vector, dtype_of(product.result))
+        self._copy_vector(results, int64(0), self.results, place, vector)
+        loaded = self._load(here, vector)
+        outputs = {
+            buffer: writer.allocate(f"{buffer.name}_out", vector, dtype_of(buffer))
+            for buffer in product.outputs
+        }
+        with writer.unrolled(vector, "lane") as lane:
+            values = {product.result: results[lane]}
+            element = {**here, COLUMN: here[COLUMN] + lane}
+            for stage in product.after:
+                known = {read.key: values.get(read.buffer) for read in stage.reads}
+                known |= {key: tile[lane] for key, tile in loaded.items() if key in known}
+                value = self._value(stage, element, known)
+                values[stage.output] = writer.value(stage.name, value)
+            for buffer, tile in outputs.items():
+                writer.store(tile, lane, values[buffer])
+        at = substitute(product.flat, here)
+        for buffer, tile in outputs.items():
+            self._copy_vector(self.views[buffer], at, tile, int64(0), vector)
+
+    def _load(self, here: MappingOf[Var, Expr], vector: int) -> dict[int, Var]:
+        """Vectors of what memory holds side by side, by their loads."""
+        found: dict[int, Var] = {}
+        tiles: dict[tuple[Var, str], Var] = {}
+        for stage in self.product.after:
+            for read in stage.reads:
+                if read.buffer in self.product.computed or read.guarded or read.nested:
+                    continue
+                at = self.product.place(stage, read)
+                key = read.buffer, str(at)
+                if key not in tiles:
+                    if not in_chunks(at, COLUMN, self._within(vector), vector):
+                        continue
+                    name = f"{read.buffer.name}_in"
+                    tiles[key] = self.writer.allocate(name, vector, dtype_of(read.buffer))
+                    start = substitute(at, here)
+                    view = self.views[read.buffer]
+                    self._copy_vector(tiles[key], int64(0), view, start, vector)
+                found[read.key] = tiles[key]
+        return found
+
+    def _within(self, vector: int) -> dict[Var, int]:
+        extents = self.product.extents
+        return {**extents, COLUMN: -(-extents[COLUMN] // vector) * vector}
+
+    def _value(
+        self, stage: Stage, element: MappingOf[Var, Expr], known: MappingOf[int, Expr | None]
+    ) -> Expr:
+        """A stage's value at an element, loads replaced by what is known of them."""
+        axes = {
+            axis: substitute(expr, element)
+            for axis, expr in self.product.axes[stage.output].items()
+        }
+
+        def visit(node: Expr) -> Expr:
+            if isinstance(node, ir.TensorLoad):
+                found = known.get(handle(node))
+                return node if found is None else found
+            return axes.get(node, node)
+
+        visitors = [(ir.TensorLoad, visit), (tirx.Var, visit)]
+        value = tvm_ffi.structural_map(stage.value, visitors, order="pre")
+        return widened(flat_loads(self.views, value))
+
+    def _copy_vector(self, to: Var, start: Expr, source: Var, at: Expr, vector: int) -> None:
+        def move(writer: Writer, lane: Expr) -> None:
+            writer.store(to, start + lane, source[at + lane])
+
+        vector_copy(self.writer, dtype_of(to), vector, move)
+
+    def _call(self, call: Expr) -> None:
+        self.writer.add(tirx.Evaluate(call))
+
+
+def _divided(number: Expr, count: int) -> tuple[Expr, Expr]:
+    """Quotient and rest."""
+    return tirx.floordiv(number, count), tirx.floormod(number, count)

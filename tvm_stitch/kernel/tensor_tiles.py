@@ -1,0 +1,147 @@
+"""Tiles of a matrix product on tensor cores: plain data, their choice, what makes them legal.
+
+In: a TensorProduct and a Device. Out: Tiles, or why there are none. Part of kernel/choose, the home
+of legality.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, WARP
+from tvm_stitch.kernel.stage import Refused, dtype_of, item_bytes
+from tvm_stitch.kernel.tensor_product import TensorProduct
+
+CAPABILITY = (
+    80  # the first whose tensor cores multiply both halves 16 deep, past asynchronous copies
+)
+FRAGMENT_ROWS, FRAGMENT_COLUMNS, FRAGMENT_DEPTH = 16, 16, 16  # what a warp loads and multiplies
+# Between the lines of a tile, so that eight lines of a fragment come from different banks.
+PADDING = 8
+HALF = 2  # bytes
+RESERVED_REGISTERS = 56  # of a thread, besides what it adds up and multiplies
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A block computes `rows` by `columns` results, each warp some of them, `depth` at a time.
+
+    So many `stages` of both factors are in shared memory: copies of the next are on their way while
+    one is multiplied. Neighbouring blocks walk through `group` tiles of rows before they go on to
+    the next tile of columns, so that what they read is still in the L2.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    warp_rows: int
+    warp_columns: int
+    stages: int
+    group: int = 8
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return WARP * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
+
+    @property
+    def accumulators(self) -> int:
+        """Results that a thread adds up."""
+        return self.warp_rows * self.warp_columns // WARP
+
+    @property
+    def pitch(self) -> int:
+        """Elements of a line of results in shared memory."""
+        return self.columns + PADDING
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return (
+            f"tiles of {self.rows} x {self.columns} results by {self.threads // WARP} warps on "
+            f"tensor cores, {self.depth} deep, {self.stages} in shared memory"
+        )
+
+    def to_json(self) -> str:
+        """The tiles as a JSON object."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Tiles:
+        """Read what to_json wrote."""
+        return Tiles(**json.loads(text))
+
+
+# From the largest, which read each factor least often, to the smallest, which fill a device.
+SIZES = (
+    Tiles(128, 128, 64, 64, 64, 3),
+    Tiles(64, 128, 32, 32, 32, 4),
+    Tiles(64, 64, 64, 32, 32, 3),
+    Tiles(32, 64, 64, 16, 32, 3),
+)
+# Blocks that a multiprocessor has one after the other or at once, before larger tiles pay.
+BUSY_BLOCKS = 2
+
+
+def choose_tiles(product: TensorProduct, device: Device) -> Tiles | Refused:
+    """The largest tiles that are filled, and of which every multiprocessor gets some."""
+    if device.capability < CAPABILITY:
+        return Refused(f"{device.name} has no tensor cores for such a product")
+    fitting = [fitted(product, tiles) for tiles in SIZES]
+    legal = [tiles for tiles in fitting if next(tile_reasons(product, tiles, device), None) is None]
+    for tiles in legal:
+        filled = product.rows > tiles.rows // 2 and product.columns > tiles.columns // 2
+        if filled and blocks_of(product, tiles) >= BUSY_BLOCKS * device.multiprocessors:
+            return tiles
+    return legal[-1] if legal else Refused(next(tile_reasons(product, fitting[-1], device)))
+
+
+def fitted(product: TensorProduct, tiles: Tiles) -> Tiles:
+    """The same with no more stages than there are."""
+    return replace(tiles, stages=max(2, min(tiles.stages, -(-product.contracted // tiles.depth))))
+
+
+def blocks_of(product: TensorProduct, tiles: Tiles) -> int:
+    """Blocks of the grid."""
+    across, along = pieces(product, tiles)
+    return product.entries * across * along
+
+
+def pieces(product: TensorProduct, tiles: Tiles) -> tuple[int, int]:
+    """Tiles along the rows and along the columns of an entry."""
+    return -(-product.rows // tiles.rows), -(-product.columns // tiles.columns)
+
+
+def stage_elements(tiles: Tiles, by_depth: bool, side: int) -> int:
+    """Elements of a stage of one factor, which has so many rows or columns in a block."""
+    fast, slow = (tiles.depth, side) if by_depth else (side, tiles.depth)
+    return slow * (fast + PADDING)
+
+
+def shared_bytes(product: TensorProduct, tiles: Tiles) -> int:
+    """Shared memory of a block: stages of both factors, then, in the same place, the results."""
+    left = stage_elements(tiles, product.left.by_depth, tiles.rows)
+    right = stage_elements(tiles, product.right.by_depth, tiles.columns)
+    results = tiles.rows * tiles.pitch * item_bytes(dtype_of(product.result))
+    return max(tiles.stages * (left + right) * HALF, results)
+
+
+def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:
+    """Why tiles are not legal."""
+    if tiles.warp_rows % FRAGMENT_ROWS or tiles.warp_columns % FRAGMENT_COLUMNS:
+        yield f"a warp of {tiles.warp_rows} x {tiles.warp_columns} results"
+        return
+    if tiles.rows % tiles.warp_rows or tiles.columns % tiles.warp_columns:
+        yield "tiles that warps do not divide"
+    if tiles.depth % FRAGMENT_DEPTH or tiles.stages < 2 or tiles.group < 1:
+        yield f"{tiles.stages} stages, {tiles.depth} deep"
+    if tiles.threads > MAX_BLOCK_THREADS:
+        yield f"a block of {tiles.threads} threads"
+    fragments = (tiles.warp_rows // FRAGMENT_ROWS + tiles.warp_columns // FRAGMENT_COLUMNS) * 4
+    registers = tiles.accumulators + fragments + RESERVED_REGISTERS
+    if registers * tiles.threads > device.registers or registers > 255:
+        yield f"{registers} registers of each of {tiles.threads} threads"
+    if shared_bytes(product, tiles) + RESERVED_SHARED > device.shared_block:
+        yield f"{shared_bytes(product, tiles)} bytes of shared memory a block"
