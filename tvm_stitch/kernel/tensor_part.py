@@ -40,6 +40,7 @@ from tvm_stitch.kernel.tensor_tiles import (
     pieces,
     shared_bytes,
     stage_elements,
+    turns_of,
 )
 from tvm_stitch.kernel.widen import widened
 from tvm_stitch.kernel.writer import ACCESS_BYTES, Writer, flat_loads, int64, vector_copy
@@ -138,18 +139,19 @@ class TensorPart:
         self.totals = writer.allocate("totals", tiles.accumulators, ACCUMULATED)
         with writer.unrolled(tiles.accumulators, "number") as number:
             writer.store(self.totals, number, tirx.const(0.0, ACCUMULATED))
-        turns, ahead = -(-self.product.contracted // tiles.depth), tiles.stages - 1
-        for turn in range(ahead):
+        turns, ahead = turns_of(self.product, tiles), tiles.stages - 1
+        for turn in range(max(ahead, 1)):
             if turn < turns:
                 self._copy_both(int64(turn), int64(turn))
             self._call(T.ptx.cp.async_.commit_group())
         with writer.serial(turns, "turn") as turn:
-            self._call(T.ptx.cp.async_.wait_group(ahead - 1))
+            self._call(T.ptx.cp.async_.wait_group(max(ahead - 1, 0)))
             # What the slowest warp multiplied last is where the next copies go.
             self._barrier()
             later = turn + ahead
-            with writer.when(later < turns if turns > 1 else tirx.const(ahead < turns, "bool")):
-                self._copy_both(later, tirx.floormod(later, tiles.stages))
+            if turns > ahead > 0:
+                with writer.when(later < turns):
+                    self._copy_both(later, tirx.floormod(later, tiles.stages))
             self._call(T.ptx.cp.async_.commit_group())
             self._multiply(tirx.floormod(turn, tiles.stages))
         self._call(T.ptx.cp.async_.wait_group(0))

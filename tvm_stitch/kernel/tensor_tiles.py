@@ -41,6 +41,7 @@ class Tiles:
     warp_columns: int
     stages: int
     group: int = 8
+    resident: int = 0  # blocks that a multiprocessor must have room for; 0: as the compiler likes
 
     @property
     def threads(self) -> int:
@@ -100,7 +101,12 @@ def choose_tiles(product: TensorProduct, device: Device) -> Tiles | Refused:
 
 def fitted(product: TensorProduct, tiles: Tiles) -> Tiles:
     """The same with no more stages than there are."""
-    return replace(tiles, stages=max(2, min(tiles.stages, -(-product.contracted // tiles.depth))))
+    return replace(tiles, stages=min(tiles.stages, turns_of(product, tiles)))
+
+
+def turns_of(product: TensorProduct, tiles: Tiles) -> int:
+    """How often a block goes on along the depth."""
+    return -(-product.contracted // tiles.depth)
 
 
 def blocks_of(product: TensorProduct, tiles: Tiles) -> int:
@@ -135,7 +141,7 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
         return
     if tiles.rows % tiles.warp_rows or tiles.columns % tiles.warp_columns:
         yield "tiles that warps do not divide"
-    if tiles.depth % FRAGMENT_DEPTH or tiles.stages < 2 or tiles.group < 1:
+    if tiles.depth % FRAGMENT_DEPTH or tiles.stages < min(2, turns_of(product, tiles)):
         yield f"{tiles.stages} stages, {tiles.depth} deep"
     if tiles.threads > MAX_BLOCK_THREADS:
         yield f"a block of {tiles.threads} threads"
