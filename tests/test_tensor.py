@@ -1,24 +1,28 @@
 """Large matrix products of halves run on tensor cores, with what follows them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tvm
-from check import H200, HALVES, check, primfuncs
-from tvm import tirx
+from check import A100, H200, HALVES, check, primfuncs
+from tvm import relax, te, tirx
 from tvm.relax import op
-from zoo import Case, graph
+from zoo import Case, Graph, graph
 
 import tvm_stitch
 from tvm_stitch import Options
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel import tensor_tiles
+from tvm_stitch.kernel import choose_tensor
+from tvm_stitch.kernel.choose_tensor import DEEP, SHALLOW, choose_tiles
 from tvm_stitch.kernel.stage import Refused
-from tvm_stitch.kernel.tensor import emit_product, read_product
+from tvm_stitch.kernel.tensor import TILES_ATTRIBUTE, emit_product, read_product
 from tvm_stitch.kernel.tensor_product import TensorProduct
-from tvm_stitch.kernel.tensor_tiles import SIZES, Tiles
+from tvm_stitch.kernel.tensor_tiles import Tiles, blocks_of, tile_reasons
 
 DEVICE = device_of(H200)
 T4 = tvm.target.Target({"kind": "cuda", "arch": "sm_75"})
+ALL_TILES = tuple(dict.fromkeys((*DEEP, *SHALLOW)))
 SMALL = Tiles(32, 64, 32, 16, 32, 3)
 
 
@@ -55,14 +59,32 @@ def product_of(case: Case, options: Options | None = None) -> TensorProduct | Re
     return products[0] if products else found[0]
 
 
+def product_function(
+    rows: int, depth: int, columns: int, left: bool = False, right: bool = False
+) -> tirx.PrimFunc:
+    """A product alone, of factors of which either may lie transposed."""
+    a = te.placeholder((depth, rows) if left else (rows, depth), "float16", "x")
+    b = te.placeholder((columns, depth) if right else (depth, columns), "float16", "w")
+    k = te.reduce_axis((0, depth), "k")
+
+    def element(i, j):
+        own = a[k, i] if left else a[i, k]
+        other = b[j, k] if right else b[k, j]
+        return te.sum(own.astype("float32") * other.astype("float32"), k)
+
+    return te.create_prim_func([a, b, te.compute((rows, columns), element, "product")])
+
+
 def with_tiles(monkeypatch, *sizes: Tiles) -> None:
     """No other tiles than these, however few blocks they make."""
-    monkeypatch.setattr(tensor_tiles, "SIZES", sizes)
-    monkeypatch.setattr(tensor_tiles, "BUSY_BLOCKS", 0)
+    monkeypatch.setattr(choose_tensor, "DEEP", sizes)
+    monkeypatch.setattr(choose_tensor, "SHALLOW", sizes)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("tiles", SIZES, ids=lambda t: f"{t.rows}x{t.columns}")
+@pytest.mark.parametrize(
+    "tiles", dict.fromkeys((*DEEP, *SHALLOW)), ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}"
+)
 def test_every_size_of_tiles(dtype, tiles, monkeypatch):
     with_tiles(monkeypatch, tiles)
     check(linear(dtype, 150, 200, 136), orders=2)
@@ -97,15 +119,16 @@ def test_rows_of_several_axes_are_rows():
 def test_either_factor_may_lie_transposed_in_memory(left, right):
     """A function that reads them so: neighbours in memory are along the depth or beside it."""
     rows, depth, columns = 40, 72, 48
-    x = tirx.decl_buffer((depth, rows) if left else (rows, depth), "float16", "x")
-    w = tirx.decl_buffer((columns, depth) if right else (depth, columns), "float16", "w")
-    function = _product_function(x, w, (rows, depth, columns), left, right)
+    function = product_function(rows, depth, columns, left, right)
     found = read_product(function)
     assert isinstance(found, TensorProduct)
     assert (found.left.by_depth, found.right.by_depth) == (not left, right)
     kernel = emit_product(function, found, SMALL)
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal([int(e) for e in b.ty.shape]).astype("float16") for b in (x, w)]
+    arrays = [
+        rng.standard_normal([int(e) for e in b.ty.shape]).astype("float16")
+        for b in function.params[:2]
+    ]
     result = np.zeros((rows, columns), "float32")
     run = tvm_stitch.simt.Function(kernel, H200, check=True)([*arrays, result], seed=1)
     wide = [array.astype("float64") for array in arrays]
@@ -114,17 +137,112 @@ def test_either_factor_may_lie_transposed_in_memory(left, right):
     np.testing.assert_allclose(result, exact, rtol=1e-5, atol=1e-5)
 
 
-def _product_function(x, w, sizes, left, right) -> tirx.PrimFunc:
-    from tvm import te
+def test_a_half_result_is_summed_in_float32_and_rounded_once():
+    def build(emit, x, w):
+        return emit(op.matmul(x, w))
 
-    rows, depth, columns = sizes
-    a = te.placeholder((depth, rows) if left else (rows, depth), "float16", "x")
-    b = te.placeholder((columns, depth) if right else (depth, columns), "float16", "w")
-    k = te.reduce_axis((0, depth), "k")
+    case = graph("float16", [(64, 2000), (2000, 96)], build, lambda x, w: x @ w)
+    assert isinstance(product_of(case), TensorProduct)
+    verified = check(case, orders=2)
+    assert verified.errors[0].error < 1e-3
 
-    def element(i, j):
-        own = a[k, i] if left else a[i, k]
-        other = b[j, k] if right else b[k, j]
-        return te.sum(own.astype("float32") * other.astype("float32"), k)
 
-    return te.create_prim_func([a, b, te.compute((rows, columns), element, "product")])
+def test_a_float32_result_stays_as_it_is():
+    def build(emit, x, w):
+        return emit(op.matmul(x, w, "float32"))
+
+    case = graph("bfloat16", [(70, 130), (130, 90)], build, lambda x, w: x @ w)
+    check(case, orders=2)
+
+
+def test_what_follows_reads_rows_columns_and_single_elements():
+    """A factor for each row, one for all, a mask by column that decides what is read."""
+
+    def build(emit, x, w, scale, mask, one):
+        y = emit(op.matmul(x, w, "float32"))
+        y = emit(op.multiply(emit(op.multiply(y, scale)), one))
+        return emit(op.where(emit(op.greater(mask, relax.const(0.0, "float16"))), y, scale))
+
+    def expected(x, w, scale, mask, one):
+        return np.where(mask > 0, (x @ w) * scale * one, scale)
+
+    g = Graph()
+    shapes = [((40, 72), "float16"), ((72, 200), "float16"), ((40, 1), "float32")]
+    shapes += [((200,), "float16"), ((1, 1), "float32")]
+    arrays = [g.input(f"p{n}", *each) for n, each in enumerate(shapes)]
+    case = g.case(build, expected(*arrays))
+    check(case, orders=2)
+
+
+def test_on_an_older_gpu_with_such_tensor_cores():
+    check(linear("bfloat16", 33, 72, 130), orders=2, target=A100)
+
+
+@pytest.mark.parametrize(
+    "case, reason",
+    [
+        (linear("float32", 64, 100, 264), "a product of float32"),
+        (linear("float16", 7, 100, 264), "a product of 7 rows, too few for tensor cores"),
+    ],
+)
+def test_what_goes_another_way(case, reason):
+    found = product_of(case)
+    assert isinstance(found, Refused)
+    assert found.reason == reason
+    kernels = primfuncs(case.module).values()
+    assert not any(TILES_ATTRIBUTE in kernel.attrs for kernel in kernels)
+
+
+def test_an_older_gpu_gets_the_default_kernel():
+    case = linear("float16", 64, 100, 264)
+    kernels = primfuncs(case.module, target=T4).values()
+    assert not any(TILES_ATTRIBUTE in kernel.attrs for kernel in kernels)
+    assert choose_tiles(product_of(case), device_of(T4)).reason.startswith("T4 has no tensor cores")
+
+
+def test_shared_memory_can_be_switched_off():
+    case = linear("float16", 64, 100, 264)
+    kernels = primfuncs(case.module, options=Options(schemes=("local", "warp"))).values()
+    assert not any(TILES_ATTRIBUTE in kernel.attrs for kernel in kernels)
+
+
+def test_the_report_says_what_the_kernel_does():
+    report = tvm_stitch.explain(linear("float16", 512, 768, 768).module, H200)
+    (kernel,) = report.kernels
+    assert kernel.scheme == "regional" and kernel.stitched and not report.fallbacks
+    assert "tensor cores" in kernel.mapping
+    assert kernel.why.startswith("a product of 512 x 768 x 768 on tensor cores")
+    assert kernel.bytes_min == 2 * (3 * 512 * 768 + 768 * 768 + 768)
+    assert kernel.predicted_us > kernel.floor_us > 0
+
+
+def test_deep_products_get_tiles_that_leave_no_multiprocessor_without_work():
+    """Of 4096 x 3072 x 768, tiles of 96 rows make 258 blocks, two for nearly every one of 132."""
+    found = read_product(product_function(4096, 3072, 768))
+    tiles = choose_tiles(found, DEVICE)
+    assert (tiles.rows, tiles.columns) == (96, 128)
+    assert blocks_of(found, tiles) == 258
+    large = choose_tiles(read_product(product_function(2048, 4096, 11008)), DEVICE)
+    assert (large.rows, large.columns) == (128, 128)
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        ({"warp_rows": 24}, "a warp of 24 x 32 results"),
+        ({"rows": 40}, "tiles that warps do not divide"),
+        ({"depth": 24}, "3 stages, 24 deep"),
+        ({"stages": 1}, "1 stages, 32 deep"),
+        ({"rows": 1024, "columns": 1024}, "a block of 65536 threads"),
+        ({"stages": 40}, "bytes of shared memory a block"),
+        ({"rows": 512, "columns": 256, "warp_rows": 128, "warp_columns": 64}, "registers of each"),
+    ],
+)
+def test_illegal_tiles_say_why(change, reason):
+    found = read_product(product_function(512, 1024, 512))
+    reasons = list(tile_reasons(found, replace(SMALL, **change), DEVICE))
+    assert any(reason in each for each in reasons), reasons
+
+
+def test_tiles_are_data():
+    assert Tiles.from_json(SMALL.to_json()) == SMALL

@@ -11,6 +11,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.check import check_kernel
+from tvm_stitch.kernel.choose_tensor import choose_tiles
 from tvm_stitch.kernel.launch import bound, kernel_function, on_threads
 from tvm_stitch.kernel.stage import (
     Refused,
@@ -21,7 +22,7 @@ from tvm_stitch.kernel.stage import (
 )
 from tvm_stitch.kernel.tensor_part import TensorPart
 from tvm_stitch.kernel.tensor_product import TensorProduct, tensor_product
-from tvm_stitch.kernel.tensor_tiles import Tiles, blocks_of, choose_tiles
+from tvm_stitch.kernel.tensor_tiles import Tiles, blocks_of
 from tvm_stitch.kernel.writer import Writer, int64
 
 TILES_ATTRIBUTE = "tvm_stitch.tiles"

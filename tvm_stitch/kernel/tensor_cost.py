@@ -10,9 +10,10 @@ from tvm_stitch.kernel.cost import tensor_bytes
 from tvm_stitch.kernel.tensor_product import TensorProduct
 from tvm_stitch.kernel.tensor_tiles import Tiles, blocks_of
 
-# Multiply-adds of a multiprocessor in a cycle by instructions of a warp. Measured on an H200:
-# 2048 x 4096 x 11008 takes 595 us, which is 310 TFLOP/s.
-MULTIPLY_ADDS = 670
+# Multiply-adds of a multiprocessor in a cycle, by rows and columns of a tile: 2048 x 4096 x 11008
+# bf16 takes 537, 642, 730 and 968 us on an H200 by the first four.
+MULTIPLY_ADDS = {(128, 128): 652, (96, 128): 545, (64, 128): 479, (64, 64): 361, (32, 64): 200}
+OTHER_TILES = 361
 
 
 def least_bytes(product: TensorProduct) -> int:
@@ -24,7 +25,8 @@ def predicted_us(product: TensorProduct, tiles: Tiles, device: Device) -> float:
     """What the kernel should take: the slower of arithmetic and memory, and a launch."""
     blocks = blocks_of(product, tiles)
     turns = -(-blocks // device.multiprocessors)
-    each = tiles.rows * tiles.columns * product.contracted / MULTIPLY_ADDS
+    rate = MULTIPLY_ADDS.get((tiles.rows, tiles.columns), OTHER_TILES)
+    each = tiles.rows * tiles.columns * product.contracted / rate
     multiply = turns * each / device.clock * 1e6
     memory = least_bytes(product) / device.bandwidth * 1e6
     return device.timing.launch_us + device.timing.block_us + max(multiply, memory)

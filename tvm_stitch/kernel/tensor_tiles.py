@@ -1,7 +1,7 @@
-"""Tiles of a matrix product on tensor cores: plain data, their choice, what makes them legal.
+"""Tiles of a matrix product on tensor cores: plain data, what they take, what makes them legal.
 
-In: a TensorProduct and a Device. Out: Tiles, or why there are none. Part of kernel/choose, the home
-of legality.
+In: a TensorProduct, Tiles and a Device. Out: counts and reasons. Part of kernel/choose, the home of
+legality.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, WARP
-from tvm_stitch.kernel.stage import Refused, dtype_of, item_bytes
+from tvm_stitch.kernel.stage import dtype_of, item_bytes
 from tvm_stitch.kernel.tensor_product import TensorProduct
 
 CAPABILITY = (
@@ -73,30 +73,6 @@ class Tiles:
     def from_json(text: str) -> Tiles:
         """Read what to_json wrote."""
         return Tiles(**json.loads(text))
-
-
-# From the largest, which read each factor least often, to the smallest, which fill a device.
-SIZES = (
-    Tiles(128, 128, 64, 64, 64, 3),
-    Tiles(64, 128, 32, 32, 32, 4),
-    Tiles(64, 64, 64, 32, 32, 3),
-    Tiles(32, 64, 64, 16, 32, 3),
-)
-# Blocks that a multiprocessor has one after the other or at once, before larger tiles pay.
-BUSY_BLOCKS = 2
-
-
-def choose_tiles(product: TensorProduct, device: Device) -> Tiles | Refused:
-    """The largest tiles that are filled, and of which every multiprocessor gets some."""
-    if device.capability < CAPABILITY:
-        return Refused(f"{device.name} has no tensor cores for such a product")
-    fitting = [fitted(product, tiles) for tiles in SIZES]
-    legal = [tiles for tiles in fitting if next(tile_reasons(product, tiles, device), None) is None]
-    for tiles in legal:
-        filled = product.rows > tiles.rows // 2 and product.columns > tiles.columns // 2
-        if filled and blocks_of(product, tiles) >= BUSY_BLOCKS * device.multiprocessors:
-            return tiles
-    return legal[-1] if legal else Refused(next(tile_reasons(product, fitting[-1], device)))
 
 
 def fitted(product: TensorProduct, tiles: Tiles) -> Tiles:

@@ -1,0 +1,51 @@
+"""The tiles that suit a matrix product on tensor cores.
+
+In: a TensorProduct and a Device. Out: Tiles, or why there are none. Part of kernel/choose.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.tensor_cost import predicted_us
+from tvm_stitch.kernel.tensor_product import TensorProduct
+from tvm_stitch.kernel.tensor_tiles import CAPABILITY, Tiles, fitted, tile_reasons
+
+# Of deep products the multiplying takes the time: large tiles load each factor least often, smaller
+# ones leave fewer multiprocessors without work at the end. Measured on an H200 (bench/results).
+DEEP = (
+    Tiles(128, 128, 64, 64, 64, 3, resident=2),
+    Tiles(96, 128, 64, 48, 64, 3),
+    Tiles(64, 128, 32, 32, 32, 4),
+    Tiles(64, 64, 64, 32, 32, 3),
+    Tiles(32, 64, 64, 16, 32, 3),
+)
+# Of shallow ones the memory does: many blocks side by side, of which some load while others store.
+# 96 products of 512 x 64 x 512 bf16 take 22.4 us by the first, 24.3 to 27.1 by tiles of 128 x 128.
+SHALLOW = (
+    Tiles(64, 128, 64, 32, 64, 3, resident=5),
+    Tiles(128, 64, 64, 64, 32, 3),
+    Tiles(32, 64, 64, 16, 32, 3),
+)
+SHALLOW_DEPTH = 128
+
+
+def choose_tiles(product: TensorProduct, device: Device) -> Tiles | Refused:
+    """The legal tiles that should be the fastest; of shallow products, those that are filled."""
+    if device.capability < CAPABILITY:
+        return Refused(f"{device.name} has no tensor cores for such a product")
+    shallow = product.contracted <= SHALLOW_DEPTH
+    fitting = [fitted(product, tiles) for tiles in (SHALLOW if shallow else DEEP)]
+    legal = [tiles for tiles in fitting if next(tile_reasons(product, tiles, device), None) is None]
+    if not legal:
+        return Refused(next(tile_reasons(product, fitting[-1], device)))
+    if shallow:
+        filled = [tiles for tiles in legal if _is_filled(product, tiles)]
+        return filled[0] if filled else legal[-1]
+    return min(legal, key=partial(predicted_us, product, device=device))
+
+
+def _is_filled(product: TensorProduct, tiles: Tiles) -> bool:
+    return product.rows > tiles.rows // 2 and product.columns > tiles.columns // 2
