@@ -16,8 +16,8 @@ from tvm_stitch.kernel.tensor_tiles import CAPABILITY, Tiles, fitted, tile_reaso
 # Of deep products the multiplying takes the time: large tiles load each factor least often, smaller
 # ones leave fewer multiprocessors without work at the end. Measured on an H200 (bench/results).
 DEEP = (
-    Tiles(128, 128, 64, 64, 64, 3, resident=2),
-    Tiles(96, 128, 64, 48, 64, 3),
+    Tiles(128, 128, 32, 64, 64, 4, resident=2),
+    Tiles(96, 128, 64, 48, 64, 3, resident=2),
     Tiles(64, 128, 32, 32, 32, 4),
     Tiles(64, 64, 64, 32, 32, 3),
     Tiles(32, 64, 64, 16, 32, 3),
