@@ -88,6 +88,7 @@ def pipeline(
             *stitch_passes(cuda, options, records),
             *cuda_pipeline.dataflow_lower_passes(cuda),
             *cuda_pipeline.finalize_passes(cuda),
+            transform.FewerCalls(),
         ]
         with cuda:
             return tvm.transform.Sequential(passes)(mod)

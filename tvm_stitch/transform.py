@@ -4,6 +4,7 @@ Decompose()                       compound operators become stages, before Legal
 Approximate()                     costly functions by fast ones, after LegalizeOps
 StitchOps(target, options)        stands where relax.transform.FuseOps stood, or before it
 StitchSchedule(target, database)  fused functions become kernels, after FuseTIR
+FewerCalls()                      less work for the virtual machine, after VMShapeLower
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.graph import decompose
 from tvm_stitch.graph.approximate import Approximate
 from tvm_stitch.graph.erf import SumOfErf
+from tvm_stitch.graph.fewer_calls import FewerCalls
 from tvm_stitch.graph.group import Grouping
 from tvm_stitch.graph.read import StitchGraph, read_block
 from tvm_stitch.graph.workspace import with_workspaces
@@ -37,7 +39,7 @@ from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
 from tvm_stitch.tuning.clock import GpuClock
 
-__all__ = ["Approximate", "Decompose", "StitchOps", "StitchSchedule"]
+__all__ = ["Approximate", "Decompose", "FewerCalls", "StitchOps", "StitchSchedule"]
 
 # So that it comes out of TVM's pass infrastructure as what it was.
 tvm_ffi.register_error("InputError", InputError)

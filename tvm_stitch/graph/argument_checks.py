@@ -1,0 +1,106 @@
+"""What TVM's virtual machine asks of a function's arguments, in one host function.
+
+In: what every argument must be. Out: a PrimFunc for the host, in the calling convention of packed
+functions, with an assertion for each demand. Must not know what the function does with them.
+
+TVM has a builtin for every demand. A call of one takes a tenth of a microsecond and more, these
+assertions some nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from tvm_stitch.kernel.stage import Expr
+
+# What tvm_struct_get reads (TVM's StructFieldKind): of a tensor, of an argument, of an array.
+SHAPE, NDIM, CODE, BITS, LANES = 2, 4, 5, 6, 7
+TYPE_INDEX, VALUE = 13, 15
+INT64_ELEMENT = 17
+# Type indices of tvm-ffi: a bare DLTensor, and a managed tensor, whose DLTensor follows a header.
+DLTENSOR, TENSOR = 7, 70
+HEADER_BYTES = 24
+PACKED_CONVENTION = 1
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A tensor of that dtype, and of that rank and shape where they are known.
+
+    `context` is what TVM puts before the message of such an error.
+    """
+
+    context: str
+    ndim: int | None
+    dtype: str
+    shape: tuple[int, ...] = ()
+
+
+def check_function(name: str, demands: list[Demand]) -> tirx.PrimFunc:
+    """A host function of as many arguments as demands; it raises what TVM's builtins raise."""
+    pointer = tirx.Var("args", "handle")
+    params = [
+        tirx.Var("self", "handle"),
+        pointer,
+        tirx.Var("count", "int32"),
+        tirx.Var("result", "handle"),
+    ]
+    body = [
+        assertion
+        for number, demand in enumerate(demands)
+        for assertion in _assertions(pointer, number, demand)
+    ]
+    done = tirx.Return(tirx.IntImm("int32", 0))
+    function = tirx.PrimFunc(params, tirx.SeqStmt([*body, done]), tvm.ir.PrimType("int32"))
+    return function.with_attrs(
+        {
+            "global_symbol": f"__tvm_ffi_{name}",
+            "calling_conv": PACKED_CONVENTION,
+            "tirx.is_host_func": True,
+        }
+    )
+
+
+def _assertions(arguments: tirx.Var, number: int, demand: Demand) -> Iterator[tirx.Stmt]:
+    handle = arguments.ty
+    kind = _field(arguments, number, TYPE_INDEX, "int32")
+    is_tensor = tirx.any(kind == TENSOR, kind == DLTENSOR)
+    yield _assert("TypeError", is_tensor, f"{demand.context} expect a Tensor")
+    tensor = tirx.Var(f"tensor_{number}", "handle")
+    header = tirx.Cast("int32", kind == TENSOR) * HEADER_BYTES
+    value = _field(arguments, number, VALUE, handle)
+    yield tirx.Bind(tensor, tirx.call_intrin(handle, "tirx.handle_add_byte_offset", value, header))
+    if demand.ndim is not None:
+        text = f"{demand.context} expect Tensor with ndim {demand.ndim}"
+        yield _assert("ValueError", _field(tensor, 0, NDIM, "int32") == demand.ndim, text)
+    text = f"{demand.context} expect Tensor with dtype {demand.dtype}"
+    yield _assert("ValueError", _has_dtype(tensor, demand.dtype), text)
+    if demand.shape:
+        shape = tirx.Var(f"shape_{number}", "handle")
+        yield tirx.Bind(shape, _field(tensor, 0, SHAPE, handle))
+        for axis, extent in enumerate(demand.shape):
+            there = _field(shape, axis, INT64_ELEMENT, "int64")
+            text = f"{demand.context} match_cast error,  shape[{axis}] is not {extent}."
+            yield _assert("RuntimeError", there == tirx.IntImm("int64", extent), text)
+
+
+def _field(handle: Expr, index: int, field: int, dtype: object) -> Expr:
+    return tirx.call_intrin(dtype, "tirx.tvm_struct_get", handle, index, field)
+
+
+def _has_dtype(tensor: tirx.Var, dtype: str) -> Expr:
+    wanted = tvm_ffi.dtype(dtype)
+    return tirx.all(
+        _field(tensor, 0, CODE, "uint8") == tirx.IntImm("uint8", wanted.type_code),
+        _field(tensor, 0, BITS, "uint8") == tirx.IntImm("uint8", wanted.bits),
+        _field(tensor, 0, LANES, "uint16") == tirx.IntImm("uint16", wanted.lanes),
+    )
+
+
+def _assert(kind: str, condition: Expr, text: str) -> tirx.Stmt:
+    return tirx.AssertStmt(condition, tvm.ir.StringImm(kind), [tvm.ir.StringImm(text)])
