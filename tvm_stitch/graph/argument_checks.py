@@ -1,7 +1,7 @@
 """What TVM's virtual machine asks of a function's arguments, in one host function.
 
 In: what every argument must be. Out: a PrimFunc for the host, in the calling convention of packed
-functions, with an assertion for each demand. Must not know what the function does with them.
+functions, with assertions for each demand. Must not know what the function does with them.
 
 TVM has a builtin for every demand. A call of one takes a tenth of a microsecond and more, these
 assertions some nanoseconds.
@@ -41,52 +41,64 @@ class Demand:
     shape: tuple[int, ...] = ()
 
 
-def check_function(name: str, demands: list[Demand]) -> tirx.PrimFunc:
-    """A host function of as many arguments as demands; it raises what TVM's builtins raise."""
-    pointer = tirx.Var("args", "handle")
-    params = [
+def check_functions(name: str, demands: list[Demand]) -> dict[str, tirx.PrimFunc]:
+    """A host function of as many arguments as demands, which raises what TVM's builtins raise.
+
+    The virtual machine finds it by its symbol. Where TVM compiles Relax functions instead
+    (exec_mode="compiled"), it takes the symbol of the function of that name and puts the prefix
+    before it once more: the second function, which nobody calls, is there to have that symbol.
+    """
+    parameters = [
         tirx.Var("self", "handle"),
-        pointer,
+        arguments := tirx.Var("arguments", "handle"),
         tirx.Var("count", "int32"),
         tirx.Var("result", "handle"),
     ]
-    body = [
+    assertions = [
         assertion
         for number, demand in enumerate(demands)
-        for assertion in _assertions(pointer, number, demand)
+        for assertion in _assertions(arguments, number, demand)
     ]
+    return {
+        f"{name}_checked": _packed(f"__tvm_ffi_{name}", parameters, assertions),
+        name: _packed(name, parameters, []),
+    }
+
+
+def _packed(symbol: str, parameters: list[tirx.Var], body: list[tirx.Stmt]) -> tirx.PrimFunc:
+    """A host function that is as MakePackedAPI would leave it."""
     done = tirx.Return(tirx.IntImm("int32", 0))
-    function = tirx.PrimFunc(params, tirx.SeqStmt([*body, done]), tvm.ir.PrimType("int32"))
-    return function.with_attrs(
-        {
-            "global_symbol": f"__tvm_ffi_{name}",
-            "calling_conv": PACKED_CONVENTION,
-            "tirx.is_host_func": True,
-        }
-    )
+    whole = tirx.SeqStmt([*body, done]) if body else done
+    function = tirx.PrimFunc(parameters, whole, tvm.ir.PrimType("int32"))
+    attributes = {
+        "global_symbol": symbol,
+        "calling_conv": PACKED_CONVENTION,
+        "tirx.is_host_func": True,
+    }
+    return function.with_attrs(attributes)
 
 
 def _assertions(arguments: tirx.Var, number: int, demand: Demand) -> Iterator[tirx.Stmt]:
     handle = arguments.ty
     kind = _field(arguments, number, TYPE_INDEX, "int32")
     is_tensor = tirx.any(kind == TENSOR, kind == DLTENSOR)
-    yield _assert("TypeError", is_tensor, f"{demand.context} expect a Tensor")
+    yield _assert("TypeError", is_tensor, demand, "expect a Tensor")
     tensor = tirx.Var(f"tensor_{number}", "handle")
     header = tirx.Cast("int32", kind == TENSOR) * HEADER_BYTES
     value = _field(arguments, number, VALUE, handle)
     yield tirx.Bind(tensor, tirx.call_intrin(handle, "tirx.handle_add_byte_offset", value, header))
     if demand.ndim is not None:
-        text = f"{demand.context} expect Tensor with ndim {demand.ndim}"
-        yield _assert("ValueError", _field(tensor, 0, NDIM, "int32") == demand.ndim, text)
-    text = f"{demand.context} expect Tensor with dtype {demand.dtype}"
-    yield _assert("ValueError", _has_dtype(tensor, demand.dtype), text)
+        has_rank = _field(tensor, 0, NDIM, "int32") == demand.ndim
+        yield _assert("ValueError", has_rank, demand, f"expect Tensor with ndim {demand.ndim}")
+    has_dtype = _has_dtype(tensor, demand.dtype)
+    yield _assert("ValueError", has_dtype, demand, f"expect Tensor with dtype {demand.dtype}")
     if demand.shape:
         shape = tirx.Var(f"shape_{number}", "handle")
         yield tirx.Bind(shape, _field(tensor, 0, SHAPE, handle))
         for axis, extent in enumerate(demand.shape):
-            there = _field(shape, axis, INT64_ELEMENT, "int64")
-            text = f"{demand.context} match_cast error,  shape[{axis}] is not {extent}."
-            yield _assert("RuntimeError", there == tirx.IntImm("int64", extent), text)
+            as_long = _field(shape, axis, INT64_ELEMENT, "int64") == tirx.IntImm("int64", extent)
+            text = f"match_cast error, shape[{axis}] is not {extent}."
+            yield _assert("RuntimeError", as_long, demand, text)
 
 
 def _field(handle: Expr, index: int, field: int, dtype: object) -> Expr:
@@ -102,5 +114,6 @@ def _has_dtype(tensor: tirx.Var, dtype: str) -> Expr:
     )
 
 
-def _assert(kind: str, condition: Expr, text: str) -> tirx.Stmt:
-    return tirx.AssertStmt(condition, tvm.ir.StringImm(kind), [tvm.ir.StringImm(text)])
+def _assert(kind: str, condition: Expr, demand: Demand, text: str) -> tirx.Stmt:
+    parts = [tvm.ir.StringImm(part) for part in (demand.context, text)]
+    return tirx.AssertStmt(condition, tvm.ir.StringImm(kind), parts)

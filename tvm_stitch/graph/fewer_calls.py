@@ -14,9 +14,9 @@ from itertools import chain, count
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
-from tvm_stitch.graph.argument_checks import Demand, check_function
+from tvm_stitch.graph.argument_checks import Demand, check_functions
 from tvm_stitch.kernel.stage import Expr
 
 CHECK_TENSOR = "vm.builtin.check_tensor_info"
@@ -40,7 +40,10 @@ def FewerCalls() -> tvm.transform.Pass:
         mod = mod.clone()
         for var, function in mod.functions_items():
             if isinstance(function, relax.Function) and _plain(function):
-                mod.update_func(var, _rewritten(mod, var.name_hint, function))
+                rewritten, checks = _rewritten(function, _free_name(mod, var.name_hint))
+                mod.update_func(var, rewritten)
+                for name, check in checks.items():
+                    mod[tvm.ir.GlobalVar(name)] = check
         return mod
 
     return fewer_calls
@@ -55,25 +58,31 @@ def _plain(function: relax.Function) -> bool:
     )
 
 
-def _rewritten(mod: tvm.IRModule, name: str, function: relax.Function) -> relax.Function:
-    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+def _rewritten(
+    function: relax.Function, checker: str
+) -> tuple[relax.Function, dict[str, tirx.PrimFunc]]:
+    """The function with fewer calls, and what it calls instead, by name."""
     result = function.body.body
+    bindings = [binding for block in function.body.blocks for binding in block.bindings]
     bindings = without_idle_kills(without_unread_tuples(bindings, result), result)
     demands, bindings = demands_and_others(function.params, bindings)
+    checks = {}
     if demands:
-        checker = _free_name(mod, f"{name}_arguments")
-        mod[tvm.ir.GlobalVar(checker)] = check_function(checker, list(demands.values()))
+        checks = check_functions(checker, list(demands.values()))
         nothing = relax.TupleType([])
         call = relax.Call(relax.ExternFunc(checker), list(demands), ty_args=[nothing])
         bindings = [relax.VarBinding(relax.Var("checked", nothing), call), *bindings]
     body = relax.SeqExpr([relax.BindingBlock(bindings)], result)
-    return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+    attrs = function.attrs
+    return relax.Function(function.params, body, function.ret_ty, function.is_pure, attrs), checks
 
 
-def _free_name(mod: tvm.IRModule, wanted: str) -> str:
-    taken = {var.name_hint for var in mod.get_global_vars()}
-    numbered = (f"{wanted}_{number}" for number in count(1))
-    return next(name for name in chain([wanted], numbered) if name not in taken)
+def _free_name(mod: tvm.IRModule, function: str) -> str:
+    """A name for the checks of a function that no name in the module begins with."""
+    taken = [var.name_hint for var in mod.get_global_vars()]
+    numbered = (f"{function}_arguments_{number}" for number in count(1))
+    candidates = chain([f"{function}_arguments"], numbered)
+    return next(c for c in candidates if not any(name.startswith(c) for name in taken))
 
 
 def without_unread_tuples(bindings: list[Any], result: Expr) -> list[Any]:
@@ -120,11 +129,12 @@ def demands_and_others(
     params: Sequence[relax.Var], bindings: list[Any]
 ) -> tuple[dict[relax.Var, Demand], list[Any]]:
     """What is asked of parameters in constants, and the bindings without those questions."""
+    own = set(params)
     demands: dict[relax.Var, Demand] = {}
     others = []
     for binding in bindings:
         callee = _callee(binding)
-        if callee == CHECK_TENSOR and (demand := _demand(params, *binding.value.args)):
+        if callee == CHECK_TENSOR and (demand := _demand(own, *binding.value.args)):
             demands[binding.value.args[0]] = demand
         elif callee == MATCH_SHAPE and (shaped := _shaped(demands, binding.value.args)):
             demands[binding.value.args[0]] = shaped
@@ -133,7 +143,7 @@ def demands_and_others(
     return demands, others
 
 
-def _demand(params: Sequence[relax.Var], tensor: Expr, ndim: Expr, *rest: Expr) -> Demand | None:
+def _demand(params: set[relax.Var], tensor: Expr, ndim: Expr, *rest: Expr) -> Demand | None:
     """What a check of a tensor asks for, if it is one of a parameter, dtype and all."""
     if tensor not in params or not isinstance(rest[0], tvm.ir.GenericConst):
         return None
