@@ -197,8 +197,9 @@ def test_one_call_for_all_constant_checks():
 
 
 def test_symbolic_shapes_stay_with_the_virtual_machine():
-    found = calls(lowered(Symbolic))
-    assert (found["main_arguments"], found["vm.builtin.match_shape"]) == (1, 2)
+    found, before = calls(lowered(Symbolic)), calls(lowered(Symbolic, fewer=False))
+    assert (found["main_arguments"], found["vm.builtin.check_tensor_info"]) == (1, 0)
+    assert found["vm.builtin.match_shape"] == before["vm.builtin.match_shape"] > 0
     function = machine(Symbolic)
     for rows in (1, 7):
         x = np.linspace(0, 1, rows * 4, dtype="float32").reshape(rows, 4)
@@ -224,23 +225,35 @@ def test_what_is_not_asked_in_constants_stays():
         assert f"param[{position}]" in error_of(function, changed)[1]
 
 
-def test_kills_before_an_allocation_stay():
-    found, before = calls(lowered(Growing)), calls(lowered(Growing, fewer=False))
-    storages = before["relax.vm.alloc_storage"]
-    assert storages == 4
-    # The first two values and their storages go before the last value's storage comes.
-    assert before["relax.vm.kill_object"] > found["relax.vm.kill_object"] == 4
-    order = [
-        (b.value.op.name, b.value.args[0])
-        for b in lowered(Growing)["main"].body.blocks[0].bindings
-        if isinstance(b.value, relax.Call) and isinstance(b.value.op, tvm.ir.Op)
-    ]
-    assert order[-1][0] == "relax.vm.alloc_tensor"
+def held_at_allocations(module: tvm.IRModule) -> list[set[int]]:
+    """At every allocation, which of the storages that came before are still in memory."""
+    storages, lies_in, alive, held = [], {}, set(), []
+    for binding in (b for block in module["main"].body.blocks for b in block.bindings):
+        value = binding.value
+        callee = getattr(getattr(value, "op", None), "name", None)
+        if callee == "relax.vm.alloc_storage":
+            held.append({storages.index(lies_in[v]) for v in alive})
+            storages.append(binding.var)
+            lies_in[binding.var] = binding.var
+            alive.add(binding.var)
+        elif callee == "relax.vm.alloc_tensor":
+            lies_in[binding.var] = value.args[0]
+            alive.add(binding.var)
+        elif callee == "relax.vm.kill_object":
+            alive.discard(value.args[0])
+    return held
 
 
-def test_kills_of_what_is_returned_go():
-    assert calls(lowered(Several))["relax.vm.kill_object"] == 0
-    assert calls(lowered(Several, fewer=False))["relax.vm.kill_object"] > 0
+@pytest.mark.parametrize("module", [Several, Symbolic, Growing])
+def test_memory_is_free_where_it_is_wanted(module):
+    fewer, before = lowered(module), lowered(module, fewer=False)
+    assert held_at_allocations(fewer) == held_at_allocations(before)
+    assert calls(fewer)["relax.vm.kill_object"] < calls(before)["relax.vm.kill_object"]
+
+
+def test_what_an_allocation_follows_is_killed():
+    killed = [len(held) for held in held_at_allocations(lowered(Growing))]
+    assert killed == [0, 1, 1]
 
 
 def test_functions_with_branches_stay_as_they_are():
