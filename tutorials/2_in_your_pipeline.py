@@ -83,6 +83,8 @@ passes = [
     ),
     *cuda_pipeline.dataflow_lower_passes(target),
     *cuda_pipeline.finalize_passes(target),
+    # Arguments are checked by one function of the host instead of two calls for each.
+    tvm_stitch.transform.FewerCalls(),
 ]
 
 print("a pipeline of one's own, after LegalizeOps and after FuseTIR:")
