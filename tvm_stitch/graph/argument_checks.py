@@ -87,18 +87,19 @@ def _assertions(arguments: tirx.Var, number: int, demand: Demand) -> Iterator[ti
     header = tirx.Cast("int32", kind == TENSOR) * HEADER_BYTES
     value = _field(arguments, number, VALUE, handle)
     yield tirx.Bind(tensor, tirx.call_intrin(handle, "tirx.handle_add_byte_offset", value, header))
+    as_wanted, words = _has_dtype(tensor, demand.dtype), f"expect Tensor with dtype {demand.dtype}"
     if demand.ndim is not None:
-        has_rank = _field(tensor, 0, NDIM, "int32") == demand.ndim
-        yield _assert("ValueError", has_rank, demand, f"expect Tensor with ndim {demand.ndim}")
-    has_dtype = _has_dtype(tensor, demand.dtype)
-    yield _assert("ValueError", has_dtype, demand, f"expect Tensor with dtype {demand.dtype}")
+        as_wanted = tirx.all(as_wanted, _field(tensor, 0, NDIM, "int32") == demand.ndim)
+        words += f" and ndim {demand.ndim}"
+    yield _assert("ValueError", as_wanted, demand, words)
     if demand.shape:
-        shape = tirx.Var(f"shape_{number}", "handle")
-        yield tirx.Bind(shape, _field(tensor, 0, SHAPE, handle))
-        for axis, extent in enumerate(demand.shape):
-            as_long = _field(shape, axis, INT64_ELEMENT, "int64") == tirx.IntImm("int64", extent)
-            text = f"match_cast error, shape[{axis}] is not {extent}."
-            yield _assert("RuntimeError", as_long, demand, text)
+        lengths = _field(tensor, 0, SHAPE, handle)
+        as_long = (
+            _field(lengths, axis, INT64_ELEMENT, "int64") == tirx.IntImm("int64", length)
+            for axis, length in enumerate(demand.shape)
+        )
+        words = f"match_cast error, expect shape {list(demand.shape)}"
+        yield _assert("RuntimeError", tirx.all(*as_long), demand, words)
 
 
 def _field(handle: Expr, index: int, field: int, dtype: object) -> Expr:

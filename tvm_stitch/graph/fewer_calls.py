@@ -28,6 +28,8 @@ EQUAL_TO_CONSTANT = 0
 # Before the pairs of a code and a value in the arguments of match_shape.
 VALUE, RANK, PAIRS = 0, 2, 3
 UNKNOWN_NDIM = -1
+# Arguments that one function checks: LLVM takes 2 s for a thousand so, 10 s if one checks them all.
+CHECKED_AT_ONCE = 32
 
 RENAMING = (relax.Tuple, relax.TupleGetItem, relax.Var)
 
@@ -66,12 +68,14 @@ def _rewritten(
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
     bindings = without_idle_kills(without_unread_tuples(bindings, result), result)
     demands, bindings = demands_and_others(function.params, bindings)
-    checks = {}
-    if demands:
-        checks = check_functions(checker, list(demands.values()))
+    checks: dict[str, tirx.PrimFunc] = {}
+    asked = list(demands)
+    for number, first in enumerate(range(0, len(asked), CHECKED_AT_ONCE)):
+        some, name = asked[first : first + CHECKED_AT_ONCE], f"{checker}_{number}"
+        checks |= check_functions(name, [demands[parameter] for parameter in some])
         nothing = relax.TupleType([])
-        call = relax.Call(relax.ExternFunc(checker), list(demands), ty_args=[nothing])
-        bindings = [relax.VarBinding(relax.Var("checked", nothing), call), *bindings]
+        call = relax.Call(relax.ExternFunc(name), some, ty_args=[nothing])
+        bindings.insert(number, relax.VarBinding(relax.Var("checked", nothing), call))
     body = relax.SeqExpr([relax.BindingBlock(bindings)], result)
     attrs = function.attrs
     return relax.Function(function.params, body, function.ret_ty, function.is_pure, attrs), checks
