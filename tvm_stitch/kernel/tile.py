@@ -16,7 +16,18 @@ from tvm_stitch.kernel.position import Position, Steps
 from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.kernel.space import Space
 from tvm_stitch.kernel.stage import Expr, Var, dtype_of, substitute
-from tvm_stitch.kernel.tiling import ACROSS, INNER, MIDDLE, OUTER, Tiling, pitch_of, tile_rows
+from tvm_stitch.kernel.tiling import (
+    ACROSS,
+    INNER,
+    MIDDLE,
+    OUTER,
+    Tiling,
+    neighbours,
+    pitch_of,
+    place_in_tile,
+    shuffled,
+    tile_rows,
+)
 from tvm_stitch.kernel.writer import int64
 
 
@@ -68,9 +79,15 @@ class TilePosition(Position):
     def own(self, step: Expr) -> tuple[Expr, Expr]:
         """The first element of a thread's vector in the tile, across and inner."""
         mapping = self.mapping
-        number = step * mapping.threads + self.thread
+        turn, line = _divided(step, self.lines)
+        number = turn * mapping.threads + self.thread
         across, inner = _divided(number, mapping.tile // mapping.vector)
-        return across, inner * mapping.vector
+        return across * self.lines + line, inner * mapping.vector
+
+    @property
+    def lines(self) -> int:
+        """Neighbours across that a thread has, so that it need not read half a bank."""
+        return neighbours(self.tiling, self.mapping)
 
     def offset(self, step: Expr) -> Expr:
         """The column of a thread's vector."""
@@ -109,13 +126,15 @@ class TilePart(Part):
         for number, (registers, tile) in enumerate(tiles):
             self._spread(number, registers, tile)
         self.writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
+        for number, (_, tile) in enumerate(tiles):
+            self._collect(number, tile)
 
     def _fetch(self, number: int) -> tuple[Var, Var]:
         """Loads of one tile into registers, and the room where they will go."""
         address, writer = self.position.tiling.addresses[number], self.writer
         dtype, name = dtype_of(address.buffer), address.buffer.name
-        pitch = pitch_of(address.buffer, self.mapping)
-        tile = writer.allocate(f"{name}_tile", self.mapping.tile * pitch, dtype, "shared")
+        size = self.mapping.tile * pitch_of(address.buffer, self.mapping)
+        tile = writer.allocate(f"{name}_tile", size, dtype, "shared")
         vector = self._vector(number)
         registers = writer.allocate(f"{name}_lines", self._turns(vector) * vector, dtype)
         with writer.unrolled(self._turns(vector), "turn") as turn:
@@ -129,22 +148,47 @@ class TilePart(Part):
                 value = self.views[address.buffer][index + lane]
                 writer.store(registers, turn * vector + lane, value)
 
-        def element(step: Expr, lane: Expr) -> Expr:
-            across, inner = self.position.own(step)
-            return (inner + lane) * pitch + across
-
-        self.along[address.key] = (tile, element)
         return registers, tile
 
     def _spread(self, number: int, registers: Var, tile: Var) -> None:
         """From registers to the tile."""
         vector, writer = self._vector(number), self.writer
-        pitch = pitch_of(self.position.tiling.addresses[number].buffer, self.mapping)
+        buffer = self.position.tiling.addresses[number].buffer
+        width = min(vector, shuffled(buffer, self.mapping) or 1)
         with writer.unrolled(self._turns(vector), "turn") as turn:
             across, inner = self._from(vector, turn)
             exists = self._exists(vector, turn, self.position.place(across, inner))
-            with writer.when(exists), writer.unrolled(vector, "lane") as lane:
-                writer.store(tile, inner * pitch + across + lane, registers[turn * vector + lane])
+            with (
+                writer.when(exists),
+                writer.unrolled(vector // width, "part") as part,
+                writer.vectorized(width, "lane") as lane,
+            ):
+                first = part * width
+                place = place_in_tile(buffer, self.mapping, inner, across + first)
+                writer.store(tile, place + lane, registers[turn * vector + first + lane])
+
+    def _collect(self, number: int, tile: Var) -> None:
+        """From the tile to registers, across it: as many neighbours at once as a bank has."""
+        address, writer, position = self.position.tiling.addresses[number], self.writer, self.position
+        buffer, vector, lines = address.buffer, self.mapping.vector, position.lines
+        size = vector * self.mapping.steps
+        registers = writer.allocate(f"{buffer.name}_across", size, dtype_of(buffer))
+        with writer.unrolled(self.mapping.steps // lines, "turn") as turn:
+            across, inner = position.own(turn * lines)
+            exists = position.inside_of(position.place(across, inner))
+            with (
+                writer.when(exists),
+                writer.unrolled(vector, "lane") as lane,
+                writer.vectorized(lines, "line") as line,
+            ):
+                place = place_in_tile(buffer, self.mapping, inner + lane, across)
+                writer.store(registers, (turn * vector + lane) * lines + line, tile[place + line])
+
+        def element(step: Expr, lane: Expr) -> Expr:
+            turn, line = _divided(step, lines)
+            return (turn * vector + lane) * lines + line
+
+        self.along[address.key] = (registers, element)
 
     def _vector(self, number: int) -> int:
         """Elements of an access to the memory of one tile."""

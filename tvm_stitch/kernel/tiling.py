@@ -18,7 +18,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.frame import COLUMN, Address, Frame, Stride
 from tvm_stitch.kernel.program import Program, Where
-from tvm_stitch.kernel.schedule import Mapping, power_of_two
+from tvm_stitch.kernel.schedule import WARP, Mapping, power_of_two
 from tvm_stitch.kernel.stage import (
     Expr,
     Var,
@@ -32,7 +32,7 @@ from tvm_stitch.kernel.stage import (
 from tvm_stitch.kernel.writer import ACCESS_BYTES, int64
 
 LINE_BYTES = 128  # of memory, that a tile reads and writes side by side
-BANK_BYTES = 4
+BANK_BYTES, BANKS_BYTES = 4, 128
 # Shorter axes are as well read where they lie: neighbours are in the same lines of the L1.
 SHORTEST = 8
 MOST_TILES = 3
@@ -97,7 +97,41 @@ def tile_bytes(program: Program, mapping: Mapping) -> int:
 
 def pitch_of(buffer: Var, mapping: Mapping) -> int:
     """From one inner place of a tile to the next: a bank further, so that columns spread too."""
+    if shuffled(buffer, mapping):
+        return tile_rows(mapping)
     return tile_rows(mapping) + BANK_BYTES // min(BANK_BYTES, item_bytes(dtype_of(buffer)))
+
+
+def shuffled(buffer: Var, mapping: Mapping) -> int:
+    """Elements that stay side by side where the lines of a tile are shuffled; 0: they are not.
+
+    The threads of a warp that read along `inner` take every so many lines of the tile. If each of
+    them finds its line's pieces in another order, their banks differ, and pieces can still be
+    written as vectors, for which a pitch of an odd number of banks leaves no room.
+    """
+    item = item_bytes(dtype_of(buffer))
+    readers = min(WARP, mapping.tile // mapping.vector)
+    even = readers == power_of_two(readers) and tile_rows(mapping) * item % BANKS_BYTES == 0
+    return BANKS_BYTES // (readers * item) if even and item > 1 else 0
+
+
+def neighbours(tiling: Tiling, mapping: Mapping) -> int:
+    """Lines side by side of which a thread writes its pieces: their elements share a bank."""
+    lines = max(BANK_BYTES // item_bytes(dtype_of(a.buffer)) for a in tiling.addresses)
+    lines = max(1, min(lines, 2))
+    even = all(shuffled(a.buffer, mapping) % lines == 0 for a in tiling.addresses)
+    return lines if even and mapping.steps % lines == 0 and tile_rows(mapping) % lines == 0 else 1
+
+
+def place_in_tile(buffer: Var, mapping: Mapping, inner: Expr, across: Expr) -> Expr:
+    """Where a tile has an element."""
+    piece = shuffled(buffer, mapping)
+    if piece:
+        readers = min(WARP, mapping.tile // mapping.vector)
+        reader = tirx.floormod(tirx.floordiv(inner, mapping.vector), readers)
+        number, rest = tirx.floordiv(across, piece), tirx.floormod(across, piece)
+        across = tirx.bitwise_xor(number, reader) * piece + rest
+    return inner * pitch_of(buffer, mapping) + across
 
 
 def find_tiling(program: Program) -> Tiling | None:
