@@ -26,6 +26,7 @@ from tvm_stitch.graph.erf import SumOfErf
 from tvm_stitch.graph.fewer_calls import FewerCalls
 from tvm_stitch.graph.group import Grouping
 from tvm_stitch.graph.read import StitchGraph, read_block
+from tvm_stitch.graph.turning import with_turns
 from tvm_stitch.graph.workspace import with_workspaces
 from tvm_stitch.kernel.build import VIEW, stitch_function
 from tvm_stitch.kernel.choose import Bounds
@@ -196,6 +197,6 @@ def StitchSchedule(
                 mod.update_func(var, kernel)
         if records is not None:
             records.warn()
-        return with_workspaces(mod)
+        return with_turns(with_workspaces(mod), device.l2_size)
 
     return stitch_schedule
