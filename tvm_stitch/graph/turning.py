@@ -10,6 +10,7 @@ from __future__ import annotations
 import tvm
 from tvm import relax, tirx
 
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.stage import constant, item_bytes, product
 from tvm_stitch.kernel.way_back import way_back
 
@@ -51,16 +52,13 @@ def _turn_function(
         touched = {names.get(a, (a, 0)) for a in arguments if _bytes_of(a.ty) > large}
         again = touched & before
         if var not in turned:
-            turned[var] = way_back(mod[var]) if again and not back and _is_kernel(mod[var]) else None
+            turns = again and not back and SCHEDULE_ATTRIBUTE in (mod[var].attrs or {})
+            turned[var] = way_back(mod[var]) if turns else None
         back = turned[var] is not None
         own = binding.var.ty
         fields = own.fields if isinstance(own, relax.TupleType) else [own]
         written = {(binding.var, n) for n, ty in enumerate(fields) if _bytes_of(ty) > large}
         before = touched | written
-
-
-def _is_kernel(function: tvm.ir.BaseFunc) -> bool:
-    return "tirx.is_scheduled" in (function.attrs or {})
 
 
 def _bytes_of(ty: tvm.ir.Type) -> int:

@@ -169,7 +169,8 @@ class TilePart(Part):
 
     def _collect(self, number: int, tile: Var) -> None:
         """From the tile to registers, across it: as many neighbours at once as a bank has."""
-        address, writer, position = self.position.tiling.addresses[number], self.writer, self.position
+        position, writer = self.position, self.writer
+        address = position.tiling.addresses[number]
         buffer, vector, lines = address.buffer, self.mapping.vector, position.lines
         size = vector * self.mapping.steps
         registers = writer.allocate(f"{buffer.name}_across", size, dtype_of(buffer))

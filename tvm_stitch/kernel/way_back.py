@@ -12,6 +12,8 @@ from tvm import tirx
 from tvm_stitch.kernel.emit import LAUNCH_ATTRIBUTE
 from tvm_stitch.kernel.stage import constant, substitute
 
+TURNED = "tvm_stitch.way_back"  # of such a kernel
+
 
 def way_back(kernel: tirx.PrimFunc) -> tirx.PrimFunc | None:
     """The kernel from its last block to its first; None: it has no such order."""
@@ -37,4 +39,5 @@ def way_back(kernel: tirx.PrimFunc) -> tirx.PrimFunc | None:
         body = substitute(stmt.body, {var: tirx.const(blocks - 1, var.ty) - var})
         return tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body)
 
-    return kernel.with_body(tvm_ffi.structural_map(kernel.body, (tirx.AttrStmt, turn)))
+    body = tvm_ffi.structural_map(kernel.body, (tirx.AttrStmt, turn))
+    return kernel.with_body(body).with_attr(TURNED, True)

@@ -20,6 +20,7 @@ from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.tensor import TILES_ATTRIBUTE
 from tvm_stitch.kernel.tensor_tiles import Tiles
+from tvm_stitch.kernel.way_back import TURNED
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Group, Plan
 from tvm_stitch.plan.saved import SavedPlan
@@ -164,6 +165,9 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
             schedule = Schedule.from_json(function.attrs[SCHEDULE_ATTRIBUTE])
             fused = Fused(names[0], held, notes.fused[name], launches)
             kernel = describe(fused, schedule, device, origin_of(function))
+            if TURNED in function.attrs:
+                mapping = f"{kernel.mapping}; from the last block to the first"
+                kernel = replace(kernel, mapping=mapping)
             yield _with_group(kernel, groups[name]) if name in groups else kernel
             continue
         if TILES_ATTRIBUTE in function.attrs:
