@@ -17,6 +17,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.band import BandPart, shared_tile
 from tvm_stitch.kernel.crossing import crossing_views, crossing_workspace
 from tvm_stitch.kernel.grid import GridPart, workspace
+from tvm_stitch.kernel.in_step import keeps_step, take_turns
 from tvm_stitch.kernel.launch import bound, kernel_function, on_threads
 from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.online import laid_out
@@ -113,8 +114,11 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         first: Expr = int64(schedule.blocks)
     else:
         flat = [writer.view(buffer, product(buffer_shape(buffer))) for buffer in shared]
-        bodies = _bodies(parts, views, flat, block, thread)
-        writer.add(_side_by_side(block, bodies))
+        in_step = bool(keeps_step(programs, schedule.parts))
+        place = tirx.Var("place", "int64") if in_step else block
+        bodies = _bodies(parts, views, flat, place, thread)
+        shown = take_turns(place, block, bodies) if in_step else _side_by_side(block, bodies)
+        writer.add(shown)
         first = bodies[-1][0]
     body = _scratch_apart(writer.done())
     if len({mapping.split for mapping in schedule.parts}) > 1 and not schedule.blocks:

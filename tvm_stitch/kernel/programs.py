@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm_stitch.kernel.classify import is_product
+from tvm_stitch.kernel.in_step import programs_in_step
 from tvm_stitch.kernel.product import Factors, small_product
 from tvm_stitch.kernel.product_program import ProductProgram, make_product_program
 from tvm_stitch.kernel.program import Program, make_program, unit_reductions_as_elements, unrelated
@@ -59,12 +60,16 @@ def _side_by_side(
     parts = unrelated(stages, outputs)
     if len(parts) == 1:
         parts = [(stages, outputs)]
-    programs = []
+    programs: list[Program] = []
     for own_stages, own_outputs in parts:
         program = _one_program(own_stages, own_outputs)
         if isinstance(program, Refused):
-            return program
-        programs.append(program)
+            in_step = programs_in_step(own_stages, own_outputs) if len(parts) == 1 else ()
+            if not in_step:
+                return program
+            programs += in_step
+        else:
+            programs.append(program)
     return tuple(programs)
 
 
