@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.demand import Demand, grid_us
+from tvm_stitch.kernel.in_step import keeps_step
 from tvm_stitch.kernel.profile import Profile, profile
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.schedule import Schedule
@@ -86,11 +87,24 @@ def predicted(programs: tuple[Program, ...], schedule: Schedule, device: Device)
     """What the kernel should take, and why."""
     found = [profile(p, m) for p, m in zip(programs, schedule.parts, strict=True)]
     known = [each for each in found if each is not None]
-    return kernel_cost(known, schedule, device) if len(known) == len(found) else None
+    if len(known) < len(found):
+        return None
+    return kernel_cost(known, schedule, device, shared_bytes(programs, schedule))
 
 
-def kernel_cost(profiles: Sequence[Profile], schedule: Schedule, device: Device) -> Cost:
-    """The cost of a kernel of these profiles, side by side or in rounds."""
+def shared_bytes(programs: tuple[Program, ...], schedule: Schedule) -> int:
+    """Bytes that parts in step need not ask device memory for, as another one just has."""
+    shared = [tensor_bytes(buffer) or 0 for buffer in keeps_step(programs, schedule.parts)]
+    return sum(shared) * (len(programs) - 1)
+
+
+def kernel_cost(
+    profiles: Sequence[Profile], schedule: Schedule, device: Device, shared: int = 0
+) -> Cost:
+    """The cost of a kernel of these profiles, side by side or in rounds.
+
+    Of what its parts read, `shared` bytes are in the L2 when they do.
+    """
     parts = [Demand(p, m, device) for p, m in zip(profiles, schedule.parts, strict=True)]
     rounds: dict[int, list[Demand]] = defaultdict(list)
     for part in parts:
@@ -98,9 +112,8 @@ def kernel_cost(profiles: Sequence[Profile], schedule: Schedule, device: Device)
     found: list[Cost] = []
     seen = 0.0  # bytes of earlier rounds, of which some are in the L2
     for number in sorted(rounds):
-        found.append(
-            _round_cost(rounds[number], schedule, min(seen, IN_L2 * device.l2_size), device)
-        )
+        in_l2 = min(seen, IN_L2 * device.l2_size) + shared
+        found.append(_round_cost(rounds[number], schedule, in_l2, device))
         seen += sum(part.read_bytes for part in rounds[number])
     if len(found) == 1:
         return found[0]

@@ -25,18 +25,20 @@ def way_back(kernel: tirx.PrimFunc) -> tirx.PrimFunc | None:
 
     tvm_ffi.structural_walk(kernel.body, (tirx.AttrStmt, find))
     grids = extents.get("blockIdx.x", [])
-    # Blocks of a cluster are neighbours, and those of a grid that meets take turns of their own.
-    if len(grids) != 1 or "clusterCtaIdx.x" in extents or LAUNCH_ATTRIBUTE in kernel.attrs:
+    # Blocks of a grid that meets take turns of their own.
+    blocks = constant(grids[0].value) if len(grids) == 1 else None
+    if blocks is None or LAUNCH_ATTRIBUTE in kernel.attrs:
         return None
-    blocks = constant(grids[0].value)
-    if blocks is None:
-        return None
+    clusters = extents.get("clusterCtaIdx.x", [])
+    own = (constant(clusters[0].value) or 1) if clusters else 1  # neighbours that stay in order
 
     def turn(stmt: tirx.AttrStmt) -> tirx.Stmt:
         if stmt.attr_key != "thread_extent" or stmt.node.thread_tag != "blockIdx.x":
             return stmt
         var = stmt.node.var
-        body = substitute(stmt.body, {var: tirx.const(blocks - 1, var.ty) - var})
+        last = tirx.const(blocks - own, var.ty)
+        number = last - var if own == 1 else last - var // own * own + var % own
+        body = substitute(stmt.body, {var: number})
         return tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body)
 
     body = tvm_ffi.structural_map(kernel.body, (tirx.AttrStmt, turn))

@@ -13,6 +13,7 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel import cost, tensor_cost
 from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.in_step import keeps_step
 from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program, Where
@@ -69,13 +70,14 @@ def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> K
         Part(program, mapping, residency_of(program, mapping))
         for program, mapping in zip(programs, schedule.parts, strict=True)
     ]
+    planned, shared = planned_bytes(parts), cost.shared_bytes(programs, schedule)
     return Kernel(
         name=fused.kernel,
         ops=tuple(operator.name for operator in fused.operators),
         scheme=schedule.scheme,
         mapping=schedule.mapping,
         bytes_min=cost.least_bytes(programs),
-        bytes_planned=planned_bytes(parts),
+        bytes_planned=None if planned is None else planned - shared,
         floor_us=cost.floor_us(programs, device),
         predicted_us=cost.predicted_us(programs, schedule, device),
         why=_why(parts, schedule),
@@ -211,6 +213,8 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
     if len(parts) == 1:
         return sentences[0]
     together = f"{len(parts)} unrelated computations share one launch, by ranges of blocks"
+    if keeps_step([part.program for part in parts], [part.mapping for part in parts]):
+        together = f"rows of {len(parts)} lengths are taken in step: what they share is read once"
     return f"{together}: {'; '.join(sentences)}"
 
 
