@@ -117,8 +117,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         in_step = bool(keeps_step(programs, schedule.parts))
         place = tirx.Var("place", "int64") if in_step else block
         bodies = _bodies(parts, views, flat, place, thread)
-        shown = take_turns(place, block, bodies) if in_step else _side_by_side(block, bodies)
-        writer.add(shown)
+        writer.add(take_turns(place, block, bodies) if in_step else _side_by_side(block, bodies))
         first = bodies[-1][0]
     body = _scratch_apart(writer.done())
     if len({mapping.split for mapping in schedule.parts}) > 1 and not schedule.blocks:

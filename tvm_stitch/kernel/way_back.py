@@ -9,7 +9,7 @@ from __future__ import annotations
 import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.kernel.emit import LAUNCH_ATTRIBUTE
+from tvm_stitch.kernel.launch import LAUNCH_ATTRIBUTE
 from tvm_stitch.kernel.stage import constant, substitute
 
 TURNED = "tvm_stitch.way_back"  # of such a kernel
