@@ -13,9 +13,11 @@ from tvm import relax
 from tvm.ir import Call, Expr, IRModule, Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from tvm_stitch.graph.decompose import activation, loss, norm, softmax, statistic
-from tvm_stitch.graph.decompose.stages import ACCUMULATORS, Stages, dtype_of, has_shape
-from tvm_stitch.graph.decompose.unchanged import changes_nothing
+from tvm_stitch.graph.decompose import activation, loss, norm, product, softmax, statistic
+from tvm_stitch.graph.decompose.epilogue import ELEMENTWISE, on_reshaped
+from tvm_stitch.graph.decompose.stages import ACCUMULATORS, Stages, dtype_of, has_shape, shape_of
+from tvm_stitch.graph.decompose.unchanged import unchanged
+from tvm_stitch.graph.decompose.view import before_reshapes
 from tvm_stitch.graph.decompose.worth import worth_decomposing
 
 Family = Callable[[Call, Stages], "Expr | None"]
@@ -34,6 +36,7 @@ FAMILIES: dict[str, Family] = {
     "relax.nn.selu": activation.selu,
     "relax.nn.softplus": activation.softplus,
     "relax.nn.dropout": activation.dropout,
+    "relax.matmul": product.product,
     "relax.power": activation.power,
     "relax.log_add_exp": activation.log_add_exp,
     "relax.ewise_fma": activation.fused_multiply_add,
@@ -63,11 +66,10 @@ class Decompose:
     def transform_module(self, mod: IRModule, context: tvm.transform.PassContext) -> IRModule:
         """Rewrite every Relax function of the module that is not already fused or offloaded."""
         rewriter = _Rewriter(mod)
-        changed = mod.clone()
         for name, function in mod.functions_items():
             if isinstance(function, relax.Function):
-                changed[name] = rewriter.rewrite(function)
-        return changed
+                rewriter.builder_.update_func(name, rewriter.rewrite(function))
+        return rewriter.builder_.get()
 
 
 @mutator
@@ -77,6 +79,9 @@ class _Rewriter(PyExprMutator):
     def __init__(self, mod: IRModule):
         super().__init__(mod)
         self._origins: dict[relax.Var, str] = {}
+        self._definition = Stages(self.builder_, self._origins).definition
+        # Values of products and of element-wise operators that follow them, before any reshape.
+        self._behind_products: set[relax.Var] = set()
         self._has_written = False
 
     def rewrite(self, function: relax.Function) -> relax.Function:
@@ -98,17 +103,40 @@ class _Rewriter(PyExprMutator):
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         """Remember which operator a variable stood for before it was written out."""
         super().visit_var_binding_(binding)
-        if _is_operator(binding.value):
-            self._origins[self.visit_expr(binding.var)] = binding.value.op.name
+        if not _is_operator(binding.value):
+            return
+        var, name = self.visit_expr(binding.var), binding.value.op.name
+        self._origins[var] = name
+        operands = map(self.visit_expr, binding.value.args) if name in ELEMENTWISE else ()
+        bases = {before_reshapes(operand, self._definition) for operand in operands}
+        if name == "relax.matmul" or bases & self._behind_products:
+            self._behind_products.add(before_reshapes(var, self._definition))
 
     def visit_call_(self, call: Call) -> Expr:
         """Write the call out where a family knows it and it is worth it."""
         call = super().visit_call_(call)
         if not _is_operator(call):
             return call
-        if changes_nothing(call):
+        earlier = self._before_reshape(call)
+        if earlier is None:
+            return self._written(call)
+        self._has_written = True
+        result = self.builder_.emit(self._written(self.builder_.normalize(earlier)))
+        return relax.op.reshape(result, shape_of(call))
+
+    def _before_reshape(self, call: Call) -> Call | None:
+        """An element-wise call behind a product, on what was there before a reshape."""
+        for operand in call.args if call.op.name in ELEMENTWISE else ():
+            base = before_reshapes(operand, self._definition)
+            if base in self._behind_products and not base.same_as(operand):
+                return on_reshaped(call, operand, base)
+        return None
+
+    def _written(self, call: Call) -> Expr:
+        same = unchanged(call, self._definition)
+        if same is not None:
             self._has_written = True
-            return call.args[0]
+            return same
         family = FAMILIES.get(call.op.name)
         if family is None or not _is_readable(call) or not worth_decomposing(call):
             return call

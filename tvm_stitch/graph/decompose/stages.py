@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 from tvm import relax
 from tvm.ir import Expr, GenericConst
 from tvm.relax import op
@@ -62,17 +63,23 @@ def are_trailing(axes: Sequence[int], shape: Sequence[Any]) -> bool:
 
     Axes of extent 1 are nowhere in memory and may lie anywhere.
     """
-    reduced = [axis in axes for axis, extent in enumerate(shape) if not _is_one(extent)]
+    reduced = [axis in axes for axis, extent in enumerate(shape) if not is_one(extent)]
     return reduced == sorted(reduced)
 
 
 def without_units(axes: Sequence[int], shape: Sequence[Any]) -> list[int]:
     """The axes to reduce over if the result keeps its dimensions: those of extent 1 are done."""
-    return [axis for axis in axes if not _is_one(shape[axis])]
+    return [axis for axis in axes if not is_one(shape[axis])]
 
 
-def _is_one(extent: Any) -> bool:
+def is_one(extent: Any) -> bool:
+    """Whether an extent is known to be 1."""
     return isinstance(extent, IntImm) and int(extent) == 1
+
+
+def same_extents(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    """Whether two shapes are the same as they are written."""
+    return len(first) == len(second) and all(map(tvm_ffi.structural_equal, first, second))
 
 
 class Stages:
@@ -99,6 +106,18 @@ class Stages:
             for operand in operands
         ]
         return operator(*converted, **attributes)
+
+    def definition(self, expr: Expr) -> Expr | None:
+        """What a variable is bound to, whatever other names it has; None for a parameter."""
+        while isinstance(expr, relax.Var):
+            expr = self._builder.lookup_binding(expr)
+        return expr
+
+    def compute(self, function: Callable[..., Any], *operands: Expr, name: str) -> Expr:
+        """Bind what a function of TE computes from operands."""
+        return self._builder.emit(
+            self._builder.call_te(function, *operands, primfunc_name_hint=name)
+        )
 
     def made_by(self, expr: Expr) -> str | None:
         """The operator a variable stood for before this pass, None for a parameter."""
