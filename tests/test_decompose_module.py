@@ -135,7 +135,7 @@ def test_other_operators_and_integers_pass_through():
         def main(x: R.Tensor((4, 8), "float32"), i: R.Tensor((4, 8), "int32")):
             with R.dataflow():
                 a = R.exp(x)
-                b = R.matmul(a, R.permute_dims(x))
+                b = R.matmul(a, R.permute_dims(a))
                 c = R.sum(i, axis=[1])
                 d = R.max(x, axis=[1])
                 e = R.mean(x, axis=[1])

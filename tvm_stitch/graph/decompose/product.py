@@ -33,15 +33,14 @@ _SUMMED = "float32"
 def product(call: Call, stage: Stages) -> Expr | None:
     """The call over what its operands are views of; None if there is nothing to gain."""
     left, right = call.args
-    dtype, operands = dtype_of(call), {dtype_of(left), dtype_of(right)}
-    if len(operands) != 1 or not operands <= {*HALF, _SUMMED}:
+    dtype, narrow = dtype_of(call), {*HALF, _SUMMED}
+    if not {dtype, dtype_of(left), dtype_of(right)} <= narrow:
         return None
     in_place = _read_in_place(left, right, stage)
     if in_place is not None:
-        result = stage.cast(in_place, dtype)
-        shape = shape_of(call)
+        result, shape = stage.cast(in_place, dtype), shape_of(call)
         return result if same_extents(shape_of(result), shape) else op.reshape(result, shape)
-    if operands <= HALF and dtype != _SUMMED:
+    if dtype != _SUMMED:
         return stage.result(dtype, op.matmul, left, right, out_dtype=_SUMMED)
     return None
 
