@@ -1,4 +1,4 @@
-"""Matrix products: operands read where they lie, halves summed in float32, reshapes out of the way."""
+"""Matrix products: operands read where they lie, sums of halves in float32, what follows."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def module(build, shapes, dtype="float32") -> tvm.IRModule:
 
 
 def check(build, shapes, expected, left=(), dtype="float32", sizes=None, arrays=None):
-    """Written out, these operators are left beside products in TIR, and the numbers are float64's."""
+    """Beside products in TIR these operators are left, and the numbers are those of float64."""
     mod = module(build, shapes, dtype)
     written = Decompose()(mod)
     assert written["main"].ret_ty == mod["main"].ret_ty

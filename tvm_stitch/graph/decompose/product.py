@@ -2,14 +2,17 @@
 
 In: a call of matmul. Out: the product of the tensors that its operands are views of, in TE, every
 index an axis by itself: `sum over k of A[batch.., i, k] * B[batch.., j, k]` by a transposed weight.
-The batch falls apart into its factors where the views need it: heads that lie between the rows.
+Batch and rows fall apart into factors where the views need it: heads between the rows. What
+is summed over stays one axis, cut by division where heads lie apart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Any
+from functools import partial
+from itertools import pairwise, zip_longest
+from math import prod
 
 from tvm import te, tirx
 from tvm.ir import Call, Expr, GenericConst
@@ -27,6 +30,8 @@ from tvm_stitch.graph.decompose.stages import (
 from tvm_stitch.graph.decompose.view import Factor, View, refined, view_of, whole
 
 NAME = "matmul"
+CHUNK = 8
+"""Elements of a half that are loaded at once."""
 _SUMMED = "float32"
 
 
@@ -49,14 +54,12 @@ def _read_in_place(left: Expr, right: Expr, stage: Stages) -> Expr | None:
     if min(rank_of(left), rank_of(right)) < 2 or _is_empty(left) or _is_empty(right):
         return None
     first, second = (_matrices(operand, stage) for operand in (left, right))
-    if first.source.same_as(second.source):
-        # One tensor as both factors: TVM's schedules of products want two.
-        second = whole(right)
-    aligned = _aligned(first, second) if first.is_moved or second.is_moved else None
-    if aligned is None:
-        return None
-    sources, places = zip(*(_laid_out(view, stage) for view in aligned), strict=True)
-    return stage.compute(_Product(*aligned, *places), *sources, name=NAME)
+    for pair in ((first, second), (first, whole(right)), (whole(left), second)):
+        form = _form(*pair)
+        if form is not None:
+            sources, places = zip(*(form.laid_out(view, stage) for view in form.views), strict=True)
+            return stage.compute(partial(form.computed, places), *sources, name=NAME)
+    return None
 
 
 def _matrices(operand: Expr, stage: Stages) -> View:
@@ -65,7 +68,6 @@ def _matrices(operand: Expr, stage: Stages) -> View:
     matrix = [factor for dim in view.dims[-2:] for factor in dim]
     in_place = (
         view.is_moved
-        and all(len(dim) <= 1 for dim in view.dims[-2:])
         and all(factor in view.memory for factor in matrix)
         # Whole lines of memory are read along a row, a column or the contracted dimension.
         and set(view.memory[-1:]) <= set(matrix)
@@ -79,55 +81,94 @@ def _is_empty(operand: Expr) -> bool:
     return any(isinstance(extent, tirx.IntImm) and int(extent) == 0 for extent in shape_of(operand))
 
 
-def _aligned(left: View, right: View) -> tuple[View, View] | None:
-    """Both views in common factors of their batch and of the contracted dimension."""
-    batches = zip_longest(left.dims[-3::-1], right.dims[-3::-1], fillvalue=())
-    for dim, other in ((left.dims[-1], right.dims[-2]), *batches):
-        if not dim or not other:
-            continue
-        common = refined([f.extent for f in dim], [f.extent for f in other])
-        if common is None:
-            return None
-        left = left.divided(dict(zip(dim, common[0], strict=True)))
-        right = right.divided(dict(zip(other, common[1], strict=True)))
-    contracted = left.dims[-1], right.dims[-2]
-    return (left, right) if all(len(dim) == 1 for dim in contracted) else None
-
-
-def _laid_out(view: View, stage: Stages) -> tuple[Expr, tuple[Factor | None, ...]]:
-    """The source with a dimension for each factor in memory; None for one of a single element."""
-    shape = shape_of(view.source)
-    wide = [extent for extent in shape if not is_one(extent)]
-    extents = [factor.extent for factor in view.memory]
-    if same_extents(wide, extents):
-        following = iter(view.memory)
-        return view.source, tuple(None if is_one(e) else next(following) for e in shape)
-    return stage.reshape(view.source, extents), view.memory
+Run = tuple[Factor, ...]
+"""The factors along a dimension in memory: several only if all are summed over, none if of one."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Product:
-    """The function of TE: two views, and the factors along the dimensions of their sources."""
+class _Form:
+    """A product of two views in common factors."""
 
-    left: View
-    right: View
-    left_places: tuple[Factor | None, ...]
-    right_places: tuple[Factor | None, ...]
+    views: tuple[View, View]
+    axes: tuple[Factor | None, ...]  # of the result; None: of one element
+    summed: tuple[Factor, ...]
 
-    def __call__(self, left: te.Tensor, right: te.Tensor) -> te.Tensor:
-        """The products' sums, the batch in front."""
-        batches = zip_longest(self.left.dims[-3::-1], self.right.dims[-3::-1], fillvalue=())
-        batch = [factor for one, other in reversed(list(batches)) for factor in one or other]
-        own = [next(iter(dim), None) for dim in (self.left.dims[-2], self.right.dims[-1])]
-        factors: list[Factor | None] = [*batch, *own]
-        (contracted,) = self.left.dims[-1]
-        along = te.reduce_axis((0, contracted.extent), "k")
+    def laid_out(self, view: View, stage: Stages) -> tuple[Expr, tuple[Run, ...]]:
+        """A view's source in a shape that the form can index, and what lies along it."""
+        runs: list[Run] = []
+        following = dict(pairwise(self.summed))
+        for factor in view.memory:
+            if runs and following.get(runs[-1][-1]) is factor:
+                runs[-1] += (factor,)
+            else:
+                runs.append((factor,))
+        shape, extents = shape_of(view.source), [_size(run) for run in runs]
+        if same_extents([extent for extent in shape if not is_one(extent)], extents):
+            remaining = iter(runs)
+            return view.source, tuple(() if is_one(e) else next(remaining) for e in shape)
+        return stage.reshape(view.source, extents), tuple(runs)
 
-        def element(*axes: tirx.Var) -> Any:
-            at = {**dict(zip(factors, axes, strict=True)), contracted: along.var, None: 0}
-            one = left(*(at[factor] for factor in self.left_places))
-            other = right(*(at[factor] for factor in self.right_places))
-            return te.sum(one.astype(_SUMMED) * other.astype(_SUMMED), axis=along)
+    def computed(self, places: tuple[tuple[Run, ...], ...], *tensors: te.Tensor) -> te.Tensor:
+        """The product in TE."""
+        along = te.reduce_axis((0, _size(self.summed)), "k")
 
-        extents = [1 if factor is None else factor.extent for factor in factors]
-        return te.compute(extents, element, name=NAME)
+        def element(*axes: tirx.Var) -> Expr:
+            of = dict(zip(self.axes, axes, strict=True))
+            values = [
+                tensor(*(self._index(run, of, along.var) for run in runs)).astype(_SUMMED)
+                for tensor, runs in zip(tensors, places, strict=True)
+            ]
+            return te.sum(values[0] * values[1], axis=along)
+
+        shape = [1 if factor is None else factor.extent for factor in self.axes]
+        return te.compute(shape, element, name=NAME)
+
+    def _index(self, run: Run, of: dict[Factor | None, Expr], along: Expr) -> Expr:
+        if not run:
+            return tirx.IntImm("int64", 0)
+        if run[0] not in self.summed:
+            return of[run[0]]
+        first = self.summed.index(run[0])
+        behind = self.summed[first + len(run) :]
+        index = tirx.floordiv(along, _size(behind)) if behind else along
+        return tirx.floormod(index, _size(run)) if first else index
+
+
+def _size(factors: Sequence[Factor]) -> Expr:
+    return prod((factor.extent for factor in factors[1:]), start=factors[0].extent)
+
+
+def _form(left: View, right: View) -> _Form | None:
+    """None: there are no common factors, or there is nothing to gain."""
+    # One tensor as both factors: TVM's schedules of products want two.
+    if left.source.same_as(right.source) or not (left.is_moved or right.is_moved):
+        return None
+    for dim, other in ((left.dims[-1], right.dims[-2]), *_batch(left, right)):
+        if dim and other:
+            common = refined([f.extent for f in dim], [f.extent for f in other])
+            if common is None:
+                return None
+            left = left.divided(dict(zip(dim, common[0], strict=True)))
+            right = right.divided(dict(zip(other, common[1], strict=True)))
+    axes = [factor for dim, other in _batch(left, right) for factor in dim or other]
+    for dim in (left.dims[-2], right.dims[-1]):
+        axes.extend(dim or (None,))
+    summed = left.dims[-1]
+    if len(summed) == 1 or (summed and _in_chunks(left, right, summed)):
+        return _Form((left, right), tuple(axes), summed)
+    return None
+
+
+def _batch(left: View, right: View) -> list[tuple[Run, Run]]:
+    """The factors of both along each dimension of the batch, outermost first."""
+    return list(zip_longest(left.dims[-3::-1], right.dims[-3::-1], fillvalue=()))[::-1]
+
+
+def _in_chunks(left: View, right: View, summed: Sequence[Factor]) -> bool:
+    """Whether tensor cores can be fed with a sum over several dimensions in memory."""
+    inner = summed[-1].extent
+    return (
+        {dtype_of(view.source) for view in (left, right)} <= HALF
+        and all(isinstance(factor.extent, tirx.IntImm) for factor in summed)
+        and int(inner) % CHUNK == 0
+    )

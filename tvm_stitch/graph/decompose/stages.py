@@ -82,6 +82,10 @@ def same_extents(first: Sequence[Any], second: Sequence[Any]) -> bool:
     return len(first) == len(second) and all(map(tvm_ffi.structural_equal, first, second))
 
 
+def _outlives_its_block(value: Expr) -> bool:
+    return not any(isinstance(var, relax.DataflowVar) for var in relax.analysis.free_vars(value))
+
+
 class Stages:
     """Emits stages into the block under construction, folding those of constants alone."""
 
@@ -108,9 +112,15 @@ class Stages:
         return operator(*converted, **attributes)
 
     def definition(self, expr: Expr) -> Expr | None:
-        """What a variable is bound to, whatever other names it has; None for a parameter."""
+        """What a variable is bound to, whatever other names it has; None for a parameter.
+
+        None as well for what another block has computed from values of its own.
+        """
         while isinstance(expr, relax.Var):
+            inner = isinstance(expr, relax.DataflowVar)
             expr = self._builder.lookup_binding(expr)
+            if expr is None or not (inner or _outlives_its_block(expr)):
+                return None
         return expr
 
     def compute(self, function: Callable[..., Any], *operands: Expr, name: str) -> Expr:
