@@ -6,6 +6,8 @@ import tvm
 from decompose_helpers import EPSILON, compiled, error, numpy_dtype, operators
 from tvm import relax
 from tvm.relax import op
+from tvm.script import ir as I
+from tvm.script import relax as R
 
 from tvm_stitch.graph.decompose import Decompose
 
@@ -53,6 +55,17 @@ def heads_of(emit, x, rows, heads, size):
     return emit(op.permute_dims(split, [0, 2, 1, 3]))
 
 
+def joined(emit, x):
+    """(batch, heads, rows, size) to (batch * rows, heads * size)."""
+    batch, heads, rows, size = x.ty.shape
+    turned = emit(op.permute_dims(x, [0, 2, 1, 3]))
+    return emit(op.reshape(turned, (batch * rows, heads * size)))
+
+
+def joined64(x):
+    return x.transpose(0, 2, 1, 3).reshape(len(x) * x.shape[2], -1)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows, inner, columns", [(7, 31, 33), (1, 9, 5), (5, 8, 2)])
 def test_a_transposed_weight_is_read_in_place(rows, inner, columns, dtype):
@@ -91,6 +104,29 @@ def test_heads_are_read_between_the_rows(dtype):
     cast = ["astype"] if dtype == "float16" else []
     left = ["reshape", "reshape", *cast, "nn.relu"]
     check(build, [(14, 15), (18, 15)], expected, left, dtype)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_halves_of_heads_that_lie_apart_are_summed_in_place(transposed):
+    def build(emit, x, w):
+        return emit(op.matmul(joined(emit, x), emit(op.permute_dims(w)) if transposed else w))
+
+    def expected(x, w):
+        return joined64(x) @ (w.T if transposed else w)
+
+    weight = (9, 24) if transposed else (24, 9)
+    check(build, [(2, 3, 7, 8), weight], expected, ["reshape", "astype"], "float16")
+
+
+def test_rows_may_be_of_several_dimensions_in_memory():
+    def build(emit, x, w):
+        turned = emit(op.permute_dims(x, [1, 0, 2]))
+        return emit(op.matmul(emit(op.reshape(turned, (14, 5))), w))
+
+    def expected(x, w):
+        return x.transpose(1, 0, 2).reshape(14, 5) @ w
+
+    check(build, [(7, 2, 5), (5, 9)], expected, ["reshape"])
 
 
 def test_batch_and_length_may_be_symbolic():
@@ -146,12 +182,10 @@ def test_what_others_need_transposed_is_transposed_for_them():
             id="a batch that is innermost in memory",
         ),
         pytest.param(
-            lambda emit, x, y: emit(
-                op.matmul(emit(op.reshape(emit(op.permute_dims(x, [0, 2, 1, 3])), (14, 15))), y)
-            ),
+            lambda emit, x, y: emit(op.matmul(joined(emit, x), y)),
             [(2, 3, 7, 5), (15, 9)],
-            lambda x, y: x.transpose(0, 2, 1, 3).reshape(14, 15) @ y,
-            id="heads that are summed over",
+            lambda x, y: joined64(x) @ y,
+            id="heads that are summed over in float32",
         ),
         pytest.param(
             lambda emit, x, _: emit(op.matmul(x, emit(op.permute_dims(x)))),
@@ -263,3 +297,44 @@ def test_no_reshape_stands_between_a_product_and_what_follows():
     left = ["reshape", "matmul", "astype", "add", "multiply", "nn.relu"]
     mod = module(build, [(2, 7, 5), (5, 9), (9,)], "float16")
     assert [n.removeprefix("relax.") for n in operators(Decompose()(mod))] == left
+
+
+@pytest.mark.parametrize(
+    "bias, before",
+    [
+        pytest.param((9,), True, id="along the columns"),
+        pytest.param((7, 9), False, id="by token, which the flat rows do not know"),
+        pytest.param((2, 7, 9), False, id="another tensor"),
+        pytest.param((3, 2, 7, 9), False, id="a larger tensor"),
+    ],
+)
+def test_a_reshape_stays_where_its_shape_is_needed(bias, before):
+    def build(emit, x, w, b):
+        y = emit(op.reshape(emit(op.matmul(x, w)), (2, 7, 9)))
+        return emit(op.add(b, y))
+
+    def expected(x, w, b):
+        return b + (x @ w).reshape(2, 7, 9)
+
+    written = check(build, [(14, 5), (5, 9), bias], expected, ["matmul", "reshape", "add"])
+    assert operators(written).index("relax.add") == (1 if before else 2)
+
+
+def test_values_of_another_block_are_left_to_it():
+    """What a block keeps to itself cannot be read from the next one."""
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((5, 5), "float32"), w: R.Tensor((5, 5), "float32")):
+            with R.dataflow():
+                inner = R.exp(w)
+                turned = R.permute_dims(inner)
+                R.output(turned)
+            y = R.tanh(x)
+            with R.dataflow():
+                z = R.matmul(y, turned)
+                R.output(z)
+            return z
+
+    assert Decompose()(Module)["main"].same_as(Module["main"])
