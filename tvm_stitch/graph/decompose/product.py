@@ -150,7 +150,8 @@ def _form(left: View, right: View) -> _Form | None:
                 return None
             left = left.divided(dict(zip(dim, common[0], strict=True)))
             right = right.divided(dict(zip(other, common[1], strict=True)))
-    axes = [factor for dim, other in _batch(left, right) for factor in dim or other]
+    batch = _batch(left, right)
+    axes: list[Factor | None] = [factor for dim, other in batch for factor in dim or other]
     for dim in (left.dims[-2], right.dims[-1]):
         axes.extend(dim or (None,))
     summed = left.dims[-1]
