@@ -8,10 +8,11 @@ is summed over stays one axis, cut by division where heads lie apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, zip_longest
+from itertools import product as product_of
 from math import prod
 
 from tvm import te, tirx
@@ -27,7 +28,7 @@ from tvm_stitch.graph.decompose.stages import (
     same_extents,
     shape_of,
 )
-from tvm_stitch.graph.decompose.view import Factor, View, refined, view_of, whole
+from tvm_stitch.graph.decompose.view import Factor, View, refined, views_of
 
 NAME = "matmul"
 CHUNK = 8
@@ -53,8 +54,7 @@ def product(call: Call, stage: Stages) -> Expr | None:
 def _read_in_place(left: Expr, right: Expr, stage: Stages) -> Expr | None:
     if min(rank_of(left), rank_of(right)) < 2 or _is_empty(left) or _is_empty(right):
         return None
-    first, second = (_matrices(operand, stage) for operand in (left, right))
-    for pair in ((first, second), (first, whole(right)), (whole(left), second)):
+    for pair in product_of(*(list(_matrices(operand, stage)) for operand in (left, right))):
         form = _form(*pair)
         if form is not None:
             sources, places = zip(*(form.laid_out(view, stage) for view in form.views), strict=True)
@@ -62,19 +62,22 @@ def _read_in_place(left: Expr, right: Expr, stage: Stages) -> Expr | None:
     return None
 
 
-def _matrices(operand: Expr, stage: Stages) -> View:
-    """What a product reads instead of an operand; all of it, if that would be no better."""
-    view = view_of(operand, stage.definition).joined()
-    matrix = [factor for dim in view.dims[-2:] for factor in dim]
-    in_place = (
-        view.is_moved
-        and all(factor in view.memory for factor in matrix)
-        # Whole lines of memory are read along a row, a column or the contracted dimension.
-        and set(view.memory[-1:]) <= set(matrix)
-        # A constant is transposed once, by the compiler.
-        and not isinstance(stage.definition(view.source), GenericConst)
-    )
-    return view if in_place else whole(operand)
+def _matrices(operand: Expr, stage: Stages) -> Iterator[View]:
+    """What a product can read instead of an operand, the operand itself at last."""
+    for view in map(View.joined, views_of(operand, stage.definition)):
+        matrix = [factor for dim in view.dims[-2:] for factor in dim]
+        if (
+            view.source.same_as(operand)
+            or (
+                view.is_moved
+                and all(factor in view.memory for factor in matrix)
+                # Whole lines of memory are read along a row, a column or the contracted dimension.
+                and set(view.memory[-1:]) <= set(matrix)
+                # A constant is transposed once, by the compiler.
+                and not isinstance(stage.definition(view.source), GenericConst)
+            )
+        ):
+            yield view
 
 
 def _is_empty(operand: Expr) -> bool:

@@ -9,18 +9,16 @@ import tvm_ffi
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.decompose.stages import has_shape
-from tvm_stitch.graph.decompose.view import RESHAPES, Definition, before_reshapes
-
-_CANDIDATES = frozenset({"relax.broadcast_to", "relax.reshape", "relax.astype"})
+from tvm_stitch.graph.decompose.view import Definition, views_of
 
 
 def unchanged(call: Call, definition: Definition) -> Expr | None:
-    """What a call gives back as it got it, perhaps several reshapes ago; None if it does more."""
+    """What a call gives back as it was, perhaps several views ago; None if it does more."""
     if not has_shape(call):
         return None
-    if call.op.name in _CANDIDATES and tvm_ffi.structural_equal(call.ty, call.args[0].ty):
-        return call.args[0]
-    if call.op.name in RESHAPES:
-        base = before_reshapes(call.args[0], definition)
-        return base if tvm_ffi.structural_equal(call.ty, base.ty) else None
-    return None
+    if call.op.name == "relax.astype":
+        source = call.args[0]
+    else:
+        source = next((v.source for v in views_of(call, definition) if not v.is_moved), call)
+    same = not source.same_as(call) and tvm_ffi.structural_equal(call.ty, source.ty)
+    return source if same else None

@@ -7,7 +7,7 @@ reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
@@ -73,17 +73,28 @@ class View:
         return replace(self, memory=apart(self.memory), dims=tuple(map(apart, self.dims)))
 
 
-def view_of(value: Expr, definition: Definition) -> View:
-    """The view that a value is of the first tensor behind it which is more than a view."""
+def views_of(value: Expr, definition: Definition) -> Iterator[View]:
+    """The views that a value is: of the first tensor behind it, of those in between, of itself."""
+    calls: list[Call] = []
+    behind = value
+    while (call := _view_call(behind, definition)) is not None:
+        calls.append(call)
+        behind = call.args[0]
+    while calls:
+        view: View | None = whole(calls[-1].args[0])
+        for call in reversed(calls):
+            view = view and _VIEWS[call.op.name](view, call, shape_of(call))
+        if view is not None:
+            yield view
+        calls.pop()
+    yield whole(value)
+
+
+def _view_call(value: Expr, definition: Definition) -> Call | None:
     call = definition(value)
-    if not isinstance(call, Call) or not has_shape(value):
-        return whole(value)
-    name = getattr(call.op, "name", "")
-    if name in _KNOWN and has_shape(call.args[0]):
-        seen = _KNOWN[name](view_of(call.args[0], definition), call, shape_of(value))
-        if seen is not None:
-            return seen
-    return whole(value)
+    if not isinstance(call, Call) or getattr(call.op, "name", "") not in _VIEWS:
+        return None
+    return call if has_shape(call) and has_shape(call.args[0]) else None
 
 
 def before_reshapes(value: Expr, definition: Definition) -> Expr:
@@ -131,7 +142,7 @@ def _repeated(view: View, _call: Call, shape: Sequence[Expr]) -> View:
     )
 
 
-_KNOWN: dict[str, Callable[[View, Call, Sequence[Expr]], View | None]] = {
+_VIEWS: dict[str, Callable[[View, Call, Sequence[Expr]], View | None]] = {
     "relax.permute_dims": _permuted,
     "relax.broadcast_to": _repeated,
     **dict.fromkeys(RESHAPES, _reshaped),
