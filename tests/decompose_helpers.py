@@ -41,6 +41,20 @@ def module(build: Callable, shapes, dtype) -> tvm.IRModule:
     return builder.get()
 
 
+def emitted(build, shapes, dtype="float32") -> tvm.IRModule:
+    """A module whose main is `build(emit, *parameters)`; what it emits has a name of its own."""
+    builder = relax.BlockBuilder()
+    types = [relax.TensorType(shape, dtype) for shape in shapes]
+    parameters = [relax.Var(f"p{number}", ty) for number, ty in enumerate(types)]
+    with builder.function("main", parameters):
+        with builder.dataflow():
+            results = build(builder.emit, *parameters)
+            several = isinstance(results, tuple)
+            outputs = [builder.emit_output(value) for value in (results if several else [results])]
+        builder.emit_func_output(relax.Tuple(outputs) if several else outputs[0])
+    return builder.get()
+
+
 def operators(mod: tvm.IRModule) -> list[str]:
     """The names of all operators that are called anywhere in the module."""
     names = []

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tvm
-from decompose_helpers import EPSILON, compiled, error, numpy_dtype, operators
+from decompose_helpers import EPSILON, compiled, emitted, error, numpy_dtype, operators
 from tvm import relax
 from tvm.relax import op
 from tvm.script import ir as I
@@ -14,23 +14,9 @@ from tvm_stitch.graph.decompose import Decompose
 DTYPES = ["float32", "float16"]
 
 
-def module(build, shapes, dtype="float32") -> tvm.IRModule:
-    """A module whose main is `build(emit, *parameters)`; what it emits has a name of its own."""
-    builder = relax.BlockBuilder()
-    types = [relax.TensorType(shape, dtype) for shape in shapes]
-    parameters = [relax.Var(f"p{number}", ty) for number, ty in enumerate(types)]
-    with builder.function("main", parameters):
-        with builder.dataflow():
-            results = build(builder.emit, *parameters)
-            several = isinstance(results, tuple)
-            outputs = [builder.emit_output(value) for value in (results if several else [results])]
-        builder.emit_func_output(relax.Tuple(outputs) if several else outputs[0])
-    return builder.get()
-
-
 def check(build, shapes, expected, left=(), dtype="float32", sizes=None, arrays=None):
     """Beside products in TIR these operators are left, and the numbers are those of float64."""
-    mod = module(build, shapes, dtype)
+    mod = emitted(build, shapes, dtype)
     written = Decompose()(mod)
     assert written["main"].ret_ty == mod["main"].ret_ty
     names = [name.removeprefix("relax.") for name in operators(written)]
@@ -214,7 +200,7 @@ def test_what_others_need_transposed_is_transposed_for_them():
     ],
 )
 def test_these_products_stay(build, shapes, expected):
-    before = module(build, shapes)
+    before = emitted(build, shapes)
     written = Decompose()(before)
     assert operators(written) == operators(before)
     check(build, shapes, expected, [n.removeprefix("relax.") for n in operators(before)])
@@ -224,7 +210,7 @@ def test_products_without_elements_stay():
     def build(emit, x, w):
         return emit(op.matmul(x, emit(op.permute_dims(w))))
 
-    assert operators(Decompose()(module(build, [(7, 0), (9, 0)]))) == [
+    assert operators(Decompose()(emitted(build, [(7, 0), (9, 0)]))) == [
         "relax.permute_dims",
         "relax.matmul",
     ]
@@ -267,7 +253,7 @@ def test_what_is_summed_in_float64_stays(dtype, wanted):
     def build(emit, x, w):
         return emit(op.matmul(x, emit(op.permute_dims(w)), wanted))
 
-    names = operators(Decompose()(module(build, [(7, 5), (9, 5)], dtype)))
+    names = operators(Decompose()(emitted(build, [(7, 5), (9, 5)], dtype)))
     assert names == ["relax.permute_dims", "relax.matmul"]
 
 
@@ -295,7 +281,7 @@ def test_no_reshape_stands_between_a_product_and_what_follows():
         return np.maximum(2 * (x.reshape(14, 5) @ w + b), 0)
 
     left = ["reshape", "matmul", "astype", "add", "multiply", "nn.relu"]
-    mod = module(build, [(2, 7, 5), (5, 9), (9,)], "float16")
+    mod = emitted(build, [(2, 7, 5), (5, 9), (9,)], "float16")
     assert [n.removeprefix("relax.") for n in operators(Decompose()(mod))] == left
 
 
