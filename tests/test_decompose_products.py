@@ -225,6 +225,21 @@ def test_a_constant_weight_is_transposed_by_the_compiler():
     check(build, [(7, 5)], lambda x: x @ weight.T, ["permute_dims", "matmul"])
 
 
+@pytest.mark.parametrize(
+    "rows, dtype, left",
+    [
+        pytest.param(127, "float32", [], id="few rows"),
+        pytest.param(128, "float32", ["permute_dims", "matmul"], id="many rows"),
+        pytest.param(128, "float16", ["astype"], id="halves"),
+    ],
+)
+def test_a_float32_weight_is_transposed_for_many_rows(rows, dtype, left):
+    def build(emit, x, w):
+        return emit(op.matmul(x, emit(op.permute_dims(w))))
+
+    check(build, [(rows, 5), (9, 5)], lambda x, w: x @ w.T, left, dtype)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_halves_are_summed_in_float32(transposed, dtype):

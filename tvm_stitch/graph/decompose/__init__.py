@@ -2,7 +2,7 @@
 
 Comes in: a Relax module before LegalizeOps. Goes out: the same module, its softmaxes, norms,
 activations, statistics and losses written out as small Relax operators that accumulate in
-float32. Knows no TIR, no kernel and no device.
+float32, its matrix products over what their operands are views of. Knows no kernel and no device.
 """
 
 from tvm_stitch.graph.decompose.rewrite import Decompose
