@@ -14,6 +14,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import tvm_stitch
+from tvm_stitch.graph.fewer_calls import CHECKED_AT_ONCE
 from tvm_stitch.transform import FewerCalls
 
 MODES = ("bytecode", "compiled")
@@ -195,6 +196,25 @@ def test_one_call_for_all_constant_checks():
     before = calls(lowered(Several, fewer=False))
     # The scalar's shape is its rank.
     assert (before["vm.builtin.check_tensor_info"], before["vm.builtin.match_shape"]) == (4, 3)
+
+
+def test_many_arguments_are_checked_some_at_a_time():
+    names = [f"argument_{number}" for number in range(CHECKED_AT_ONCE + 3)]
+    parameters = [relax.Var(name, relax.TensorType((2,), "float32")) for name in names]
+    builder = relax.BlockBuilder()
+    with builder.function("main", parameters):
+        with builder.dataflow():
+            results = builder.emit_output(relax.Tuple(parameters[-2:]))
+        builder.emit_func_output(results)
+    module = builder.get()
+    found = calls(lowered(module))
+    assert [found[f"main_arguments_{number}"] for number in range(3)] == [1, 1, 0]
+    function = machine(module)
+    assert len(function(*[tensor((2,)) for _ in names])) == 2
+    for position in (0, CHECKED_AT_ONCE - 1, CHECKED_AT_ONCE, len(names) - 1):
+        arguments = [tensor((2,)) for _ in names]
+        arguments[position] = tensor((3,))
+        assert f"param={names[position]}," in error_of(function, arguments)[1]
 
 
 def test_symbolic_shapes_stay_with_the_virtual_machine():
