@@ -18,6 +18,7 @@ from tvm_stitch.kernel.choose_product import product_mapping
 from tvm_stitch.kernel.choose_rounds import band_mapping, in_rounds
 from tvm_stitch.kernel.choose_rows import narrowest_item, row_mapping, streamed, vector_width
 from tvm_stitch.kernel.frame import Frame, Stride
+from tvm_stitch.kernel.in_step import evened, keeps_step
 from tvm_stitch.kernel.product_program import ProductProgram
 from tvm_stitch.kernel.program import Program, Where
 from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
@@ -145,6 +146,8 @@ def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedul
             return Refused("its parts need blocks of different sizes")
         else:
             equal.append(replace(part, rows=common // part.threads))
+    if keeps_step(programs, equal):
+        equal = evened(equal)
     needed = sum(tile_bytes(p, m) for p, m in zip(programs, equal, strict=True))
     if needed > TILES_BYTES:
         return Refused(f"its parts' tiles need {needed} bytes of shared memory")

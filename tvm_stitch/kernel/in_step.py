@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tvm import tirx
 
 from tvm_stitch.kernel.program import Program, make_program
-from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.schedule import WARP, Mapping
 from tvm_stitch.kernel.stage import Expr, Refused, Stage, Var, constant, substitute
 
 MOST_SPACES = 3
@@ -90,6 +91,34 @@ def take_turns(
         substitute(body, {var: before + start}),
         take_turns(var, place - before, others, start + count),
     )
+
+
+def evened(mappings: Sequence[Mapping]) -> list[Mapping]:
+    """Rows of a part whose threads have more elements than another's get more threads.
+
+    The registers of a kernel are those of its widest part, and leave room for few blocks: mean
+    squares of rows of 2048 float32 beside maxima of groups of 64 take 30.4 us with 32 threads a
+    row, which keep 127 registers, and 24.5 with 128, which keep 40.
+    """
+    least = min(map(_elements, mappings))
+    found = []
+    for mapping in mappings:
+        while mapping.rows > 1 and mapping.steps % 2 == 0 and _elements(mapping) > least:
+            threads = 2 * mapping.threads
+            mapping = replace(
+                mapping,
+                threads=threads,
+                rows=mapping.rows // 2,
+                steps=mapping.steps // 2,
+                scheme="warp" if threads <= WARP else "regional",
+                resident=0,
+            )
+        found.append(mapping)
+    return found
+
+
+def _elements(mapping: Mapping) -> int:
+    return mapping.vector * mapping.steps * mapping.batch
 
 
 def keeps_step(programs: Sequence[Program], mappings: Sequence[Mapping]) -> tuple[Var, ...]:
