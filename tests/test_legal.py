@@ -103,7 +103,7 @@ TILED = KINDS["transposed"]()
         (TILED, {"scheme": "local"}, "part of the local scheme"),
         (TILED, {"tile": 24}, "tiles of 24 elements a line"),
         (TILED, {"vector": 4}, "lines of 70 elements in vectors of 4"),
-        (TILED, {"steps": 64}, "bytes of shared memory for tiles"),
+        (TILED, {"steps": 128}, "bytes of shared memory for tiles"),
         (SUMS, {"resident": 9}, "9 blocks of a multiprocessor"),
         (SUMS, {"blocks": 1 << 20}, "more than are resident at once"),
         (SUMS, {"blocks": 0, "resident": 0, "pipelined": False}, "need blocks that take turns"),

@@ -39,7 +39,7 @@ def test_matrices(rows, columns):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(64, 128), (63, 1000), (200, 24)])
+@pytest.mark.parametrize("shape", [(64, 128), (63, 1000), (1000, 63), (200, 24)])
 def test_dtypes(dtype, shape):
     case = transposed(shape, (1, 0), dtype)
     assert tile_of(case)

@@ -120,11 +120,13 @@ def shuffled(buffer: Var, mapping: Mapping) -> int:
 
 
 def neighbours(tiling: Tiling, mapping: Mapping) -> int:
-    """Lines side by side of which a thread writes its pieces: their elements share a bank."""
-    lines = max(BANK_BYTES // item_bytes(dtype_of(a.buffer)) for a in tiling.addresses)
-    lines = max(1, min(lines, 2))
-    even = all(shuffled(a.buffer, mapping) % lines == 0 for a in tiling.addresses)
-    return lines if even and mapping.steps % lines == 0 and tile_rows(mapping) % lines == 0 else 1
+    """Lines side by side of which a thread writes its pieces: two halves share a bank."""
+    buffers = [address.buffer for address in tiling.addresses]
+    if all(item_bytes(dtype_of(buffer)) >= BANK_BYTES for buffer in buffers):
+        return 1
+    together = (tiling.across, tile_rows(mapping), mapping.steps)
+    together += tuple(shuffled(buffer, mapping) for buffer in buffers)
+    return 1 if any(count % 2 for count in together) else 2
 
 
 def place_in_tile(buffer: Var, mapping: Mapping, inner: Expr, across: Expr) -> Expr:
