@@ -124,9 +124,9 @@ def neighbours(tiling: Tiling, mapping: Mapping) -> int:
     buffers = [address.buffer for address in tiling.addresses]
     if all(item_bytes(dtype_of(buffer)) >= BANK_BYTES for buffer in buffers):
         return 1
-    together = (tiling.across, tile_rows(mapping), mapping.steps)
-    together += tuple(shuffled(buffer, mapping) for buffer in buffers)
-    return 1 if any(count % 2 for count in together) else 2
+    pieces = [shuffled(buffer, mapping) for buffer in buffers]
+    counts = [tiling.across, tile_rows(mapping), mapping.steps, *pieces]
+    return 1 if any(count % 2 for count in counts) else 2
 
 
 def place_in_tile(buffer: Var, mapping: Mapping, inner: Expr, across: Expr) -> Expr:
