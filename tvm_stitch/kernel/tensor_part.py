@@ -4,7 +4,7 @@ In: the product, its Tiles, flat views of the parameters, the block's number and
 Writes TIR into a Writer. Decides nothing.
 
 A block goes through the depth. Tiles of both factors are copied into shared memory past the
-registers, some stages ahead; warps load fragments of them and multiply. When all is summed up, the
+registers, some stages ahead, and multiplied (kernel/tensor_sums). When all is summed up, the
 results go through the same shared memory, from the threads that tensor cores gave them to threads
 that have neighbours of a row: these compute what follows, on vectors.
 """
@@ -12,7 +12,6 @@ that have neighbours of a row: these compute what follows, on vectors.
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -20,23 +19,21 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.chunks import in_chunks
 from tvm_stitch.kernel.frame import COLUMN, ROW
-from tvm_stitch.kernel.schedule import WARP
 from tvm_stitch.kernel.stage import Expr, Stage, Var, dtype_of, handle, substitute
 from tvm_stitch.kernel.tensor_product import (
     ACCUMULATED,
     DEPTH,
     ENTRY,
     WIDEST,
-    Factor,
     TensorProduct,
 )
+from tvm_stitch.kernel.tensor_stage import WORD, Side, divided
+from tvm_stitch.kernel.tensor_sums import MATRIX, WarpgroupSums, WarpSums
 from tvm_stitch.kernel.tensor_tiles import (
-    FRAGMENT_COLUMNS,
-    FRAGMENT_DEPTH,
     FRAGMENT_ROWS,
     HALF,
-    PADDING,
     Tiles,
+    ahead_of,
     pieces,
     shared_bytes,
     stage_elements,
@@ -45,30 +42,7 @@ from tvm_stitch.kernel.tensor_tiles import (
 from tvm_stitch.kernel.widen import widened
 from tvm_stitch.kernel.writer import ACCESS_BYTES, Writer, flat_loads, int64, vector_copy
 
-WORD = 4  # bytes of an element of the arena
 LEAST_COPY = 4  # bytes that go past the registers
-MATRIX = 8  # rows and columns of what a fragment is made of
-_ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX
-
-
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """A factor's tiles in shared memory."""
-
-    factor: Factor
-    count: int  # rows or columns of a block
-    first: Expr  # of them
-    start: int  # of its stages in the arena, in halves
-    stage: int  # halves of a stage
-
-    def fast(self, tiles: Tiles) -> int:
-        """Elements of a line."""
-        return tiles.depth if self.factor.by_depth else self.count
-
-    def place(self, tiles: Tiles, slot: Expr, side: Expr, depth: Expr) -> Expr:
-        """Where an element of a stage is, in halves."""
-        slow, fast = (side, depth) if self.factor.by_depth else (depth, side)
-        return slot * self.stage + (self.start + slow * (self.fast(tiles) + PADDING) + fast)
 
 
 class TensorPart:
@@ -107,11 +81,11 @@ class TensorPart:
         self.writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
 
     def _find_place(self) -> None:
-        """The block's entry and first row and column, the warp's own."""
+        """The block's entry and first row and column."""
         writer, tiles = self.writer, self.tiles
         across, along = pieces(self.product, tiles)
-        entry, rest = _divided(self.block, across * along)
-        group, within = _divided(rest, min(tiles.group, across) * along)
+        entry, rest = divided(self.block, across * along)
+        group, within = divided(rest, min(tiles.group, across) * along)
         beside = tirx.min(across - group * tiles.group, int64(tiles.group))
         if across % min(tiles.group, across) == 0:
             beside = int64(min(tiles.group, across))
@@ -119,57 +93,52 @@ class TensorPart:
         self.entry = writer.value("entry", entry)
         self.row = writer.value("tile_row", row) * tiles.rows
         self.column = writer.value("tile_column", tirx.floordiv(within, beside)) * tiles.columns
-        self.lane = tirx.floormod(self.thread, WARP)
-        warp_row, warp_column = _divided(
-            tirx.floordiv(self.thread, WARP), tiles.columns // tiles.warp_columns
-        )
-        self.warp_row = warp_row * tiles.warp_rows
-        self.warp_column = warp_column * tiles.warp_columns
         left = stage_elements(tiles, self.product.left.by_depth, tiles.rows)
         right = stage_elements(tiles, self.product.right.by_depth, tiles.columns)
-        self.left = _Side(self.product.left, tiles.rows, self.row, 0, left)
-        self.right = _Side(
-            self.product.right, tiles.columns, self.column, tiles.stages * left, right
+        self.left = Side(self.product.left, tiles, tiles.rows, self.row, 0, left)
+        self.right = Side(
+            self.product.right, tiles, tiles.columns, self.column, tiles.stages * left, right
         )
 
     # The product
 
     def _accumulate(self) -> None:
         writer, tiles = self.writer, self.tiles
-        self.totals = writer.allocate("totals", tiles.accumulators, ACCUMULATED)
-        with writer.unrolled(tiles.accumulators, "number") as number:
-            writer.store(self.totals, number, tirx.const(0.0, ACCUMULATED))
-        turns, ahead = turns_of(self.product, tiles), tiles.stages - 1
-        for turn in range(max(ahead, 1)):
-            if turn < turns:
-                self._copy_both(int64(turn), int64(turn))
+        made = WarpgroupSums if tiles.warpgroups else WarpSums
+        self.sums = made(tiles, self.left, self.right, self.arena, self.thread, writer)
+        turns, ahead = turns_of(self.product, tiles), ahead_of(self.product, tiles)
+        for turn in range(ahead):
+            self._copy_both(int64(turn), int64(turn))
             self._call(T.ptx.cp.async_.commit_group())
+        self.sums.begin()
         with writer.serial(turns, "turn") as turn:
-            self._call(T.ptx.cp.async_.wait_group(max(ahead - 1, 0)))
+            self._call(T.ptx.cp.async_.wait_group(ahead - 1))
+            self.sums.arrived()
             # What the slowest warp multiplied last is where the next copies go.
             self._barrier()
             later = turn + ahead
-            if turns > ahead > 0:
+            if turns > ahead:
                 with writer.when(later < turns):
                     self._copy_both(later, tirx.floormod(later, tiles.stages))
             self._call(T.ptx.cp.async_.commit_group())
-            self._multiply(tirx.floormod(turn, tiles.stages))
+            self.sums.multiply(turn, tirx.floormod(turn, tiles.stages))
         self._call(T.ptx.cp.async_.wait_group(0))
+        self.sums.end()
 
     def _copy_both(self, turn: Expr, slot: Expr) -> None:
         for side in (self.left, self.right):
             self._copy(side, turn, slot)
 
-    def _copy(self, side: _Side, turn: Expr, slot: Expr) -> None:
+    def _copy(self, side: Side, turn: Expr, slot: Expr) -> None:
         """The block's threads copy a stage of a factor; what is not there becomes 0."""
         writer, tiles, factor = self.writer, self.tiles, side.factor
-        width, fast = factor.vector, side.fast(tiles)
+        width, fast = factor.vector, side.fast
         chunks = side.count * tiles.depth // width
         with writer.unrolled(-(-chunks // tiles.threads), "copy") as copy:
             number = copy * tiles.threads + self.thread
-            line, chunk = _divided(number, fast // width)
+            line, chunk = divided(number, fast // width)
             place = (line, chunk * width) if factor.by_depth else (chunk * width, line)
-            to = side.place(tiles, slot, *place)
+            to = side.place(slot, *place)
             here = {
                 ENTRY: self.entry,
                 factor.side: side.first + place[0],
@@ -179,7 +148,7 @@ class TensorPart:
             with writer.when(number < chunks if chunks % tiles.threads else None):
                 self._copy_chunk(to, source, width, self._exists(side, here))
 
-    def _exists(self, side: _Side, here: MappingOf[Var, Expr]) -> Expr | None:
+    def _exists(self, side: Side, here: MappingOf[Var, Expr]) -> Expr | None:
         """Whether there is what a thread copies; chunks are there as a whole, or not."""
         conditions = []
         for var, piece in ((side.factor.side, side.count), (DEPTH, self.tiles.depth)):
@@ -205,58 +174,6 @@ class TensorPart:
             valid = [tirx.Select(exists, most, none)]
         self._call(way.shared.global_(target, view.ptr_to([at]), size, *valid))
 
-    def _multiply(self, slot: Expr) -> None:
-        """A stage: fragments of both factors, and their product added to the totals."""
-        writer, tiles = self.writer, self.tiles
-        heights, widths = tiles.warp_rows // FRAGMENT_ROWS, tiles.warp_columns // FRAGMENT_COLUMNS
-        left = writer.allocate("left", 4 * heights, "uint32")
-        right = writer.allocate("right", 4 * widths, "uint32")
-        kind = _ELEMENT[self.product.multiplied]
-        multiply = T.ptx[f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32"]
-        with writer.unrolled(tiles.depth // FRAGMENT_DEPTH, "part") as part:
-            depth = part * FRAGMENT_DEPTH
-            with writer.unrolled(heights, "height") as height:
-                first = self.warp_row + height * FRAGMENT_ROWS
-                self._load_fragment(self.left, left, 4 * height, slot, first, depth)
-            with writer.unrolled(widths, "width") as width:
-                first = self.warp_column + width * FRAGMENT_COLUMNS
-                self._load_fragment(self.right, right, 4 * width, slot, first, depth)
-            with (
-                writer.unrolled(heights, "height") as height,
-                writer.unrolled(2 * widths, "width") as width,
-            ):
-                totals = [self.totals[self._total(height, width, n)] for n in range(4)]
-                own = [left[4 * height + n] for n in range(4)]
-                other = [right[2 * width + n] for n in range(2)]
-                self._call(multiply(*totals, *own, *other, *totals))
-
-    def _load_fragment(
-        self, side: _Side, to: Var, at: Expr, slot: Expr, first: Expr, depth: Expr
-    ) -> None:
-        """Four matrices of 8 by 8 by one instruction; each lane says where one line begins.
-
-        Of the left factor they are the upper and lower rows, first at the lesser depth; of the
-        right one the lesser and greater depth, first of the left columns.
-        """
-        line, matrix = tirx.floormod(self.lane, MATRIX), tirx.floordiv(self.lane, MATRIX)
-        outer, inner = _divided(matrix, 2)
-        beside, beyond = (inner, outer) if side is self.left else (outer, inner)
-        across, below = beside * MATRIX, beyond * MATRIX
-        # Lines run along what neighbours in memory: from columns, matrices are turned.
-        if side.factor.by_depth:
-            place, turned = side.place(self.tiles, slot, first + across + line, depth + below), ""
-        else:
-            place = side.place(self.tiles, slot, first + across, depth + below + line)
-            turned = ".trans"
-        load = T.ptx[f"ldmatrix.sync.aligned.m8n8.x4{turned}.shared.b16"]
-        source = self.arena.ptr_to([tirx.floordiv(place, WORD // HALF)])
-        self._call(load(*(to[at + number] for number in range(4)), source))
-
-    def _total(self, height: Expr, width: Expr, number: Expr | int) -> Expr:
-        """Which of a thread's totals is the number'th of a product of fragments."""
-        widths = self.tiles.warp_columns // MATRIX
-        return (height * widths + width) * 4 + number
-
     # What follows
 
     def _pass_on(self) -> None:
@@ -267,11 +184,11 @@ class TensorPart:
             writer.unrolled(tiles.warp_columns // MATRIX, "width") as width,
             writer.unrolled(2, "lower") as lower,
         ):
-            row = self.warp_row + height * FRAGMENT_ROWS + lower * MATRIX
-            column = self.warp_column + width * MATRIX + tirx.floormod(self.lane, 4) * 2
-            place = (row + tirx.floordiv(self.lane, 4)) * tiles.pitch + column
+            row = self.sums.warp_row + height * FRAGMENT_ROWS + lower * MATRIX
+            column = self.sums.warp_column + width * MATRIX + tirx.floormod(self.sums.lane, 4) * 2
+            place = (row + tirx.floordiv(self.sums.lane, 4)) * tiles.pitch + column
             with writer.vectorized(2, "near") as near:
-                total = self.totals[self._total(height, width, lower * 2) + near]
+                total = self.sums.total(height, width, lower * 2 + near)
                 writer.store(self.results, place + near, total.astype(dtype_of(product.result)))
 
     def _finish(self) -> None:
@@ -281,7 +198,7 @@ class TensorPart:
         count = tiles.rows * tiles.columns // vector
         # Registers of one turn are free for the next: unrolled, all loads would come first.
         with writer.serial(count // tiles.threads, "turn") as turn:
-            row, chunk = _divided(turn * tiles.threads + self.thread, tiles.columns // vector)
+            row, chunk = divided(turn * tiles.threads + self.thread, tiles.columns // vector)
             here = {
                 ENTRY: self.entry,
                 ROW: self.row + row,
@@ -379,8 +296,3 @@ class TensorPart:
 
     def _call(self, call: Expr) -> None:
         self.writer.add(tirx.Evaluate(call))
-
-
-def _divided(number: Expr, count: int) -> tuple[Expr, Expr]:
-    """Quotient and rest."""
-    return tirx.floordiv(number, count), tirx.floormod(number, count)

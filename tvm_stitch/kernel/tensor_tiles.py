@@ -21,6 +21,8 @@ CAPABILITY = (
 FRAGMENT_ROWS, FRAGMENT_COLUMNS, FRAGMENT_DEPTH = 16, 16, 16  # what a warp loads and multiplies
 # Between the lines of a tile, so that eight lines of a fragment come from different banks.
 PADDING = 8
+# By a warpgroup: 64 rows in lines of 64 halves, chunks of which it looks for in swizzled order.
+GROUP_ROWS, LINE, MOST_COLUMNS = 64, 64, 256
 HALF = 2  # bytes
 RESERVED_REGISTERS = 56  # of a thread, besides what it adds up and multiplies
 
@@ -32,6 +34,9 @@ class Tiles:
     So many `stages` of both factors are in shared memory: copies of the next are on their way while
     one is multiplied. Neighbouring blocks walk through `group` tiles of rows before they go on to
     the next tile of columns, so that what they read is still in the L2.
+
+    With `warpgroups`, four warps multiply together: their instructions take both factors from
+    shared memory, and go on while the warps do something else.
     """
 
     rows: int
@@ -42,6 +47,7 @@ class Tiles:
     stages: int
     group: int = 8
     resident: int = 0  # blocks that a multiprocessor must have room for; 0: as the compiler likes
+    warpgroups: bool = False
 
     @property
     def threads(self) -> int:
@@ -54,6 +60,11 @@ class Tiles:
         return self.warp_rows * self.warp_columns // WARP
 
     @property
+    def multiplied(self) -> int:
+        """Stages that nothing may be copied to: a warpgroup multiplies one while it begins another."""
+        return 2 if self.warpgroups else 1
+
+    @property
     def pitch(self) -> int:
         """Elements of a line of results in shared memory."""
         return self.columns + PADDING
@@ -61,8 +72,9 @@ class Tiles:
     def __str__(self) -> str:
         """One line for people."""
         return (
-            f"tiles of {self.rows} x {self.columns} results by {self.threads // WARP} warps on "
-            f"tensor cores, {self.depth} deep, {self.stages} in shared memory"
+            f"tiles of {self.rows} x {self.columns} results by {self.threads // WARP} warps "
+            f"{'in groups ' if self.warpgroups else ''}on tensor cores, {self.depth} deep, "
+            f"{self.stages} in shared memory"
         )
 
     def to_json(self) -> str:
@@ -85,6 +97,12 @@ def turns_of(product: TensorProduct, tiles: Tiles) -> int:
     return -(-product.contracted // tiles.depth)
 
 
+def ahead_of(product: TensorProduct, tiles: Tiles) -> int:
+    """Stages that are copied before the first is multiplied, and ahead of every later one."""
+    turns = turns_of(product, tiles)
+    return turns if tiles.stages >= turns else tiles.stages - tiles.multiplied
+
+
 def blocks_of(product: TensorProduct, tiles: Tiles) -> int:
     """Blocks of the grid."""
     across, along = pieces(product, tiles)
@@ -98,6 +116,8 @@ def pieces(product: TensorProduct, tiles: Tiles) -> tuple[int, int]:
 
 def stage_elements(tiles: Tiles, by_depth: bool, side: int) -> int:
     """Elements of a stage of one factor, which has so many rows or columns in a block."""
+    if tiles.warpgroups:
+        return side * tiles.depth
     fast, slow = (tiles.depth, side) if by_depth else (side, tiles.depth)
     return slow * (fast + PADDING)
 

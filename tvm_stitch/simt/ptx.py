@@ -61,6 +61,9 @@ _LOAD_MATRICES = re.compile(
 _MULTIPLY_MATRICES = re.compile(
     r"mma\.sync\.aligned\.m16n8k(8|16)\.row\.col\.f32\.(f16|bf16)\.\2\.f32"
 )
+_MULTIPLY_WARPGROUP = re.compile(
+    r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(f16|bf16)\.\2"
+)
 _ATOMICS = {"add": "atomicAdd", "exch": "atomicExch", "min": "atomicMin", "max": "atomicMax",
             "and": "atomicAnd", "or": "atomicOr", "xor": "atomicXor"}  # fmt: skip
 
@@ -271,6 +274,34 @@ def _matrices(i: _Instruction) -> str | None:
     return None
 
 
+def _warpgroup(i: _Instruction) -> str | None:
+    """What the warps of a warpgroup do with matrices of halves that lie in shared memory."""
+    if i.name != "wgmma":
+        return None
+    opcode = ".".join((i.name, *i.parts))
+    if opcode == "wgmma.fence.sync.aligned":
+        return ";"
+    if opcode == "wgmma.commit_group.sync.aligned":
+        return "simt_warpgroup_commit();"
+    if opcode == "wgmma.wait_group.sync.aligned":
+        return f"simt_warpgroup_wait({i.operands[0]});"
+    product = _MULTIPLY_WARPGROUP.fullmatch(opcode)
+    if product is None or i.operands[0].count(",") + 1 != int(product[1]) // 2:
+        return None
+    sums, a, b, keep, *signs, turn_a, turn_b = i.operands
+    if signs != ["1", "1"]:
+        return None
+    places = ", ".join(f"&{place}" for place in sums.strip("{}").split(","))
+    how = (
+        f"({keep} ? SIMT_KEEP_SUMS : 0) | {turn_a} * SIMT_TURN_A | {turn_b} * SIMT_TURN_B"
+        f" | {int(product[2] == 'bf16')} * SIMT_BFLOAT"
+    )
+    return (
+        f"{{ float* const simt_d[] = {{{places}}}; "
+        f"simt_warpgroup_multiply(simt_d, {product[1]}, {a}, {b}, {how}); }}"
+    )
+
+
 def _mbarrier(i: _Instruction) -> str | None:
     if i.name == "st" and "async" in i.parts:
         to, value, barrier = i.operands
@@ -378,6 +409,7 @@ _HANDLERS: tuple[Callable[[_Instruction], str | None], ...] = (
     _address_space,
     _copy_async,
     _matrices,
+    _warpgroup,
     _mbarrier,
     _move,
     _atomic,

@@ -29,6 +29,14 @@ enum simt_collective : int {  // what a warp does together; one number per intri
   SIMT_REDUCE_XOR,
   SIMT_LOAD_MATRICES,  // from here on: all 32 lanes or none, and no memory is ordered
   SIMT_MULTIPLY_MATRICES,
+  SIMT_MULTIPLY_WARPGROUP,
+};
+
+enum simt_warpgroup : int {  // how a warpgroup multiplies
+  SIMT_KEEP_SUMS = 1,  // adds to what the accumulators hold
+  SIMT_TURN_A = 2,     // the factor's neighbours in memory are along its side, not its depth
+  SIMT_TURN_B = 4,
+  SIMT_BFLOAT = 8,
 };
 
 enum simt_special : int { SIMT_LANE, SIMT_WARP, SIMT_CLUSTER_RANK, SIMT_CLUSTER_SIZE, SIMT_CLOCK };
@@ -111,6 +119,11 @@ void simt_load_matrices(uint32_t* words, const void* row, int count, int transpo
 // Adds the product of matrices that are `depth` deep to this lane's four accumulators.
 void simt_multiply_matrices(float* sums, const uint32_t* a, const uint32_t* b, int depth,
                             int bfloat);
+// The same by a warpgroup, of factors in shared memory that descriptors tell, some time before it
+// waits; `sums` are where this lane's accumulators lie.
+void simt_warpgroup_multiply(float* const* sums, int columns, uint64_t a, uint64_t b, int how);
+void simt_warpgroup_commit();
+void simt_warpgroup_wait(int pending_groups);
 unsigned simt_activemask();
 // Returns the three reductions over the predicate: count << 2 | any << 1 | all.
 uint64_t simt_block_barrier(int id, int threads, int predicate);

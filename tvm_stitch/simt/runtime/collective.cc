@@ -111,7 +111,12 @@ uint64_t matching(uint64_t value, const uint64_t* values, uint32_t mask) {
 void complete(Warp* warp, Block* block, const Collective& op, const Fiber* running) {
   if (op.kind >= SIMT_LOAD_MATRICES) {
     if (op.arrived != ~0u) refuse_partial_warp(warp, block, op);
-    complete_matrices(warp, *lane_of(warp, block, 0));
+    Fiber* first = lane_of(warp, block, 0);
+    if (op.kind == SIMT_MULTIPLY_WARPGROUP) {
+      complete_warpgroup(first);
+    } else {
+      complete_matrices(warp, *first);
+    }
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
       Fiber* fiber = lane_of(warp, block, lane);
       if (fiber != running) make_runnable(fiber);

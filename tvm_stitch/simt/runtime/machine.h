@@ -57,6 +57,19 @@ struct CopyGroup {
   uint64_t pc;
 };
 
+struct Multiplication {  // a warpgroup's that has not happened yet, as one lane asked for it
+  uint64_t a, b;  // descriptors
+  int columns, how;
+  float* sums;  // the first of the lane's accumulators
+  uint64_t pc;
+};
+
+struct Accumulators {  // of a lane, on loan to multiplications that have not happened yet
+  std::vector<float*> places;
+  std::vector<float> sums;
+  uint32_t users;
+};
+
 struct Delivery {  // a store that has not landed yet
   void* to;
   char value[8];
@@ -88,6 +101,9 @@ struct Fiber {
   simt_index index;
   std::vector<CopyGroup> copies;
   std::vector<uint32_t> committed;  // sizes of the committed copy groups, oldest first
+  std::vector<Multiplication> multiplications;
+  std::vector<uint32_t> multiplied;  // as `committed`
+  std::vector<Accumulators> accumulators;
 };
 
 struct Barrier {
@@ -190,6 +206,10 @@ void resolve_activemask(Warp* warp, Block* block);
 
 // matrix.cc
 void complete_matrices(Warp* warp, const Fiber& lane);
+float widened(uint32_t bits, bool bfloat);
+
+// warpgroup.cc
+void complete_warpgroup(Fiber* lanes);
 
 // shadow.cc
 void settle_pending_store();

@@ -13,11 +13,6 @@ namespace {
 
 constexpr uint32_t kRowBytes = 16;
 
-float widened(uint32_t bits, bool bfloat) {
-  const auto half = static_cast<uint16_t>(bits);
-  return bfloat ? widened_bfloat(half) : widened_half(half);
-}
-
 // Where the first of a lane's accumulators lies: its others are to the right and 8 rows below.
 uint32_t row_of(uint32_t lane) { return lane / 4; }
 uint32_t column_of(uint32_t lane) { return lane % 4 * 2; }
@@ -59,6 +54,11 @@ void distribute(Matrices& m, int count, bool transposed) {
 }
 
 }  // namespace
+
+float widened(uint32_t bits, bool bfloat) {
+  const auto half = static_cast<uint16_t>(bits);
+  return bfloat ? widened_bfloat(half) : widened_half(half);
+}
 
 void complete_matrices(Warp* warp, const Fiber& lane) {
   if (lane.kind == SIMT_LOAD_MATRICES) {

@@ -156,6 +156,9 @@ void start_block(uint32_t resident, uint64_t first_cluster) {
     fiber.index = {t % r.block[0], t / r.block[0] % r.block[1], t / (r.block[0] * r.block[1])};
     fiber.copies.clear();
     fiber.committed.clear();
+    fiber.multiplications.clear();
+    fiber.multiplied.clear();
+    fiber.accumulators.clear();
     reset_fiber(&fiber, uint64_t{resident} * threads + t);
     push_ready(&fiber);
   }
