@@ -46,7 +46,7 @@ class Side:
     def _swizzled(self, slow: Expr, fast: Expr) -> Expr:
         """Lines of 128 bytes, each with its chunks in an order of its own."""
         piece, within = tirx.floordiv(fast, LINE), tirx.floormod(fast, LINE)
-        line = piece * (self.stage // self.fast) + slow
+        line = piece * self.tiles.depth + slow
         chunk = tirx.bitwise_xor(tirx.floordiv(within, CHUNK), tirx.floormod(line, BANKS))
         return line * LINE + chunk * CHUNK + tirx.floormod(within, CHUNK)
 
