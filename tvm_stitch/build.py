@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import tvm
@@ -14,7 +15,7 @@ from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
-from tvm_stitch.target import cuda_target
+from tvm_stitch.target import cuda_target, full_target
 from tvm_stitch.tuning.apply import Database, Records
 
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
@@ -127,6 +128,8 @@ def compile(
     """Compile a Relax module with stitching; `database` as for `pipeline`."""
     if not isinstance(mod, tvm.IRModule):
         raise InputError(f"expected a Relax IRModule, not {type(mod).__name__}")
-    cuda = cuda_target(target)
-    with lowering_context():
+    cuda = full_target(target)
+    # TVM compiles for the target in scope, and for this machine's GPU where there is none.
+    scope = cuda if device_of(cuda).warpgroups else nullcontext()
+    with lowering_context(), scope:
         return tvm.compile(mod, cuda, relax_pipeline=pipeline(cuda, options, database))

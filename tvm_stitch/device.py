@@ -61,9 +61,11 @@ class Device:
     lanes: int  # float32 operations that a multiprocessor starts in a cycle
     clock: float  # cycles a second, the data sheet's boost clock
     timing: Timing = Timing()
+    warpgroups: bool = False  # four warps may multiply together, in code for this GPU alone
 
 
 RESERVED_SHARED = 1024  # bytes of shared memory that CUDA takes of every block
+WARPGROUPS = "sm_90a"  # the architecture that has wgmma, which code for sm_90 may not use
 _KB = 1024
 _MB = 1 << 20
 # Copy bandwidth: about nine tenths of the data sheet's figure, measured for the H200. L2, lanes
@@ -99,7 +101,8 @@ def device_of(target: tvm.target.Target) -> Device:
     if not fitting:
         oldest = _PRESETS[0].capability
         raise InputError(f"target arch {arch} is older than sm_{oldest}, the oldest supported")
-    return _read_off(fitting[-1], capability)
+    found = replace(fitting[-1], warpgroups=arch == WARPGROUPS)
+    return _read_off(found, capability)
 
 
 def _read_off(preset: Device, capability: int) -> Device:

@@ -8,7 +8,7 @@ from typing import Any
 
 import tvm
 
-from tvm_stitch.device import device_of
+from tvm_stitch.device import WARPGROUPS, device_of
 from tvm_stitch.errors import InputError
 
 # Plans need an architecture; on a machine without a GPU TVM would take sm_50.
@@ -30,6 +30,17 @@ def cuda_target(target: Any) -> tvm.target.Target:
         raise InputError(f"{target!r} is not a TVM target: {error}") from None
     device_of(given)
     return given
+
+
+def full_target(target: Any) -> tvm.target.Target:
+    """As `cuda_target`, with instructions that only this architecture has: sm_90a for sm_90.
+
+    Nothing is lost: TVM compiles to machine code, and that for sm_90 runs on no other GPU either.
+    """
+    cuda = cuda_target(target)
+    if f"{cuda.attrs.get('arch')}a" != WARPGROUPS:
+        return cuda
+    return tvm.target.Target({**cuda.export(), "arch": WARPGROUPS})
 
 
 def _from_text(text: str) -> Any:

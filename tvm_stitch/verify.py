@@ -27,7 +27,7 @@ from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.options import Options
 from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.reference.float64 import is_floating
-from tvm_stitch.target import cuda_target
+from tvm_stitch.target import full_target
 
 # The largest error of an output, relative to its largest magnitude, that rounding may explain.
 TOLERANCE = {"float64": 1e-5, "float32": 2e-5, "float16": 1e-2, "bfloat16": 8e-2}
@@ -94,7 +94,7 @@ def verify(
         raise InputError(f"orders must be at least 1, not {orders}")
     if not isinstance(mod, tvm.IRModule) or "main" not in {v.name_hint for v in mod.functions}:
         raise InputError("verify needs a Relax IRModule with a function main")
-    cuda = cuda_target(target)
+    cuda = full_target(target)
     arrays = random_inputs(mod, seed) if inputs is None else rounded(mod, inputs)
     expected = reference(mod, arrays)
     return compare(mod, stitched_for_cpu(mod, cuda, options), cuda, arrays, expected, orders, seed)

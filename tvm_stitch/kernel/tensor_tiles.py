@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.stage import dtype_of, item_bytes
-from tvm_stitch.kernel.tensor_product import TensorProduct
+from tvm_stitch.kernel.tensor_product import WIDEST, TensorProduct
 
 CAPABILITY = (
     80  # the first whose tensor cores multiply both halves 16 deep, past asynchronous copies
@@ -61,7 +61,7 @@ class Tiles:
 
     @property
     def multiplied(self) -> int:
-        """Stages that nothing may be copied to: a warpgroup multiplies one while it begins another."""
+        """Stages that nothing is copied to: groups of warps begin one before the last is done."""
         return 2 if self.warpgroups else 1
 
     @property
@@ -137,13 +137,28 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
         return
     if tiles.rows % tiles.warp_rows or tiles.columns % tiles.warp_columns:
         yield "tiles that warps do not divide"
-    if tiles.depth % FRAGMENT_DEPTH or tiles.stages < min(2, turns_of(product, tiles)):
+    least = min(1 + tiles.multiplied, turns_of(product, tiles))
+    if tiles.depth % FRAGMENT_DEPTH or tiles.stages < least:
         yield f"{tiles.stages} stages, {tiles.depth} deep"
+    if tiles.warpgroups:
+        yield from _group_reasons(product, tiles, device)
     if tiles.threads > MAX_BLOCK_THREADS:
         yield f"a block of {tiles.threads} threads"
     fragments = (tiles.warp_rows // FRAGMENT_ROWS + tiles.warp_columns // FRAGMENT_COLUMNS) * 4
-    registers = tiles.accumulators + fragments + RESERVED_REGISTERS
+    held = tiles.accumulators + (0 if tiles.warpgroups else fragments)
+    registers = held + RESERVED_REGISTERS
     if registers * tiles.threads > device.registers or registers > 255:
         yield f"{registers} registers of each of {tiles.threads} threads"
     if shared_bytes(product, tiles) + RESERVED_SHARED > device.shared_block:
         yield f"{shared_bytes(product, tiles)} bytes of shared memory a block"
+
+
+def _group_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:
+    if not device.warpgroups:
+        yield f"{device.name} has no instructions of four warps, or code for it may not use them"
+    if tiles.rows % GROUP_ROWS or tiles.warp_rows != FRAGMENT_ROWS or tiles.depth != LINE:
+        yield "rows or a depth that groups of four warps do not multiply"
+    if tiles.warp_columns != tiles.columns or tiles.columns > MOST_COLUMNS:
+        yield "columns that a group of four warps does not multiply at once"
+    if min(product.left.vector, product.right.vector) < WIDEST:
+        yield "factors whose neighbours in memory are too few for lines of 128 bytes"

@@ -28,7 +28,7 @@ from tvm_stitch.report.launches import calls, kernel_names, nests, outside_calls
 from tvm_stitch.report.operators import Operator, operator_name, operators
 from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
 from tvm_stitch.report.stitched import Fused, describe, describe_product
-from tvm_stitch.target import cuda_target
+from tvm_stitch.target import full_target
 from tvm_stitch.tuning.apply import Database, origin_of
 
 READY_MADE = "its TIR came with a schedule"
@@ -51,7 +51,7 @@ def explain(
     if not any(isinstance(function, relax.Function) for function in mod.functions.values()):
         raise InputError("the module holds no Relax function: there is nothing to explain")
     check_well_formed(mod)
-    cuda = cuda_target(target)
+    cuda = full_target(target)
     device = device_of(cuda)
     notes = _Notes()
     lowered = _run(mod, cuda, _stitching(cuda, options, database, notes))
