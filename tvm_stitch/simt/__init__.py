@@ -10,9 +10,9 @@ How: the source is compiled as C++ against runtime/, a fiber for every thread, s
 barriers and warp operations in an order drawn from the seed. The compiler's thread sanitizer calls
 the runtime at every access, whose shadow memory knows who touched what since which barrier.
 
-Of tensor cores there are ldmatrix and the mma.sync of halves, whose sums the device may add in
-another order. What is not there: wmma, wgmma and other types of mma, TMA, 8-bit floats (refused
-with their name). Fast maths is computed exactly, nothing is contracted to fma. Synchronisation by
+Of tensor cores there are ldmatrix, and the mma.sync and wgmma of halves, whose sums the device may
+add in another order. What is not there: wmma, other types of mma, TMA, 8-bit floats (refused with
+their name). Fast maths is computed exactly, nothing is contracted to fma. Synchronisation by
 atomics and flags runs, but what it orders is reported as a race; so is code that counts on warps in
 lockstep. Checks need 36 bytes of memory for every element that is touched.
 """
