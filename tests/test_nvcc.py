@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 from check import A100, DTYPES, H200, TOGETHER, cuda_of, the_kernel
+from test_tensor import product_function
 from tvm import tirx
 from zoo import ZOO, layer_norm, norm_gelu_softmax, residual_rms_norm, softmax
+
+from tvm_stitch.kernel.choose_tensor import GROUPED
+from tvm_stitch.kernel.tensor import emit_product, read_product
+from tvm_stitch.target import full_target
 
 NVCC = shutil.which("nvcc")
 pytestmark = pytest.mark.skipif(NVCC is None, reason="nvcc is not on the path")
@@ -37,7 +42,9 @@ class Kernels:
         self.sources: dict[str, str] = {}
 
     def add(self, name: str, module) -> None:
-        kernel = the_kernel(module, self.target, TOGETHER)
+        self.add_kernel(name, the_kernel(module, self.target, TOGETHER))
+
+    def add_kernel(self, name: str, kernel: tirx.PrimFunc) -> None:
         self.sources[name] = cuda_of(kernel, self.target, name)
 
     def reports(self, folder: Path) -> dict[str, str]:
@@ -53,6 +60,7 @@ class Kernels:
             [*command, *map(str, files)], cwd=folder, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr[-3000:]
+        assert "Performance Loss" not in done.stderr, done.stderr[-3000:]
         found = re.split(r"Compiling entry function '(\w+)'", done.stderr)
         return dict(zip(found[1::2], found[2::2], strict=True))
 
@@ -99,4 +107,16 @@ def test_rows_of_any_length(tmp_path):
     kernels.add("any", norm_gelu_softmax("float16", 6, columns).module)
     reports = kernels.reports(tmp_path)
     assert len(reports) == 3
+    assert not list(wasteful(reports))
+
+
+def test_products_by_groups_of_warps(tmp_path):
+    """Sums stay in their registers from product to product, or each would wait for the last one."""
+    kernels = Kernels(full_target(H200))
+    function = product_function(2048, 768, 3072)
+    for tiles in (GROUPED[0], GROUPED[-1]):
+        kernel = emit_product(function, read_product(function), tiles)
+        kernels.add_kernel(f"tiles_{tiles.rows}_{tiles.columns}", kernel)
+    reports = kernels.reports(tmp_path)
+    assert len(reports) == 2
     assert not list(wasteful(reports))

@@ -75,10 +75,29 @@ def product_function(
     return te.create_prim_func([a, b, te.compute((rows, columns), element, "product")])
 
 
+def check_product(function: tirx.PrimFunc, tiles: Tiles, target: tvm.target.Target) -> None:
+    """A product alone, by these tiles, is right and without hazards."""
+    found = read_product(function)
+    kernel = emit_product(function, found, tiles)
+    rng = np.random.default_rng(0)
+    shapes = [[int(extent) for extent in param.ty.shape] for param in function.params]
+    arrays = [rng.standard_normal(shape).astype("float16") for shape in shapes[:2]]
+    result = np.zeros(shapes[2], "float32")
+    run = tvm_stitch.simt.Function(kernel, target, check=True)([*arrays, result], seed=1)
+    wide = [array.astype("float64") for array in arrays]
+    own, other = (
+        array if factor.by_depth == (factor is found.left) else array.T
+        for array, factor in zip(wide, (found.left, found.right), strict=True)
+    )
+    assert not run.hazards
+    np.testing.assert_allclose(result, own @ other, rtol=1e-5, atol=1e-4)
+
+
 def with_tiles(monkeypatch, *sizes: Tiles) -> None:
     """No other tiles than these, however few blocks they make."""
     monkeypatch.setattr(choose_tensor, "DEEP", sizes)
     monkeypatch.setattr(choose_tensor, "SHALLOW", sizes)
+    monkeypatch.setattr(choose_tensor, "GROUPED", ())
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -123,18 +142,7 @@ def test_either_factor_may_lie_transposed_in_memory(left, right):
     found = read_product(function)
     assert isinstance(found, TensorProduct)
     assert (found.left.by_depth, found.right.by_depth) == (not left, right)
-    kernel = emit_product(function, found, SMALL)
-    rng = np.random.default_rng(0)
-    arrays = [
-        rng.standard_normal([int(e) for e in b.ty.shape]).astype("float16")
-        for b in function.params[:2]
-    ]
-    result = np.zeros((rows, columns), "float32")
-    run = tvm_stitch.simt.Function(kernel, H200, check=True)([*arrays, result], seed=1)
-    wide = [array.astype("float64") for array in arrays]
-    exact = (wide[0].T if left else wide[0]) @ (wide[1].T if right else wide[1])
-    assert not run.hazards
-    np.testing.assert_allclose(result, exact, rtol=1e-5, atol=1e-5)
+    check_product(function, SMALL, H200)
 
 
 def test_a_half_result_is_summed_in_float32_and_rounded_once():

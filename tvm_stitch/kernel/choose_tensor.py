@@ -22,6 +22,13 @@ DEEP = (
     Tiles(64, 64, 64, 32, 32, 3),
     Tiles(32, 64, 64, 16, 32, 3),
 )
+# By groups of four warps, where there are such instructions: more than half of those of one warp.
+GROUPED = (
+    Tiles(128, 256, 64, 16, 256, 4, warpgroups=True),
+    Tiles(128, 192, 64, 16, 192, 4, warpgroups=True),
+    Tiles(128, 128, 64, 16, 128, 3, resident=2, warpgroups=True),
+    Tiles(64, 128, 64, 16, 128, 4, resident=2, warpgroups=True),
+)
 # Of shallow ones the memory does: many blocks side by side, of which some load while others store.
 # 96 products of 512 x 64 x 512 bf16 take 22.4 us by the first, 24.3 to 27.1 by tiles of 128 x 128.
 SHALLOW = (
@@ -37,7 +44,7 @@ def choose_tiles(product: TensorProduct, device: Device) -> Tiles | Refused:
     if device.capability < CAPABILITY:
         return Refused(f"{device.name} has no tensor cores for such a product")
     shallow = product.contracted <= SHALLOW_DEPTH
-    fitting = [fitted(product, tiles) for tiles in (SHALLOW if shallow else DEEP)]
+    fitting = [fitted(product, tiles) for tiles in (SHALLOW if shallow else (*GROUPED, *DEEP))]
     legal = [tiles for tiles in fitting if next(tile_reasons(product, tiles, device), None) is None]
     if not legal:
         return Refused(next(tile_reasons(product, fitting[-1], device)))
