@@ -1,11 +1,10 @@
 """Transposed reads, by tiles in shared memory."""
 
-import numpy as np
 import pytest
 from check import DTYPES, H200, check, cuda_of, program_of, schedule_of, the_kernel
 from tvm import tirx
 from tvm.relax import op
-from zoo import Case, graph, graph_of
+from zoo import Case, graph, graph_of, transposed
 
 from tvm_stitch import Options
 from tvm_stitch.device import device_of
@@ -14,15 +13,6 @@ from tvm_stitch.kernel.tiling import find_tiling
 from tvm_stitch.tuning.space import Space
 
 IMAGES = tirx.Var("n", "int64")
-
-
-def transposed(shape: tuple, axes: tuple[int, ...], dtype: str = "float32") -> Case:
-    """x with its axes in another order, doubled."""
-
-    def build(emit, x):
-        return emit(op.add(*2 * [emit(op.permute_dims(x, axes))]))
-
-    return graph(dtype, [shape], build, lambda x: 2 * np.transpose(x, axes))
 
 
 def tile_of(case: Case) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 
 Array = np.ndarray
@@ -241,6 +241,38 @@ def chain(dtype: str, rows: int = 7, columns: int = 33, links: int = 40) -> Case
     for link in range(links // 4):
         value = np.maximum(np.tanh(value + (along if link % 2 else down)) ** 2, 0.25)
     return g.case(build, value)
+
+
+def transposed(shape: tuple, axes: tuple[int, ...], dtype: str = "float32") -> Case:
+    """x with its axes in another order, doubled."""
+
+    def build(emit, x):
+        return emit(op.add(*2 * [emit(op.permute_dims(x, axes))]))
+
+    return graph(dtype, [shape], build, lambda x: 2 * np.transpose(x, axes))
+
+
+GROUP = 8
+
+
+def grouped(x: Array, group: int = GROUP) -> Array:
+    return x.reshape(-1, x.shape[-1] // group, group)
+
+
+def row_and_group_statistics(dtype: str, rows=33, columns: int = 136) -> Case:
+    """Mean squares of rows and maxima of groups, of one rectified tensor."""
+
+    def build(emit, x):
+        y = emit(op.nn.relu(x))
+        groups = emit(op.reshape(y, (rows, columns // GROUP, GROUP)))
+        return emit(op.mean(emit(op.multiply(y, y)), axis=1)), emit(op.max(groups, axis=2))
+
+    def expected(x):
+        y = np.maximum(x, 0)
+        return (y * y).mean(1), grouped(y).max(2)
+
+    shape = ((rows, 3), columns) if isinstance(rows, tirx.Var) else (rows, columns)
+    return graph(dtype, [shape], build, expected)
 
 
 ZOO: dict[str, Callable[[str], Case]] = {

@@ -145,7 +145,8 @@ def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedul
         elif constant(program.space.rows) is None or common % part.threads:
             return Refused("its parts need blocks of different sizes")
         else:
-            equal.append(replace(part, rows=common // part.threads))
+            resident = part.resident * part.block_threads // common  # as many threads
+            equal.append(replace(part, rows=common // part.threads, resident=resident))
     if keeps_step(programs, equal):
         equal = evened(equal)
     needed = sum(tile_bytes(p, m) for p, m in zip(programs, equal, strict=True))
