@@ -148,7 +148,7 @@ class _Reader:
             binding.var
             for binding in block.bindings
             if isinstance(binding.var, relax.DataflowVar)
-            and _is_call_tir(binding.value)
+            and is_call_tir(binding.value)
             and isinstance(binding.var.ty, relax.TupleType)
         }
         parts: dict[relax.Var, list[relax.Binding]] = {}
@@ -170,7 +170,7 @@ class _Reader:
         stages: tuple[Stage, ...] = ()
         if isinstance(bindings[0], relax.MatchCast):
             name, reason = "match_cast", "it checks a shape at run time"
-        elif not _is_call_tir(value):
+        elif not is_call_tir(value):
             reason = "TVM has no TIR for it"
         else:
             name = operator_name(value.args[0].name_hint)
@@ -264,7 +264,8 @@ def _too_large(stages: tuple[Stage, ...]) -> str | None:
     return None
 
 
-def _is_call_tir(value: Expr) -> bool:
+def is_call_tir(value: Expr) -> bool:
+    """Whether a value is what a PrimFunc computes."""
     return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "relax.call_tir"
 
 
