@@ -33,9 +33,10 @@ from tvm_stitch.graph.decompose.view import Factor, View, refined, views_of
 NAME = "matmul"
 CHUNK = 8
 """Elements of a half that are loaded at once."""
-ROWS_TO_TRANSPOSE_FOR = 128
-"""Of a float32 product: TVM's kernel takes a fifth longer where neighbours in memory are summed.
-4096 x 768 x 768 takes 317 us on an H200 by the weight as it is, 263 and 3 by a transposed one."""
+ROWS_TO_TRANSPOSE_FOR = {"float32": 128}
+"""Rows of a product from which on a copy of the weight pays whose columns are neighbours in memory.
+TVM's kernels for float32 take a fifth longer by weights as linear layers have them: 317 us for
+4096 x 768 x 768 on an H200, 263 and 3 for the copy otherwise."""
 _SUMMED = "float32"
 
 
@@ -141,15 +142,16 @@ class _Form:
 
 
 def _is_better_transposed(form: _Form) -> bool:
-    """Whether TVM's kernel for float32 loses more by a transposed weight than transposing takes."""
+    """Whether a kernel loses more by a transposed weight than transposing it takes."""
     left, right = form.views
-    if dtype_of(right.source) != _SUMMED or not right.is_moved:
+    enough = ROWS_TO_TRANSPOSE_FOR.get(str(dtype_of(right.source)))
+    if enough is None or not right.is_moved:
         return False
     is_weight = set(right.memory) <= {*right.dims[-2], *right.dims[-1]}
     by_depth = right.memory[-1] in right.dims[-2]
     rows = prod(factor.extent for factor in form.axes if factor in left.memory)
     is_known = isinstance(rows, (int, tirx.IntImm))
-    return is_weight and by_depth and is_known and int(rows) >= ROWS_TO_TRANSPOSE_FOR
+    return is_weight and by_depth and is_known and int(rows) >= enough
 
 
 def _size(factors: Sequence[Factor]) -> Expr:
