@@ -212,7 +212,7 @@ def test_what_the_default_pipeline_refuses_is_said():
 def test_json_holds_everything_and_is_json():
     report = explain(mixed(), H200)
     data = json.loads(json.dumps(report.to_json()))
-    assert data["version"] == 1 and data["target"] == "sm_90" and data["device"] == "H200"
+    assert data["version"] == 1 and data["target"] == "sm_90a" and data["device"] == "H200"
     assert data["launches"] == report.launches
     assert data["before"]["launches"] == report.before.launches
     assert [kernel["name"] for kernel in data["kernels"]] == [k.name for k in report.kernels]
@@ -296,7 +296,7 @@ def test_targets(target, arch):
 
 @pytest.mark.skipif(tvm.cuda(0).exist, reason="this machine has a GPU")
 def test_a_gpu_is_assumed_where_there_is_none():
-    assert explain(softmax(64, 128)).target == "sm_90"
+    assert explain(softmax(64, 128)).target == "sm_90a"
 
 
 @pytest.mark.parametrize("target", ["llvm", "nonsense", "sm_50", "{", '{"arch": 3}'])
