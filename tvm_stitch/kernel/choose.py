@@ -17,6 +17,7 @@ from tvm_stitch.kernel.choose_grid import grid_mapping
 from tvm_stitch.kernel.choose_product import product_mapping
 from tvm_stitch.kernel.choose_rounds import band_mapping, in_rounds
 from tvm_stitch.kernel.choose_rows import narrowest_item, row_mapping, streamed, vector_width
+from tvm_stitch.kernel.flight import all_at_once
 from tvm_stitch.kernel.frame import Frame, Stride
 from tvm_stitch.kernel.in_step import evened, keeps_step
 from tvm_stitch.kernel.product_program import ProductProgram
@@ -113,18 +114,30 @@ def _choose(
         parts.append(mapping)
     if rounds:
         schedule = in_rounds(programs, parts, device)
+    elif len(parts) == 1:
+        schedule = Schedule((_alone(programs[0], parts[0], device),))
     else:
-        schedule = Schedule(tuple(parts)) if len(parts) == 1 else side_by_side(programs, parts)
+        schedule = side_by_side(programs, parts)
     if isinstance(schedule, Refused):
         return schedule
     off = schedule.schemes - set(schemes)
     return Refused(f"the {min(off)} scheme is switched off") if off else schedule
 
 
+def _alone(program: Program, mapping: Mapping, device: Device) -> Mapping:
+    """The mapping of a program that has the device to itself; what it has in company is kept."""
+    if not program.reduces or isinstance(program, ProductProgram) or program.across:
+        return mapping
+    alone = all_at_once(program, mapping, device) or mapping
+    program.memo["in company", alone] = mapping
+    return alone
+
+
 def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedule | Refused:
     """Parts of one kernel have blocks of equally many threads."""
     if any(program.round for program in programs):
         return Refused("programs in rounds fill a kernel of their own")
+    parts = [p.memo.get(("in company", m), m) for p, m in zip(programs, parts, strict=True)]
     common = max(part.block_threads for part in parts)
     with_rows = [part.block_threads for part in parts if not part.split]
     if with_rows and len(with_rows) < len(parts):

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.frame import weights
-from tvm_stitch.kernel.memory import Residency
+from tvm_stitch.kernel.memory import Residency, residency_of
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.room import registers
 from tvm_stitch.kernel.schedule import WARP, Mapping
@@ -49,13 +49,9 @@ def batched(program: Program, residency: Residency, mapping: Mapping, device: De
     wave = _blocks_of_one_wave(program, residency, mapping, device)
     if mapping.threads > WARP:
         return replace(mapping, resident=wave)
-    at_once = _all_at_once(program, residency, mapping, device)
-    mapping = at_once or mapping
     row_bytes = loaded_bytes(program, residency) * mapping.vector * mapping.steps
     if row_bytes <= AHEAD_BYTES and weights(program) and not mapping.peeled:
         mapping = replace(mapping, ahead=mapping.vector > 1)
-    if at_once is not None:
-        return mapping
     rows = constant(program.space.rows)
     busy = device.multiprocessors * device.max_threads // 2
     wanted = WRITTEN_FLIGHT_BYTES if _writes_rows(program) else FLIGHT_BYTES
@@ -67,10 +63,14 @@ def batched(program: Program, residency: Residency, mapping: Mapping, device: De
     return replace(mapping, resident=max(wave, RESIDENT_THREADS // mapping.block_threads, 1))
 
 
-def _all_at_once(
-    program: Program, residency: Residency, mapping: Mapping, device: Device
-) -> Mapping | None:
-    """Batches of rows with which one full wave of blocks loads all there is, if there are such."""
+def all_at_once(program: Program, mapping: Mapping, device: Device) -> Mapping | None:
+    """Batches of rows with which one full wave of blocks loads all there is, if there are such.
+
+    For a kernel of this program alone: in company, a wave is not its own.
+    """
+    if mapping.residence != "register" or mapping.row_scheme not in ("local", "warp"):
+        return None
+    residency = residency_of(program, mapping)
     rows, columns = constant(program.space.rows), constant(program.space.columns)
     places = device.multiprocessors * WAVE_THREADS
     if rows is None or columns is None or mapping.peeled or not _writes_rows(program):
@@ -87,9 +87,11 @@ def _all_at_once(
         return None
     return replace(
         mapping,
+        scheme="warp",
         threads=threads,
         rows=WAVE_BLOCK // threads,
         steps=each // mapping.vector,
+        ahead=mapping.vector > 1 and weights(program) > 0,
         batch=batch,
         resident=WAVE_THREADS // WAVE_BLOCK,
     )
