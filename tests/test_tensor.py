@@ -97,7 +97,8 @@ def with_tiles(monkeypatch, *sizes: Tiles) -> None:
     """No other tiles than these, however few blocks they make."""
     monkeypatch.setattr(choose_tensor, "DEEP", sizes)
     monkeypatch.setattr(choose_tensor, "SHALLOW", sizes)
-    monkeypatch.setattr(choose_tensor, "GROUPED", ())
+    for grouped in ("GROUPED", "GROUPED_SHALLOW"):
+        monkeypatch.setattr(choose_tensor, grouped, ())
 
 
 @pytest.mark.parametrize("dtype", HALVES)

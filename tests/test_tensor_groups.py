@@ -9,20 +9,21 @@ from test_tensor import check_product, linear, product_function, with_tiles
 
 import tvm_stitch
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.choose_tensor import GROUPED, choose_tiles
+from tvm_stitch.kernel.choose_tensor import GROUPED, GROUPED_SHALLOW, choose_tiles
 from tvm_stitch.kernel.tensor import read_product
 from tvm_stitch.kernel.tensor_tiles import Tiles, fitted, tile_reasons
 from tvm_stitch.target import full_target
 
 HOPPER = full_target(H200)
 DEVICE = device_of(HOPPER)
+ALL_TILES = (*GROUPED, *GROUPED_SHALLOW)
 SMALL = Tiles(64, 48, 64, 16, 48, 3, warpgroups=True)
 
 
-@pytest.mark.parametrize("tiles", GROUPED, ids=lambda t: f"{t.rows}x{t.columns}")
+@pytest.mark.parametrize("tiles", ALL_TILES, ids=lambda t: f"{t.rows}x{t.columns}x{t.stages}")
 def test_every_size_of_tiles(tiles, monkeypatch):
     with_tiles(monkeypatch, tiles)
-    dtype = HALVES[GROUPED.index(tiles) % 2]
+    dtype = HALVES[ALL_TILES.index(tiles) % 2]
     check(linear(dtype, 150, 328, 136), orders=2, target=HOPPER)
 
 
@@ -54,6 +55,21 @@ def test_a_deep_product_goes_by_groups_of_warps_in_code_for_this_gpu_alone():
     assert not choose_tiles(found, device_of(H200)).warpgroups
     report = tvm_stitch.explain(linear("float16", 2048, 1024, 2048).module, "sm_90")
     assert report.target == "sm_90a" and "warps in groups" in report.kernels[0].mapping
+
+
+@pytest.mark.parametrize(
+    "sizes, size",
+    [
+        ((4096, 768, 768), (128, 256, 4)),
+        ((512, 3072, 768), (64, 64, 8)),
+        ((1024, 1024, 1024), (64, 128, 6)),
+        ((8192, 64, 4096), (64, 128, 1)),
+        ((384, 128, 64), (64, 64, 2)),
+    ],
+)
+def test_tiles_that_were_the_fastest(sizes, size):
+    tiles = choose_tiles(read_product(product_function(*sizes)), DEVICE)
+    assert tiles.warpgroups and (tiles.rows, tiles.columns, tiles.stages) == size
 
 
 def test_what_is_compiled_may_use_them_whatever_target_is_in_scope():

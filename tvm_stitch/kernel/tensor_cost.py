@@ -14,10 +14,17 @@ from tvm_stitch.kernel.tensor_tiles import Tiles, blocks_of
 # bf16 takes 548, 600, 730 and 965 us on an H200 by the first four.
 MULTIPLY_ADDS = {(128, 128): 680, (96, 128): 636, (64, 128): 487, (64, 64): 369, (32, 64): 200}
 OTHER_TILES = 369
-# The same by groups of four warps: 268, 346, 346 and 448 us. A result takes so many cycles besides,
-# while its block loads what it multiplies first and stores what it has summed up.
-GROUPED_MULTIPLY_ADDS = {(128, 256): 1600, (128, 128): 1150, (64, 128): 1080, (64, 64): 850}
-GROUPED_RESULT = {(128, 256): 0.22, (128, 128): 0.12, (64, 128): 0.18, (64, 64): 0.32}
+# The same by groups of four warps, with the blocks that are resident together; and the cycles that
+# a result takes besides, while its block waits for the first it multiplies and stores what it has
+# summed up. Fitted to products of 512 to 4096 rows, 768 to 11008 deep.
+GROUPED = {
+    (128, 256, 0): (1600, 0.22),
+    (128, 128, 2): (1150, 0.12),
+    (64, 128, 2): (1080, 0.18),
+    (64, 128, 0): (1080, 0.28),
+    (64, 64, 3): (850, 0.32),
+    (64, 64, 0): (800, 0.56),
+}
 
 
 def least_bytes(product: TensorProduct) -> int:
@@ -27,8 +34,8 @@ def least_bytes(product: TensorProduct) -> int:
 
 def predicted_us(product: TensorProduct, tiles: Tiles, device: Device) -> float:
     """What the kernel should take: the slower of arithmetic and memory, and a launch."""
-    blocks = blocks_of(product, tiles)
-    turns = -(-blocks // device.multiprocessors)
+    together = max(1, tiles.resident)
+    turns = together * -(-blocks_of(product, tiles) // (together * device.multiprocessors))
     each = tiles.rows * tiles.columns * _result_cycles(product, tiles)
     multiply = turns * each / device.clock * 1e6
     memory = least_bytes(product) / device.bandwidth * 1e6
@@ -37,8 +44,7 @@ def predicted_us(product: TensorProduct, tiles: Tiles, device: Device) -> float:
 
 def _result_cycles(product: TensorProduct, tiles: Tiles) -> float:
     """Cycles of a multiprocessor for a result."""
-    size = tiles.rows, tiles.columns
     if tiles.warpgroups:
-        rate = GROUPED_MULTIPLY_ADDS.get(size, OTHER_TILES)
-        return product.contracted / rate + GROUPED_RESULT.get(size, 0)
-    return product.contracted / MULTIPLY_ADDS.get(size, OTHER_TILES)
+        rate, besides = GROUPED.get((tiles.rows, tiles.columns, tiles.resident), (OTHER_TILES, 0))
+        return product.contracted / rate + besides
+    return product.contracted / MULTIPLY_ADDS.get((tiles.rows, tiles.columns), OTHER_TILES)
