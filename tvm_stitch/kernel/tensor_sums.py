@@ -49,10 +49,10 @@ class Sums:
         self.kind = _ELEMENT[dtype_of(left.factor.buffer)]
         self.totals = writer.allocate("totals", tiles.accumulators, ACCUMULATED)
 
-    def total(self, height: Expr | int, width: Expr | int, number: Expr | int) -> Expr:
+    def total(self, height: Expr, width: Expr, number: Expr | int) -> Expr:
         """The number'th of a thread's four sums in 16 rows by 8 columns."""
         widths = self.tiles.warp_columns // MATRIX
-        return self.totals[int64(0) + (height * widths + width) * 4 + number]
+        return self.totals[(height * widths + width) * 4 + number]
 
     def _words(self, place: Expr) -> Expr:
         """A pointer to what lies in shared memory, by halves."""

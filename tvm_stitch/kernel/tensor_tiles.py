@@ -117,6 +117,7 @@ def pieces(product: TensorProduct, tiles: Tiles) -> tuple[int, int]:
 def stage_elements(tiles: Tiles, by_depth: bool, side: int) -> int:
     """Elements of a stage of one factor, which has so many rows or columns in a block."""
     if tiles.warpgroups:
+        # Whole pieces: the order of chunks goes by address, and repeats every 1024 bytes.
         return -(-side // LINE) * LINE * tiles.depth
     fast, slow = (tiles.depth, side) if by_depth else (side, tiles.depth)
     return slow * (fast + PADDING)
