@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from check import H200, check, schedule_of, the_kernel
+from check import H200, check, program_of, schedule_of, the_kernel
 from zoo import layer_norm, residual_rms_norm, softmax
 
 from tvm_stitch import transform
 from tvm_stitch.device import device_of
+from tvm_stitch.kernel.choose import choose, side_by_side
 
 # Rows of 256 halves: 16 threads for each, in batches of 4, are a wave of one multiprocessor.
 WAVE = 256
@@ -53,3 +54,12 @@ def test_two_inputs_leave_a_thread_fewer_columns():
     case = residual_rms_norm("bfloat16", WAVE // 2, 256)
     assert batch_of(case) == 4
     check(case)
+
+
+def test_in_company_a_wave_is_not_its_own():
+    programs = tuple(program_of(softmax("bfloat16", WAVE, 256).module) for _ in range(2))
+    small = transform.device_of(H200)
+    alone = [part for p in programs for part in choose((p,), small).parts]
+    assert [part.batch for part in alone] == [4, 4]
+    assert [part.batch for part in side_by_side(programs, alone).parts] == [1, 1]
+    assert side_by_side(programs, alone) == choose(programs, small)

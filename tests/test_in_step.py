@@ -67,3 +67,12 @@ def test_the_report_says_so_and_counts_what_is_shared_once():
     (kernel,) = report.kernels
     assert "rows of 2 lengths are taken in step" in kernel.why
     assert kernel.bytes_planned == kernel.bytes_min
+
+
+def test_a_row_of_everything_is_not_in_step():
+    def build(emit, x):
+        return emit(op.sum(x)), emit(op.max(x, axis=1))
+
+    case = graph("float32", [(8, 8192)], build, lambda x: (x.sum(), x.max(1)))
+    check(case, kernels=None)
+    assert all("in step" not in each.why for each in tvm_stitch.explain(case.module, H200).kernels)

@@ -1,5 +1,6 @@
 """Transposed reads, by tiles in shared memory."""
 
+import numpy as np
 import pytest
 from check import DTYPES, H200, check, cuda_of, program_of, schedule_of, the_kernel
 from tvm import tirx
@@ -83,6 +84,19 @@ def test_two_transposed_tensors_of_different_width():
 
     inputs = [((48, 70), "float32", None), ((48, 70), "float16", None)]
     case = graph_of(inputs, build, lambda x, y: (x + y).T)
+    assert tile_of(case)
+    check(case)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8"])
+def test_a_transposed_mask_beside_transposed_halves(dtype):
+    def build(emit, x, mask):
+        kept = emit(op.astype(emit(op.permute_dims(mask, (1, 0))), "float16"))
+        return emit(op.multiply(emit(op.permute_dims(x, (1, 0))), kept))
+
+    mask = (np.arange(130 * 64) % 3 == 0).reshape(130, 64).astype(dtype)
+    inputs = [((130, 64), "float16", None), ((130, 64), dtype, mask)]
+    case = graph_of(inputs, build, lambda x, mask: (x * mask).T)
     assert tile_of(case)
     check(case)
 

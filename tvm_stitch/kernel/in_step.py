@@ -20,11 +20,12 @@ from tvm_stitch.kernel.schedule import WARP, Mapping
 from tvm_stitch.kernel.stage import Expr, Refused, Stage, Var, constant, substitute
 
 MOST_SPACES = 3
+# Longer rows are few, or take clusters of blocks.
+MOST_COLUMNS = 1 << 15
 
 
 def programs_in_step(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tuple[Program, ...]:
-    """Programs that read the same, each with the outputs that share its rows; none if there are
-    no such."""
+    """Programs that read the same, each with the outputs that share its rows, if there are such."""
     found: list[Program] = []
     for output in outputs:
         for number, program in enumerate(found):
@@ -57,6 +58,7 @@ def _by_rows(program: Program) -> bool:
         and not program.round
         and program.space.whole
         and program.space.band is None
+        and (constant(program.space.columns) or MOST_COLUMNS) <= MOST_COLUMNS
     )
 
 

@@ -124,6 +124,8 @@ def neighbours(tiling: Tiling, mapping: Mapping) -> int:
     buffers = [address.buffer for address in tiling.addresses]
     if all(item_bytes(dtype_of(buffer)) >= BANK_BYTES for buffer in buffers):
         return 1
+    if any(dtype_of(buffer) == "bool" for buffer in buffers):  # TVM has no vectors of them
+        return 1
     pieces = [shuffled(buffer, mapping) for buffer in buffers]
     counts = [tiling.across, tile_rows(mapping), mapping.steps, *pieces]
     return 1 if any(count % 2 for count in counts) else 2
