@@ -321,6 +321,21 @@ def test_a_reshape_stays_where_its_shape_is_needed(bias, before):
     assert operators(written).index("relax.add") == (1 if before else 2)
 
 
+def test_two_products_meet_before_their_reshapes():
+    def build(emit, x, w, u):
+        first, second = (
+            emit(op.reshape(emit(op.matmul(x, weight)), (2, 7, 9))) for weight in (w, u)
+        )
+        return emit(op.multiply(emit(op.nn.relu(first)), second))
+
+    def expected(x, w, u):
+        return (np.maximum(x @ w, 0) * (x @ u)).reshape(2, 7, 9)
+
+    left = ["matmul", "matmul", "nn.relu", "multiply", "reshape"]
+    written = check(build, [(14, 5), (5, 9), (5, 9)], expected, left)
+    assert operators(written)[-1] == "relax.reshape"
+
+
 def test_values_of_another_block_are_left_to_it():
     """What a block keeps to itself cannot be read from the next one."""
 

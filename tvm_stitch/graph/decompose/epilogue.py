@@ -7,9 +7,12 @@ kernel at a reshape, though there is nothing to compute. Must not know products.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.decompose.stages import has_shape, rank_of, same_extents, shape_of
+from tvm_stitch.graph.decompose.view import Definition, before_reshapes
 
 _UNARY = frozenset(
     f"relax.{name}"
@@ -26,19 +29,30 @@ _BINARY = frozenset(
 ELEMENTWISE = _UNARY | _BINARY
 
 
-def on_reshaped(call: Call, operand: Expr, base: Expr) -> Call | None:
+def on_reshaped(call: Call, operand: Expr, base: Expr, definition: Definition) -> Call | None:
     """An element-wise call on what its operand is a reshape of; None where it needs the new shape.
 
-    Other operands may have the innermost dimensions that both shapes share.
+    Other operands may be reshaped as that one is, or have the innermost dimensions that both share.
     """
     if not all(map(has_shape, (call, base, *call.args))):
         return None
-    if not same_extents(shape_of(call), shape_of(operand)):
+    before, after = shape_of(base), shape_of(operand)
+    if not same_extents(shape_of(call), after):
         return None
-    others = [argument for argument in call.args if not argument.same_as(operand)]
-    depth = max(map(rank_of, others), default=0)
-    inner = [shape_of(seen)[max(0, rank_of(seen) - depth) :] for seen in (base, operand)]
-    if depth and not (len(inner[0]) == depth and same_extents(*inner)):
-        return None
-    arguments = [base if argument.same_as(operand) else argument for argument in call.args]
+    arguments = []
+    for argument in call.args:
+        earlier = before_reshapes(argument, definition)
+        if same_extents(shape_of(argument), after) and same_extents(shape_of(earlier), before):
+            arguments.append(earlier)
+        elif _share(before, after, rank_of(argument)):
+            arguments.append(argument)
+        else:
+            return None
     return Call(call.op, arguments, call.attrs, call.ty_args)
+
+
+def _share(first: Sequence[Expr], second: Sequence[Expr], depth: int) -> bool:
+    """Whether two shapes agree in their innermost dimensions."""
+    if not depth:
+        return True
+    return min(len(first), len(second)) >= depth and same_extents(first[-depth:], second[-depth:])

@@ -129,7 +129,7 @@ class _Rewriter(PyExprMutator):
         for operand in call.args if call.op.name in ELEMENTWISE else ():
             base = before_reshapes(operand, self._definition)
             if base in self._behind_products and not base.same_as(operand):
-                return on_reshaped(call, operand, base)
+                return on_reshaped(call, operand, base, self._definition)
         return None
 
     def _written(self, call: Call) -> Expr:
