@@ -13,7 +13,7 @@ from zoo import gelu64, norm64, softmax64
 
 from tvm_stitch.graph.decompose import Decompose
 from tvm_stitch.kernel.classify import Pattern, classify
-from tvm_stitch.kernel.stage import read_stages
+from tvm_stitch.kernel.stage import dtype_of, read_stages
 
 DTYPE = "float16"
 
@@ -114,3 +114,21 @@ def test_a_layer_is_right():
     written = Decompose()(emitted(layer.build, layer.shapes, DTYPE))
     (got,) = compiled(written)(arrays)
     assert error(got, layer.expected(*(array.astype("float64") for array in arrays))) < 4e-3
+
+
+def test_each_of_two_products_rounds_its_own_result():
+    """What follows both cannot end either's kernel: it needs another shape."""
+    rows, depth, columns = 2048, 4096, 11008
+
+    def build(emit, x, w, u, mask):
+        first, second = (
+            emit(op.astype(emit(op.matmul(x, weight, "float32")), DTYPE)) for weight in (w, u)
+        )
+        gate = emit(op.nn.silu(emit(op.reshape(first, (2, rows // 2, columns)))))
+        value = emit(op.reshape(second, (2, rows // 2, columns)))
+        return emit(op.multiply(emit(op.multiply(gate, mask)), value))
+
+    shapes = [(rows, depth), (depth, columns), (depth, columns), (2, rows // 2, 1)]
+    functions = primfuncs(emitted(build, shapes, DTYPE), before="StitchSchedule").values()
+    products = [f for f in functions if classify(read_stages(f)) is Pattern.PRODUCT]
+    assert [dtype_of(f.params[-1]) for f in products] == [DTYPE, DTYPE]

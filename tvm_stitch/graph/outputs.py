@@ -26,13 +26,17 @@ def ViewOutputs() -> tvm.transform.Pass:
     def view_outputs(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         mod = mod.clone()
         for var, function in mod.functions_items():
-            if isinstance(function, relax.Function) and "Primitive" not in (function.attrs or {}):
-                blocks = [_with_views(mod, block) for block in function.body.blocks]
-                body = relax.SeqExpr(blocks, function.body.body)
-                params, returns = function.params, function.ret_ty
-                new = relax.Function(params, body, returns, function.is_pure, function.attrs)
-                mod.update_func(var, new)
-        return mod
+            if not isinstance(function, relax.Function) or "Primitive" in (function.attrs or {}):
+                continue
+            blocks = [_with_views(mod, block) for block in function.body.blocks]
+            if all(map(relax.BindingBlock.same_as, blocks, function.body.blocks)):
+                continue
+            body = relax.SeqExpr(blocks, function.body.body)
+            params, returns = function.params, function.ret_ty
+            new = relax.Function(params, body, returns, function.is_pure, function.attrs)
+            mod.update_func(var, new)
+        # Gives the new bodies their types.
+        return relax.transform.Normalize()(mod)
 
     return view_outputs
 
@@ -57,7 +61,7 @@ def _with_views(mod: tvm.IRModule, block: relax.BindingBlock) -> relax.BindingBl
             bindings += [relax.VarBinding(view, binding.value), relax.VarBinding(var, view)]
         else:
             bindings.append(binding)
-    return relax.DataflowBlock(bindings)
+    return relax.DataflowBlock(bindings) if len(bindings) > len(block.bindings) else block
 
 
 Tensor = tuple[relax.Var, int]

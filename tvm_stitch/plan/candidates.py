@@ -14,6 +14,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from tvm_stitch.kernel.classify import Pattern
 from tvm_stitch.kernel.stage import Refused
@@ -84,13 +86,7 @@ class _Search:
             )
         ]
         sets = [nodes for nodes in sets if self._stitched(nodes)]
-        for epilogue in epilogues(self.region, self.judge.device):
-            for nodes in sets if self.options.solver != "greedy" else ():
-                self._stitched(nodes & ~epilogue.nodes if nodes & epilogue.nodes else 0)
-            self._add(
-                epilogue.nodes, (epilogue.output,), Way.EPILOGUE, epilogue.cost_us,
-                why=f"it ends the kernel of {epilogue.product}",
-            )  # fmt: skip
+        self._end_products(sets)
         greedy = self._greedy(sets)
         if self.options.solver != "greedy":
             self._tried()
@@ -108,6 +104,22 @@ class _Search:
         for atom in self.atoms:
             for place in bits(atom):
                 self._alone(place, atom)
+
+    def _end_products(self, sets: Sequence[Nodes]) -> None:
+        """What products' kernels can end with, and what it leaves of the sets."""
+        ends: dict[int, list[Nodes]] = {}
+        for epilogue in epilogues(self.region, self.judge.device):
+            ends.setdefault(epilogue.index, []).append(epilogue.nodes)
+            self._add(
+                epilogue.nodes, (epilogue.output,), Way.EPILOGUE, epilogue.cost_us,
+                why=f"it ends the kernel of {epilogue.product}",
+            )  # fmt: skip
+        taken = [nodes for each in ends.values() for nodes in each]
+        # Of several products each may take its part: all the least, or all the most.
+        taken += [reduce(or_, (each[place] for each in ends.values()), 0) for place in (0, -1)]
+        for nodes in sets if self.options.solver != "greedy" else ():
+            for part in taken:
+                self._stitched(nodes & ~part if nodes & part else 0)
 
     # Taking up candidates
 

@@ -22,6 +22,7 @@ class Epilogue:
     """Nodes after a product that come to one value."""
 
     product: str
+    index: int  # of the product in the graph
     nodes: Nodes
     output: Value
     cost_us: float
@@ -34,7 +35,7 @@ def epilogues(region: Region, device: Device) -> Iterator[Epilogue]:
         result = region.graph.buffer(product.results[0])
         for nodes, output in _meeting_points(region, region.readers[result]):
             cost = epilogue_us(region, nodes, output, result, device)
-            yield Epilogue(product.name, nodes, output, cost)
+            yield Epilogue(product.name, index, nodes, output, cost)
 
 
 def _meeting_points(region: Region, readers: Nodes) -> Iterator[tuple[Nodes, Value]]:
