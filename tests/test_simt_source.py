@@ -61,7 +61,7 @@ def test_kernels_are_found_by_name():
         ("__global__ void k(float* x) {", "never closed"),
         ("__global__ void k(float** x) {}", r"cannot read the parameter 'float\*\* x'"),
         (
-            '__global__ void k(float* x) {\n  asm volatile("tcgen05.fence::before_thread_sync;");\n}',
+            '__global__ void k(float* x) {\n  asm volatile("tcgen05.fence::after;");\n}',
             "line 2.*tcgen05.fence",
         ),
     ],

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tvm_stitch.errors import SimtError
+from tvm_stitch.simt import matrices
+from tvm_stitch.simt.instruction import TYPES, Instruction
 
-_TYPES = {
-    "b8": "uint8_t", "u8": "uint8_t", "s8": "int8_t", "b16": "uint16_t", "u16": "uint16_t",
-    "s16": "int16_t", "b32": "uint32_t", "u32": "uint32_t", "s32": "int32_t", "f32": "float",
-    "b64": "uint64_t", "u64": "uint64_t", "s64": "int64_t", "f64": "double", "f16": "half",
-    "bf16": "nv_bfloat16", "f16x2": "half2", "bf16x2": "nv_bfloat162", "b128": "uint4",
-}  # fmt: skip
 _SPECIAL = {
     "%laneid": "simt_special_register(SIMT_LANE)",
     "%warpid": "simt_special_register(SIMT_WARP)",
@@ -55,35 +50,8 @@ _UNARY = {
     "abs": "__builtin_fabsf({0})",
     "neg": "-{0}",
 }
-_LOAD_MATRICES = re.compile(
-    r"ldmatrix\.sync\.aligned\.m8n8\.x([124])(\.trans)?(?:\.shared(?:_cta)?)?\.b16"
-)
-_MULTIPLY_MATRICES = re.compile(
-    r"mma\.sync\.aligned\.m16n8k(8|16)\.row\.col\.f32\.(f16|bf16)\.\2\.f32"
-)
-_MULTIPLY_WARPGROUP = re.compile(
-    r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(f16|bf16)\.\2"
-)
 _ATOMICS = {"add": "atomicAdd", "exch": "atomicExch", "min": "atomicMin", "max": "atomicMax",
             "and": "atomicAnd", "or": "atomicOr", "xor": "atomicXor"}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Instruction:
-    name: str
-    parts: tuple[str, ...]  # the opcode's pieces after its name
-    operands: tuple[str, ...]  # C++ expressions
-
-    @property
-    def type(self) -> str:
-        for part in reversed(self.parts):
-            if part in _TYPES:
-                return _TYPES[part]
-        return "uint32_t"
-
-    @property
-    def shared(self) -> bool:
-        return any(part.startswith("shared") for part in self.parts)
 
 
 def translate(body: str, line: int) -> str:
@@ -141,7 +109,7 @@ def _statement(text: str, expressions: list[str], line: int) -> str:
     if match:
         parts = tuple(re.sub(r"::", "_", match.group(2)).strip(".").split("."))
         operands = tuple(_operand(o, expressions) for o in _split_operands(match.group(3)))
-        instruction = _Instruction(match.group(1), parts, operands)
+        instruction = Instruction(match.group(1), parts, operands)
         for handle in _HANDLERS:
             cpp = handle(instruction)
             if cpp is not None:
@@ -156,7 +124,7 @@ def _registers(text: str) -> str:
     match = re.match(r"\.reg\s+\.(\w+)\s+(.*)", text, flags=re.S)
     assert match
     names = (name.strip().lstrip("%") for name in match.group(2).split(","))
-    kind = "bool" if match.group(1) == "pred" else _TYPES[match.group(1)]
+    kind = "bool" if match.group(1) == "pred" else TYPES[match.group(1)]
     return " ".join(f"{kind} simt_{name} = {kind}();" for name in names)
 
 
@@ -186,21 +154,17 @@ def _operand(text: str, expressions: list[str]) -> str:
     return f"simt_{text.lstrip('%')}"
 
 
-def _address(i: _Instruction, operand: str) -> str:
-    return f"simt_shared_address({operand})" if i.shared else f"simt_generic({operand})"
-
-
-def _vector(i: _Instruction) -> tuple[int, str]:
+def _vector(i: Instruction) -> tuple[int, str]:
     """How many elements a load or store moves, and the C++ type that moves them at once."""
     count = next((int(p[1]) for p in i.parts if re.fullmatch(r"v[248]", p)), 1)
     size = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
-    bits = next((p for p in reversed(i.parts) if p in _TYPES), "b32").lstrip("bfus")
+    bits = next((p for p in reversed(i.parts) if p in TYPES), "b32").lstrip("bfus")
     whole = {2: "uint16_t", 4: "uint32_t", 8: "uint2", 16: "uint4"}
     return count, i.type if count == 1 else whole.get(size.get(bits, 0) * count, "")
 
 
-def _synchronise(i: _Instruction) -> str | None:
-    opcode = ".".join((i.name, *i.parts))
+def _synchronise(i: Instruction) -> str | None:
+    opcode = i.opcode
     if i.name in _NOTHING or opcode.startswith(("cp.async.mbarrier", "cp.async.bulk.commit")):
         return ";" if i.name in _NOTHING else None
     if opcode.startswith("barrier.cluster.arrive"):
@@ -221,8 +185,8 @@ def _synchronise(i: _Instruction) -> str | None:
     return "simt_trap();" if opcode in ("trap", "exit") else None
 
 
-def _address_space(i: _Instruction) -> str | None:
-    opcode = ".".join((i.name, *i.parts))
+def _address_space(i: Instruction) -> str | None:
+    opcode = i.opcode
     if i.name == "mapa":
         to, address, rank = i.operands
         if i.shared:
@@ -238,7 +202,7 @@ def _address_space(i: _Instruction) -> str | None:
     return None
 
 
-def _copy_async(i: _Instruction) -> str | None:
+def _copy_async(i: Instruction) -> str | None:
     if i.name != "cp" or i.parts[0] != "async" or "bulk" in i.parts:
         return None
     if "commit_group" in i.parts:
@@ -253,75 +217,26 @@ def _copy_async(i: _Instruction) -> str | None:
     return f"simt_async_copy(simt_shared_address({to}), simt_generic({source}), {size}, {valid});"
 
 
-def _matrices(i: _Instruction) -> str | None:
-    """What all lanes of a warp do with matrices of halves that lie in their registers."""
-    opcode = ".".join((i.name, *i.parts))
-    if load := _LOAD_MATRICES.fullmatch(opcode):
-        count, transposed = load.groups()
-        to, row = i.operands
-        return (
-            f"{{ uint32_t simt_w[{count}]; simt_load_matrices(simt_w, {_address(i, row)}, {count}, "
-            f"{int(bool(transposed))}); simt_spread(simt_w, {to.strip('{}')}); }}"
-        )
-    if product := _MULTIPLY_MATRICES.fullmatch(opcode):
-        depth, kind = product.groups()
-        to, a, b, sums = i.operands
-        return (
-            f"{{ const uint32_t simt_a[] = {a}, simt_b[] = {b}; float simt_d[] = {sums}; "
-            f"simt_mma<{depth}>(simt_d, simt_a, simt_b, {int(kind == 'bf16')}); "
-            f"simt_spread(simt_d, {to.strip('{}')}); }}"
-        )
-    return None
-
-
-def _warpgroup(i: _Instruction) -> str | None:
-    """What the warps of a warpgroup do with matrices of halves that lie in shared memory."""
-    if i.name != "wgmma":
-        return None
-    opcode = ".".join((i.name, *i.parts))
-    if opcode == "wgmma.fence.sync.aligned":
-        return ";"
-    if opcode == "wgmma.commit_group.sync.aligned":
-        return "simt_warpgroup_commit();"
-    if opcode == "wgmma.wait_group.sync.aligned":
-        return f"simt_warpgroup_wait({i.operands[0]});"
-    product = _MULTIPLY_WARPGROUP.fullmatch(opcode)
-    if product is None or i.operands[0].count(",") + 1 != int(product[1]) // 2:
-        return None
-    sums, a, b, keep, *signs, turn_a, turn_b = i.operands
-    if signs != ["1", "1"]:
-        return None
-    places = ", ".join(f"&{place}" for place in sums.strip("{}").split(","))
-    how = (
-        f"({keep} ? SIMT_KEEP_SUMS : 0) | {turn_a} * SIMT_TURN_A | {turn_b} * SIMT_TURN_B"
-        f" | {int(product[2] == 'bf16')} * SIMT_BFLOAT"
-    )
-    return (
-        f"{{ float* const simt_d[] = {{{places}}}; "
-        f"simt_warpgroup_multiply(simt_d, {product[1]}, {a}, {b}, {how}); }}"
-    )
-
-
-def _mbarrier(i: _Instruction) -> str | None:
+def _mbarrier(i: Instruction) -> str | None:
     if i.name == "st" and "async" in i.parts:
         to, value, barrier = i.operands
         return (
             f"{{ {i.type} simt_v; simt_assign(simt_v, {value}); simt_store_async("
-            f"{_address(i, to)}, &simt_v, sizeof simt_v, {_address(i, barrier)}); }}"
+            f"{i.address(to)}, &simt_v, sizeof simt_v, {i.address(barrier)}); }}"
         )
     if i.name != "mbarrier":
         return None
     if i.parts[0] == "init":
-        return f"simt_mbarrier_init({_address(i, i.operands[0])}, {i.operands[1]});"
+        return f"simt_mbarrier_init({i.address(i.operands[0])}, {i.operands[1]});"
     if i.parts[:2] == ("arrive", "expect_tx"):
-        return f"simt_mbarrier_arrive({_address(i, i.operands[-2])}, {i.operands[-1]});"
+        return f"simt_mbarrier_arrive({i.address(i.operands[-2])}, {i.operands[-1]});"
     if i.parts[:2] == ("try_wait", "parity"):
         done, barrier, parity = i.operands
-        return f"{done} = simt_mbarrier_test({_address(i, barrier)}, {parity});"
+        return f"{done} = simt_mbarrier_test({i.address(barrier)}, {parity});"
     return None
 
 
-def _move(i: _Instruction) -> str | None:
+def _move(i: Instruction) -> str | None:
     if i.name == "mov":
         return f"simt_assign({i.operands[0]}, {i.operands[1]});"
     if i.name not in ("ld", "st"):
@@ -335,29 +250,29 @@ def _move(i: _Instruction) -> str | None:
     if count == 1:
         value = value.strip("{}")
         if i.name == "ld":
-            return f"simt_assign({value}, simt_load{suffix}<{kind}>({_address(i, address)}));"
+            return f"simt_assign({value}, simt_load{suffix}<{kind}>({i.address(address)}));"
         return (
             f"{{ {kind} simt_v; simt_assign(simt_v, {value}); "
-            f"simt_store{suffix}<{kind}>({_address(i, address)}, simt_v); }}"
+            f"simt_store{suffix}<{kind}>({i.address(address)}, simt_v); }}"
         )
     elements = value.strip("{}")
     if i.name == "ld":
         return (
-            f"{{ {kind} simt_v = simt_load{suffix}<{kind}>({_address(i, address)}); "
+            f"{{ {kind} simt_v = simt_load{suffix}<{kind}>({i.address(address)}); "
             f"simt_spread(({i.type}*)&simt_v, {elements}); }}"
         )
     copies = " ".join(f"simt_assign(simt_e[{n}], {e});" for n, e in enumerate(elements.split(",")))
     return (
         f"{{ {kind} simt_v; {i.type}* simt_e = ({i.type}*)&simt_v; {copies} "
-        f"simt_store{suffix}<{kind}>({_address(i, address)}, simt_v); }}"
+        f"simt_store{suffix}<{kind}>({i.address(address)}, simt_v); }}"
     )
 
 
-def _atomic(i: _Instruction) -> str | None:
+def _atomic(i: Instruction) -> str | None:
     if i.name not in ("atom", "red"):
         return None
     operands = i.operands if i.name == "atom" else ("", *i.operands)
-    pointer = f"({i.type}*){_address(i, operands[1])}"
+    pointer = f"({i.type}*){i.address(operands[1])}"
     if "cas" in i.parts:
         call = f"atomicCAS({pointer}, {operands[2]}, {operands[3]})"
     else:
@@ -368,7 +283,7 @@ def _atomic(i: _Instruction) -> str | None:
     return f"simt_assign({operands[0]}, {call});" if operands[0] else f"{call};"
 
 
-def _arithmetic(i: _Instruction) -> str | None:
+def _arithmetic(i: Instruction) -> str | None:
     if i.name == "setp":
         return (
             f"{i.operands[0]} = ({i.type})({i.operands[1]}) "
@@ -377,10 +292,10 @@ def _arithmetic(i: _Instruction) -> str | None:
     if i.name == "selp":
         return f"{i.operands[0]} = {i.operands[3]} ? {i.operands[1]} : {i.operands[2]};"
     if i.name == "cvt" and len(i.operands) == 3:  # two floats packed; the first goes on top
-        pair = _TYPES[next(p for p in i.parts if p.endswith("x2"))]
+        pair = TYPES[next(p for p in i.parts if p.endswith("x2"))]
         return f"simt_assign({i.operands[0]}, {pair}({i.operands[2]}, {i.operands[1]}));"
     if i.name == "cvt":
-        kinds = [_TYPES[p] for p in i.parts if p in _TYPES]
+        kinds = [TYPES[p] for p in i.parts if p in TYPES]
         return f"{{ {kinds[1]} simt_f; simt_assign(simt_f, {i.operands[1]}); " + (
             f"simt_assign({i.operands[0]}, ({kinds[0]})simt_f); }}"
         )
@@ -404,12 +319,12 @@ def _arithmetic(i: _Instruction) -> str | None:
     return None
 
 
-_HANDLERS: tuple[Callable[[_Instruction], str | None], ...] = (
+_HANDLERS: tuple[Callable[[Instruction], str | None], ...] = (
     _synchronise,
     _address_space,
     _copy_async,
-    _matrices,
-    _warpgroup,
+    matrices.of_a_warp,
+    matrices.of_a_warpgroup,
     _mbarrier,
     _move,
     _atomic,
