@@ -216,6 +216,15 @@ def test_products_without_elements_stay():
     ]
 
 
+def test_views_without_elements_are_views():
+    def build(emit, x):
+        flat = emit(op.reshape(x, (2, 0, 1)))
+        return emit(op.reshape(flat, (2, 0))), emit(op.exp(emit(op.reshape(flat, (2, 0, 1, 1)))))
+
+    names = operators(Decompose()(emitted(build, [(2, 0)])))
+    assert names == ["relax.reshape", "relax.reshape", "relax.reshape", "relax.exp"]
+
+
 def test_a_constant_weight_is_transposed_by_the_compiler():
     weight = np.arange(45, dtype="float32").reshape(9, 5)
 

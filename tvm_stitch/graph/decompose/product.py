@@ -23,8 +23,8 @@ from tvm_stitch.graph.decompose.stages import (
     HALF,
     Stages,
     dtype_of,
+    is_empty,
     is_one,
-    rank_of,
     same_extents,
     shape_of,
 )
@@ -56,7 +56,8 @@ def product(call: Call, stage: Stages) -> Expr | None:
 
 
 def _read_in_place(left: Expr, right: Expr, stage: Stages) -> Expr | None:
-    if min(rank_of(left), rank_of(right)) < 2 or _is_empty(left) or _is_empty(right):
+    shapes = shape_of(left), shape_of(right)
+    if min(map(len, shapes)) < 2 or any(map(is_empty, shapes)):
         return None
     for pair in product_of(*(list(_matrices(operand, stage)) for operand in (left, right))):
         form = _form(*pair)
@@ -82,10 +83,6 @@ def _matrices(operand: Expr, stage: Stages) -> Iterator[View]:
             )
         ):
             yield view
-
-
-def _is_empty(operand: Expr) -> bool:
-    return any(isinstance(extent, tirx.IntImm) and int(extent) == 0 for extent in shape_of(operand))
 
 
 Run = tuple[Factor, ...]

@@ -77,6 +77,11 @@ def is_one(extent: Any) -> bool:
     return isinstance(extent, IntImm) and int(extent) == 1
 
 
+def is_empty(shape: Sequence[Any]) -> bool:
+    """Whether a tensor of this shape is known to have no elements."""
+    return any(isinstance(extent, IntImm) and int(extent) == 0 for extent in shape)
+
+
 def same_extents(first: Sequence[Any], second: Sequence[Any]) -> bool:
     """Whether two shapes are the same as they are written."""
     return len(first) == len(second) and all(map(tvm_ffi.structural_equal, first, second))

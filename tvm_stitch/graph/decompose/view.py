@@ -16,7 +16,7 @@ import tvm
 from tvm import tirx
 from tvm.ir import Call, Expr
 
-from tvm_stitch.graph.decompose.stages import has_shape, is_one, shape_of
+from tvm_stitch.graph.decompose.stages import has_shape, is_empty, is_one, shape_of
 
 Definition = Callable[[Expr], "Expr | None"]
 """What a variable is bound to; None for parameters."""
@@ -120,6 +120,8 @@ def _permuted(view: View, call: Call, shape: Sequence[Expr]) -> View:
 
 def _reshaped(view: View, _call: Call, shape: Sequence[Expr]) -> View | None:
     factors = tuple(factor for dim in view.dims for factor in dim)
+    if is_empty(shape):
+        return None
     wide = [extent for extent in shape if not is_one(extent)]
     common = refined([factor.extent for factor in factors], wide)
     if common is None:
