@@ -54,8 +54,8 @@ FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
 def Decompose() -> tvm.transform.Pass:
     """Write compound operators out as stages that accumulate in float32; put it before LegalizeOps.
 
-    Where erf goes into a sum with a constant, as in GELU, it becomes cheaper TIR. Matrix products read
-    transposed and reshaped operands where they lie.
+    Where erf goes into a sum with a constant, as in GELU, it becomes cheaper TIR. Matrix products
+    read transposed and reshaped operands where they lie.
     """
     return tvm.transform.Sequential([decompose.Decompose(), SumOfErf()], name="Decompose")
 

@@ -59,9 +59,9 @@ class Decompose:
 
     Runs before LegalizeOps. Softmax, norms, activations, statistics and losses over float16,
     bfloat16, float32 or float64 become stages that compute in float32 (float64 stays) and end in
-    the operator's own dtype; `worth_decomposing` says which are left whole. Matrix products read the
-    tensors that their operands are views of and sum halves in float32; reshapes behind them go behind
-    the element-wise operators that follow. Other operators and dtypes pass through untouched.
+    the operator's own dtype; `worth_decomposing` says which are left whole. Matrix products read
+    the tensors that their operands are views of and sum halves in float32; reshapes behind them
+    go behind the element-wise operators that follow. Others pass through untouched.
     """
 
     def transform_module(self, mod: IRModule, context: tvm.transform.PassContext) -> IRModule:
