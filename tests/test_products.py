@@ -73,6 +73,23 @@ def test_heads_are_split_and_joined_on_the_way():
     check(heads_of_a_layer("float32", 2, 9, 3, 8), options=TOGETHER, orders=2)
 
 
+def test_keys_behind_views_are_copied_as_they_lie():
+    """Heads become entries of a batch: neighbours in memory are still neighbours in the table."""
+
+    def build(emit, q, k):
+        q, k = (emit(op.reshape(each, (12, 8, 32))) for each in (q, k))
+        scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 2, 1]))))
+        return emit(op.nn.softmax(emit(op.reshape(scores, (3, 4, 8, 8)))))
+
+    def expected(q, k):
+        return softmax64(q @ k.swapaxes(-1, -2))
+
+    case = graph("float32", [(3, 4, 8, 32)] * 2, build, expected)
+    (contraction,) = products_of(case).contractions.values()
+    assert contraction.by_depth and contraction.panel.in_vectors
+    check(case, options=TOGETHER, orders=2)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_the_attention_of_dien(dtype):
     check(pooled_history(dtype, 3, 31, 36), options=TOGETHER)

@@ -6,13 +6,15 @@ import pytest
 import tvm
 from check import H200, HALVES, check
 from test_tensor import check_product, linear, product_function, with_tiles
+from tvm.s_tir import dlight
 
 import tvm_stitch
+from tvm_stitch import build
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.choose_tensor import GROUPED, GROUPED_SHALLOW, choose_tiles
 from tvm_stitch.kernel.tensor import read_product
 from tvm_stitch.kernel.tensor_tiles import Tiles, fitted, tile_reasons
-from tvm_stitch.target import full_target
+from tvm_stitch.target import full_target, plain_target
 
 HOPPER = full_target(H200)
 DEVICE = device_of(HOPPER)
@@ -116,3 +118,21 @@ def test_targets_for_one_gpu_alone():
     assert full_target("sm_80").attrs["arch"] == "sm_80"
     with_host = full_target(tvm.target.Target({"kind": "cuda", "arch": "sm_90"}, host="llvm"))
     assert with_host.host.kind.name == "llvm"
+
+
+def test_what_is_left_to_tvm_is_scheduled_by_the_number_of_the_architecture():
+    """DLight looks at digits: for sm_90a it would leave tensor cores aside."""
+    given = tvm.target.Target({"kind": "cuda", "arch": "sm_90a"})
+    assert plain_target(given).attrs["arch"] == "sm_90"
+    assert plain_target(H200).attrs["arch"] == "sm_90"
+    seen = []
+
+    class Rule(dlight.ScheduleRule):
+        def apply(self, func, target, _tunable):
+            seen.append(str(target.attrs["arch"]))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "default_rules", lambda: [Rule()])
+        with given:
+            build.DefaultSchedules(given)(tvm.IRModule({"main": product_function(40, 72, 48)}))
+    assert seen == ["sm_90"]

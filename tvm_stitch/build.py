@@ -16,7 +16,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.graph.outputs import ViewOutputs
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
-from tvm_stitch.target import cuda_target, full_target
+from tvm_stitch.target import cuda_target, full_target, plain_target
 from tvm_stitch.tuning.apply import Database, Records
 
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
@@ -69,7 +69,19 @@ def kernel_passes(
         ViewOutputs(),
         transform.StitchSchedule(target, database, options, left),
     ]
-    return [*passes, dlight.ApplyDefaultSchedule(*default_rules())] if default_schedules else passes
+    return [*passes, DefaultSchedules(target)] if default_schedules else passes
+
+
+def DefaultSchedules(target: tvm.target.Target) -> tvm.transform.Pass:
+    """TVM's schedules for what is not stitched."""
+    plain = plain_target(target)
+
+    @tvm.transform.module_pass(opt_level=0, name="DefaultSchedules")
+    def schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        with plain:
+            return dlight.ApplyDefaultSchedule(*default_rules())(mod)
+
+    return schedule
 
 
 def pipeline(

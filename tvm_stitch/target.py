@@ -43,6 +43,14 @@ def full_target(target: Any) -> tvm.target.Target:
     return tvm.target.Target({**cuda.export(), "arch": WARPGROUPS})
 
 
+def plain_target(target: tvm.target.Target) -> tvm.target.Target:
+    """The same by its architecture's number: DLight takes sm_90a for one without tensor cores."""
+    arch = str(target.attrs.get("arch", WITHOUT_GPU))
+    if arch[-1].isdigit():
+        return target
+    return tvm.target.Target({**target.export(), "arch": arch[:-1]})
+
+
 def _from_text(text: str) -> Any:
     if text == "cuda":
         return {"kind": "cuda"}

@@ -84,15 +84,15 @@ class Contraction:
 
 def panel_of(factors: Factors, shared: Expr, rows: int, inner: int) -> tuple[Panel, bool]:
     """What every `inner` of `rows` rows share, and whether the depth is its fast axis."""
-    by_depth = _moves_by_one(shared, factors.depth) and not _moves_by_one(shared, factors.column)
     fast, slow = factors.depth, factors.column
     sizes = factors.columns, factors.contracted
+    analyzer = bound_to({ENTRY: rows // inner, slow: sizes[0], fast: sizes[1]})
+    names = unflatten(ENTRY * inner, factors.rows, factors.row_extents)
+    value = analyzer.simplify(substitute(shared.astype(ACCUMULATED), names))
+    by_depth = _moves_by_one(value, factors.depth) and not _moves_by_one(value, factors.column)
     if not by_depth:
         (fast, slow), sizes = (slow, fast), sizes[::-1]
-    analyzer = bound_to({ENTRY: rows // inner, SLOW: sizes[0], FAST: sizes[1]})
-    names = unflatten(ENTRY * inner, factors.rows, factors.row_extents)
-    value = substitute(shared.astype(ACCUMULATED), {**names, slow: SLOW, fast: FAST})
-    return Panel(analyzer.simplify(value), *sizes), by_depth
+    return Panel(substitute(value, {slow: SLOW, fast: FAST}), *sizes), by_depth
 
 
 def table_of_rows(value: Expr, axes: dict[Var, Expr], rows: int, columns: int) -> Panel | None:
