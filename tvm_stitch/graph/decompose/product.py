@@ -37,7 +37,7 @@ ROWS_TO_TRANSPOSE_FOR = {"float32": 8}
 """Rows of a product from which on a copy of the weight pays whose columns are neighbours in memory.
 TVM's kernels for float32 take longer by weights as linear layers have them: 317 us for 4096 x 768 x
 768 on an H200, 263 and 3 for the copy otherwise. Of recurrent layers, a hundred products share a
-copy that takes 5 us: one of 32 rows takes 25.9 us, by the copy 23.5, one of 8 rows 12.6 and 11.5."""
+copy that takes 5 us: one of 32 rows takes 25.9 us, by the copy 23.5, of 8 rows 12.6 and 11.5."""
 _SUMMED = "float32"
 
 
