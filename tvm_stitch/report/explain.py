@@ -28,7 +28,7 @@ from tvm_stitch.report.launches import calls, kernel_names, nests, outside_calls
 from tvm_stitch.report.operators import Operator, operator_name, operators
 from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
 from tvm_stitch.report.stitched import Fused, describe, describe_product
-from tvm_stitch.target import full_target, plain_target
+from tvm_stitch.target import full_target
 from tvm_stitch.tuning.apply import Database, origin_of
 
 READY_MADE = "its TIR came with a schedule"
@@ -59,7 +59,7 @@ def explain(
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
         device=device.name,
-        before=_before(mod, plain_target(cuda)),
+        before=_before(mod, cuda),
         kernels=kernels,
         fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
         cuts=tuple(cut for plan in notes.plans for cut in plan.cuts),
