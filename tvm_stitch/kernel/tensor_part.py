@@ -27,7 +27,7 @@ from tvm_stitch.kernel.tensor_product import (
     WIDEST,
     TensorProduct,
 )
-from tvm_stitch.kernel.tensor_stage import WORD, Side, divided
+from tvm_stitch.kernel.tensor_stage import WORD, Side
 from tvm_stitch.kernel.tensor_sums import MATRIX, WarpgroupSums, WarpSums
 from tvm_stitch.kernel.tensor_tiles import (
     FRAGMENT_ROWS,
@@ -40,7 +40,7 @@ from tvm_stitch.kernel.tensor_tiles import (
     turns_of,
 )
 from tvm_stitch.kernel.widen import widened
-from tvm_stitch.kernel.writer import ACCESS_BYTES, Writer, flat_loads, int64, vector_copy
+from tvm_stitch.kernel.writer import ACCESS_BYTES, Writer, divided, flat_loads, int64, vector_copy
 
 LEAST_COPY = 4  # bytes that go past the registers
 

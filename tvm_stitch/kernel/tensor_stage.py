@@ -49,8 +49,3 @@ class Side:
         line = piece * self.tiles.depth + slow
         chunk = tirx.bitwise_xor(tirx.floordiv(within, CHUNK), tirx.floormod(line, BANKS))
         return line * LINE + chunk * CHUNK + tirx.floormod(within, CHUNK)
-
-
-def divided(number: Expr, count: int) -> tuple[Expr, Expr]:
-    """Quotient and rest."""
-    return tirx.floordiv(number, count), tirx.floormod(number, count)

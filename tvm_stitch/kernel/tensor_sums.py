@@ -14,7 +14,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.schedule import WARP
 from tvm_stitch.kernel.stage import Expr, Var, dtype_of
 from tvm_stitch.kernel.tensor_product import ACCUMULATED
-from tvm_stitch.kernel.tensor_stage import WORD, Side, divided
+from tvm_stitch.kernel.tensor_stage import WORD, Side
 from tvm_stitch.kernel.tensor_tiles import (
     FRAGMENT_COLUMNS,
     FRAGMENT_DEPTH,
@@ -24,7 +24,7 @@ from tvm_stitch.kernel.tensor_tiles import (
     LINE,
     Tiles,
 )
-from tvm_stitch.kernel.writer import Writer, int64
+from tvm_stitch.kernel.writer import Writer, divided, int64
 
 MATRIX = 8  # rows and columns of what a fragment is made of
 _ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX

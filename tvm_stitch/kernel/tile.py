@@ -28,7 +28,7 @@ from tvm_stitch.kernel.tiling import (
     shuffled,
     tile_rows,
 )
-from tvm_stitch.kernel.writer import int64
+from tvm_stitch.kernel.writer import divided, int64
 
 
 class TilePosition(Position):
@@ -56,9 +56,9 @@ class TilePosition(Position):
         """An element of the tile in the tiling's axes."""
         mapping, tiling = self.mapping, self.tiling
         count_across, count_inner = self._pieces
-        rest, tile = _divided(self.block, count_inner)
-        rest, line = _divided(rest, count_across)
-        outer, middle = _divided(rest, tiling.middle)
+        rest, tile = divided(self.block, count_inner)
+        rest, line = divided(rest, count_across)
+        outer, middle = divided(rest, tiling.middle)
         return {
             OUTER: outer,
             MIDDLE: middle,
@@ -79,9 +79,9 @@ class TilePosition(Position):
     def own(self, step: Expr) -> tuple[Expr, Expr]:
         """The first element of a thread's vector in the tile, across and inner."""
         mapping = self.mapping
-        turn, line = _divided(step, self.lines)
+        turn, line = divided(step, self.lines)
         number = turn * mapping.threads + self.thread
-        across, inner = _divided(number, mapping.tile // mapping.vector)
+        across, inner = divided(number, mapping.tile // mapping.vector)
         return across * self.lines + line, inner * mapping.vector
 
     @property
@@ -107,11 +107,6 @@ class TilePosition(Position):
         """All steps need the same care."""
         even = self.inside_of(self.place(*self.own(int64(0)))) is None
         return [Steps(0, self.mapping.steps, "none" if even else "vector")]
-
-
-def _divided(number: Expr, count: int) -> tuple[Expr, Expr]:
-    """Quotient and rest."""
-    return tirx.floordiv(number, count), tirx.floormod(number, count)
 
 
 class TilePart(Part):
@@ -186,7 +181,7 @@ class TilePart(Part):
                 writer.store(registers, (turn * vector + lane) * lines + line, tile[place + line])
 
         def element(step: Expr, lane: Expr) -> Expr:
-            turn, line = _divided(step, lines)
+            turn, line = divided(step, lines)
             return (turn * vector + lane) * lines + line
 
         self.along[address.key] = (registers, element)
@@ -201,7 +196,7 @@ class TilePart(Part):
     def _from(self, vector: int, turn: Expr) -> tuple[Expr, Expr]:
         """The element of the tile at which a thread's load begins, across and inner."""
         number = turn * self.mapping.threads + self.position.thread
-        inner, across = _divided(number, tile_rows(self.mapping) // vector)
+        inner, across = divided(number, tile_rows(self.mapping) // vector)
         return across * vector, inner
 
     def _exists(self, vector: int, turn: Expr, place: dict[Var, Expr]) -> Expr | None:

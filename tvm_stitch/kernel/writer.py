@@ -131,6 +131,11 @@ def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
     return stmts[0] if len(stmts) == 1 else tirx.SeqStmt(stmts)
 
 
+def divided(number: Expr, count: int) -> tuple[Expr, Expr]:
+    """Quotient and rest."""
+    return tirx.floordiv(number, count), tirx.floormod(number, count)
+
+
 def flat_loads(views: Mapping[Var, Var], expr: Expr) -> Expr:
     """An expression with loads from parameters as loads from their flat views."""
     return tvm_ffi.structural_map(expr, (ir.TensorLoad, partial(_flat_load, views)))
