@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from check import cuda_of, the_kernel
 from products import attention, lstm_cell
+from test_tensor import linear
 from tvm import tirx
 from zoo import layer_norm, residual_rms_norm, row_and_group_statistics, softmax, transposed
 
@@ -21,6 +22,7 @@ KERNELS = {
     "layer_norm_block": layer_norm("float32", 6, 1024),
     "product_after_product": attention("float32", 2, 2, 32, 16),
     "product_in_slices": lstm_cell("float32", 64, 16, 16),
+    "product_on_tensor_cores": linear("float16", 40, 128, 264),
     "residual_rms_norm_two_outputs": residual_rms_norm("bfloat16", 6, 512),
     "rows_in_step": row_and_group_statistics("float32", 24, 512),
     "transpose_of_halves": transposed((128, 192), (1, 0), "float16"),
