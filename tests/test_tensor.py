@@ -257,3 +257,40 @@ def test_illegal_tiles_say_why(change, reason):
 
 def test_tiles_are_data():
     assert Tiles.from_json(SMALL.to_json()) == SMALL
+
+
+def product_and_rounding(rounded) -> tirx.PrimFunc:
+    """A square product, rounded to halves at the places that `rounded` says of each element."""
+    size = 64
+    a, b = (te.placeholder((size, size), "float16", name) for name in "xw")
+    k = te.reduce_axis((0, size), "k")
+    total = te.compute(
+        (size, size),
+        lambda i, j: te.sum(a[i, k].astype("float32") * b[k, j].astype("float32"), k),
+        "product",
+    )
+    result = te.compute((size, size), lambda i, j: rounded(total, i, j).astype("float16"), "half")
+    return te.create_prim_func([a, b, result])
+
+
+def test_a_rounding_that_moves_elements_is_not_taken_for_the_product():
+    plain = read_product(product_and_rounding(lambda total, i, j: total[i, j]))
+    assert isinstance(plain, TensorProduct) and not plain.after
+    moved = read_product(product_and_rounding(lambda total, i, j: total[j, i]))
+    assert isinstance(moved, Refused)
+    assert moved.reason == "half reads other elements than its own"
+
+
+def test_rows_that_are_looked_up_are_no_factor():
+    size = 64
+    a, b = (te.placeholder((size, size), "float16", name) for name in "xw")
+    rows = te.placeholder((size,), "int64", "rows")
+    k = te.reduce_axis((0, size), "k")
+    result = te.compute(
+        (size, size),
+        lambda i, j: te.sum(a[rows[i], k].astype("float32") * b[k, j].astype("float32"), k),
+        "product",
+    )
+    found = read_product(te.create_prim_func([a, b, rows, result]))
+    assert isinstance(found, Refused)
+    assert found.reason == "a product of what is looked up by indices in memory"

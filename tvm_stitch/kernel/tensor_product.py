@@ -139,14 +139,14 @@ def tensor_product(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Tenso
         if [constant(e) for e in stage.extents] == [constant(e) for e in first.extents]:
             own = axes[first.output]
             axes[stage.output] = dict(zip(stage.axes, map(own.get, first.axes), strict=True))
-    result = _rounded(first, after, outputs)
-    after = tuple(stage for stage in after if stage.output is not result)
-    whole = replace(found, result=result, after=after, axes=axes)
+    whole = replace(found, axes=axes)
     for stage in after:
         for read in stage.reads:
             if read.buffer in whole.computed and not _own_element(whole, stage, read):
                 return Refused(f"{stage.name} reads other elements than its own")
-    return whole
+    result = _rounded(first, after, outputs)
+    after = tuple(stage for stage in after if stage.output is not result)
+    return replace(whole, result=result, after=after)
 
 
 def _product(stage: Stage, outputs: tuple[Var, ...]) -> TensorProduct | Refused:
@@ -202,6 +202,8 @@ def _loads(stage: Stage) -> tuple[Expr, Expr] | Refused:
     """The two factors."""
     if stage.combiner != "sum" or not isinstance(stage.value, tirx.Mul) or len(stage.reduced) != 1:
         return Refused("a product of another form than a sum of two factors along one axis")
+    if any(read.nested for read in stage.reads):
+        return Refused("a product of what is looked up by indices in memory")
     found = []
     for side in (stage.value.a, stage.value.b):
         load = side.value if isinstance(side, tirx.Cast) else side
