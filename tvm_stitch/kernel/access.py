@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingOf
 
-import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 
 from tvm_stitch.kernel.along import Along, plan_along
 from tvm_stitch.kernel.frame import COLUMN, ROW, Address, Frame
@@ -23,7 +22,7 @@ from tvm_stitch.kernel.stage import (
     Stage,
     Var,
     dtype_of,
-    handle,
+    replaced,
     substitute,
 )
 from tvm_stitch.kernel.widen import widened
@@ -184,16 +183,7 @@ class Access:
             axis: substitute(expr, {ROW: self.position.row, COLUMN: column})
             for axis, expr in self.frame.axes(stage).items()
         }
-
-        def visit(node: Expr) -> Expr:
-            if isinstance(node, ir.TensorLoad):
-                return replacements.get(handle(node), node)
-            return axes.get(node, node)
-
-        value = tvm_ffi.structural_map(
-            stage.value, [(ir.TensorLoad, visit), (tirx.Var, visit)], order="pre"
-        )
-        return widened(value)
+        return widened(replaced(stage.value, replacements, axes))
 
     def is_same(self, stage: Stage, read: Read) -> bool:
         """Whether a load takes the element of its stage's own row and column."""

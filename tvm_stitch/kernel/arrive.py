@@ -92,9 +92,8 @@ def _copy(part: Part, buffer: Var, step: Expr) -> None:
     """A thread's vector of one step."""
     vector, size = part.mapping.vector, item_bytes(dtype_of(buffer))
     width = min(vector, ACCESS_BYTES // size)
-    way = T.ptx.cp.async_.cg if width * size == ACCESS_BYTES else T.ptx.cp.async_.ca
     for first in range(0, vector, width):
         lane = int64(first)
         to = part.kept[buffer].ptr_to([part.slot(step, lane)])
         source = part.views[buffer].ptr_to([part.position.address(step, lane)])
-        part.writer.add(tirx.Evaluate(way.shared.global_(to, source, width * size)))
+        part.writer.copy_past(to, source, width * size)

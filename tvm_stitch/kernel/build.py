@@ -14,7 +14,7 @@ from tvm_stitch.kernel.emit import emit
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.programs import make_programs
 from tvm_stitch.kernel.schedule import SCHEMES, Schedule
-from tvm_stitch.kernel.stage import Refused, is_buffer, read_stages
+from tvm_stitch.kernel.stage import Refused, outputs_of, read_stages
 from tvm_stitch.kernel.tensor import TILES_ATTRIBUTE, tensor_function
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
@@ -36,9 +36,7 @@ def read_programs(
     if classify(stages) is Pattern.RESHAPE:
         # TVM makes a view of it later, unless it is scheduled.
         return VIEW
-    written = {stage.output for stage in stages}
-    outputs = tuple(param for param in func.params if is_buffer(param) and param in written)
-    return make_programs(stages, outputs, schemes)
+    return make_programs(stages, outputs_of(func, stages), schemes)
 
 
 def stitch_function(

@@ -56,17 +56,17 @@ def open_barriers(writer: Writer, first: Expr, expected: list[int]) -> Var:
     with writer.when(first):
         for number, size in enumerate(expected):
             barrier = barriers.ptr_to([int64(number)])
-            _call(writer, T.ptx.mbarrier.init.shared__cta.b64(barrier, _unsigned(1)))
+            writer.call(T.ptx.mbarrier.init.shared__cta.b64(barrier, _unsigned(1)))
             arrive = T.ptx.mbarrier.arrive.expect_tx.shared__cta.b64
-            _call(writer, arrive(barrier, _unsigned(size)))
-        _call(writer, T.ptx.fence.mbarrier_init.release.cluster())
-    _call(writer, T.ptx.barrier.cluster.arrive.relaxed.aligned())
+            writer.call(arrive(barrier, _unsigned(size)))
+        writer.call(T.ptx.fence.mbarrier_init.release.cluster())
+    writer.call(T.ptx.barrier.cluster.arrive.relaxed.aligned())
     return barriers
 
 
 def await_barriers(writer: Writer) -> None:
     """All blocks of the cluster have their barriers."""
-    _call(writer, T.ptx.barrier.cluster.wait.acquire.aligned())
+    writer.call(T.ptx.barrier.cluster.wait.acquire.aligned())
 
 
 def send(writer: Writer, value: Expr, to: Expr, barrier: Expr, rank: Expr) -> None:
@@ -76,17 +76,13 @@ def send(writer: Writer, value: Expr, to: Expr, barrier: Expr, rank: Expr) -> No
     source = _SEND.format(dtype=dtype, type=kind, ptx=ptx, register=register)
     name = f"tvm_stitch_send_{dtype}"
     rank = rank.astype("uint32")
-    _call(writer, T.cuda.func_call(name, to, value, barrier, rank, source_code=source))
+    writer.call(T.cuda.func_call(name, to, value, barrier, rank, source_code=source))
 
 
 def wait(writer: Writer, barrier: Expr) -> None:
     """Until all that a barrier expects has arrived."""
-    _call(writer, T.cuda.func_call("tvm_stitch_wait", barrier, _unsigned(0), source_code=_WAIT))
+    writer.call(T.cuda.func_call("tvm_stitch_wait", barrier, _unsigned(0), source_code=_WAIT))
 
 
 def _unsigned(value: int) -> Expr:
     return tirx.IntImm("uint32", value)
-
-
-def _call(writer: Writer, call: Expr) -> None:
-    writer.add(tirx.Evaluate(call))

@@ -109,11 +109,10 @@ class ProductCopies:
     def _pass(self, copy: _Copy, slow: Expr, fast: Expr, width: int) -> None:
         """An asynchronous copy past the registers."""
         load = self.flat(self._element(copy, copy.panel.load, slow, fast))
-        way = T.ptx.cp.async_.cg if width == CHUNK else T.ptx.cp.async_.ca
         # By an address alone TVM would not see that the target is alive from here on.
         to = copy.target.access_ptr("w", offset=copy.place(slow, fast), extent=width)
         source = load.source.ptr_to([load.indices[0]])
-        self.writer.add(tirx.Evaluate(way.shared.global_(to, source, width * ITEM)))
+        self.writer.copy_past(to, source, width * ITEM)
         self.pending = True
 
     def _through_registers(self, copy: _Copy, slow: Expr, fast: Expr, width: int) -> None:

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping as MappingOf
 from contextlib import contextmanager
 
-import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel import reduce
@@ -32,7 +31,7 @@ from tvm_stitch.kernel.product_slices import STEP, waiting
 from tvm_stitch.kernel.product_table import Table, pitch
 from tvm_stitch.kernel.program import Where
 from tvm_stitch.kernel.schedule import Mapping
-from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of, handle, substitute
+from tvm_stitch.kernel.stage import Expr, Read, Stage, Var, dtype_of, handle, replaced, substitute
 from tvm_stitch.kernel.writer import Writer, int64
 
 
@@ -300,19 +299,11 @@ class ProductPart:
         known: MappingOf[int, Expr] | None = None,
     ) -> Expr:
         """An expression of a stage's axes at a row and column, loads as far as they are known."""
-        loads = known or {}
         axes = {
             axis: substitute(expr, {ROW: self._row(row), COLUMN: column})
             for axis, expr in self.program.axes[stage.output].items()
         }
-
-        def visit(node: Expr) -> Expr:
-            if isinstance(node, ir.TensorLoad):
-                return loads.get(handle(node), node)
-            return axes.get(node, node)
-
-        visitors = [(ir.TensorLoad, visit), (tirx.Var, visit)]
-        return self.copies.flat(tvm_ffi.structural_map(value, visitors, order="pre"))
+        return self.copies.flat(replaced(value, known or {}, axes))
 
     def _computed(self, stage: Stage, read: Read, row: Expr, step: Expr, column: Expr) -> Expr:
         """What another stage of the kernel has computed of a row."""

@@ -203,6 +203,18 @@ def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     return tvm_ffi.structural_map(expr, (tirx.Var, lambda var: mapping.get(var, var)))
 
 
+def replaced(value: Expr, loads: Mapping[int, Expr], axes: Mapping[Var, Expr]) -> Expr:
+    """A value with loads, by their keys, and axes as far as they are known."""
+
+    def visit(node: Expr) -> Expr:
+        if isinstance(node, tvm.ir.TensorLoad):
+            return loads.get(handle(node), node)
+        return axes.get(node, node)
+
+    visitors = [(tvm.ir.TensorLoad, visit), (tirx.Var, visit)]
+    return tvm_ffi.structural_map(value, visitors, order="pre")
+
+
 def constant(expr: Expr) -> int | None:
     """The value of a constant expression."""
     return int(expr.value) if isinstance(expr, tirx.IntImm) else None
@@ -265,6 +277,12 @@ def buffer_shape(buffer: Var) -> tuple[Expr, ...]:
 def is_buffer(param: Var) -> bool:
     """Whether a PrimFunc's parameter is a buffer rather than a scalar."""
     return isinstance(param.ty, tirx.BufferType)
+
+
+def outputs_of(func: tirx.PrimFunc, stages: tuple[Stage, ...]) -> tuple[Var, ...]:
+    """The parameters that a function's stages write."""
+    written = {stage.output for stage in stages}
+    return tuple(param for param in func.params if is_buffer(param) and param in written)
 
 
 def read_stages(func: tirx.PrimFunc) -> tuple[Stage, ...] | Refused:

@@ -16,7 +16,7 @@ from tvm_stitch.kernel.launch import bound, kernel_function, on_threads
 from tvm_stitch.kernel.stage import (
     Refused,
     buffer_shape,
-    is_buffer,
+    outputs_of,
     product,
     read_stages,
 )
@@ -33,9 +33,7 @@ def read_product(func: tirx.PrimFunc) -> TensorProduct | Refused:
     stages = read_stages(func)
     if isinstance(stages, Refused):
         return stages
-    written = {stage.output for stage in stages}
-    outputs = tuple(param for param in func.params if is_buffer(param) and param in written)
-    return tensor_product(stages, outputs)
+    return tensor_product(stages, outputs_of(func, stages))
 
 
 def tensor_function(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc | Refused:

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 
-import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.chunks import in_chunks
 from tvm_stitch.kernel.frame import COLUMN, ROW
-from tvm_stitch.kernel.stage import Expr, Stage, Var, dtype_of, handle, substitute
+from tvm_stitch.kernel.product import ACCUMULATED
+from tvm_stitch.kernel.stage import Expr, Stage, Var, dtype_of, replaced, substitute
 from tvm_stitch.kernel.tensor_product import (
-    ACCUMULATED,
     DEPTH,
     ENTRY,
     WIDEST,
@@ -40,7 +39,7 @@ from tvm_stitch.kernel.tensor_tiles import (
     turns_of,
 )
 from tvm_stitch.kernel.widen import widened
-from tvm_stitch.kernel.writer import ACCESS_BYTES, Writer, divided, flat_loads, int64, vector_copy
+from tvm_stitch.kernel.writer import Writer, divided, flat_loads, int64, vector_copy
 
 LEAST_COPY = 4  # bytes that go past the registers
 
@@ -70,7 +69,7 @@ class TensorPart:
         """Write the kernel's body."""
         self._find_place()
         # TVM allocates as much as it sees to be used, and of a pointer it sees one element.
-        self.writer.add(tirx.Evaluate(self.arena.ptr_to([int64(self.words - 1)])))
+        self.writer.call(self.arena.ptr_to([int64(self.words - 1)]))
         self._accumulate()
         self._barrier()
         self._pass_on()
@@ -78,7 +77,7 @@ class TensorPart:
         self._finish()
 
     def _barrier(self) -> None:
-        self.writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
+        self.writer.call(T.tvm_storage_sync("shared"))
 
     def _find_place(self) -> None:
         """The block's entry and first row and column."""
@@ -109,10 +108,10 @@ class TensorPart:
         turns, ahead = turns_of(self.product, tiles), ahead_of(self.product, tiles)
         for turn in range(ahead):
             self._copy_both(int64(turn), int64(turn))
-            self._call(T.ptx.cp.async_.commit_group())
+            self.writer.call(T.ptx.cp.async_.commit_group())
         self.sums.begin()
         with writer.serial(turns, "turn") as turn:
-            self._call(T.ptx.cp.async_.wait_group(ahead - 1))
+            self.writer.call(T.ptx.cp.async_.wait_group(ahead - 1))
             self.sums.arrived()
             # What the slowest warp multiplied last is where the next copies go.
             self._barrier()
@@ -120,9 +119,9 @@ class TensorPart:
             if turns > ahead:
                 with writer.when(later < turns):
                     self._copy_both(later, tirx.floormod(later, tiles.stages))
-            self._call(T.ptx.cp.async_.commit_group())
+            self.writer.call(T.ptx.cp.async_.commit_group())
             self.sums.multiply(turn, tirx.floormod(turn, tiles.stages))
-        self._call(T.ptx.cp.async_.wait_group(0))
+        self.writer.call(T.ptx.cp.async_.wait_group(0))
         self.sums.end()
 
     def _copy_both(self, turn: Expr, slot: Expr) -> None:
@@ -166,13 +165,12 @@ class TensorPart:
             value = view[at] if exists is None else tirx.if_then_else(exists, view[at], zero)
             self.writer.store(self.halves, to, value)
             return
-        way = T.ptx.cp.async_.cg if size == ACCESS_BYTES else T.ptx.cp.async_.ca
         target = self.arena.ptr_to([tirx.floordiv(to, WORD // HALF)])
         valid = []
         if exists is not None:
             most, none = tirx.const(size, "uint32"), tirx.const(0, "uint32")
             valid = [tirx.Select(exists, most, none)]
-        self._call(way.shared.global_(target, view.ptr_to([at]), size, *valid))
+        self.writer.copy_past(target, view.ptr_to([at]), size, *valid)
 
     # What follows
 
@@ -234,8 +232,8 @@ class TensorPart:
             values = {product.result: results[lane]}
             element = {**here, COLUMN: here[COLUMN] + lane}
             for stage in product.after:
-                known = {read.key: values.get(read.buffer) for read in stage.reads}
-                known |= {key: tile[lane] for key, tile in loaded.items() if key in known}
+                known = {r.key: values[r.buffer] for r in stage.reads if r.buffer in values}
+                known |= {r.key: loaded[r.key][lane] for r in stage.reads if r.key in loaded}
                 value = self._value(stage, element, known)
                 values[stage.output] = writer.value(stage.name, value)
             for buffer, tile in outputs.items():
@@ -270,29 +268,17 @@ class TensorPart:
         return {**extents, COLUMN: -(-extents[COLUMN] // vector) * vector}
 
     def _value(
-        self, stage: Stage, element: MappingOf[Var, Expr], known: MappingOf[int, Expr | None]
+        self, stage: Stage, element: MappingOf[Var, Expr], known: MappingOf[int, Expr]
     ) -> Expr:
         """A stage's value at an element, loads replaced by what is known of them."""
         axes = {
             axis: substitute(expr, element)
             for axis, expr in self.product.axes[stage.output].items()
         }
-
-        def visit(node: Expr) -> Expr:
-            if isinstance(node, ir.TensorLoad):
-                found = known.get(handle(node))
-                return node if found is None else found
-            return axes.get(node, node)
-
-        visitors = [(ir.TensorLoad, visit), (tirx.Var, visit)]
-        value = tvm_ffi.structural_map(stage.value, visitors, order="pre")
-        return widened(flat_loads(self.views, value))
+        return widened(flat_loads(self.views, replaced(stage.value, known, axes)))
 
     def _copy_vector(self, to: Var, start: Expr, source: Var, at: Expr, vector: int) -> None:
         def move(writer: Writer, lane: Expr) -> None:
             writer.store(to, start + lane, source[at + lane])
 
         vector_copy(self.writer, dtype_of(to), vector, move)
-
-    def _call(self, call: Expr) -> None:
-        self.writer.add(tirx.Evaluate(call))

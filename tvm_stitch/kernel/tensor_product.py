@@ -18,6 +18,7 @@ from tvm import tirx
 from tvm_stitch.kernel.chunks import bound_to, in_chunks
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.frame import COLUMN, ROW
+from tvm_stitch.kernel.product import ACCUMULATED
 from tvm_stitch.kernel.stage import (
     Expr,
     Read,
@@ -37,7 +38,6 @@ from tvm_stitch.kernel.stage import (
 ENTRY = tirx.Var("entry", "int64")
 DEPTH = tirx.Var("depth", "int64")
 MULTIPLIED = ("float16", "bfloat16")
-ACCUMULATED = "float32"
 # A tensor core multiplies 16 rows; for fewer, TVM's kernels of matrices and vectors are as good.
 FEWEST_ROWS = 16
 WIDEST = 8  # elements of an access

@@ -11,9 +11,9 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script import tirx as T
 
+from tvm_stitch.kernel.product import ACCUMULATED
 from tvm_stitch.kernel.schedule import WARP
 from tvm_stitch.kernel.stage import Expr, Var, dtype_of
-from tvm_stitch.kernel.tensor_product import ACCUMULATED
 from tvm_stitch.kernel.tensor_stage import WORD, Side
 from tvm_stitch.kernel.tensor_tiles import (
     FRAGMENT_COLUMNS,
@@ -58,9 +58,6 @@ class Sums:
         """A pointer to what lies in shared memory, by halves."""
         return self.arena.ptr_to([tirx.floordiv(place, WORD // HALF)])
 
-    def _call(self, call: Expr) -> None:
-        self.writer.add(tirx.Evaluate(call))
-
 
 class WarpSums(Sums):
     """Each warp loads fragments of both factors and multiplies them, one after the other."""
@@ -95,7 +92,7 @@ class WarpSums(Sums):
                 totals = [self.total(height, width, n) for n in range(4)]
                 own = [left[4 * height + n] for n in range(4)]
                 other = [right[2 * width + n] for n in range(2)]
-                self._call(multiply(*totals, *own, *other, *totals))
+                self.writer.call(multiply(*totals, *own, *other, *totals))
 
     def end(self) -> None:
         """After the last stage."""
@@ -118,7 +115,7 @@ class WarpSums(Sums):
         else:
             place, turned = side.place(slot, first + across, depth + below + line), ".trans"
         load = T.ptx[f"ldmatrix.sync.aligned.m8n8.x4{turned}.shared.b16"]
-        self._call(load(*(to[at + number] for number in range(4)), self._words(place)))
+        self.writer.call(load(*(to[at + number] for number in range(4)), self._words(place)))
 
 
 class WarpgroupSums(Sums):
@@ -134,7 +131,7 @@ class WarpgroupSums(Sums):
 
     def arrived(self) -> None:
         """After the thread's own copies into a stage: tensor cores must see them."""
-        self._call(T.ptx.fence.proxy.async_.shared__cta())
+        self.writer.call(T.ptx.fence.proxy.async_.shared__cta())
 
     def multiply(self, turn: Expr, slot: Expr) -> None:
         """A stage, which goes on while the next is waited for."""
@@ -142,7 +139,7 @@ class WarpgroupSums(Sums):
         shape = f"m64n{tiles.columns}k{FRAGMENT_DEPTH}"
         multiply = T.ptx[f"wgmma.mma_async.sync.aligned.{shape}.f32.{self.kind}.{self.kind}"]
         totals = [self.totals[number] for number in range(tiles.accumulators)]
-        self._call(T.ptx.wgmma.fence.sync.aligned())
+        self.writer.call(T.ptx.wgmma.fence.sync.aligned())
         for part in range(tiles.depth // FRAGMENT_DEPTH):
             factors = [
                 found + self._step(side, slot, part * FRAGMENT_DEPTH)
@@ -152,13 +149,13 @@ class WarpgroupSums(Sums):
             # have to be waited for.
             adds = tirx.const(True, "bool") if part else turn > 0
             turned = [int(not side.factor.by_depth) for side in sides]
-            self._call(multiply(*totals, *factors, adds, 1, 1, *turned))
-        self._call(T.ptx.wgmma.commit_group.sync.aligned())
-        self._call(T.ptx.wgmma.wait_group.sync.aligned(1))
+            self.writer.call(multiply(*totals, *factors, adds, 1, 1, *turned))
+        self.writer.call(T.ptx.wgmma.commit_group.sync.aligned())
+        self.writer.call(T.ptx.wgmma.wait_group.sync.aligned(1))
 
     def end(self) -> None:
         """After the last stage."""
-        self._call(T.ptx.wgmma.wait_group.sync.aligned(0))
+        self.writer.call(T.ptx.wgmma.wait_group.sync.aligned(0))
 
     def _descriptor(self, name: str, side: Side, first: Expr) -> Expr:
         """Where tensor cores find a factor in the first slot, from a row or column on."""
@@ -167,7 +164,7 @@ class WarpgroupSums(Sums):
         start = self._words(side.place(int64(0), first, int64(0)))
         describe = T.cuda.wgmma.encode_matrix_descriptor
         pointer = found.ptr_to([int64(0)])
-        self._call(describe(pointer, start, piece, lines, _SWIZZLE_128))
+        self.writer.call(describe(pointer, start, piece, lines, _SWIZZLE_128))
         return found[int64(0)]
 
     def _step(self, side: Side, slot: Expr, depth: int) -> Expr:

@@ -15,9 +15,8 @@ from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.stage import dtype_of, item_bytes
 from tvm_stitch.kernel.tensor_product import WIDEST, TensorProduct
 
-CAPABILITY = (
-    80  # the first whose tensor cores multiply both halves 16 deep, past asynchronous copies
-)
+# The first with tensor cores for both kinds of halves, 16 deep, and with asynchronous copies.
+CAPABILITY = 80
 FRAGMENT_ROWS, FRAGMENT_COLUMNS, FRAGMENT_DEPTH = 16, 16, 16  # what a warp loads and multiplies
 # Between the lines of a tile, so that eight lines of a fragment come from different banks.
 PADDING = 8

@@ -8,6 +8,7 @@ from functools import partial
 
 import tvm_ffi
 from tvm import ir, tirx
+from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
 from tvm_stitch.kernel.stage import Expr, Var, as_int64, buffer_shape, dtype_of, item_bytes
@@ -33,6 +34,15 @@ class Writer:
     def store(self, buffer: Var, index: Expr, value: Expr) -> None:
         """buffer[index] = value."""
         self.add(tirx.BufferStore(buffer, value, [index]))
+
+    def call(self, expr: Expr) -> None:
+        """A call for what it does."""
+        self.add(tirx.Evaluate(expr))
+
+    def copy_past(self, to: Expr, source: Expr, size: int, *valid: Expr) -> None:
+        """An asynchronous copy past the registers, of bytes of which so many are there."""
+        way = T.ptx.cp.async_.cg if size == ACCESS_BYTES else T.ptx.cp.async_.ca
+        self.call(way.shared.global_(to, source, size, *valid))
 
     def value(self, name: str, value: Expr) -> Expr:
         """Compute a value once, in the innermost scope.
