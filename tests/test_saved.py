@@ -89,11 +89,12 @@ def test_kernels_that_wait_for_each_other_are_refused():
     ("text", "message"),
     [
         ("{", "not JSON"),
-        ("[]", "version 1"),
-        ('{"version": 2, "blocks": []}', "version 1"),
-        ('{"version": 1}', "damaged"),
-        ('{"version": 1, "blocks": [{"name": "main/0"}]}', "fields"),
-        ('{"version": 1, "blocks": 3}', "damaged"),
+        ("[]", "version 2"),
+        ('{"version": 1, "blocks": []}', "version 2"),
+        ('{"version": 2}', "damaged"),
+        ('{"version": 2, "blocks": [{"name": "main/0"}], "left": []}', "fields"),
+        ('{"version": 2, "blocks": 3, "left": []}', "damaged"),
+        ('{"version": 2, "blocks": [], "left": [["a", "b"]]}', "damaged"),
     ],
 )
 def test_what_is_no_plan(text, message):

@@ -16,6 +16,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.graph.outputs import ViewOutputs
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
+from tvm_stitch.settle import Settling
 from tvm_stitch.target import cuda_target, full_target, plain_target
 from tvm_stitch.tuning.apply import Database, Records
 
@@ -35,22 +36,26 @@ def stitch_passes(
     plans: list[Plan] | None = None,
     left: list[Fallback] | None = None,
     default_schedules: bool = True,
+    undone: dict[int, str] | None = None,
 ) -> list[tvm.transform.Pass]:
     """From operators to scheduled kernels: what stands for TVM's legalisation passes.
 
-    Without `default_schedules`, what is not stitched stays unscheduled. `plans` and `left` receive
-    what StitchOps and StitchSchedule decided.
+    Without `default_schedules`, what is not stitched stays unscheduled. `plans`, `undone` and
+    `left` receive what StitchOps and StitchSchedule decided; `undone` are operators, by their
+    number in the module as it comes, that are left whole to TVM.
     """
-    return [
-        transform.Decompose(),
+    between = [
         relax.transform.EliminateCommonSubexpr(),
         relax.transform.LegalizeOps(),
         *([transform.Approximate()] if options is not None and options.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
         relax.transform.ConvertToDataflow(),
-        *kernel_passes(target, options, database, plans, left, default_schedules),
     ]
+    schedules = DefaultSchedules(target)
+    settling = Settling(target, options, plans, undone, between, schedules)
+    kernels = kernel_passes(target, options, database, None, left, default_schedules)
+    return [settling.Decompose(), *between, settling.StitchOps(), *kernels[1:]]
 
 
 def kernel_passes(

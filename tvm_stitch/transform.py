@@ -9,9 +9,10 @@ FewerCalls()                      less work for the virtual machine, after VMSha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -22,6 +23,7 @@ from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.graph import decompose
 from tvm_stitch.graph.approximate import Approximate
+from tvm_stitch.graph.dissolve import dissolved, group_names, with_groups, without_groups
 from tvm_stitch.graph.erf import SumOfErf
 from tvm_stitch.graph.fewer_calls import FewerCalls
 from tvm_stitch.graph.group import Grouping
@@ -34,7 +36,7 @@ from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import measured
 from tvm_stitch.plan.plan import Fallback, Plan
-from tvm_stitch.plan.planner import Timed, plan_graph
+from tvm_stitch.plan.planner import Known, Timed, plan_graph
 from tvm_stitch.plan.saved import saved
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
@@ -46,9 +48,6 @@ __all__ = ["Approximate", "Decompose", "FewerCalls", "StitchOps", "StitchSchedul
 tvm_ffi.register_error("InputError", InputError)
 
 UPPER_BOUND = "tir_var_upper_bound"
-# Functions of a module that are faster by TVM's default schedules, as far as can be predicted.
-DEFAULT_ATTRIBUTE = "tvm_stitch.default"
-FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
 
 
 def Decompose() -> tvm.transform.Pass:
@@ -68,34 +67,63 @@ def StitchOps(
     Put it after LegalizeOps and AnnotateTIROpPattern. What it leaves alone can go through
     relax.transform.FuseOps afterwards. `log` receives the Plan of every dataflow block.
     """
-    cuda = cuda_target(target)
-    device = device_of(cuda)
-    chosen = options or Options()
 
     @tvm.transform.module_pass(opt_level=0, name="StitchOps")
     def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        grouping = Grouping(mod)
-        plans: list[Plan] = []
-        with _timing(mod, cuda, chosen) as timed:
-            for var, function in mod.functions_items():
-                if not isinstance(function, relax.Function) or "Primitive" in (
-                    function.attrs or {}
-                ):
-                    continue
-                planned = _plan_function(mod, var, function, device, chosen, log is not None, timed)
-                rewritten, named = _group_function(function, planned, grouping)
-                grouping.builder.update_func(var, rewritten)
-                plans += named
+        stitched = grouped(mod, target, options, log is not None)
         if log is not None:
-            log.extend(plans)
-        grouped = grouping.builder.get()
-        default = {g.function for plan in plans for g in plan.groups if not g.stitched}
-        if default:
-            grouped = grouped.with_attr(DEFAULT_ATTRIBUTE, sorted(default))
-        # Gives the new bodies their types.
-        return relax.transform.Normalize()(grouped)
+            log.extend(plan for _, plan in stitched.blocks)
+        return stitched.module
 
     return stitch_ops
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A module whose groups are functions, and the graph and plan of each dataflow block."""
+
+    grouped: tvm.IRModule
+    blocks: tuple[tuple[StitchGraph, Plan], ...]
+    names: frozenset[str]  # of the groups' functions
+
+    @property
+    def module(self) -> tvm.IRModule:
+        """The module, remembering what its groups are made of in case that no kernel holds one."""
+        return with_groups(self.grouped, self.names)
+
+
+def grouped(
+    mod: tvm.IRModule,
+    target: Any,
+    options: Options | None = None,
+    explained: bool = False,
+    left: Mapping[relax.Var, str] = MappingProxyType({}),
+    known: Known | None = None,
+) -> Grouped:
+    """What StitchOps does; what computes a variable of `left` stays out, for the reason given.
+
+    `known` are the planner's, from this module before something was left out.
+    """
+    cuda = cuda_target(target)
+    device = device_of(cuda)
+    chosen = options or Options()
+    grouping = Grouping(mod)
+    blocks: list[tuple[StitchGraph, Plan]] = []
+    with _timing(mod, cuda, chosen) as timed:
+        for var, function in mod.functions_items():
+            if not isinstance(function, relax.Function) or "Primitive" in (function.attrs or {}):
+                continue
+            planned = _plan_function(
+                mod, var, function, device, chosen, explained, timed, left, known
+            )
+            rewritten, named = _group_function(function, planned, grouping)
+            grouping.builder.update_func(var, rewritten)
+            graphs = (graph for graph, _ in planned.values())
+            blocks += zip(graphs, named, strict=True)
+    # Gives the new bodies their types.
+    found = relax.transform.Normalize()(grouping.builder.get())
+    names = {group.function for _, plan in blocks for group in plan.groups}
+    return Grouped(found, tuple(blocks), frozenset(names))
 
 
 @contextmanager
@@ -116,18 +144,20 @@ def _plan_function(
     options: Options,
     explained: bool,
     timed: Timed | None,
+    left: Mapping[relax.Var, str],
+    known: Known | None,
 ) -> dict[int, tuple[StitchGraph, Plan]]:
     """A plan for each dataflow block, by its number."""
     bounds = bounds_of(function)
     found: dict[int, tuple[StitchGraph, Plan]] = {}
     for number, block in enumerate(function.body.blocks):
         if isinstance(block, relax.DataflowBlock):
-            graph = read_block(mod, block)
+            graph = read_block(mod, block).without(left)
             block_name = f"{var.name_hint}/{number}"
             if options.plan is not None:
                 plan = options.plan.block(block_name, graph)
             else:
-                plan = plan_graph(graph, device, bounds, options, explained, timed)
+                plan = plan_graph(graph, device, bounds, options, explained, timed, known)
             if explained:
                 plan = replace(plan, saved=saved(block_name, graph, plan))
             found[number] = graph, plan
@@ -169,9 +199,10 @@ def StitchSchedule(
 ) -> tvm.transform.Pass:
     """Turn every PrimFunc that one stitched kernel can hold into that kernel.
 
-    Put it after FuseTIR and before DLight, which skips what is scheduled. `database` is the path of
-    a record store: kernels that were tuned get their best schedule. `log` receives the functions
-    that stay as they are, with the reason.
+    Put it after FuseTIR and before DLight, which skips what is scheduled. A group that no kernel
+    can hold after all is taken apart, and its operators are fused by TVM's own FuseOps. `database`
+    is the path of a record store: kernels that were tuned get their best schedule. `log` receives
+    the functions that stay as they are, with the reason.
     """
     device = device_of(cuda_target(target))
     records = None if database is None else Records.open(database, device)
@@ -180,24 +211,27 @@ def StitchSchedule(
     @tvm.transform.module_pass(opt_level=0, name="StitchSchedule")
     def stitch_schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         bounds = bounds_of_module(mod)
-        default = set((mod.attrs or {}).get(DEFAULT_ATTRIBUTE, ()))
-        mod = mod.clone()
-        for var, function in mod.functions_items():
-            if var.name_hint in default:
-                if log is not None:
-                    log.append(Fallback(var.name_hint, FASTER_BY_DEFAULT))
-                continue
-            if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
-                continue
-            kernel = records and records.kernel(function, bounds, chosen.schemes)
-            kernel = kernel or stitch_function(function, device, bounds, chosen.schemes)
-            if isinstance(kernel, Refused):
-                if log is not None and kernel is not VIEW:
-                    log.append(Fallback(var.name_hint, kernel.reason))
-            else:
-                mod.update_func(var, kernel)
+        refused: dict[str, str] = {}
+        while True:
+            mod = mod.clone()
+            for var, function in mod.functions_items():
+                if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
+                    continue
+                kernel = records and records.kernel(function, bounds, chosen.schemes)
+                kernel = kernel or stitch_function(function, device, bounds, chosen.schemes)
+                if not isinstance(kernel, Refused):
+                    mod.update_func(var, kernel)
+                    refused.pop(var.name_hint, None)
+                elif kernel is not VIEW:
+                    refused[var.name_hint] = kernel.reason
+            lost = refused.keys() & group_names(mod) & {v.name_hint for v in mod.functions}
+            if not lost:
+                break
+            mod = dissolved(mod, sorted(lost))
+        if log is not None:
+            log.extend(Fallback(name, reason) for name, reason in refused.items())
         if records is not None:
             records.warn()
-        return with_turns(with_workspaces(mod), device.l2_size)
+        return with_turns(with_workspaces(without_groups(mod)), device.l2_size)
 
     return stitch_schedule

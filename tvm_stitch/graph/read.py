@@ -8,11 +8,13 @@ stitched with what.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
@@ -45,6 +47,7 @@ class Node:
     stages: tuple[Stage, ...]
     pattern: Pattern
     reason: str  # why it cannot be stitched; empty if it can
+    function: int = 0  # equal for nodes that call equal PrimFuncs
 
     @property
     def call(self) -> tvm.ir.Call:
@@ -102,6 +105,16 @@ class StitchGraph:
                         found.setdefault(var, set()).add(node.index)
         return {var: frozenset(users) for var, users in found.items()}
 
+    def without(self, reasons: Mapping[relax.Var, str]) -> StitchGraph:
+        """The graph with nodes that may not be stitched: those that compute these variables."""
+        if self.producer.keys().isdisjoint(reasons):
+            return self
+        nodes = []
+        for node in self.nodes:
+            reason = next((reasons[b.var] for b in node.bindings if b.var in reasons), "")
+            nodes.append(replace(node, reason=node.reason or reason))
+        return replace(self, nodes=tuple(nodes))
+
     def buffer(self, value: Expr) -> Var:
         """The buffer of a tensor-valued variable or constant."""
         return self.buffers[_key(value)]
@@ -126,6 +139,7 @@ class _Reader:
         self.mod = mod
         self.buffers: dict[Any, Var] = {}
         self.stages: dict[Any, tuple[Stage, ...] | Refused] = {}
+        self.hashes: dict[tvm.ir.GlobalVar, int] = {}
         self.nodes: list[Node] = []
 
     def read(self, block: relax.DataflowBlock) -> StitchGraph:
@@ -187,7 +201,18 @@ class _Reader:
             pattern = Pattern.RESHAPE
         if pattern is Pattern.PRODUCT and (why := _too_large(stages)) is not None:
             reason = f"a matrix product or convolution: {why}"
-        return Node(len(self.nodes), bindings, name, operands, results, stages, pattern, reason)
+        return Node(
+            len(self.nodes), bindings, name, operands, results, stages, pattern, reason,
+            self._hash(value),
+        )  # fmt: skip
+
+    def _hash(self, value: Expr) -> int:
+        if not is_call_tir(value):
+            return 0
+        callee = value.args[0]
+        if callee not in self.hashes:
+            self.hashes[callee] = tvm_ffi.structural_hash(self.mod[callee])
+        return self.hashes[callee]
 
     def _unreadable(
         self, call: tvm.ir.Call, bindings: tuple[relax.Binding, ...], operands: tuple[Expr, ...]
@@ -227,7 +252,7 @@ class _Reader:
         mapping: dict[Var, Expr] = {}
         for param, value in zip(buffers, (*operands, *results), strict=True):
             mapping[param] = self._buffer(value)
-            _match_shape(buffer_shape(param), buffer_shape(mapping[param]), mapping)
+            match_shape(buffer_shape(param), buffer_shape(mapping[param]), mapping)
         given = call.args[2].values if len(call.args) > 2 else []
         mapping.update(zip(scalars, given, strict=False))
         for stage in template:
@@ -287,7 +312,7 @@ def _describe(value: Expr) -> str:
     return type(value).__name__
 
 
-def _match_shape(
+def match_shape(
     declared: tuple[Expr, ...], given: tuple[Expr, ...], mapping: dict[Var, Expr]
 ) -> None:
     """Bind a PrimFunc's shape variables to the caller's shapes."""

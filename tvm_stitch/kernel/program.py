@@ -150,9 +150,12 @@ def make_program(
 
 
 def unrelated(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], by_inputs: bool = True
 ) -> list[tuple[tuple[Stage, ...], tuple[Var, ...]]]:
-    """Parts that share no computed value, and no input that all elements of both read."""
+    """Parts that share no computed value, and no input that all elements of both read.
+
+    Without `by_inputs`, parts may share inputs.
+    """
     writer = {stage.output: number for number, stage in enumerate(stages)}
     leader = list(range(len(stages)))
 
@@ -167,7 +170,7 @@ def unrelated(
         for buffer, is_whole in stage.buffers.items():
             if buffer in writer:
                 leader[find(writer[buffer])] = find(number)
-            elif is_whole:
+            elif is_whole and by_inputs:
                 leader[find(readers.setdefault(buffer, number))] = find(number)
     parts: dict[int, tuple[list[Stage], list[Var]]] = {}
     for number, stage in enumerate(stages):

@@ -64,13 +64,22 @@ def _side_by_side(
     for own_stages, own_outputs in parts:
         program = _one_program(own_stages, own_outputs)
         if isinstance(program, Refused):
-            in_step = programs_in_step(own_stages, own_outputs) if len(parts) == 1 else ()
-            if not in_step:
+            several = programs_in_step(own_stages, own_outputs) if len(parts) == 1 else ()
+            several = several or _sharing_inputs(own_stages, own_outputs)
+            if not several:
                 return program
-            programs += in_step
+            programs += several
         else:
             programs.append(program)
     return tuple(programs)
+
+
+def _sharing_inputs(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tuple[Program, ...]:
+    """Programs that have nothing in common but inputs, if that is all that keeps them together."""
+    parts = unrelated(stages, outputs, by_inputs=False)
+    programs = [_one_program(*part) for part in parts] if len(parts) > 1 else []
+    found = [program for program in programs if not isinstance(program, Refused)]
+    return tuple(found) if len(found) == len(programs) else ()
 
 
 def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:

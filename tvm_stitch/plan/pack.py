@@ -42,7 +42,7 @@ class Item:
     outputs: tuple[Value, ...]
     cost_us: float
     apart_us: float
-    verdict: Verdict | None  # None: it goes TVM's way
+    verdict: Verdict
 
     @cached_property
     def inputs(self) -> tuple[Var, ...]:
@@ -78,7 +78,7 @@ class Pack:
     def is_short(self) -> bool:
         """Whether a launch more or less matters."""
         verdicts = [item.verdict for item in self.items]
-        return self.cost_us <= LONGEST_US and all(v and not v.spare for v in verdicts)
+        return self.cost_us <= LONGEST_US and not any(v.spare for v in verdicts)
 
     def joined(self, other: Pack, device: Device, launch_us: float) -> Pack | None:
         """Both in one launch, if they are unrelated and it pays."""
@@ -130,7 +130,7 @@ def _places(packs: dict[Turn, list[Pack]], first: Turn, last: Turn) -> Iterator[
 
 def holding(packs: Iterable[Pack], device: Device) -> list[Pack]:
     """The packs, but those apart again whose kernel the last look refuses."""
-    known: dict[tuple[Verdict | None, ...], bool] = {}  # equal regions have the same verdicts
+    known: dict[tuple[Verdict, ...], bool] = {}  # equal regions have the same verdicts
     found: list[Pack] = []
     for each in packs:
         verdicts = tuple(item.verdict for item in each.items)
@@ -142,7 +142,7 @@ def holding(packs: Iterable[Pack], device: Device) -> list[Pack]:
 
 
 def _together(items: Sequence[Item]) -> tuple[tuple[Program, ...], Schedule] | None:
-    verdicts = [item.verdict for item in items if item.verdict is not None]
+    verdicts = [item.verdict for item in items]
     programs = tuple(program for verdict in verdicts for program in verdict.programs)
     mappings = [mapping for verdict in verdicts for mapping in verdict.schedule.parts]
     schedule = side_by_side(programs, mappings)

@@ -22,14 +22,11 @@ class Group:
     apart_us: float = 0.0  # its operators, each in its best kernel of its own; if explained
     bytes_saved: int = 0  # that they would then write and read again
     launches_saved: int = 0
-    stitched: bool = True  # False: TVM's default schedule is faster
     function: str = ""  # the name of the function that it became
 
     @property
     def why(self) -> str:
         """One sentence: why these operators are together."""
-        if not self.stitched:
-            return f"TVM's default kernel is predicted to be faster: {self.cost_us:.1f} us"
         if not self.launches_saved:
             return f"one operator by itself: {self.cost_us:.1f} us"
         return (
@@ -109,6 +106,7 @@ class Plan:
 
     groups: tuple[Group, ...]
     fallbacks: tuple[Fallback, ...]
+    reasons: tuple[tuple[int, str], ...] = ()  # of all nodes that no group has, by index
     kept: frozenset[int] = frozenset()  # nodes that stay as they are, even if a group has them too
     cuts: tuple[Cut, ...] = ()
     solved: Solved = Solved()

@@ -16,7 +16,7 @@ from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.classify import Pattern
 from tvm_stitch.kernel.stage import Var
 from tvm_stitch.options import Options
-from tvm_stitch.plan.candidates import Candidate, Way
+from tvm_stitch.plan.candidates import Way
 from tvm_stitch.plan.cuts import cuts_within, find_cuts
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.levels import find_levels, find_regions
@@ -28,10 +28,12 @@ from tvm_stitch.plan.region import Region, bits
 from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
 
 Timed = Callable[[Region, Plan], Measured]
+Known = dict[object, RegionPlan]
 
 # Plans of a region whose kernels are refused at last, before all of it is left to TVM.
 LAST_LOOKS = 8
 UNUSED = "nothing of it is used"
+FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
 
 
 def plan_graph(
@@ -41,16 +43,19 @@ def plan_graph(
     options: Options | None = None,
     explained: bool = False,
     timed: Timed | None = None,
+    known: Known | None = None,
 ) -> Plan:
     """The plan of a dataflow block; with the reasons of its cuts if it is to be explained.
 
-    `timed` measures a region with its plan and without: the faster is kept.
+    `timed` measures a region with its plan and without: the faster is kept. `known` are plans of
+    regions by their keys, from blocks planned in the same way; it takes up those that are new.
     """
     chosen = options or Options()
     if chosen.time_limit_s == 0 and chosen.solver != "greedy":
         warnings.warn("a time limit of 0: kernels are grouped by a simple rule", stacklevel=2)
     regions = find_regions(graph)
-    plans = _plan_regions(regions, device, bounds, chosen, explained, timed)
+    known = {} if known is None else known
+    plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known)
     plan = _assembled(graph, regions, plans, device, chosen)
     cuts = find_cuts(graph, regions, plans) if explained else ()
     return replace(plan, cuts=cuts, measured=counted(plan.measured for plan in plans))
@@ -72,9 +77,9 @@ def _assembled(
         packs = holding(packed, device)
     else:
         packs = list(map(Pack.of, items))
-    kept, fallbacks = _left(graph, regions, plans)
+    kept, fallbacks, reasons = _left(graph, regions, plans)
     groups = sorted(map(_group, packs), key=lambda group: group.nodes)
-    return Plan(tuple(groups), fallbacks, kept, solved=_summary(plans))
+    return Plan(tuple(groups), fallbacks, reasons, kept, solved=_summary(plans))
 
 
 def _plan_regions(
@@ -84,13 +89,13 @@ def _plan_regions(
     options: Options,
     explained: bool,
     timed: Timed | None,
+    known: Known,
 ) -> list[RegionPlan]:
     """A plan for each region; equal regions have the same.
 
     The solver's time is for all of them: each may take half of what those before it have left.
     """
     left = options.time_limit_s
-    known: dict[object, RegionPlan] = {}
     for region in regions:
         if region.key not in known:
             judge = Judge(region, device, bounds, options.schemes)
@@ -131,7 +136,7 @@ def _faster(
 
 
 def _items(region: Region, plan: RegionPlan) -> list[Item]:
-    """What becomes a function of its own: stitched kernels, and those that TVM does better."""
+    """What becomes a function of its own: stitched kernels."""
     return [
         Item(
             region,
@@ -143,13 +148,8 @@ def _items(region: Region, plan: RegionPlan) -> list[Item]:
             pick.verdict,
         )
         for pick, apart, depth in zip(plan.picks, plan.apart_us, plan.depths, strict=True)
-        if _is_group(pick)
+        if pick.verdict is not None
     ]
-
-
-def _is_group(pick: Candidate) -> bool:
-    """Nodes that no kernel takes are left for TVM to fuse as it likes."""
-    return pick.way is Way.STITCHED or (pick.way is Way.DEFAULT and not pick.why)
 
 
 def _available(
@@ -165,7 +165,7 @@ def _available(
                     found[graph.buffer(var)] = levels[node.index] + 1, 0
     for region, plan in zip(regions, plans, strict=True):
         for pick, depth in zip(plan.picks, plan.depths, strict=True):
-            if not _is_group(pick):
+            if pick.verdict is None:
                 for value in pick.outputs:
                     after = depth + (pick.way is not Way.VIEW)
                     found[region.buffer(value)] = region.level, after
@@ -183,7 +183,6 @@ def _group(found: Pack) -> Group:
         apart_us=sum(item.apart_us for item in found.items),
         bytes_saved=sum(_bytes_saved(item) for item in found.items),
         launches_saved=operators - 1,
-        stitched=found.items[0].verdict is not None,
     )
 
 
@@ -205,28 +204,28 @@ def _bytes_saved(item: Item) -> int:
 
 def _left(
     graph: StitchGraph, regions: Sequence[Region], plans: Sequence[RegionPlan]
-) -> tuple[frozenset[int], tuple[Fallback, ...]]:
-    """Nodes that stay as they are, and of those that are kernels the reason."""
+) -> tuple[frozenset[int], tuple[Fallback, ...], tuple[tuple[int, str], ...]]:
+    """Nodes that stay as they are; of those that are kernels the reason; and all reasons."""
     reasons = {node.index: node.reason for node in graph.nodes if node.reason}
     kept: set[int] = set()
     for region, plan in zip(regions, plans, strict=True):
         grouped = 0
         for pick in plan.picks:
-            if _is_group(pick):
+            if pick.verdict is not None:
                 grouped |= pick.nodes
                 continue
             for place in bits(pick.nodes):
                 kept.add(region.indices[place])
                 if pick.way is not Way.VIEW:
-                    reasons[region.indices[place]] = pick.why
+                    reasons[region.indices[place]] = pick.why or FASTER_BY_DEFAULT
         for place in bits(region.everything & ~grouped):
             reasons.setdefault(region.indices[place], UNUSED)
     reported = tuple(
-        Fallback(graph.nodes[index].name, reasons[index])
-        for index in sorted(reasons)
+        Fallback(graph.nodes[index].name, reason)
+        for index, reason in sorted(reasons.items())
         if graph.nodes[index].pattern is not Pattern.RESHAPE and graph.nodes[index].is_operator
     )
-    return frozenset(kept), reported
+    return frozenset(kept), reported, tuple(sorted(reasons.items()))
 
 
 def _summary(plans: Sequence[RegionPlan]) -> Solved:

@@ -204,7 +204,7 @@ class _Key:
         scalars = str(call.args[2:]) if len(call.args) > 2 else ""
         operands = tuple(self._number(self.graph.buffer(value)) for value in node.operands)
         results = tuple(self._number(self.graph.buffer(var)) for var in node.results)
-        return call.args[0].name_hint, operands, results, scalars
+        return node.function, operands, results, scalars
 
     def _number(self, buffer: Var) -> int:
         if buffer not in self.numbers:

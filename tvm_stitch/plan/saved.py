@@ -21,7 +21,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.graph.read import StitchGraph
 from tvm_stitch.plan.plan import Fallback, Group, Plan, Solved
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,6 @@ class SavedGroup:
     apart_us: float
     bytes_saved: int
     launches_saved: int
-    stitched: bool
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,13 @@ class SavedBlock:
 
 @dataclass(frozen=True)
 class SavedPlan:
-    """The plans of a module's dataflow blocks."""
+    """The plans of a module's dataflow blocks, and the operators that stay out of them.
+
+    Those are numbered as they stand in the module before any pass; they go TVM's way as they came.
+    """
 
     blocks: tuple[SavedBlock, ...]
+    left: tuple[tuple[int, str], ...] = ()  # numbers with reasons
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON."""
@@ -67,7 +70,8 @@ class SavedPlan:
 
     def to_json(self) -> str:
         """The plan as a JSON object."""
-        return json.dumps({"version": VERSION, "blocks": [asdict(b) for b in self.blocks]})
+        blocks = [asdict(block) for block in self.blocks]
+        return json.dumps({"version": VERSION, "blocks": blocks, "left": self.left})
 
     @staticmethod
     def load(path: str | Path) -> SavedPlan:
@@ -88,7 +92,8 @@ class SavedPlan:
         if not isinstance(data, dict) or data.get("version") != VERSION:
             raise InputError(f"not a plan of version {VERSION}, as SavedPlan.save writes it")
         try:
-            return SavedPlan(tuple(map(_block, data["blocks"])))
+            left = tuple((_number(number), str(reason)) for number, reason in data["left"])
+            return SavedPlan(tuple(map(_block, data["blocks"])), left)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"the plan is damaged: {error!r}") from None
 
@@ -130,7 +135,6 @@ def saved(name: str, graph: StitchGraph, plan: Plan) -> SavedBlock:
             group.apart_us,
             group.bytes_saved,
             group.launches_saved,
-            group.stitched,
         )
         for group in plan.groups
     )
@@ -157,13 +161,12 @@ def _plan(block: SavedBlock, graph: StitchGraph) -> Plan:
                 group.apart_us,
                 group.bytes_saved,
                 group.launches_saved,
-                group.stitched,
             )
             for group in block.groups
         )
     except IndexError:
         raise InputError(f"the pinned plan of {block.name} names what does not exist") from None
-    return Plan(groups, block.fallbacks, frozenset(block.kept), solved=block.solved)
+    return Plan(groups, block.fallbacks, kept=frozenset(block.kept), solved=block.solved)
 
 
 def _check(graph: StitchGraph, plan: Plan, name: str) -> None:
@@ -247,7 +250,6 @@ def _group(data: dict[str, Any]) -> SavedGroup:
         apart_us=float(data["apart_us"]),
         bytes_saved=_number(data["bytes_saved"]),
         launches_saved=_number(data["launches_saved"]),
-        stitched=bool(data["stitched"]),
     )
 
 

@@ -5,7 +5,7 @@ In: a Relax module. Out: a Report. Works without a GPU; must not decide anything
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from tvm_stitch.build import check_well_formed, stitch_passes
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
+from tvm_stitch.graph.launches import calls, kernel_names, nests, outside_calls
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.tensor import TILES_ATTRIBUTE
@@ -24,7 +25,6 @@ from tvm_stitch.kernel.way_back import TURNED
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Group, Plan
 from tvm_stitch.plan.saved import SavedPlan
-from tvm_stitch.report.launches import calls, kernel_names, nests, outside_calls
 from tvm_stitch.report.operators import Operator, operator_name, operators
 from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
 from tvm_stitch.report.stitched import Fused, describe, describe_product
@@ -54,7 +54,12 @@ def explain(
     cuda = full_target(target)
     device = device_of(cuda)
     notes = _Notes()
-    lowered = _run(mod, cuda, _stitching(cuda, options, database, notes))
+    passes = [
+        *cuda_pipeline.library_dispatch_passes(cuda),
+        *stitch_passes(cuda, options, database, notes.plans, notes.left, undone=notes.undone),
+        *cuda_pipeline.dataflow_lower_passes(cuda),
+    ]
+    lowered = _run(mod, cuda, passes, notes)
     kernels = tuple(_kernels(lowered, notes, device))
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
@@ -63,7 +68,10 @@ def explain(
         kernels=kernels,
         fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
         cuts=tuple(cut for plan in notes.plans for cut in plan.cuts),
-        plan=SavedPlan(tuple(plan.saved for plan in notes.plans if plan.saved is not None)),
+        plan=SavedPlan(
+            tuple(plan.saved for plan in notes.plans if plan.saved is not None),
+            tuple(sorted(notes.undone.items())),
+        ),
         measured=tuple(each for plan in notes.plans for each in plan.measured),
         plans=tuple(plan.solved for plan in notes.plans if plan.solved.regions),
     )
@@ -77,6 +85,7 @@ class _Notes:
     fused: dict[str, tirx.PrimFunc] = field(default_factory=dict)  # before StitchSchedule
     plans: list[Plan] = field(default_factory=list)
     left: list[Fallback] = field(default_factory=list)
+    undone: dict[int, str] = field(default_factory=dict)  # operators left whole to TVM, and why
 
     def note_ops(self, mod: tvm.IRModule) -> None:
         """After FuseOps: the operators of every Primitive function."""
@@ -87,49 +96,44 @@ class _Notes:
     def note_fused(self, mod: tvm.IRModule) -> None:
         """After FuseTIR: the functions that StitchSchedule will read."""
         for var, function in mod.functions_items():
-            if isinstance(function, tirx.PrimFunc):
+            if isinstance(function, tirx.PrimFunc) and "tirx.is_scheduled" not in function.attrs:
                 self.fused[var.name_hint] = function
 
 
-def _stitching(
-    cuda: tvm.target.Target, options: Options | None, database: Database | None, notes: _Notes
-) -> list[tvm.transform.Pass]:
-    """The passes of tvm_stitch.pipeline up to where kernels are settled, with eavesdroppers."""
-    passes: list[tvm.transform.Pass] = [*cuda_pipeline.library_dispatch_passes(cuda)]
-    for each in stitch_passes(cuda, options, database, notes.plans, notes.left):
-        passes.append(each)
-        if each.info.name == "FuseOps":
-            passes.append(_eavesdropper(notes.note_ops))
-        elif each.info.name == "FuseTIR":
-            passes.append(_eavesdropper(notes.note_fused))
-    return [*passes, *cuda_pipeline.dataflow_lower_passes(cuda)]
+@tvm.ir.instrument.pass_instrument
+class _Listener:
+    """Notes what is between passes, also those that a pass runs itself, and which one runs."""
+
+    def __init__(self, notes: _Notes) -> None:
+        self.notes = notes
+        self.running = ""
+
+    def run_before_pass(self, _mod: tvm.IRModule, info: tvm.transform.PassInfo) -> None:
+        """The innermost pass is the one to be named in an error."""
+        self.running = info.name
+
+    def run_after_pass(self, mod: tvm.IRModule, info: tvm.transform.PassInfo) -> None:
+        """Look at what will be gone after later passes."""
+        if info.name == "FuseOps":
+            self.notes.note_ops(mod)
+        elif info.name == "FuseTIR":
+            self.notes.note_fused(mod)
 
 
-def _eavesdropper(note: Callable[[tvm.IRModule], None]) -> tvm.transform.Pass:
-    @tvm.transform.module_pass(opt_level=0, name="Note")
-    def listen(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        note(mod)
-        return mod
-
-    return listen
-
-
-def _run(
-    mod: tvm.IRModule, cuda: tvm.target.Target, passes: Iterable[tvm.transform.Pass]
-) -> tvm.IRModule:
-    """Apply passes one by one; an error names the pass."""
-    with cuda, tvm.transform.PassContext(opt_level=3):
-        for each in passes:
-            try:
+def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], notes: _Notes) -> Any:
+    """Apply the passes; an error names the one that raised it."""
+    listener = _Listener(notes)
+    try:
+        with cuda, tvm.transform.PassContext(opt_level=3, instruments=[listener]):
+            for each in passes:
                 mod = each(mod)
-            except StitchError:
-                raise
-            except Exception as error:
-                raise InputError(
-                    f"the pass {each.info.name} refuses the module: {first_line(error)}; see "
-                    "whether relax.analysis.well_formed accepts it and tvm.compile alone compiles "
-                    "it"
-                ) from error
+    except StitchError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the pass {listener.running} refuses the module: {first_line(error)}; see whether "
+            "relax.analysis.well_formed accepts it and tvm.compile alone compiles it"
+        ) from error
     return mod
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.graph.launches import shown
 from tvm_stitch.kernel import cost, tensor_cost
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.in_step import keeps_step
@@ -29,7 +30,6 @@ from tvm_stitch.kernel.stage import (
 )
 from tvm_stitch.kernel.tensor import read_product
 from tvm_stitch.kernel.tensor_tiles import Tiles
-from tvm_stitch.report.launches import shown
 from tvm_stitch.report.operators import Operator
 from tvm_stitch.report.report import Kernel
 

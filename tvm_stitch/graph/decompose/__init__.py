@@ -5,7 +5,7 @@ activations, statistics and losses written out as small Relax operators that acc
 float32, its matrix products over what their operands are views of. Knows no kernel and no device.
 """
 
-from tvm_stitch.graph.decompose.rewrite import Decompose
+from tvm_stitch.graph.decompose.rewrite import Decompose, Decomposed, decomposed
 from tvm_stitch.graph.decompose.worth import worth_decomposing
 
-__all__ = ["Decompose", "worth_decomposing"]
+__all__ = ["Decompose", "Decomposed", "decomposed", "worth_decomposing"]

@@ -6,7 +6,8 @@ offloaded to a library) are left as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass
 
 import tvm
 from tvm import relax
@@ -15,10 +16,17 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 
 from tvm_stitch.graph.decompose import activation, loss, norm, product, softmax, statistic
 from tvm_stitch.graph.decompose.epilogue import ELEMENTWISE, on_reshaped
-from tvm_stitch.graph.decompose.stages import ACCUMULATORS, Stages, dtype_of, has_shape, shape_of
+from tvm_stitch.graph.decompose.stages import (
+    ACCUMULATORS,
+    HALF,
+    Stages,
+    dtype_of,
+    has_shape,
+    shape_of,
+)
 from tvm_stitch.graph.decompose.unchanged import unchanged
 from tvm_stitch.graph.decompose.view import before_reshapes
-from tvm_stitch.graph.decompose.worth import worth_decomposing
+from tvm_stitch.graph.decompose.worth import legalised_well, worth_decomposing
 
 Family = Callable[[Call, Stages], "Expr | None"]
 
@@ -66,21 +74,52 @@ class Decompose:
 
     def transform_module(self, mod: IRModule, context: tvm.transform.PassContext) -> IRModule:
         """Rewrite every Relax function of the module that is not already fused or offloaded."""
-        rewriter = _Rewriter(mod)
-        for name, function in mod.functions_items():
-            if isinstance(function, relax.Function):
-                rewriter.builder_.update_func(name, rewriter.rewrite(function))
-        return rewriter.builder_.get()
+        return decomposed(mod, {}).module
+
+
+@dataclass(frozen=True)
+class Decomposed:
+    """A module with its compound operators written out."""
+
+    module: IRModule
+    numbers: dict[relax.Var, int]  # of the operator that each variable is or was part of
+    # Operators written out that TVM takes whole as well, products apart:
+    halves: frozenset[int]  # in half precision
+    others: frozenset[int]
+
+
+def decomposed(
+    mod: IRModule, numbers: Mapping[relax.Var, int], whole: Set[int] = frozenset()
+) -> Decomposed:
+    """Rewrite a module whose operators have these numbers, but leave those of `whole` as they are.
+
+    What TVM refuses, or would sum in half precision (products), is rewritten all the same.
+    """
+    rewriter = _Rewriter(mod, numbers, whole)
+    for name, function in mod.functions_items():
+        if isinstance(function, relax.Function):
+            rewriter.builder_.update_func(name, rewriter.rewrite(function))
+    return Decomposed(
+        rewriter.builder_.get(),
+        rewriter.numbers,
+        frozenset(rewriter.halves),
+        frozenset(rewriter.others),
+    )
 
 
 @mutator
 class _Rewriter(PyExprMutator):
     """Replaces calls by what their families make of them."""
 
-    def __init__(self, mod: IRModule):
+    def __init__(self, mod: IRModule, numbers: Mapping[relax.Var, int], whole: Set[int]):
         super().__init__(mod)
+        self.numbers: dict[relax.Var, int] = {}
+        self.halves: set[int] = set()
+        self.others: set[int] = set()
+        self._given, self._whole = numbers, whole
+        self._number: int | None = None  # of the operator that is being rewritten
         self._origins: dict[relax.Var, str] = {}
-        self._definition = Stages(self.builder_, self._origins).definition
+        self._definition = self._stages().definition
         # Values of products and of element-wise operators that follow them, before any reshape.
         self._behind_products: set[relax.Var] = set()
         self._has_written = False
@@ -103,10 +142,13 @@ class _Rewriter(PyExprMutator):
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         """Remember which operator a variable stood for before it was written out."""
+        self._number = self._given.get(binding.var)
         super().visit_var_binding_(binding)
+        var = self.visit_expr(binding.var)
+        self._note(var)
         if not _is_operator(binding.value):
             return
-        var, name = self.visit_expr(binding.var), binding.value.op.name
+        name = binding.value.op.name
         self._origins[var] = name
         operands = map(self.visit_expr, binding.value.args) if name in ELEMENTWISE else ()
         bases = {before_reshapes(operand, self._definition) for operand in operands}
@@ -123,7 +165,16 @@ class _Rewriter(PyExprMutator):
             return self._written(call)
         self._has_written = True
         result = self.builder_.emit(self._written(self.builder_.normalize(earlier)))
+        self._note(result)
         return relax.op.reshape(result, shape_of(call))
+
+    def _stages(self) -> Stages:
+        return Stages(self.builder_, self._origins, self._note)
+
+    def _note(self, var: relax.Var) -> None:
+        """A variable of the operator that is being rewritten."""
+        if self._number is not None:
+            self.numbers[var] = self._number
 
     def _before_reshape(self, call: Call) -> Call | None:
         """An element-wise call behind a product, on what was there before a reshape."""
@@ -141,10 +192,16 @@ class _Rewriter(PyExprMutator):
         family = FAMILIES.get(call.op.name)
         if family is None or not _is_readable(call) or not worth_decomposing(call):
             return call
-        written = family(call, Stages(self.builder_, self._origins))
+        is_half, is_product = dtype_of(call.args[0]) in HALF, family is product.product
+        may_stay = legalised_well(call) and not (is_half and is_product)
+        if self._number in self._whole and may_stay:
+            return call
+        written = family(call, self._stages())
         if written is None:
             return call
         self._has_written = True
+        if self._number is not None and may_stay and not is_product:
+            (self.halves if is_half else self.others).add(self._number)
         return written
 
 

@@ -94,9 +94,16 @@ def _outlives_its_block(value: Expr) -> bool:
 class Stages:
     """Emits stages into the block under construction, folding those of constants alone."""
 
-    def __init__(self, builder: relax.BlockBuilder, origins: Mapping[relax.Var, str]):
+    def __init__(
+        self,
+        builder: relax.BlockBuilder,
+        origins: Mapping[relax.Var, str],
+        note: Callable[[relax.Var], None],
+    ):
+        """`note` is told of every variable that is bound."""
         self._builder = builder
         self._origins = origins
+        self._note = note
         self._casts: dict[tuple[Expr, str | None], Expr] = {}
 
     def __call__(self, operator: Stage, *operands: Expr | float, **attributes: Any) -> Expr:
@@ -104,7 +111,12 @@ class Stages:
         folded = _fold(operator, operands)
         if folded is not None:
             return folded
-        return self._builder.emit(self.last(operator, *operands, **attributes))
+        return self._emit(self.last(operator, *operands, **attributes))
+
+    def _emit(self, value: Expr) -> relax.Var:
+        var = self._builder.emit(value)
+        self._note(var)
+        return var
 
     def last(self, operator: Stage, *operands: Expr | float, **attributes: Any) -> Expr:
         """The call itself, unbound: for the stage that takes over the operator's own variable."""
@@ -130,9 +142,7 @@ class Stages:
 
     def compute(self, function: Callable[..., Any], *operands: Expr, name: str) -> Expr:
         """Bind what a function of TE computes from operands."""
-        return self._builder.emit(
-            self._builder.call_te(function, *operands, primfunc_name_hint=name)
-        )
+        return self._emit(self._builder.call_te(function, *operands, primfunc_name_hint=name))
 
     def made_by(self, expr: Expr) -> str | None:
         """The operator a variable stood for before this pass, None for a parameter."""
@@ -150,7 +160,7 @@ class Stages:
         if isinstance(tensor, GenericConst):
             return relax.const(tensor.value.numpy().astype(dtype), dtype)
         if (tensor, dtype) not in self._casts:
-            self._casts[tensor, dtype] = self._builder.emit(op.astype(tensor, dtype))
+            self._casts[tensor, dtype] = self._emit(op.astype(tensor, dtype))
         return self._casts[tensor, dtype]
 
     def result(
@@ -161,7 +171,7 @@ class Stages:
         bound = self._builder.normalize(call)
         if dtype_of(bound) == dtype:
             return bound
-        return op.astype(self._builder.emit(bound), dtype)
+        return op.astype(self._emit(bound), dtype)
 
     @staticmethod
     def is_filled_with(tensor: Expr, value: float) -> bool:
@@ -179,7 +189,7 @@ class Stages:
         if isinstance(tensor, GenericConst):
             extents = [int(extent) for extent in shape]
             return relax.const(tensor.value.numpy().reshape(extents), dtype_of(tensor))
-        return self._builder.emit(op.reshape(tensor, shape))
+        return self._emit(op.reshape(tensor, shape))
 
 
 _FOLDABLE: dict[Stage, Callable[..., np.ndarray]] = {

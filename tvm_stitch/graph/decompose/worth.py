@@ -48,6 +48,12 @@ def worth_decomposing(call: Call) -> bool:
     return dtype_of(call.args[0]) not in dtypes
 
 
+def legalised_well(call: Call) -> bool:
+    """Whether TVM's own legalisation of an operator left whole works in the dtype of its data."""
+    dtype = dtype_of(call.args[0])
+    return dtype in _LEGALISED_WELL.get(call.op.name, {dtype})
+
+
 def _splits_last_axis(call: Call) -> bool:
     """Whether the groups of a group norm are pieces of every row: channels last."""
     if call.op.name != "relax.nn.group_norm":

@@ -1,0 +1,318 @@
+"""Plans again, with fewer operators, while TVM's own fusion would launch fewer kernels.
+
+In: a module before decomposition. Out: the module after StitchOps, such that nowhere more kernels
+are launched than TVM's default pipeline would launch, and no operator is written out of which no
+stitched kernel takes a part. What is left to TVM goes its way as it came: whole operators, fused by
+FuseOps. Must not know how plans are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from tvm_stitch.graph.decompose import Decomposed, decomposed
+from tvm_stitch.graph.default_fusion import DefaultKernel, Numbers, default_kernels
+from tvm_stitch.graph.dissolve import groups_alone
+from tvm_stitch.graph.erf import SumOfErf
+from tvm_stitch.graph.launches import nests
+from tvm_stitch.graph.origins import numbered
+from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.kernel.build import VIEW, read_programs
+from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.options import Options
+from tvm_stitch.plan.plan import Group, Measured, Plan
+from tvm_stitch.plan.planner import Known
+from tvm_stitch.transform import Grouped, grouped
+
+# Plans of a module, before all operators of a comparison that is lost are left to TVM.
+MOST_ATTEMPTS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Launched:
+    """One stitched kernel, or what FuseOps puts together, by the operators that it computes."""
+
+    numbers: Numbers
+    group: Group | None = None
+    default: DefaultKernel | None = None
+
+
+class Settling:
+    """The passes Decompose and StitchOps of a pipeline, the second of which may go back."""
+
+    def __init__(
+        self,
+        target: tvm.target.Target,
+        options: Options | None,
+        plans: list[Plan] | None,
+        undone: dict[int, str] | None,
+        between: Sequence[tvm.transform.Pass],
+        schedules: Callable[[tvm.IRModule], tvm.IRModule],
+    ) -> None:
+        """`between` are the passes between the two, `schedules` make TVM's default kernels.
+
+        `plans` and `undone` receive what became of a module: its plans, and the operators that were
+        left to TVM after all, with the reasons.
+        """
+        self.target, self.options = target, options or Options()
+        self.between, self.schedules = between, schedules
+        self._plans, self._undone = plans, undone
+        self._way: _Way | None = None
+
+    @property
+    def explained(self) -> bool:
+        """Whether somebody wants to read the plans."""
+        return self._plans is not None
+
+    def Decompose(self) -> tvm.transform.Pass:
+        """The pass; what comes into it is what StitchOps goes back to."""
+
+        @tvm.transform.module_pass(opt_level=0, name="Decompose")
+        def decompose(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+            self._way = _Way(self, relax.transform.Normalize()(mod))
+            return self._way.decompose()
+
+        return decompose
+
+    def StitchOps(self) -> tvm.transform.Pass:
+        """The pass; it goes through those before it again while a plan can be improved."""
+
+        @tvm.transform.module_pass(opt_level=0, name="StitchOps")
+        def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+            assert self._way is not None, "Decompose comes first"
+            found = self._way.settled(mod)
+            if self._plans is not None:
+                self._plans.extend(plan for _, plan in found.blocks)
+            if self._undone is not None:
+                self._undone.update(self._way.left)
+            return found.module
+
+        return stitch_ops
+
+
+class _Way:
+    """What is known of one module."""
+
+    def __init__(self, settling: Settling, source: tvm.IRModule) -> None:
+        self.settling, self.source = settling, source
+        pinned = settling.options.plan
+        self.is_pinned = pinned is not None
+        self.left: dict[int, str] = dict(pinned.left) if pinned is not None else {}
+        self._numbers = numbered(source)
+        self._decomposed: Decomposed | None = None
+        self._known: Known = {}
+
+    @property
+    def decomposed(self) -> Decomposed:
+        """The module of this attempt."""
+        assert self._decomposed is not None
+        return self._decomposed
+
+    def decompose(self) -> tvm.IRModule:
+        """The module with its operators written out, but for those that are left."""
+        self._decomposed = decomposed(self.source, self._numbers, self.left.keys())
+        return SumOfErf()(self._decomposed.module)
+
+    def settled(self, mod: tvm.IRModule) -> Grouped:
+        """The module's groups, planned until nothing is worse than TVM's way."""
+        attempts = 1
+        found = self._grouped(mod)
+        measured = [plan.measured for _, plan in found.blocks]
+        while not self.is_pinned:
+            more = self._worse(found, everything=attempts >= MOST_ATTEMPTS)
+            if more.keys() <= self.left.keys():
+                break
+            self.left = {**more, **self.left}
+            attempts += 1
+            found = self._grouped(tvm.transform.Sequential(self.settling.between)(self.decompose()))
+            again = [plan.measured for _, plan in found.blocks]
+            measured = list(map(_all_measured, measured, again))
+        return replace(
+            found,
+            blocks=tuple(
+                (graph, replace(plan, measured=each))
+                for (graph, plan), each in zip(found.blocks, measured, strict=True)
+            ),
+        )
+
+    def _grouped(self, mod: tvm.IRModule) -> Grouped:
+        settling, numbers = self.settling, self.decomposed.numbers
+        left = {var: self.left[n] for var, n in numbers.items() if n in self.left}
+        return grouped(
+            mod, settling.target, settling.options, settling.explained, left, self._known
+        )
+
+    def _worse(self, found: Grouped, everything: bool) -> dict[int, str]:
+        """Operators that are better left to TVM, with the reason."""
+        refused = self._refused(found)
+        if refused:
+            return refused
+        stitched = [
+            Launched(self._of_nodes(graph, group.nodes), group)
+            for graph, plan in found.blocks
+            for group in plan.groups
+        ]
+        reasons = self._reasons(found)
+        vain = self.decomposed.others.difference(*(each.numbers for each in stitched))
+        if vain & reasons.keys():
+            return {number: reasons[number] for number in vain & reasons.keys()}
+        default = _by_default(found.grouped, self.decomposed.numbers)
+        written = self.decomposed.halves | self.decomposed.others
+        worse: dict[int, str] = {}
+        for ours, theirs in _connected([*stitched, *default], self._tvm):
+            if len(ours) <= len(theirs) and all(each.group for each in ours):
+                continue
+            reason = self._lost(ours, theirs)
+            if not reason:
+                continue
+            dropped = ours if everything else _dropped(ours, theirs, self._count)
+            numbers = {number for each in dropped for number in each.numbers}
+            if not dropped:
+                numbers = {number for each in ours for number in each.numbers & written}
+            worse.update({number: reasons.get(number, reason) for number in numbers})
+        return worse
+
+    def _lost(self, ours: Sequence[Launched], theirs: Sequence[Launched]) -> str:
+        """Why TVM is to take these operators, if it takes fewer launches."""
+        mine, least = sum(map(self._count, ours)), sum(map(self._count, theirs))
+        if mine <= least:
+            return ""
+        launches = "1 launch" if least == 1 else f"{least} launches"
+        return f"TVM's own fusion takes {launches} where stitching would take {mine}"
+
+    def _of_nodes(self, graph: StitchGraph, nodes: Iterable[int]) -> Numbers:
+        numbers = self.decomposed.numbers
+        found = (numbers.get(b.var) for index in nodes for b in graph.nodes[index].bindings)
+        return frozenset(number for number in found if number is not None)
+
+    def _refused(self, found: Grouped) -> dict[int, str]:
+        """The operators of groups that are something else once TVM has merged them."""
+        groups = groups_alone(found.grouped, found.names)
+        with tvm.transform.PassContext(opt_level=3):
+            merged = relax.transform.FuseTIR()(groups)
+        reasons: dict[str, str] = {}
+        for var, function in merged.functions_items():
+            if isinstance(function, tirx.PrimFunc):
+                programs = read_programs(function, self.settling.options.schemes)
+                if isinstance(programs, Refused) and programs is not VIEW:
+                    reasons[var.name_hint] = programs.reason
+        return {
+            number: reasons[group.function]
+            for graph, plan in found.blocks
+            for group in plan.groups
+            if group.function in reasons
+            for number in self._of_nodes(graph, group.nodes)
+        }
+
+    def _reasons(self, found: Grouped) -> dict[int, str]:
+        """Why operators, or parts of them, were not stitched."""
+        reasons: dict[int, str] = {}
+        for graph, plan in found.blocks:
+            for index, reason in plan.reasons:
+                for number in self._of_nodes(graph, [index]):
+                    reasons.setdefault(number, reason)
+        return reasons
+
+    @cached_property
+    def _tvm(self) -> list[Launched]:
+        """What TVM's default pipeline makes of the module as it came."""
+        passes = [
+            relax.transform.LegalizeOps(),
+            relax.transform.AnnotateTIROpPattern(),
+            relax.transform.ConvertToDataflow(),
+        ]
+        # But for what it refuses.
+        whole = decomposed(self.source, self._numbers, frozenset(self._numbers.values()))
+        with self.settling.target, tvm.transform.PassContext(opt_level=3):
+            mod = tvm.transform.Sequential(passes)(whole.module)
+        return _by_default(mod, whole.numbers)
+
+    def _count(self, each: Launched) -> int:
+        """How many kernels TVM's schedules make of what FuseOps puts together."""
+        if each.default is None or each.default.holds_product:
+            return 1
+        if each not in self._counts:
+            self._counts[each] = self._scheduled(each.default)
+        return self._counts[each]
+
+    @cached_property
+    def _counts(self) -> dict[Launched, int]:
+        return {}
+
+    def _scheduled(self, kernel: DefaultKernel) -> int:
+        with self.settling.target, tvm.transform.PassContext(opt_level=3):
+            try:
+                mod = self.settling.schedules(relax.transform.FuseTIR()(kernel.module))
+            except Exception:  # what TVM cannot schedule, it does not launch more than once
+                return 1
+        functions = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
+        return max(1, sum(len(nests(function)) for function in functions))
+
+
+def _all_measured(
+    before: tuple[Measured, ...], after: tuple[Measured, ...]
+) -> tuple[Measured, ...]:
+    """What was timed before a plan was made again, and what it was made with."""
+    counted_anew = {(each.operators, each.stitched_us, each.default_us) for each in after}
+    return after + tuple(
+        each
+        for each in before
+        if (each.operators, each.stitched_us, each.default_us) not in counted_anew
+    )
+
+
+def _by_default(mod: tvm.IRModule, numbers: Mapping[relax.Var, int]) -> list[Launched]:
+    with tvm.transform.PassContext(opt_level=3):
+        kernels = default_kernels(mod, numbers)
+    return [Launched(each.numbers, default=each) for each in kernels if not each.is_view]
+
+
+def _connected(
+    ours: Sequence[Launched], theirs: Sequence[Launched]
+) -> list[tuple[list[Launched], list[Launched]]]:
+    """Kernels of both sides that share operators, directly or through others; ours among them."""
+    holders: dict[int, list[Launched]] = {}
+    for each in (*ours, *theirs):
+        for number in each.numbers:
+            holders.setdefault(number, []).append(each)
+    place: dict[Launched, int] = {}
+    for start, first in enumerate(ours):
+        pending = [first]
+        while pending:
+            each = pending.pop()
+            if each not in place:
+                place[each] = start
+                pending += [near for number in each.numbers for near in holders[number]]
+    found: dict[int, tuple[list[Launched], list[Launched]]] = {}
+    for side, kernels in enumerate((ours, theirs)):
+        for each in kernels:
+            if each in place:
+                found.setdefault(place[each], ([], []))[side].append(each)
+    return list(found.values())
+
+
+def _dropped(
+    ours: Sequence[Launched], theirs: Sequence[Launched], count: Callable[[Launched], int]
+) -> list[Launched]:
+    """Stitched kernels without which no more is launched than by TVM, those that save least."""
+    kept = [each for each in ours if each.group is not None]
+    most = sum(map(count, theirs))
+
+    def launches(stitched: Sequence[Launched]) -> int:
+        covered = frozenset().union(*(each.numbers for each in stitched))
+        return len(stitched) + sum(count(each) for each in theirs if each.numbers - covered)
+
+    dropped: list[Launched] = []
+    while kept and (not dropped or launches(kept) > most):
+        rest = [[other for other in kept if other is not each] for each in kept]
+        saved = [each.group.bytes_saved if each.group else 0 for each in kept]
+        _, _, place = min((launches(rest[i]), saved[i], i) for i in range(len(kept)))
+        dropped.append(kept[place])
+        kept = rest[place]
+    return dropped
