@@ -368,14 +368,13 @@ def _as_view(stage: Stage) -> Stage:
     if not analyzer.can_prove_equal(product(shape), stage.size):
         return stage
     indices: list[Expr] = []
-    place = flatten(stage.axes, stage.extents)
+    place = flat = flatten(stage.axes, stage.extents)
     for extent in reversed([as_int64(extent) for extent in shape]):
         indices.insert(0, tirx.floormod(place, extent))
         place = tirx.floordiv(place, extent)
     if not all(map(analyzer.can_prove_equal, load.indices, indices)):
         return stage
-    indices[0] = indices[0].a
-    return replace(stage, value=load.source[tuple(indices)])
+    return replace(stage, value=load.source[unraveled(flat, shape)])
 
 
 def _as_element(stage: Stage) -> Stage | Refused:
@@ -422,13 +421,18 @@ def _bound_axes(stage: Stage) -> tvm.sym.Analyzer:
 
 def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
     """The axes of the element at a row-major position."""
-    found: dict[Var, Expr] = {}
-    for number in range(len(axes) - 1, -1, -1):
+    return dict(zip(axes, unraveled(flat, extents), strict=True))
+
+
+def unraveled(flat: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The indices of the element at a row-major position, of which there are no more."""
+    found: list[Expr] = []
+    for number in range(len(extents) - 1, -1, -1):
         extent = as_int64(extents[number])
         if constant(extent) == 1:
-            found[axes[number]] = tirx.IntImm("int64", 0)
+            found.append(tirx.IntImm("int64", 0))
             continue
         outermost = all(constant(e) == 1 for e in extents[:number])
-        found[axes[number]] = flat if outermost else tirx.floormod(flat, extent)
+        found.append(flat if outermost else tirx.floormod(flat, extent))
         flat = tirx.floordiv(flat, extent)
-    return found
+    return tuple(reversed(found))
