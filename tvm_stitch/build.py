@@ -44,6 +44,9 @@ def stitch_passes(
     return [
         transform.Decompose(),
         relax.transform.EliminateCommonSubexpr(),
+        # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
+        # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
+        relax.transform.CanonicalizeBindings(),
         relax.transform.LegalizeOps(),
         *([transform.Approximate()] if options is not None and options.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),
