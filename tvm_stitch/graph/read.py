@@ -24,6 +24,8 @@ from tvm_stitch.kernel.stage import (
     Var,
     as_int64,
     buffer_shape,
+    constant,
+    dtype_of,
     handle,
     is_buffer,
     read_stages,
@@ -158,6 +160,7 @@ class _Reader:
         self.buffers: dict[Any, Var] = {}
         self.stages: dict[Any, tuple[Stage, ...] | Refused] = {}
         self.nodes: list[Node] = []
+        self.declared: dict[Any, tuple[tuple[str, int | None], ...]] = {}  # extents of values
 
     def read(self, block: relax.DataflowBlock) -> StitchGraph:
         projections = self._projections(block)
@@ -256,6 +259,9 @@ class _Reader:
         if results is None:
             return Refused("results of its tuple are not used")
         mapping: dict[Var, Expr] = {}
+        refused = self._declared_otherwise(buffers, (*operands, *results))
+        if refused is not None:
+            return refused
         for param, value in zip(buffers, (*operands, *results), strict=True):
             mapping[param] = self._buffer(value)
             _match_shape(buffer_shape(param), buffer_shape(mapping[param]), mapping)
@@ -265,6 +271,17 @@ class _Reader:
             if stage.output not in mapping:
                 mapping[stage.output] = _fresh(stage.output, mapping)
         return tuple(stage.rebound(mapping) for stage in template)
+
+    def _declared_otherwise(self, buffers: list[Var], values: tuple[Expr, ...]) -> Refused | None:
+        """Whether a function declares a value unlike others do: FuseTIR would not join them."""
+        for param, value in zip(buffers, values, strict=True):
+            shape = buffer_shape(param)
+            if any(constant(e) is None and dtype_of(e) != "int64" for e in shape):
+                return Refused(f"its TIR has a symbolic extent of {param.name} that is no int64")
+            declared = tuple((dtype_of(extent), constant(extent)) for extent in shape)
+            if self.declared.setdefault(_key(value), declared) != declared:
+                return Refused(f"its TIR declares {param.name} unlike the TIR of its neighbours")
+        return None
 
     def _results(
         self, bindings: tuple[relax.Binding, ...], count: int

@@ -20,6 +20,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx import IterVar
 
+from tvm_stitch.kernel.indices import counted_in_int64
+
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
 Var = Any
 
@@ -325,13 +327,18 @@ def _read_block(realize: s_tir.SBlockRealize, loops: Mapping[Var, Expr]) -> Stag
     reduced = [axis for axis in block.iter_vars if axis.iter_type == IterVar.CommReduce]
     if len(spatial) + len(reduced) != len(block.iter_vars):
         return Refused(f"block {name} has an axis that is neither spatial nor reduced")
+    axes = {axis.var: axis.var for axis in block.iter_vars}
+    narrow = {var: tirx.Var(var.name, "int64") for var in axes if dtype_of(var) != "int64"}
+    if narrow:
+        axes |= narrow
+        store = counted_in_int64(store, narrow)
     stage = Stage(
         name=name,
         output=store.buffer,
-        axes=tuple(axis.var for axis in spatial),
+        axes=tuple(axes[axis.var] for axis in spatial),
         extents=tuple(as_int64(axis.dom.extent) for axis in spatial),
         value=store.value,
-        reduced=tuple(axis.var for axis in reduced),
+        reduced=tuple(axes[axis.var] for axis in reduced),
         reduced_extents=tuple(as_int64(axis.dom.extent) for axis in reduced),
     )
     if 0 in map(constant, (*stage.extents, *stage.reduced_extents)):
