@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import tvm
-from check import H200
+from check import H200, check
 from decompose_helpers import CPU, emitted
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
+from zoo import graph
 
 import tvm_stitch
 from tvm_stitch.graph.outputs import ViewOutputs
@@ -86,6 +87,18 @@ def two_fields(emit, x):
 def test_no_kernel_copies_the_result(build):
     report = tvm_stitch.explain(emitted(build, [(2, 3, 8)]), H200)
     assert [kernel.scheme != "default" for kernel in report.kernels] == [True]
+
+
+def test_a_reshape_of_as_many_elements_as_a_symbol_says_is_a_view():
+    """The extents of both sides are products: TVM passes the symbol beside the tensor."""
+    rows = (tirx.Var("n", "int64"), 3)
+    case = graph(
+        "float32",
+        [(rows, 17)],
+        lambda emit, w: emit(op.flatten(emit(op.concat([w, w], 0)))),
+        lambda w: np.concatenate([w, w]).reshape(-1),
+    )
+    check(case)
 
 
 def test_a_view_is_given_away_where_graphs_are_captured():

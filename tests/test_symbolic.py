@@ -129,6 +129,22 @@ def test_elements_of_any_shape():
     )
 
 
+@pytest.mark.parametrize(
+    "before, after",
+    [((1, ROWS, 24), (1, ROWS, 4, 6)), ((1, ROWS), (ROWS,)), ((1, 1, ROWS), (ROWS, 1))],
+)
+def test_reshapes_where_an_extent_is_one(before, after):
+    """TVM takes no index modulo 1, so nothing is taken off the first of them."""
+    sizes = [(ROWS, 5) if extent is ROWS else extent for extent in before]
+    case = graph(
+        "float32",
+        [tuple(sizes)],
+        lambda emit, x: emit(op.exp(emit(op.reshape(emit(op.negative(x)), after)))),
+        lambda x: np.exp(-x).reshape([5 if extent is ROWS else extent for extent in after]),
+    )
+    check(case)
+
+
 def test_a_longer_row_than_the_bound_is_an_error_before_the_launch():
     """A kernel must not leave the rest of a row undone in silence."""
     case = bounded(softmax("float32", (ROWS, 5), (COLUMNS, 50)), m=1000)

@@ -46,6 +46,9 @@ def stitch_passes(
     """
     between = [
         relax.transform.EliminateCommonSubexpr(),
+        # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
+        # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
+        relax.transform.CanonicalizeBindings(),
         relax.transform.LegalizeOps(),
         *([transform.Approximate()] if options is not None and options.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),

@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir.expr import GenericConst
 
-from tvm_stitch.graph.read import Node, StitchGraph
+from tvm_stitch.graph.read import Node, StitchGraph, symbols_of
 
 Expr = Any
 MAX_NAME = 60
@@ -45,7 +45,7 @@ class Grouping:
         ]
         calls = [self._call(graph, nodes, outputs) for nodes, outputs in groups]
         items += [(nodes, found) for (nodes, _), (_, found) in zip(groups, calls, strict=True)]
-        return relax.DataflowBlock(_in_order(items)), tuple(name for name, _ in calls)
+        return relax.DataflowBlock(_in_order(graph, items)), tuple(name for name, _ in calls)
 
     def _call(
         self, graph: StitchGraph, nodes: tuple[int, ...], outputs: tuple[Expr, ...]
@@ -76,7 +76,10 @@ def _name(members: list[Node]) -> str:
 def function_of(
     members: list[Node], outputs: tuple[Expr, ...], **attributes: Any
 ) -> tuple[relax.Function, list[Expr]]:
-    """A function of the members with these attributes, and the arguments to call it with."""
+    """A function of the members with these attributes, and the arguments to call it with.
+
+    Symbols that no parameter's shape tells come behind the tensors, as TVM's FuseOps has them.
+    """
     inside = {binding.var for node in members for binding in node.bindings}
     mapping: dict[Any, relax.Var] = {}
     arguments: list[Expr] = []
@@ -91,6 +94,10 @@ def function_of(
                 mapping[key] = relax.Var(name + number, operand.ty)
                 arguments.append(operand)
     params = list(mapping.values())
+    symbols = _untold(members, params)
+    if symbols:
+        params.append(relax.Var("tir_vars", relax.ShapeType(symbols)))
+        arguments.append(relax.ShapeExpr(symbols))
 
     def renamed(expr: Expr) -> Expr:
         key = expr if isinstance(expr, relax.Var) else expr.__chandle__()
@@ -115,14 +122,23 @@ def function_of(
     return relax.Function(params, body, ty, True, attrs), arguments
 
 
+def _untold(members: list[Node], params: list[relax.Var]) -> list[Expr]:
+    """The symbols in what members compute that are no extent of a parameter."""
+    told = {symbol for p in params for symbol in relax.analysis.definable_tir_vars_in_type(p.ty)}
+    types = [binding.var.ty for node in members for binding in node.bindings]
+    used = dict.fromkeys(symbol for ty in types for symbol in symbols_of(ty))
+    return [symbol for symbol in used if symbol not in told]
+
+
 def _in_order(
+    graph: StitchGraph,
     items: list[tuple[tuple[int, ...], list[relax.Binding]]],
 ) -> list[relax.Binding]:
     """Bindings such that each follows what it uses; otherwise in the order of the nodes."""
     defined_by = {b.var: number for number, (_, found) in enumerate(items) for b in found}
     waiting: list[set[int]] = []
     for number, (_, bindings) in enumerate(items):
-        used = {var for b in bindings for var in relax.analysis.free_vars(b.value)}
+        used = {var for b in bindings for var in graph.needs(b)}
         waiting.append({defined_by[var] for var in used if var in defined_by} - {number})
     users: dict[int, list[int]] = {}
     for number, needs in enumerate(waiting):

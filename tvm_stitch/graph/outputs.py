@@ -72,7 +72,7 @@ def _computed(mod: tvm.IRModule, value: Expr, bound: dict[relax.Var, Expr]) -> T
     """What a value is a reshape of, if the block has computed it for itself alone."""
     tensor = None
     while is_call_tir(value) and _is_reshape(mod[value.args[0]]):
-        (var,) = value.args[1].fields
+        var = value.args[1].fields[0]  # what follows are symbols of its shape
         if not isinstance(var, relax.DataflowVar):
             return None
         tensor, value = (var, 0), bound[var]

@@ -26,6 +26,8 @@ from tvm_stitch.kernel.stage import (
     Var,
     as_int64,
     buffer_shape,
+    constant,
+    dtype_of,
     handle,
     is_buffer,
     read_stages,
@@ -74,20 +76,51 @@ class StitchGraph:
         return {binding.var: node.index for node in self.nodes for binding in node.bindings}
 
     @cached_property
+    def found_by(self) -> dict[Var, relax.Var]:
+        """For every symbol that the block finds at run time, the variable whose shape tells it."""
+        bindings = [binding for node in self.nodes for binding in node.bindings]
+        if not any(isinstance(binding, relax.MatchCast) for binding in bindings):
+            return {}
+        # What comes from outside has brought its symbols along: they are but checked.
+        used = {var for binding in bindings for var in relax.analysis.free_vars(binding.value)}
+        known = {symbol for var in used - set(self.producer) for symbol in symbols_of(var.ty)}
+        found: dict[Var, relax.Var] = {}
+        for binding in bindings:
+            if isinstance(binding, relax.MatchCast):
+                for symbol in relax.analysis.definable_tir_vars_in_type(binding.ty):
+                    if symbol not in known:
+                        found.setdefault(symbol, binding.var)
+        return found
+
+    def told(self, binding: relax.Binding) -> set[Var]:
+        """The symbols of a binding that the block finds at run time.
+
+        Its result has them, or what it reads, which then comes after them.
+        """
+        if not self.found_by:
+            return set()
+        symbols = (*relax.analysis.free_vars(binding.value), *symbols_of(binding.var.ty))
+        return {symbol for symbol in symbols if symbol in self.found_by}
+
+    def needs(self, binding: relax.Binding) -> set[relax.Var]:
+        """What must be computed before a binding: what it reads, and what tells its symbols."""
+        told = {self.found_by[symbol] for symbol in self.told(binding)}
+        return {*relax.analysis.free_vars(binding.value), *told} - {binding.var}
+
+    @cached_property
     def sources(self) -> tuple[frozenset[int], ...]:
-        """For every node, the nodes whose results it uses."""
+        """For every node, the nodes that must have run before it."""
         found = []
         for node in self.nodes:
             used: set[int | None] = set()
             for binding in node.bindings:
-                value = binding.value
-                used.update(self.producer.get(var) for var in relax.analysis.free_vars(value))
+                used.update(map(self.producer.get, self.needs(binding)))
             found.append(frozenset(used - {None, node.index}))
         return tuple(found)  # type: ignore[arg-type]
 
     @cached_property
     def users(self) -> tuple[frozenset[int], ...]:
-        """For every node, the nodes that use its results."""
+        """For every node, the nodes that must wait for it."""
         found: list[set[int]] = [set() for _ in self.nodes]
         for node, sources in enumerate(self.sources):
             for source in sources:
@@ -141,6 +174,7 @@ class _Reader:
         self.stages: dict[Any, tuple[Stage, ...] | Refused] = {}
         self.hashes: dict[tvm.ir.GlobalVar, int] = {}
         self.nodes: list[Node] = []
+        self.declared: dict[Any, tuple[tuple[str, int | None], ...]] = {}  # extents of values
 
     def read(self, block: relax.DataflowBlock) -> StitchGraph:
         projections = self._projections(block)
@@ -250,6 +284,9 @@ class _Reader:
         if results is None:
             return Refused("results of its tuple are not used")
         mapping: dict[Var, Expr] = {}
+        refused = self._declared_otherwise(buffers, (*operands, *results))
+        if refused is not None:
+            return refused
         for param, value in zip(buffers, (*operands, *results), strict=True):
             mapping[param] = self._buffer(value)
             match_shape(buffer_shape(param), buffer_shape(mapping[param]), mapping)
@@ -259,6 +296,17 @@ class _Reader:
             if stage.output not in mapping:
                 mapping[stage.output] = _fresh(stage.output, mapping)
         return tuple(stage.rebound(mapping) for stage in template)
+
+    def _declared_otherwise(self, buffers: list[Var], values: tuple[Expr, ...]) -> Refused | None:
+        """Whether a function declares a value unlike others do: FuseTIR would not join them."""
+        for param, value in zip(buffers, values, strict=True):
+            shape = buffer_shape(param)
+            if any(constant(e) is None and dtype_of(e) != "int64" for e in shape):
+                return Refused(f"its TIR has a symbolic extent of {param.name} that is no int64")
+            declared = tuple((dtype_of(extent), constant(extent)) for extent in shape)
+            if self.declared.setdefault(_key(value), declared) != declared:
+                return Refused(f"its TIR declares {param.name} unlike the TIR of its neighbours")
+        return None
 
     def _results(
         self, bindings: tuple[relax.Binding, ...], count: int
@@ -287,6 +335,11 @@ def _too_large(stages: tuple[Stage, ...]) -> str | None:
         if isinstance(found, Refused):
             return found.reason
     return None
+
+
+def symbols_of(ty: Any) -> tuple[Var, ...]:
+    """The symbols in the shapes of a type, in order."""
+    return tuple(relax.analysis.tir_vars_in_type(ty))
 
 
 def is_call_tir(value: Expr) -> bool:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel import no_bfloat
 from tvm_stitch.kernel.check import check_kernel
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.emit import emit
+from tvm_stitch.kernel.no_bfloat import without_bfloat16
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.programs import make_programs
 from tvm_stitch.kernel.schedule import SCHEMES, Schedule
@@ -74,15 +76,22 @@ def refused_at_last(
     """What the last look at a kernel will find, asked before there is a fused PrimFunc."""
     buffers = dict.fromkeys(b for program in programs for b in (*program.inputs, *program.outputs))
     empty = tirx.PrimFunc(list(buffers), tirx.Evaluate(0))
-    return check_kernel(emit(empty, programs, schedule), device)
+    return check_kernel(_emitted(empty, programs, schedule, device), device)
 
 
 def scheduled(
     func: tirx.PrimFunc, programs: tuple[Program, ...], schedule: Schedule, device: Device
 ) -> tirx.PrimFunc | Refused:
     """Emit a PrimFunc, whose Programs were read from it, by a legal Schedule."""
-    kernel = emit(func, programs, schedule)
+    kernel = _emitted(func, programs, schedule, device)
     hazard = check_kernel(kernel, device)
     if hazard is not None:
         return hazard
     return kernel.with_attr(SCHEDULE_ATTRIBUTE, schedule.to_json())
+
+
+def _emitted(
+    func: tirx.PrimFunc, programs: tuple[Program, ...], schedule: Schedule, device: Device
+) -> tirx.PrimFunc:
+    kernel = emit(func, programs, schedule)
+    return without_bfloat16(kernel) if device.capability < no_bfloat.CAPABILITY else kernel

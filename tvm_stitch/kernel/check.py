@@ -15,6 +15,7 @@ from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
 from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.no_bfloat import stored_bytes
 from tvm_stitch.kernel.stage import Expr, Refused, Var, buffer_shape, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.writer import ACCESS_BYTES
 
@@ -165,7 +166,7 @@ class _Checker:
             elements = 1
             for extent in buffer_shape(buffer):
                 elements *= constant(extent) or 1 << 40
-            self.shared[scope] += elements * item_bytes(dtype_of(buffer))
+            self.shared[scope] += elements * stored_bytes(dtype_of(buffer), self.device.capability)
 
     def _store(self, stmt: tirx.BufferStore) -> None:
         self._expression(stmt.value)

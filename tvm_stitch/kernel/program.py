@@ -28,6 +28,7 @@ from tvm_stitch.kernel.stage import (
     Refused,
     Stage,
     Var,
+    as_int64,
     bind_axes,
     buffer_shape,
     constant,
@@ -352,7 +353,8 @@ def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var,
 
 def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
     """The value of an element-wise stage at the place that a load asks for."""
-    indices = tuple(map(analyzer.simplify, read.load.indices))
+    # Indices that are read from memory may be of int32, which axes are not.
+    indices = tuple(as_int64(analyzer.simplify(index)) for index in read.load.indices)
     if len(indices) != len(source.axes):  # axes of extent 1 that only one of the two counts
         place = flatten(indices, buffer_shape(read.buffer))
         return substitute(source.value, unflatten(place, source.axes, source.extents))

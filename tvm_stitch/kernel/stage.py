@@ -20,6 +20,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx import IterVar
 
+from tvm_stitch.kernel.indices import counted_in_int64
+
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
 Var = Any
 
@@ -325,13 +327,18 @@ def _read_block(realize: s_tir.SBlockRealize, loops: Mapping[Var, Expr]) -> Stag
     reduced = [axis for axis in block.iter_vars if axis.iter_type == IterVar.CommReduce]
     if len(spatial) + len(reduced) != len(block.iter_vars):
         return Refused(f"block {name} has an axis that is neither spatial nor reduced")
+    axes = {axis.var: axis.var for axis in block.iter_vars}
+    narrow = {var: tirx.Var(var.name, "int64") for var in axes if dtype_of(var) != "int64"}
+    if narrow:
+        axes |= narrow
+        store = counted_in_int64(store, narrow)
     stage = Stage(
         name=name,
         output=store.buffer,
-        axes=tuple(axis.var for axis in spatial),
+        axes=tuple(axes[axis.var] for axis in spatial),
         extents=tuple(as_int64(axis.dom.extent) for axis in spatial),
         value=store.value,
-        reduced=tuple(axis.var for axis in reduced),
+        reduced=tuple(axes[axis.var] for axis in reduced),
         reduced_extents=tuple(as_int64(axis.dom.extent) for axis in reduced),
     )
     if 0 in map(constant, (*stage.extents, *stage.reduced_extents)):
@@ -368,14 +375,13 @@ def _as_view(stage: Stage) -> Stage:
     if not analyzer.can_prove_equal(product(shape), stage.size):
         return stage
     indices: list[Expr] = []
-    place = flatten(stage.axes, stage.extents)
+    place = flat = flatten(stage.axes, stage.extents)
     for extent in reversed([as_int64(extent) for extent in shape]):
         indices.insert(0, tirx.floormod(place, extent))
         place = tirx.floordiv(place, extent)
     if not all(map(analyzer.can_prove_equal, load.indices, indices)):
         return stage
-    indices[0] = indices[0].a
-    return replace(stage, value=load.source[tuple(indices)])
+    return replace(stage, value=load.source[unraveled(flat, shape)])
 
 
 def _as_element(stage: Stage) -> Stage | Refused:
@@ -422,13 +428,18 @@ def _bound_axes(stage: Stage) -> tvm.sym.Analyzer:
 
 def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
     """The axes of the element at a row-major position."""
-    found: dict[Var, Expr] = {}
-    for number in range(len(axes) - 1, -1, -1):
+    return dict(zip(axes, unraveled(flat, extents), strict=True))
+
+
+def unraveled(flat: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The indices of the element at a row-major position, of which there are no more."""
+    found: list[Expr] = []
+    for number in range(len(extents) - 1, -1, -1):
         extent = as_int64(extents[number])
         if constant(extent) == 1:
-            found[axes[number]] = tirx.IntImm("int64", 0)
+            found.append(tirx.IntImm("int64", 0))
             continue
         outermost = all(constant(e) == 1 for e in extents[:number])
-        found[axes[number]] = flat if outermost else tirx.floormod(flat, extent)
+        found.append(flat if outermost else tirx.floormod(flat, extent))
         flat = tirx.floordiv(flat, extent)
-    return found
+    return tuple(reversed(found))

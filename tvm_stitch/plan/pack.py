@@ -20,7 +20,7 @@ from tvm_stitch.kernel.schedule import Schedule
 from tvm_stitch.kernel.stage import Refused, Var, constant, product
 from tvm_stitch.plan.judge import Verdict
 from tvm_stitch.plan.price import inputs, stitched_us
-from tvm_stitch.plan.region import Nodes, Region, Value
+from tvm_stitch.plan.region import Nodes, Region, Value, bits
 
 # A launch is a small share of a longer kernel, which is better left to its own block size.
 LONGEST_US = 60.0
@@ -53,6 +53,17 @@ class Item:
     def read(self) -> frozenset[Var]:
         """The buffers that it reads, single numbers left out."""
         return frozenset(b for b in self.inputs if constant(product(b.ty.shape)) != 1)
+
+    @cached_property
+    def symbols(self) -> frozenset[Var]:
+        """The extents that are found at run time and that it must know."""
+        nodes = (self.region.nodes[place] for place in bits(self.nodes))
+        return frozenset(
+            symbol
+            for node in nodes
+            for binding in node.bindings
+            for symbol in self.region.graph.told(binding)
+        )
 
     @cached_property
     def written(self) -> tuple[Var, ...]:
@@ -99,13 +110,14 @@ def pack(
 ) -> list[Pack]:
     """Put kernels together, first come, first served, where that is predicted to be faster.
 
-    `available` says for what dividers compute from which turn on it is there.
+    `available` says for what dividers compute, symbols too, from which turn on it is there.
     """
     packs: dict[Turn, list[Pack]] = defaultdict(list)
     there = dict(available)
     for item in sorted(items, key=lambda item: item.turn):
         own = Pack.of(item)
-        earliest = max((there.get(buffer, (0, 0)) for buffer in item.inputs), default=(0, 0))
+        waits = (*item.inputs, *item.symbols)
+        earliest = max((there.get(var, (0, 0)) for var in waits), default=(0, 0))
         turn, place = item.turn, -1
         for turn, place in _places(packs, earliest, item.turn) if own.is_short else ():
             together = packs[turn][place].joined(own, device, launch_us)

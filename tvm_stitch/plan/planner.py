@@ -163,6 +163,8 @@ def _available(
             for var in node.results:
                 if var in graph.buffers:
                     found[graph.buffer(var)] = levels[node.index] + 1, 0
+    for symbol, var in graph.found_by.items():
+        found[symbol] = levels[graph.producer[var]] + 1, 0
     for region, plan in zip(regions, plans, strict=True):
         for pick, depth in zip(plan.picks, plan.depths, strict=True):
             if pick.verdict is None:

@@ -1,0 +1,75 @@
+"""Index arithmetic in int64, whatever dtype a function counts in.
+
+In: a store, and its axes of int32, as TVMScript makes them. Out: the same store over axes of int64,
+with all arithmetic on them in int64 too. What is no index keeps its dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+
+Expr = Any
+NARROW, WIDE = "int32", "int64"
+_ARITHMETIC = (
+    tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod,
+    tirx.Min, tirx.Max,
+    tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE,
+)  # fmt: skip
+
+
+def counted_in_int64(store: tirx.BufferStore, axes: Mapping[Any, Any]) -> tirx.BufferStore:
+    """The store with other axes, of int64, in the place of those of int32.
+
+    From the inside out each is a cast to int32, which moves outwards through arithmetic and is gone
+    where an index or another cast takes it.
+    """
+
+    def axis(var: Expr) -> Expr:
+        return _narrow(axes[var]) if var in axes else var
+
+    def arithmetic(node: Expr) -> Expr:
+        left, right = _wide(node.a), _wide(node.b)
+        if left is None or right is None:
+            return node
+        wide = type(node)(left, right)
+        return _narrow(wide) if _dtype(node) == NARROW else wide
+
+    def cast(node: Expr) -> Expr:
+        wide = _wide(node.value)
+        return node if wide is None else wide.astype(_dtype(node))
+
+    visitors: list[Any] = [(kind, arithmetic) for kind in _ARITHMETIC]
+    visitors += [
+        (tirx.Var, axis),
+        (tirx.Cast, cast),
+        (ir.TensorLoad, lambda load: load.source[_all_wide(load.indices)]),
+        (tirx.BufferStore, lambda s: tirx.BufferStore(s.buffer, s.value, _all_wide(s.indices))),
+    ]
+    return tvm_ffi.structural_map(store, visitors)
+
+
+def _narrow(expr: Expr) -> Expr:
+    return tirx.Cast(NARROW, expr)
+
+
+def _all_wide(indices: Iterable[Expr]) -> tuple[Expr, ...]:
+    wide = ((index, _wide(index)) for index in indices)
+    return tuple(index if found is None else found for index, found in wide)
+
+
+def _wide(expr: Expr) -> Expr | None:
+    """What is narrowed from int64, or a constant, in int64; None: neither."""
+    if _dtype(expr) != NARROW:
+        return None
+    if isinstance(expr, tirx.IntImm):
+        return tirx.IntImm(WIDE, expr.value)
+    is_narrowed = isinstance(expr, tirx.Cast) and _dtype(expr.value) == WIDE
+    return expr.value if is_narrowed else None
+
+
+def _dtype(expr: Expr) -> str:
+    return str(expr.ty.dtype)
