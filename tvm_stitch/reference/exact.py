@@ -14,13 +14,17 @@ import tvm_ffi
 from tvm import ir, relax, tirx, topi
 from tvm.ir import Call, IRModule
 
+from tvm_stitch.graph.empty import WithoutElements
+from tvm_stitch.graph.legalize import LEGALISATIONS
+
 # The inputs are small: optimising costs three times more than it saves.
 _CPU = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 
 
 def compiled(mod: IRModule) -> Any:
     """An executable for the CPU in which every operator is accurate to the last bits."""
-    legal = relax.transform.LegalizeOps(_LEGALISATIONS)(mod)
+    known = {**LEGALISATIONS, **_LEGALISATIONS}
+    legal = relax.transform.LegalizeOps(known)(WithoutElements()(mod))
     return tvm.compile(tvm_ffi.structural_map(legal, (Call, _by_libm)), _CPU)
 
 
