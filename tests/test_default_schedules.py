@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tvm
-from check import H200
+from check import H200, primfuncs_of
 from lowered import run_lowered
 from tvm.relax import op
 from tvm.s_tir import dlight
@@ -31,6 +31,15 @@ def scheduled(module: tvm.IRModule) -> tvm.IRModule:
     return module
 
 
+def by_default(module: tvm.IRModule) -> tvm.IRModule:
+    """The module with every kernel scheduled by TVM."""
+    with H200:
+        for each in stitch_passes(H200):
+            if each.info.name not in ("StitchOps", "StitchSchedule"):
+                module = each(module)
+    return module
+
+
 def runs(case: Case, tolerance: float = 1e-5) -> None:
     """All CUDA kernels of the case are right, TVM's too."""
     outputs = run_lowered(scheduled(case.module), case.arrays, H200)
@@ -51,6 +60,37 @@ def test_a_rule_that_asserts():
         log_sum_exp64,
     )
     runs(case)
+
+
+SYMBOLIC = {
+    "element-wise": ([("n", 8)], lambda emit, x: emit(op.exp(x)), np.exp),
+    "a middle axis": ([("n", 8, 6)], lambda emit, x: emit(op.sum(x, axis=1)), lambda x: x.sum(1)),
+    "a product": ([("n", 80), (80, 48)], lambda emit, x, w: emit(op.matmul(x, w)), np.matmul),
+}
+
+
+@pytest.mark.parametrize("shapes, build, expected", SYMBOLIC.values(), ids=SYMBOLIC)
+def test_symbolic_shapes_may_be_empty_when_called(shapes, build, expected):
+    """CUDA refuses to launch a grid without blocks."""
+    n = tvm.tirx.Var("n", "int64")
+    case = graph(
+        "float32",
+        [tuple((n, 5) if extent == "n" else extent for extent in shape) for shape in shapes],
+        build,
+        expected,
+    )
+    for function in primfuncs_of(by_default(case.module)).values():
+        run = simt.Function(function, H200)
+        for rows in (0, 5):
+            arrays = [a.astype("float32") for a in case.arrays]
+            arrays[0] = arrays[0][:rows]
+            want = expected(*arrays)
+            got = np.full(want.shape, np.nan, "float32")
+            try:
+                assert run([*arrays, got]).ok
+            except InputError as error:
+                assert not rows and "launches no kernel" in str(error)
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
 class Fails(dlight.ScheduleRule):

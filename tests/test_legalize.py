@@ -9,28 +9,16 @@ import subprocess
 
 import numpy as np
 import pytest
-import tvm
 from check import H200, cuda_of, primfuncs_of
 from lowered import run_lowered
-from test_default_schedules import scheduled
+from test_default_schedules import by_default, scheduled
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph_of, rounded
 
-from tvm_stitch.build import stitch_passes
-
 NVCC = shutil.which("nvcc")
 HALVES = ("float16", "bfloat16")
 ROUNDING = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-6}
-
-
-def by_default(module: tvm.IRModule) -> tvm.IRModule:
-    """Every kernel with a schedule of TVM's."""
-    with H200:
-        for each in stitch_passes(H200):
-            if each.info.name not in ("StitchOps", "StitchSchedule"):
-                module = each(module)
-    return module
 
 
 def takes(case: Case, dtype: str, folder) -> None:

@@ -87,6 +87,7 @@ def pipeline(
     def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         check_well_formed(mod)
         passes = [
+            WithoutElements(),
             *cuda_pipeline.library_dispatch_passes(cuda),
             *stitch_passes(cuda, options, records),
             *cuda_pipeline.dataflow_lower_passes(cuda),
