@@ -149,8 +149,9 @@ def test_shapes_checked_at_run_time():
 
 
 def test_tensors_without_elements():
+    """They are there without an operator that computes them."""
     reasons = reasons_of(lambda emit, x: emit(op.exp(x)), ((0, 50), "float32", None))
-    assert [reason.endswith("has no elements") for reason in reasons] == [True]
+    assert reasons == ["it has no elements, or none yet"]
     case = graph("float32", [(0, 50)], lambda emit, x: emit(op.exp(x)), np.exp)
     check(case, kernels=None)
 

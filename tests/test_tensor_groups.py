@@ -9,7 +9,7 @@ from test_tensor import check_product, linear, product_function, with_tiles
 from tvm.s_tir import dlight
 
 import tvm_stitch
-from tvm_stitch import build
+from tvm_stitch import default_schedules
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.choose_tensor import GROUPED, GROUPED_SHALLOW, choose_tiles
 from tvm_stitch.kernel.tensor import read_product
@@ -132,7 +132,9 @@ def test_what_is_left_to_tvm_is_scheduled_by_the_number_of_the_architecture():
             seen.append(str(target.attrs["arch"]))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "default_rules", lambda: [Rule()])
+        patch.setattr(default_schedules, "default_rules", lambda: [Rule()])
         with given:
-            build.DefaultSchedules(given)(tvm.IRModule({"main": product_function(40, 72, 48)}))
+            default_schedules.DefaultSchedules(given)(
+                tvm.IRModule({"main": product_function(40, 72, 48)})
+            )
     assert seen == ["sm_90"]

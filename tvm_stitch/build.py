@@ -8,25 +8,24 @@ from typing import Any
 import tvm
 from tvm import relax
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
-from tvm.s_tir import dlight
 
 from tvm_stitch import transform
+from tvm_stitch.default_schedules import DefaultSchedules
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
+from tvm_stitch.graph.empty import WithoutElements
+from tvm_stitch.graph.legalize import Legalize
 from tvm_stitch.graph.outputs import ViewOutputs
+from tvm_stitch.op_tags import keep_op_tags_by_thread
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.settle import Settling
-from tvm_stitch.target import cuda_target, full_target, plain_target
+from tvm_stitch.target import cuda_target, full_target
 from tvm_stitch.tuning.apply import Database, Records
 
+keep_op_tags_by_thread()
+
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
-
-
-def default_rules() -> list[Any]:
-    """The DLight rules of TVM's CUDA pipeline, for what is not stitched."""
-    gpu = dlight.gpu
-    return [gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()]
 
 
 def stitch_passes(
@@ -49,7 +48,7 @@ def stitch_passes(
         # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
         # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
         relax.transform.CanonicalizeBindings(),
-        relax.transform.LegalizeOps(),
+        Legalize(),
         *([transform.Approximate()] if options is not None and options.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
@@ -58,7 +57,7 @@ def stitch_passes(
     schedules = DefaultSchedules(target)
     settling = Settling(target, options, plans, undone, between, schedules)
     kernels = kernel_passes(target, options, database, None, left, default_schedules)
-    return [settling.Decompose(), *between, settling.StitchOps(), *kernels[1:]]
+    return [WithoutElements(), settling.Decompose(), *between, settling.StitchOps(), *kernels[1:]]
 
 
 def kernel_passes(
@@ -80,18 +79,6 @@ def kernel_passes(
     return [*passes, DefaultSchedules(target)] if default_schedules else passes
 
 
-def DefaultSchedules(target: tvm.target.Target) -> tvm.transform.Pass:
-    """TVM's schedules for what is not stitched."""
-    plain = plain_target(target)
-
-    @tvm.transform.module_pass(opt_level=0, name="DefaultSchedules")
-    def schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        with plain:
-            return dlight.ApplyDefaultSchedule(*default_rules())(mod)
-
-    return schedule
-
-
 def pipeline(
     target: Any, options: Options | None = None, database: Database | None = None
 ) -> tvm.transform.Pass:
@@ -107,6 +94,7 @@ def pipeline(
     def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         check_well_formed(mod)
         passes = [
+            WithoutElements(),
             *cuda_pipeline.library_dispatch_passes(cuda),
             *stitch_passes(cuda, options, records),
             *cuda_pipeline.dataflow_lower_passes(cuda),

@@ -21,6 +21,7 @@ from tvm_stitch.graph.default_fusion import DefaultKernel, Numbers, default_kern
 from tvm_stitch.graph.dissolve import groups_alone
 from tvm_stitch.graph.erf import SumOfErf
 from tvm_stitch.graph.launches import nests
+from tvm_stitch.graph.legalize import Legalize
 from tvm_stitch.graph.origins import numbered
 from tvm_stitch.graph.read import StitchGraph
 from tvm_stitch.kernel.build import VIEW, read_programs
@@ -223,7 +224,7 @@ class _Way:
     def _tvm(self) -> list[Launched]:
         """What TVM's default pipeline makes of the module as it came."""
         passes = [
-            relax.transform.LegalizeOps(),
+            Legalize(),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.ConvertToDataflow(),
         ]

@@ -17,7 +17,8 @@ from tvm import tirx
 from tvm.s_tir import dlight
 
 from bench.systems.tvm import fusion_passes
-from tvm_stitch.build import default_rules, stitch_passes
+from tvm_stitch.build import stitch_passes
+from tvm_stitch.default_schedules import default_rules
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
 from tvm_stitch.kernel.check import check_kernel

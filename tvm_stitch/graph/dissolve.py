@@ -135,10 +135,13 @@ class _Dissolver:
         """The operators of a group, bound to what the call's results were bound to."""
         (block,) = group.body.blocks
         *inner, last = block.bindings
-        given = binding.value.args[1].fields
+        given = [*binding.value.args[1].fields, *binding.value.args[2:]]
         mapping: dict[Any, Expr] = dict(zip(group.params, given, strict=True))
         for param, value in zip(group.params, given, strict=True):
-            match_shape(param.ty.shape.values, value.ty.shape.values, mapping)
+            if isinstance(value, relax.ShapeExpr):
+                match_shape(param.ty.values, value.values, mapping)
+            else:
+                match_shape(param.ty.shape.values, value.ty.shape.values, mapping)
         if isinstance(last.value, relax.Tuple):
             mapping |= {
                 last.value.fields[index]: var

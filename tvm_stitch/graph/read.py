@@ -218,6 +218,8 @@ class _Reader:
         stages: tuple[Stage, ...] = ()
         if isinstance(bindings[0], relax.MatchCast):
             name, reason = "match_cast", "it checks a shape at run time"
+        elif name == "builtin.alloc_tensor":  # as graph/empty makes them
+            reason = "it has no elements, or none yet"
         elif not is_call_tir(value):
             reason = "TVM has no TIR for it"
         else:

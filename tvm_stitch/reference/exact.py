@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx, topi
-from tvm.ir import Call, IRModule
+from tvm.ir import Call, IRModule, Op
 
 # The inputs are small: optimising costs three times more than it saves.
 _CPU = tvm.target.Target({"kind": "llvm", "opt-level": 0})
@@ -84,6 +84,27 @@ def _legal_multiply_add(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
     return builder.call_te(lambda a, b, c: topi.add(topi.multiply(a, b), c), *call.args)
 
 
+def _legal_full(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
+    shape, fill = call.args
+    shape = shape if isinstance(shape, relax.ShapeExpr) else shape.ty.shape
+    if not isinstance(shape, relax.ShapeExpr) or not isinstance(fill, ir.GenericConst):
+        return _usual(builder, call)
+    number = tirx.const(fill.value.numpy().item(), str(call.ty.dtype))
+    return builder.call_te(topi.full, shape.values, str(call.ty.dtype), number)
+
+
+def _legal_moment(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
+    shape = call.args[0].ty.shape
+    if not isinstance(shape, relax.ShapeExpr) or 0 not in map(_constant, shape.values):
+        return _usual(builder, call)
+    return relax.op.full(call.ty.shape, relax.const(float("nan"), "float64"), "float64")
+
+
+def _usual(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
+    """As TVM does it."""
+    return Op.get(call.op.name).get_attr("FLegalize")(builder, call)
+
+
 _LEGALISATIONS: dict[str, Callable] = {
     # TVM's own refuse float64, compute in float32 all the same, or do not exist.
     "relax.nn.rms_norm": _legal_rms_norm,
@@ -91,6 +112,12 @@ _LEGALISATIONS: dict[str, Callable] = {
     "relax.nn.instance_norm": _legal_instance_norm,
     "relax.nn.group_norm": _legal_group_norm,
     "relax.ewise_fma": _legal_multiply_add,
+    # TVM's own fail on infinities, and divide by the number of elements where it is 0.
+    "relax.full": _legal_full,
+    "relax.full_like": _legal_full,
+    "relax.mean": _legal_moment,
+    "relax.variance": _legal_moment,
+    "relax.std": _legal_moment,
 }
 
 
@@ -99,7 +126,11 @@ def _count(x: Any, axes: Sequence[int]) -> Any:
     count = 1
     for axis in axes:
         count = count * x.shape[axis]
-    return count
+    return 1 if _constant(count) == 0 else count  # of nothing, which is divided nowhere
+
+
+def _constant(extent: Any) -> int | None:
+    return int(extent) if isinstance(extent, (int, tirx.IntImm)) else None
 
 
 def _standardized(x: Any, axes: Sequence[int], call: Call) -> Any:

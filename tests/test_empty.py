@@ -1,0 +1,92 @@
+"""Tensors without elements: nothing is launched for them, a sum over none of them is its start."""
+
+import numpy as np
+import pytest
+from check import check
+from test_default_schedules import launched
+from tvm import relax
+from tvm.relax import op
+from zoo import graph, softmax64
+
+NOTHING = {
+    "slice": ([(4, 50)], lambda emit, x: emit(op.strided_slice(x, [0], [2], [2])), (0, 50)),
+    "rows of extent 0": ([(4, 0)], lambda emit, x: emit(op.nn.softmax(x)), (4, 0)),
+    "no rows": ([(0, 40)], lambda emit, x: emit(op.nn.softmax(x)), (0, 40)),
+    "norm": (
+        [(4, 0), (0,), (0,)],
+        lambda emit, x, w, b: emit(op.nn.layer_norm(x, w, b, axes=[-1])),
+        (4, 0),
+    ),
+    "product": ([(0, 8), (8, 5)], lambda emit, x, y: emit(op.matmul(x, y)), (0, 5)),
+    "vector": ([(1, 8), (8, 0)], lambda emit, x, y: emit(op.matmul(x, y)), (1, 0)),
+    "convolution": (
+        [(0, 3, 8, 8), (4, 3, 3, 3)],
+        lambda emit, x, w: emit(op.nn.conv2d(x, w)),
+        (0, 4, 6, 6),
+    ),
+    "sort": ([(0, 4)], lambda emit, x: emit(op.sort(x)), (0, 4)),
+    "sums over none, for none": ([(0, 5)], lambda emit, x: emit(op.sum(x, axis=1)), (0,)),
+}
+
+
+@pytest.mark.parametrize("shapes, build, result", NOTHING.values(), ids=NOTHING)
+def test_nothing_is_launched(shapes, build, result):
+    case = graph("float32", shapes, build, lambda *arrays: np.zeros(result))
+    assert launched(case.module) == ()
+    check(case, kernels=0)
+
+
+def test_a_scan_of_nothing():
+    case = graph("float32", [(4, 0)], lambda emit, x: emit(op.cumsum(x, axis=1)), np.cumsum)
+    assert launched(case.module) == ()
+
+
+def test_sums_over_nothing():
+    """TVM's schedules divide by the extent: these must reach none, or as a plain fill."""
+
+    def build(emit, x, y):
+        return (
+            emit(op.sum(x, axis=1)),
+            emit(op.prod(x, axis=1)),
+            emit(op.matmul(x, y)),
+            emit(op.add(emit(op.sum(emit(op.exp(x)), axis=1, keepdims=True)), relax.const(2.0))),
+        )
+
+    def expected(x, y):
+        return np.zeros(4), np.ones(4), np.zeros((4, 5)), np.full((4, 1), 2.0)
+
+    case = graph("float32", [(4, 0), (0, 5)], build, expected)
+    check(case, kernels=None)
+    launched(case.module)
+
+
+@pytest.mark.parametrize("operator", (op.mean, op.variance, op.std))
+def test_means_of_nothing(operator):
+    case = graph(
+        "float32",
+        [(4, 0)],
+        lambda emit, x: emit(operator(x, axis=1)),
+        lambda x: np.full(4, np.nan),
+    )
+    assert len(launched(case.module)) == 0  # a constant
+    check(case, kernels=0)
+
+
+def test_what_has_elements_is_computed_beside_them():
+    case = graph(
+        "float32",
+        [(4, 0), (4, 8)],
+        lambda emit, x, y: (emit(op.exp(x)), emit(op.nn.softmax(emit(op.concat([x, y], 1))))),
+        lambda x, y: (x, softmax64(y)),
+    )
+    assert len(launched(case.module)) == len(check(case, kernels=None).kernels) == 1
+
+
+def test_parts_of_a_tuple():
+    def build(emit, x):
+        parts = emit(op.split(x, [3, 8], axis=1))
+        return tuple(emit(relax.TupleGetItem(parts, number)) for number in range(3))
+
+    case = graph("float32", [(4, 8)], build, lambda x: (x[:, :3], x[:, 3:], x[:, :0]))
+    check(case, kernels=None)
+    assert len(launched(case.module)) == 1

@@ -1,0 +1,109 @@
+"""TVM's schedules for what is not stitched: the first DLight rule that takes a function.
+
+In: a module of which some PrimFuncs are scheduled. Out: the module with all of them scheduled, or
+StitchError with the name of one that no rule takes. A rule that fails on a function does not take
+it. Knows no stitching.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.s_tir import dlight
+from tvm.script import tirx as T
+
+from tvm_stitch.errors import StitchError, last_line
+from tvm_stitch.kernel.stage import constant
+from tvm_stitch.target import plain_target
+
+# So that it comes out of TVM's pass infrastructure as what it was.
+tvm_ffi.register_error("StitchError", StitchError)
+
+_SCHEDULED = "tirx.is_scheduled"
+
+
+def default_rules() -> list[Any]:
+    """The DLight rules of TVM's CUDA pipeline; the last takes nearly everything."""
+    gpu = dlight.gpu
+    return [gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()]
+
+
+def DefaultSchedules(target: tvm.target.Target) -> tvm.transform.Pass:
+    """TVM's schedules for the functions that have none."""
+    plain = plain_target(target)
+
+    @tvm.transform.module_pass(opt_level=0, name="DefaultSchedules")
+    def schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        mod = mod.clone()
+        with plain:
+            for var, function in mod.functions_items():
+                attributes = getattr(function, "attrs", None) or {}
+                if isinstance(function, tirx.PrimFunc) and not attributes.get(_SCHEDULED, False):
+                    scheduled = _scheduled(var.name_hint, function, plain)
+                    if scheduled is not None:
+                        mod.update_func(var, scheduled.with_attr(_SCHEDULED, True))
+        return mod
+
+    return schedule
+
+
+def _scheduled(
+    name: str, function: tirx.PrimFunc, target: tvm.target.Target
+) -> tirx.PrimFunc | None:
+    """The function as the first rule has it that takes it; None if all decline and none fails."""
+    meant = function.attrs.get("target") or target
+    failed: Exception | None = None
+    for rule in default_rules():
+        try:
+            found = rule.apply(function, meant, False)
+        except Exception as error:  # rules fail in many ways on shapes they were not made for
+            failed = error
+            continue
+        if found is not None:
+            (one,) = [found] if isinstance(found, s_tir.Schedule) else found
+            return _launched_if_any(one.mod["main"])
+    if failed is not None:
+        raise StitchError(
+            f"none of TVM's schedules fits the operator {name}: {last_line(failed)}. Compile the "
+            "model without it, or give it a schedule of your own as a tirx.is_scheduled function."
+        ) from failed
+    return None
+
+
+def _launched_if_any(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with its kernels launched only if they have blocks: CUDA refuses a grid of none.
+
+    The number of blocks depends on the shapes that a kernel is called with.
+    """
+
+    realize = function.body
+    if not isinstance(realize, s_tir.SBlockRealize):
+        return function
+    root = realize.block
+    nests = root.body.seq if isinstance(root.body, tirx.SeqStmt) else [root.body]
+    guarded = [_if_any(nest) for nest in nests]
+    if all(map(operator.is_, guarded, nests)):
+        return function
+    body = tirx.SeqStmt(guarded) if len(guarded) > 1 else guarded[0]
+    changed = s_tir.SBlock([], [], [], root.name_hint, body, alloc_buffers=root.alloc_buffers)
+    whole = s_tir.SBlockRealize([], realize.predicate, changed)
+    return tirx.PrimFunc(function.params, whole, function.ret_type, function.attrs)
+
+
+def _if_any(nest: tirx.Stmt) -> tirx.Stmt:
+    counts: list[Any] = []
+
+    def visit(loop: tirx.For) -> None:
+        binding = loop.thread_binding
+        if binding is not None and binding.thread_tag.startswith("blockIdx."):
+            counts.append(loop.extent)
+
+    tvm_ffi.structural_walk(nest, (tirx.For, visit))
+    unknown = [count > 0 for count in counts if constant(count) is None]
+    if not unknown:
+        return nest
+    return tirx.IfThenElse(T.tvm_thread_invariant(tirx.all(*unknown)), nest, None)
