@@ -22,6 +22,7 @@ from tvm_stitch.graph.dissolve import groups_alone
 from tvm_stitch.graph.erf import SumOfErf
 from tvm_stitch.graph.launches import nests
 from tvm_stitch.graph.legalize import Legalize
+from tvm_stitch.graph.merge import merged
 from tvm_stitch.graph.origins import numbered
 from tvm_stitch.graph.read import StitchGraph
 from tvm_stitch.kernel.build import VIEW, read_programs
@@ -195,14 +196,11 @@ class _Way:
     def _refused(self, found: Grouped) -> dict[int, str]:
         """The operators of groups that are something else once TVM has merged them."""
         groups = groups_alone(found.grouped, found.names)
-        with tvm.transform.PassContext(opt_level=3):
-            merged = relax.transform.FuseTIR()(groups)
         reasons: dict[str, str] = {}
-        for var, function in merged.functions_items():
-            if isinstance(function, tirx.PrimFunc):
-                programs = read_programs(function, self.settling.options.schemes)
-                if isinstance(programs, Refused) and programs is not VIEW:
-                    reasons[var.name_hint] = programs.reason
+        for name, function in merged(groups).items():
+            programs = read_programs(function, self.settling.options.schemes)
+            if isinstance(programs, Refused) and programs is not VIEW:
+                reasons[name] = programs.reason
         return {
             number: reasons[group.function]
             for graph, plan in found.blocks
@@ -249,9 +247,9 @@ class _Way:
     def _scheduled(self, kernel: DefaultKernel) -> int:
         with self.settling.target, tvm.transform.PassContext(opt_level=3):
             try:
-                mod = self.settling.schedules(relax.transform.FuseTIR()(kernel.module))
-            except Exception:  # what TVM cannot schedule, it does not launch more than once
-                return 1
+                mod = self.settling.schedules(tvm.IRModule({"main": kernel.function()}))
+            except Exception:  # TVM builds none of it, so nothing is lost beside it
+                return len(kernel.functions)
         functions = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
         return max(1, sum(len(nests(function)) for function in functions))
 

@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from tvm_stitch.graph.merge import merged
 from tvm_stitch.graph.read import is_call_tir
 from tvm_stitch.kernel.classify import is_product
 from tvm_stitch.kernel.stage import Refused, read_stages
@@ -27,7 +28,12 @@ class DefaultKernel:
 
     numbers: Numbers
     functions: tuple[tirx.PrimFunc, ...]  # in order
-    module: tvm.IRModule  # the fused function as main
+    module: tvm.IRModule  # the fused function as main, what it calls beside it
+
+    def function(self) -> tirx.PrimFunc:
+        """The fused function as TIR; an error of TVM's if it cannot be merged."""
+        (alone, *more) = self.functions
+        return merged(self.module)["main"] if more else alone
 
     @property
     def is_view(self) -> bool:
@@ -138,5 +144,6 @@ class _Marked:
         main = tvm.ir.GlobalVar("main")
         if function is None:
             return DefaultKernel(numbers, functions, tvm.IRModule({main: functions[0]}))
+        relax.expr._update_type(main, function.ty)
         called = {v: f for v, f in self.functions.items() if v.name_hint in callees}
         return DefaultKernel(numbers, functions, tvm.IRModule({**called, main: function}))
