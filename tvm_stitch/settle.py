@@ -35,6 +35,15 @@ from tvm_stitch.transform import Grouped, grouped
 # Plans of a module, before all operators of a comparison that is lost are left to TVM.
 MOST_ATTEMPTS = 6
 
+_REDUCTIONS = {
+    f"relax.{name}"
+    for name in (
+        "sum", "mean", "max", "min", "prod", "variance", "std", "matmul",
+        "nn.softmax", "nn.log_softmax", "nn.layer_norm", "nn.rms_norm", "nn.group_norm",
+        "nn.conv1d", "nn.conv2d", "nn.conv3d",
+    )
+}  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Launched:
@@ -165,6 +174,8 @@ class _Way:
         if vain & reasons.keys():
             return {number: reasons[number] for number in vain & reasons.keys()}
         default = _by_default(found.grouped, self.decomposed.numbers)
+        if self._is_least([*stitched, *default]):
+            return {}
         written = self.decomposed.halves | self.decomposed.others
         worse: dict[int, str] = {}
         for ours, theirs in _connected([*stitched, *default], self._tvm):
@@ -179,6 +190,32 @@ class _Way:
                 numbers = {number for each in ours for number in each.numbers & written}
             worse.update({number: reasons.get(number, reason) for number in numbers})
         return worse
+
+    def _is_least(self, ours: Sequence[Launched]) -> bool:
+        """Whether each kernel holds an operator of its own that TVM launches a kernel for as well.
+
+        That is so of most models, and spares them what TVM would make of them.
+        """
+        taken: set[int] = set()
+        for each in ours:
+            own = next(iter((each.numbers & self._launched) - taken), None)
+            if own is None:
+                return False
+            taken.add(own)
+        return True
+
+    @cached_property
+    def _launched(self) -> frozenset[int]:
+        """Operators of which FuseOps never puts two into one kernel."""
+        return frozenset(
+            self._numbers[binding.var]
+            for function in self.source.functions.values()
+            if isinstance(function, relax.Function)
+            for block in function.body.blocks
+            for binding in block.bindings
+            if isinstance(binding.value, tvm.ir.Call)
+            and getattr(binding.value.op, "name", "") in _REDUCTIONS
+        )
 
     def _lost(self, ours: Sequence[Launched], theirs: Sequence[Launched]) -> str:
         """Why TVM is to take these operators, if it takes fewer launches."""
