@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from check import A100, DTYPES, H200, check, schedule_of, the_kernel
+from check import A100, DTYPES, H200, HALVES, check, schedule_of, the_kernel
 from tvm import tirx
 from tvm.relax import op
 from zoo import Case, graph, layer_norm, norm_gelu_softmax, softmax, softmax64
@@ -141,6 +141,26 @@ def test_reshapes_where_an_extent_is_one(before, after):
         [tuple(sizes)],
         lambda emit, x: emit(op.exp(emit(op.reshape(emit(op.negative(x)), after)))),
         lambda x: np.exp(-x).reshape([5 if extent is ROWS else extent for extent in after]),
+    )
+    check(case)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_parts_behind_parts_of_any_size(dtype):
+    """Eight elements at once behind blocks that are counted at run time: TVM must see them aligned.
+
+    It has no vectors of eight addresses, which it would print where it does not.
+    """
+    rows, others = (ROWS, 5), (COLUMNS, 77)
+
+    def build(emit, x, y, z):
+        return emit(op.nn.softmax(x)), emit(op.sum(y)), emit(op.exp(z))
+
+    case = graph(
+        dtype,
+        [(rows, 64), (rows,), (others,)],
+        build,
+        lambda x, y, z: (softmax64(x), y.sum(), np.exp(z)),
     )
     check(case)
 

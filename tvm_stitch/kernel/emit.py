@@ -147,7 +147,12 @@ def _bodies(
     bodies: list[tuple[Expr, tirx.Stmt]] = []
     for program, mapping in parts:
         inner = Writer()
-        place = block - first, thread, inner
+        own = block - first
+        if constant(first) is None:
+            # TVM would compute multiples of it once for many addresses, and no longer see that
+            # these are aligned: it has no vectors of eight addresses to go on with.
+            own = inner.value("own_block", own)
+        place = own, thread, inner
         if isinstance(program, ProductProgram):
             products = ProductPart(program, mapping, views, *place)
             products.emit()
@@ -158,8 +163,8 @@ def _bodies(
         program = laid_out(program, mapping)
         part: Part | GridPart | BandPart
         if mapping.blocks:
-            own = shares[0] if program.across else None
-            part = GridPart(program, residency, mapping, views, own, *place)
+            share = shares[0] if program.across else None
+            part = GridPart(program, residency, mapping, views, share, *place)
             part.emit()
         elif waiting is not None and program.space.band is not None:
             part = BandPart(program, residency, mapping, views, *place, tile, waiting)
