@@ -106,9 +106,7 @@ def found(pattern: str) -> list[Mutation]:
     return [m for file in chosen for m in mutations(str(file), (ROOT / file).read_text())]
 
 
-def judged(
-    chosen: list[Mutation], jobs: int, seconds: float, deadline: float
-) -> Iterable[Verdict]:
+def judged(chosen: list[Mutation], jobs: int, seconds: float, deadline: float) -> Iterable[Verdict]:
     """The verdicts, as they come; none for what the deadline left no time for."""
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         copies: SimpleQueue[Copy] = SimpleQueue()
