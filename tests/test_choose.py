@@ -57,6 +57,22 @@ def test_rows_of_one_vector_need_no_other_thread():
     assert mapping(*softmax(1_000_000, 4)).scheme == "local"
 
 
+@pytest.mark.parametrize(
+    "dtype, columns, threads",
+    [
+        ("bfloat16", 512, 16),
+        ("bfloat16", 1024, 64),
+        ("bfloat16", 2048, 64),
+        ("float32", 256, 8),
+        ("float32", 512, 64),
+        ("float32", 1024, 32),
+    ],
+)
+def test_threads_keep_less_of_a_row_of_two_kilobytes(dtype, columns, threads):
+    """Of half and of twice that length they keep as much as ever; measured."""
+    assert mapping(*softmax(32_768, columns, dtype)).threads == threads
+
+
 @pytest.mark.parametrize("columns, threads, batch", [(32, 8, 4), (123, 32, 2), (4, 1, 4)])
 def test_threads_of_short_rows_load_several_at_once(columns, threads, batch):
     x = tensor(11_000 if columns == 123 else 750_000, columns)

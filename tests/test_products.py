@@ -178,6 +178,13 @@ def test_blocks_with_some_units_of_a_cell(laid_out, threads, rows, batch, asynch
     assert ("cp_async" in cuda_of(the_kernel(case.module, options=TOGETHER))) == asynchronous
 
 
+def test_loads_ahead_of_the_products_stay_where_they_are():
+    """The CUDA compiler moves no volatile assembly; any other load it would issue when needed."""
+    source = cuda_of(the_kernel(lstm_cell("float32", 64, 16, 16).module))
+    (load,) = (line for line in source.splitlines() if "ld.global" in line)
+    assert load.strip().startswith("asm volatile(")
+
+
 def test_gates_in_slices_stay_with_their_thread():
     program = products_of(lstm_cell("float32", 5, 7, 9))
     slices = find_slices(program)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from check import H200, TOGETHER, check, plan_of, stitched, the_kernel
 from tvm import relax
 from tvm.relax import op
@@ -225,3 +226,23 @@ def test_too_large_to_cross():
     """Columns as many as elements: what crosses a barrier would be as large as a tensor."""
     plan = plan_of(softmax_over_rows((2, 4096)).module, options=TOGETHER)
     assert len(plan.groups) > 1
+
+
+def test_every_other_round_over_a_large_tensor_goes_the_way_back():
+    """What a round read last is still in the L2; rounds over small tensors change nothing."""
+    kernel = the_kernel(softmax_over_rows((4096, 64)).module, options=TOGETHER)
+    turns: list[bool] = []
+
+    def visit(loop: tvm.tirx.For) -> None:
+        if loop.loop_var.name != "turn":
+            return
+        from_the_end: list[object] = []
+
+        def note(difference: tvm.tirx.Sub) -> None:
+            from_the_end.extend([difference] if difference.b.same_as(loop.loop_var) else [])
+
+        tvm_ffi.structural_walk(loop.body, (tvm.tirx.Sub, note))
+        turns.append(bool(from_the_end))
+
+    tvm_ffi.structural_walk(kernel.body, (tvm.tirx.For, visit), order="pre")
+    assert turns == [False, True, True, False, False]

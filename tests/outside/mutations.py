@@ -7,6 +7,7 @@ other way. Only what decides is broken: no message, no annotation, no docstring.
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 # Statements that make threads wait for each other, or for memory.
 BARRIERS = re.compile(r"sync|barrier|fence|wait\b|arrive|meet|commit", re.IGNORECASE)
 # Parts of inline assembly and CUDA without which a compiler may move or drop it.
-QUALIFIERS = ("volatile ", ': "memory"', ".aligned", "__syncwarp();", ".acquire", ".release")
+QUALIFIERS = ("volatile", ': "memory"', ".aligned", "__syncwarp();", ".acquire", ".release")
+CONTEXT = 40  # characters before a change that are shown
 FLIPPED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -51,8 +53,10 @@ class Mutation:
         return b"".join(lines).decode()
 
     def __str__(self) -> str:
-        old, new = (" ".join(part.split()) for part in (self.old, self.new))
-        return f"{self.file}:{self.line}:{self.column} {self.kind}: {_short(old)} -> {_short(new)}"
+        same = os.path.commonprefix([self.old, self.new])
+        left = max(0, len(same) - CONTEXT)
+        old, new = (_short(" ".join(part[left:].split())) for part in (self.old, self.new))
+        return f"{self.file}:{self.line}:{self.column} {self.kind}: {old} -> {new}"
 
 
 def _short(text: str, most: int = 70) -> str:
@@ -77,11 +81,13 @@ Change = tuple[str, ast.expr | ast.stmt, str]  # kind, what is replaced, by what
 
 
 def _deciding(tree: ast.Module) -> Iterator[ast.AST]:
-    """Every node but those of annotations, messages, docstrings and conditions for type checkers."""
+    """Every node but those of annotations, messages and docstrings."""
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
         yield node
+        if isinstance(node, ast.JoinedStr):  # its parts have no place in the text
+            continue
         for field, value in ast.iter_fields(node):
             if field in ("annotation", "returns", "decorator_list"):
                 continue
@@ -90,7 +96,7 @@ def _deciding(tree: ast.Module) -> Iterator[ast.AST]:
                 child
                 for child in children
                 if isinstance(child, ast.AST)
-                and not isinstance(child, (ast.JoinedStr, ast.Raise, ast.Assert))
+                and not isinstance(child, (ast.Raise, ast.Assert))
                 and not _is_message(child)
                 and not _is_type_alias(child)
             ]
@@ -144,6 +150,8 @@ def _conditional(node: ast.IfExp, text: str) -> Changes:
 def _emitted_guard(node: ast.Call, text: str) -> Changes:
     """A condition in the generated kernel: what depends on it always happens."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if name == "when" and len(node.args) == 1 and not node.keywords:
+        yield node.args[0], "None"
     if name == "IfThenElse" and len(node.args) == 3:
         nothing = isinstance(node.args[2], ast.Constant) and node.args[2].value is None
         if nothing:
@@ -170,9 +178,9 @@ def _negation(node: ast.UnaryOp, text: str) -> Changes:
         yield node, f"({_source(node.operand, text)})"
     # -(-a // b) rounds up.
     inner = node.operand
-    if isinstance(node.op, ast.USub) and isinstance(inner, ast.BinOp):
-        if isinstance(inner.op, ast.FloorDiv) and isinstance(inner.left, ast.UnaryOp):
-            yield node, f"({_source(inner.left.operand, text)} // {_source(inner.right, text)})"
+    is_quotient = isinstance(inner, ast.BinOp) and isinstance(inner.op, ast.FloorDiv)
+    if isinstance(node.op, ast.USub) and is_quotient and isinstance(inner.left, ast.UnaryOp):
+        yield node, f"({_source(inner.left.operand, text)} // {_source(inner.right, text)})"
 
 
 def _arithmetic(node: ast.BinOp, text: str) -> Changes:
@@ -190,9 +198,7 @@ def _flag(node: ast.Constant, _text: str) -> Changes:
         yield node, str(not node.value)
 
 
-def _qualifier(node: ast.Constant, text: str) -> Changes:
-    if not isinstance(node.value, str):
-        return
+def _qualifier(node: ast.Constant | ast.JoinedStr, text: str) -> Changes:
     for word in QUALIFIERS:
         source = _source(node, text)
         if word in source:
@@ -233,6 +239,7 @@ _RULES: tuple[tuple[str, type[ast.AST], Callable], ...] = (
     ("off by one", ast.BinOp, _arithmetic),
     ("flag turned", ast.Constant, _flag),
     ("qualifier dropped", ast.Constant, _qualifier),
+    ("qualifier dropped", ast.JoinedStr, _qualifier),
     ("min for max", ast.Call, _extreme),
     ("constant doubled", ast.Assign, _constant),
 )
