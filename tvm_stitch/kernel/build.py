@@ -10,7 +10,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.check import check_kernel
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.classify import Pattern, classify
-from tvm_stitch.kernel.emit import emit
+from tvm_stitch.kernel.emit import UNBOUNDED, emit
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.programs import make_programs
 from tvm_stitch.kernel.schedule import SCHEMES, Schedule
@@ -65,7 +65,7 @@ def _stitched(
     schedule = choose(programs, device, bounds, schemes)
     if isinstance(schedule, Refused):
         return schedule
-    return scheduled(func, programs, schedule, device)
+    return scheduled(func, programs, schedule, device, bounds)
 
 
 def refused_at_last(
@@ -78,10 +78,15 @@ def refused_at_last(
 
 
 def scheduled(
-    func: tirx.PrimFunc, programs: tuple[Program, ...], schedule: Schedule, device: Device
+    func: tirx.PrimFunc,
+    programs: tuple[Program, ...],
+    schedule: Schedule,
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
 ) -> tirx.PrimFunc | Refused:
     """Emit a PrimFunc, whose Programs were read from it, by a legal Schedule."""
-    kernel = emit(func, programs, schedule)
+    longest = [bounds.columns(p) if bounds.know(p) else UNBOUNDED for p in programs]
+    kernel = emit(func, programs, schedule, longest)
     hazard = check_kernel(kernel, device)
     if hazard is not None:
         return hazard

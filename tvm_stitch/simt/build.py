@@ -28,6 +28,8 @@ _KERNEL_FLAGS = (
     "-fno-tree-sra",  # a vector load stays one access, as on the device
     "-fno-var-tracking", "-fno-var-tracking-assignments",  # most of the time, for nothing we use
 )  # fmt: skip
+# Characters of a kernel that TVM has unrolled: to optimise it takes longer than to run it as it is.
+_LONG = 1 << 15
 # The hooks are the runtime's own; libtsan and libubsan are not linked.
 _CHECKS = (
     "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0",
@@ -93,6 +95,8 @@ def build_kernel(cpp: str, check: bool = True, ucontext: bool = False) -> Path:
     """The shared object of one kernel, linked to the runtime beside it."""
     runtime = build_runtime(ucontext)
     flags = (*_KERNEL_FLAGS, *_CHECKS) if check else _KERNEL_FLAGS
+    if not check and len(cpp) > _LONG:
+        flags = (*flags, "-O0")
     header = _build_header(flags)
 
     def arguments(scratch: Path, _name: str) -> list[str]:
