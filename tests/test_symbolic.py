@@ -146,7 +146,7 @@ def test_a_longer_row_than_the_bound_is_an_error_before_the_launch():
 def test_the_executor_runs_the_checks_of_the_host(columns):
     function = compiled(bounded(softmax("float32", 3, (COLUMNS, 50)), m=1000))
     x = np.zeros((3, columns), "float32")
-    with pytest.raises(InputError, match="ValueError: a row .* has at most 1000 elements"):
+    with pytest.raises(InputError, match=r"ValueError: a row .* has at most 1000 elements"):
         function(x, np.empty_like(x))
 
 

@@ -18,17 +18,21 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm import relax, s_tir, tirx
+from tvm import relax, tirx
 
 from tvm_stitch import simt
 from tvm_stitch.build import DefaultSchedules, lowering_context
 from tvm_stitch.errors import InputError, SimtError, last_line
 from tvm_stitch.kernel.build import is_emitted
-from tvm_stitch.kernel.stage import constant, substitute
 from tvm_stitch.reference.exact import without_traps
+from tvm_stitch.reference.work import steps
 
 # Steps of a kernel's innermost loops that the executor is given; a second takes some 10 million.
 MOST_STEPS = 1 << 26
+# What TVM's dispatch for GPUs makes kernels of, all of it or nothing.
+SCANS = ("relax.cumsum", "relax.cumprod")
+SORTS = ("relax.sort", "relax.argsort", "relax.topk")
+IN_LOCKSTEP = "the module has scans, whose kernels count on warps in lockstep"
 CALL_TIR = "relax.call_tir"
 _names = itertools.count()
 
@@ -57,7 +61,7 @@ class Runner:
         self.hazards: list[Any] = []
         self.ran: list[str] = []  # kernels in the order of their launches
         self.seed = 0
-        self._not_run: dict[str, str] = {}
+        self._not_run = dict.fromkeys(calls(mod, (*SCANS, *SORTS)), IN_LOCKSTEP)
         mod = relax.transform.RewriteDataflowReshape()(mod)  # what is a view launches nothing
         self._functions = self._loaded(mod, target, sizes or {})
         rest = without_traps(_redirected(mod, self._register()))
@@ -72,13 +76,16 @@ class Runner:
         """All outputs, for one thread order."""
         self.seed = seed
         result = self._machine["main"](*map(tensor_of, arrays))
-        return [leaf.copy() for leaf in leaves(result)]
+        return [
+            array_of(leaf).copy() if hasattr(leaf, "data_ptr") else np.array(leaf)
+            for leaf in leaves(result)
+        ]
 
     def _loaded(
         self, mod: tvm.IRModule, target: tvm.target.Target, sizes: Mapping[str, int]
     ) -> dict[tvm.ir.GlobalVar, simt.Function]:
         """The kernels that the executor runs, by the global variables of their functions."""
-        scheduled = DefaultSchedules(target)(mod)
+        scheduled = DefaultSchedules(target)(mod.clone())  # it changes what it is given
         found = {}
         for var in _called(mod):
             own = is_emitted(mod[var])
@@ -139,48 +146,38 @@ def is_threaded(function: tirx.PrimFunc) -> bool:
     return bool(found)
 
 
+def calls(mod: tvm.IRModule, operators: Sequence[str]) -> list[str]:
+    """Those of some operators that the module calls."""
+    found = dict.fromkeys(call.op.name for call in _calls(mod) if hasattr(call.op, "name"))
+    return [name for name in operators if name in found]
+
+
 def _called(mod: tvm.IRModule) -> list[tvm.ir.GlobalVar]:
     """The functions of kernels that the module calls."""
-    called: dict[tvm.ir.GlobalVar, None] = {}
+    kernels = (call for call in _calls(mod) if getattr(call.op, "name", "") == CALL_TIR)
+    return list(dict.fromkeys(call.args[0] for call in kernels))
+
+
+def _calls(mod: tvm.IRModule) -> list[tvm.ir.Call]:
+    """All calls of the module's Relax functions."""
+    found: list[tvm.ir.Call] = []
 
     def visit(expr: Any) -> None:
-        if getattr(getattr(expr, "op", None), "name", "") == CALL_TIR:
-            called[expr.args[0]] = None
+        if isinstance(expr, tvm.ir.Call):
+            found.append(expr)
 
     for function in mod.functions.values():
         if isinstance(function, relax.Function):
             relax.analysis.post_order_visit(function, visit)
-    return list(called)
+    return found
 
 
 def _too_much(function: tirx.PrimFunc, sizes: Mapping[str, int]) -> str | None:
     """Why a kernel that is not scheduled would keep the executor too long, if it would."""
-    steps = 0 if is_threaded(function) else _steps(function.body, sizes, 1)
-    if steps <= MOST_STEPS:
+    work = 0 if is_threaded(function) else steps(function, sizes)
+    if work <= MOST_STEPS:
         return None
-    return f"its {steps:.1e} steps are more than the {MOST_STEPS:.1e} that the executor is given"
-
-
-def _steps(stmt: Any, sizes: Mapping[str, int], each: int) -> int:
-    """How often the statements within are executed."""
-    if isinstance(stmt, tirx.SeqStmt):
-        return sum(_steps(inner, sizes, each) for inner in stmt.seq)
-    if isinstance(stmt, tirx.For):
-        return _steps(stmt.body, sizes, each * _number(stmt.extent, sizes))
-    if isinstance(stmt, s_tir.SBlockRealize):
-        return _steps(stmt.block.body, sizes, each)
-    body = getattr(stmt, "body", None)
-    return each if body is None else _steps(body, sizes, each)
-
-
-def _number(extent: Any, sizes: Mapping[str, int]) -> int:
-    """An extent; 1 where it is not known."""
-    known = {
-        var: tirx.IntImm(str(var.ty.dtype), sizes[var.name])
-        for var in tirx.analysis.undefined_vars(extent)
-        if var.name in sizes
-    }
-    return constant(tvm.sym.Analyzer().simplify(substitute(extent, known))) or 1
+    return f"its {work:.1e} steps are more than the {MOST_STEPS:.1e} that the executor is given"
 
 
 def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IRModule:
@@ -228,10 +225,8 @@ def array_of(tensor: Any) -> np.ndarray:
     return np.frombuffer(memory, kind).reshape(shape)
 
 
-def leaves(result: Any) -> list[np.ndarray]:
-    """The tensors of a result as arrays; shapes and numbers as integers."""
-    if hasattr(result, "data_ptr"):
-        return [array_of(result)]
-    if isinstance(result, (int, float, tvm.runtime.ShapeTuple)):
-        return [np.array(result)]
+def leaves(result: Any) -> list[Any]:
+    """The tensors, shapes and numbers of a result, which may be a tuple of tuples."""
+    if hasattr(result, "data_ptr") or isinstance(result, (int, float, tvm.runtime.ShapeTuple)):
+        return [result]
     return [leaf for part in result for leaf in leaves(part)]

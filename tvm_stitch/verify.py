@@ -25,7 +25,7 @@ from tvm_stitch.build import stitch_passes
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.kernel.stage import dtype_of
-from tvm_stitch.on_cpu import NotRun, Runner
+from tvm_stitch.on_cpu import SCANS, NotRun, Runner, calls
 from tvm_stitch.options import Options
 from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.reference.agreement import Judged, judge
@@ -35,6 +35,8 @@ from tvm_stitch.target import full_target
 
 RUNS = 8  # that round at random, at a time
 MOST_RUNS = 64
+# From so many steps on, which take a second a run, there are fewer.
+MANY_STEPS, FEW_RUNS = 1 << 24, 3
 _HALVES = ("float16", "bfloat16")
 
 
@@ -113,8 +115,12 @@ def verify(
 def stitched_for_cpu(
     mod: tvm.IRModule, target: tvm.target.Target, options: Options | None = None
 ) -> tvm.IRModule:
-    """The stitched module, as the GPU gets it but for the schedules of what is not stitched."""
-    dispatch = cuda_pipeline.library_dispatch_passes(target)
+    """The stitched module, as the GPU gets it but for the schedules of what is not stitched.
+
+    Scans are left to LLVM: TVM's kernels for them count on warps in lockstep, which the executor
+    does not have.
+    """
+    dispatch = [] if calls(mod, SCANS) else cuda_pipeline.library_dispatch_passes(target)
     with target:
         for each in [*dispatch, *stitch_passes(target, options, default_schedules=False)]:
             mod = each(mod)
@@ -205,8 +211,8 @@ class _Judges:
             runs: list[np.ndarray] = []
             while len(runs) < MOST_RUNS and found.wrong.any():
                 wrong = np.flatnonzero(found.wrong)
-                first = len(runs)
-                runs += [self._run(narrow, n)[number] for n in range(first, first + RUNS)]
+                first, more = len(runs), self._at_a_time(narrow)
+                runs += [self._run(narrow, n)[number] for n in range(first, first + more)]
                 near = [run.reshape(-1)[wrong] for run in runs]
                 again = judge(got[wrong], exact[wrong], near, dtype)
                 error, allowed = found.error.copy(), found.allowed.copy()
@@ -216,13 +222,18 @@ class _Judges:
                     break
         return found
 
-    def _run(self, narrow: bool, number: int) -> list[np.ndarray]:
+    def _machine(self, narrow: bool) -> RoundedAtRandom:
         if narrow not in self._machines:
             self._machines[narrow] = RoundedAtRandom(self._mod, narrow, self._fast_math)
+        return self._machines[narrow]
+
+    def _at_a_time(self, narrow: bool) -> int:
+        return RUNS if self._machine(narrow).steps < MANY_STEPS else FEW_RUNS
+
+    def _run(self, narrow: bool, number: int) -> list[np.ndarray]:
         if (narrow, number) not in self._runs:
-            # Above all seeds of inputs.
-            seed = (1 << 20) + self._seed * MOST_RUNS + number
-            self._runs[narrow, number] = self._machines[narrow].run(self._arrays, seed)
+            seed = self._seed * MOST_RUNS + number
+            self._runs[narrow, number] = self._machine(narrow).run(self._arrays, seed)
         return self._runs[narrow, number]
 
 

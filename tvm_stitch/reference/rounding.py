@@ -1,9 +1,10 @@
-"""What rounding can do to a module's outputs: the same in float64, every result rounded at random.
+"""What rounding can do to a module's outputs: the same in float64, with every rounding drawn.
 
-Comes in: an unfused Relax module in its own dtypes. Goes out: outputs of runs in which every
-operation's result is rounded up or down, by chance, to a number that its dtype holds; the nearer
-the more likely. What is exact stays exact. Where two runs differ, the module's own dtypes do not
-determine the digits, whoever computes it (this is called stochastic or CESTAC arithmetic).
+Comes in: an unfused Relax module in its own dtypes. Goes out: outputs of runs in which the result
+of every operation is moved at random by up to a unit in the last place of its dtype, and is
+infinite beyond its dtype's largest number. What the dtype holds exactly stays exact. Where runs
+differ, the module's own dtypes do not determine the digits, whoever computes it (this is known as
+Monte Carlo arithmetic).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tvm_stitch.reference.evaluate import flattened
 from tvm_stitch.reference.exact import IN_FLOAT32, compiled
 from tvm_stitch.reference.float64 import retyped
 from tvm_stitch.reference.inputs import checked_inputs, function_of
+from tvm_stitch.reference.work import steps
 
 # Binary digits of a number, and the exponent from which on it is infinite. Float64 has a few more
 # than this; the reference has no more either, and errs in the last ones itself.
@@ -56,7 +58,9 @@ class RoundedAtRandom:
     ) -> None:
         self._function, self._entry = function_of(mod, entry), entry
         with tvm.target.Target("llvm"):
-            legal = relax.transform.LegalizeOps(IN_FLOAT32)(mod)
+            scanned = relax.backend.DispatchSortScan()(mod)
+            legal = relax.transform.LegalizeOps(IN_FLOAT32)(scanned)
+        self.steps = sum(steps(f) for f in legal.functions.values() if _is_prim(f))
         marked = _with_functions(legal, lambda function: _marked(function, narrow_sums))
         exact = _with_functions(retyped(marked), lambda function: _rounding(function, fast_math))
         self._machine = relax.VirtualMachine(compiled(exact), tvm.cpu())
@@ -72,9 +76,13 @@ class RoundedAtRandom:
 def _with_functions(mod: IRModule, change: Callable[[tirx.PrimFunc], tirx.PrimFunc]) -> IRModule:
     changed = mod.clone()
     for var, function in mod.functions_items():
-        if isinstance(function, tirx.PrimFunc):
+        if _is_prim(function):
             changed.update_func(var, change(function))
     return changed
+
+
+def _is_prim(function: Any) -> bool:
+    return isinstance(function, tirx.PrimFunc)
 
 
 def _marked(function: tirx.PrimFunc, narrow_sums: bool) -> tirx.PrimFunc:
@@ -158,16 +166,20 @@ def _adds_to(value: Any, store: tirx.BufferStore) -> bool:
 
 
 def _rounded(mark: Call) -> Any:
-    """A float64 rounded up or down to that many digits; infinite beyond the largest exponent.
-
-    Random bits are added below the last digit that is kept, and all below it cut off.
-    """
+    """A float64 moved at random, unless it has no more digits than the dtype holds."""
     value, digits, exponent = mark.args[1], int(mark.args[2]), int(mark.args[3])
-    cut = (1 << _DIGITS - digits) - 1
-    drawn = _drawn() << max(0, _DIGITS - digits - _RANDOM_BITS)
-    bits = tirx.reinterpret("int64", value) + (drawn & tirx.IntImm("int64", cut))
-    kept = tirx.reinterpret("float64", bits & tirx.IntImm("int64", ~cut))
+    last = 1 << _DIGITS - digits  # the last place that the dtype has, among float64's bits
+    drawn = _drawn() << max(0, _DIGITS - digits + 1 - _RANDOM_BITS)
+    moved = (drawn & _int64(2 * last - 1)) - _int64(last)
+    bits = tirx.Var("bits", "int64")
+    inexact = (bits & _int64(last - 1)) != _int64(0)
+    kept = tirx.reinterpret("float64", bits + tirx.Select(inexact, moved, _int64(0)))
+    result = tirx.Let(bits, tirx.reinterpret("int64", value), kept)
     if exponent == _EXPONENTS:
-        return kept
+        return result
     scale = 2.0 ** (_EXPONENTS - exponent)
-    return kept * tirx.FloatImm("float64", scale) * tirx.FloatImm("float64", 1 / scale)
+    return result * tirx.FloatImm("float64", scale) * tirx.FloatImm("float64", 1 / scale)
+
+
+def _int64(value: int) -> tirx.IntImm:
+    return tirx.IntImm("int64", value)

@@ -21,8 +21,10 @@ from tvm_stitch.errors import CompilerMissing, SimtError
 
 _RUNTIME = Path(__file__).parent / "runtime"
 _RUNTIME_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+# Even a kernel that asks the runtime for nothing needs it to be launched.
+_LINK_FLAGS = ("-shared", "-Wl,--no-as-needed")
 _KERNEL_FLAGS = (
-    "-std=c++17", "-pipe", "-O1", "-g1", "-gdwarf-4", "-w", "-fPIC", "-shared", "-fno-plt",
+    "-std=c++17", "-pipe", "-O1", "-g1", "-gdwarf-4", "-w", "-fPIC", *_LINK_FLAGS, "-fno-plt",
     "-fvisibility=hidden",
     "-fno-strict-aliasing", "-ffp-contract=off", "-fno-exceptions", "-fwrapv",
     "-fno-tree-sra",  # a vector load stays one access, as on the device
@@ -123,7 +125,7 @@ def build_many(sources: list[str], check: bool = True, jobs: int | None = None) 
 def _build_header(flags: tuple[str, ...]) -> Path:
     """What every kernel includes, parsed: that took a third of the time of a small kernel."""
     header = str(_RUNTIME / "device.h")
-    flags = tuple(flag for flag in flags if flag != "-shared")
+    flags = tuple(flag for flag in flags if flag not in _LINK_FLAGS)
 
     def arguments(_scratch: Path, _name: str) -> list[str]:
         return ["-x", "c++-header", header]

@@ -12,6 +12,7 @@ from tvm import tirx
 
 from tvm_stitch.errors import CompilerMissing, InputError
 from tvm_stitch.simt import build
+from tvm_stitch.simt.hazards import Hazard
 from tvm_stitch.simt.launch import NO_LAUNCH, STACK_BYTES, Kernel, Launch, Run, compile_many, load
 from tvm_stitch.simt.lowering import HostProgram, Scope, cuda_source, lower
 
@@ -54,6 +55,9 @@ class Function:
         scope = Scope(dict(zip(self._program.parameters, values, strict=True)))
         runs = []
         for call in self._program.calls(scope):
+            if call.is_empty(scope):
+                runs.append(_refused(call.kernel))
+                continue
             # In order: TVM gives names of its own to what is no identifier in C, or taken.
             given = [scope.argument(argument) for argument in call.arguments]
             runs.append(
@@ -163,6 +167,13 @@ def _primfunc(module: Any, name: str | None) -> tirx.PrimFunc:
     if "global_symbol" not in (function.attrs or {}):
         function = function.with_attr("global_symbol", chosen)
     return function
+
+
+def _refused(kernel: str) -> Run:
+    """A launch that is an error on a GPU, where a host function should have made none."""
+    message = f"{kernel} is launched with a grid of no blocks, which CUDA refuses"
+    hazard = Hazard("refused launch", "", -1, -1, 0, "", message)
+    return Run(kernel, NO_LAUNCH, (hazard,), 0, 0, 0.0)
 
 
 def _joined(runs: list[Run], name: str) -> Run:

@@ -35,22 +35,25 @@ class KernelCall:
 
     def launch(self, scope: Scope) -> Launch:
         """Grid, block, cluster and shared memory for the shapes in scope."""
-
-        def extents(prefix: str) -> tuple[int, ...]:
-            return tuple(
-                scope.number(self.extents[f"{prefix}Idx.{axis}"])
-                if f"{prefix}Idx.{axis}" in self.extents
-                else 1
-                for axis in "xyz"
-            )
-
         shared = self.extents.get("tirx.use_dyn_shared_memory")
         return Launch.of(
-            extents("block"),
-            extents("thread"),
+            self._extents("block", scope),
+            self._extents("thread", scope),
             scope.number(shared) if shared is not None else 0,
             self.cooperative,
-            extents("clusterCta"),
+            self._extents("clusterCta", scope),
+        )
+
+    def is_empty(self, scope: Scope) -> bool:
+        """Whether the grid has no blocks."""
+        return 0 in self._extents("block", scope)
+
+    def _extents(self, prefix: str, scope: Scope) -> tuple[int, ...]:
+        return tuple(
+            scope.number(self.extents[f"{prefix}Idx.{axis}"])
+            if f"{prefix}Idx.{axis}" in self.extents
+            else 1
+            for axis in "xyz"
         )
 
 
