@@ -270,3 +270,29 @@ extern "C" __global__ void k(float* y) {
     y = np.zeros(2, "float32")
     run = simt.run(source, arrays=[y], grid=1, block=2, stack_bytes=2 << 20)
     assert run.ok and y.tolist() == [1000, 1001], run
+
+
+@pytest.mark.parametrize("checked", (True, False))
+@pytest.mark.parametrize(
+    "kind, dtype",
+    [("int", "int32"), ("long long", "int64"), ("unsigned", "uint32"), ("signed char", "int8")],
+)
+def test_division_by_zero_does_not_trap(kind, dtype, checked):
+    """CUDA promises no result, but that there is one."""
+    source = f"""extern "C" __global__ void k({kind}* a, {kind}* b, {kind}* q, {kind}* r) {{
+      q[threadIdx.x] = a[threadIdx.x] / b[threadIdx.x];
+      r[threadIdx.x] = a[threadIdx.x] % b[threadIdx.x];
+    }}"""
+    least = np.iinfo(dtype).min
+    a = np.array([7, least, 100, 0], dtype)
+    b = np.array([0, -1 if least else 1, 7, 0], dtype)
+    quotient, rest = np.zeros(4, dtype), np.zeros(4, dtype)
+    run = simt.run(source, arrays=[a, b, quotient, rest], grid=1, block=4, check=checked)
+    assert run.ok and rest.tolist() == [7, 0, 2, 0]
+    assert quotient[1:3].tolist() == [least, 14]
+
+
+def test_a_kernel_that_asks_for_nothing():
+    source = 'extern "C" __global__ void k(float* y) { y[0] = 2.0f; }'
+    y = np.zeros(1, "float32")
+    assert simt.run(source, arrays=[y], grid=1, block=1, check=False).ok and y[0] == 2

@@ -111,8 +111,8 @@ def main(target: Any = "cuda", say: Callable[[str], None] = print) -> int:
     mod = block(*SMALL)
     say(f"A Transformer block ({_described(SMALL)}), compiled for {cuda.attrs['arch']}:\n")
     say(_summary(explain(mod, cuda)))
-    say("\nThe same module on this machine's CPU: stitched kernels from their CUDA source, matrix")
-    say("products through LLVM, in three thread orders, compared with float64:\n")
+    say("\nThe same module on this machine's CPU: every kernel from its CUDA source, in three")
+    say("thread orders, compared with float64:\n")
     try:
         verification = verify(mod, cuda, inputs(mod))
     except CompilerMissing as error:

@@ -11,7 +11,7 @@ from tvm_stitch.kernel import no_bfloat
 from tvm_stitch.kernel.check import check_kernel
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.classify import Pattern, classify
-from tvm_stitch.kernel.emit import emit
+from tvm_stitch.kernel.emit import UNBOUNDED, emit
 from tvm_stitch.kernel.no_bfloat import without_bfloat16
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.programs import make_programs
@@ -67,7 +67,7 @@ def _stitched(
     schedule = choose(programs, device, bounds, schemes)
     if isinstance(schedule, Refused):
         return schedule
-    return scheduled(func, programs, schedule, device)
+    return scheduled(func, programs, schedule, device, bounds)
 
 
 def refused_at_last(
@@ -80,10 +80,15 @@ def refused_at_last(
 
 
 def scheduled(
-    func: tirx.PrimFunc, programs: tuple[Program, ...], schedule: Schedule, device: Device
+    func: tirx.PrimFunc,
+    programs: tuple[Program, ...],
+    schedule: Schedule,
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
 ) -> tirx.PrimFunc | Refused:
     """Emit a PrimFunc, whose Programs were read from it, by a legal Schedule."""
-    kernel = _emitted(func, programs, schedule, device)
+    longest = [bounds.columns(p) if bounds.know(p) else UNBOUNDED for p in programs]
+    kernel = _emitted(func, programs, schedule, device, longest)
     hazard = check_kernel(kernel, device)
     if hazard is not None:
         return hazard
@@ -91,7 +96,11 @@ def scheduled(
 
 
 def _emitted(
-    func: tirx.PrimFunc, programs: tuple[Program, ...], schedule: Schedule, device: Device
+    func: tirx.PrimFunc,
+    programs: tuple[Program, ...],
+    schedule: Schedule,
+    device: Device,
+    longest: Sequence[int] = (),
 ) -> tirx.PrimFunc:
-    kernel = emit(func, programs, schedule)
+    kernel = emit(func, programs, schedule, longest)
     return without_bfloat16(kernel) if device.capability < no_bfloat.CAPABILITY else kernel

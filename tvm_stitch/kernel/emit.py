@@ -45,16 +45,19 @@ from tvm_stitch.kernel.writer import Writer, int64, sequence
 # of a BERT layer takes 30.4 us that way and 32.3 part by part; parts of one kind, such as an
 # optimizer's 40 tensors, gain nothing and lose up to 3 %.
 STREAMS = 8
+UNBOUNDED = 2**62  # columns
 
 
 def emit(
     func: tirx.PrimFunc,
     programs: tuple[Program, ...],
     schedule: Schedule,
+    longest: Sequence[int] = (),
 ) -> tirx.PrimFunc:
-    """The kernel."""
+    """The kernel; `longest` are bounds that the model states of the programs' row lengths."""
     shared = workspaces(programs, schedule)
-    return kernel_function(func, _host(programs, schedule, shared), shared)
+    bounds = tuple(longest) or (UNBOUNDED,) * len(programs)
+    return kernel_function(func, _host(programs, schedule, bounds, shared), shared)
 
 
 def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
@@ -65,12 +68,16 @@ def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
     return [workspace(program, mapping) for program, mapping in own if program.across]
 
 
-def _host(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) -> tirx.Stmt:
+def _host(
+    programs: tuple[Program, ...], schedule: Schedule, longest: tuple[int, ...], shared: list[Var]
+) -> tirx.Stmt:
     """What the host does: it launches the first kernel that takes rows as long as they are."""
     launch = _launch(programs, schedule, shared)
     limits = [
-        (program.space.columns, mapping.capacity)
-        for program, mapping in zip(programs, schedule.parts, strict=True)
+        # What is planned with the bound, such as memory, is as wrong beyond it as a kernel that
+        # cannot hold the row.
+        (program.space.columns, min(mapping.capacity, most))
+        for program, mapping, most in zip(programs, schedule.parts, longest, strict=True)
         if constant(program.space.columns) is None and not mapping.any_length
     ]
     if not limits:
@@ -78,7 +85,8 @@ def _host(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) 
     if schedule.longer is None:
         return sequence([*(_refusal(columns, most) for columns, most in limits), launch])
     fits = tirx.all(*(columns <= most for columns, most in limits))
-    return tirx.IfThenElse(_of_host(fits), launch, _host(programs, schedule.longer, shared))
+    rest = _host(programs, schedule.longer, longest, shared)
+    return tirx.IfThenElse(_of_host(fits), launch, rest)
 
 
 def _of_host(condition: Expr) -> Expr:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx import IterVar
 
@@ -16,6 +17,7 @@ from tvm_stitch.kernel.stage import Expr, Var, constant, substitute
 # TVM's, for kernels with a barrier of the whole grid.
 LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
 COOPERATIVE = "tirx.use_cooperative_launch"
+_CUDA_VARIABLES = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
 # The kernel's last parameter is a buffer that callers must provide and nobody reads afterwards.
 WORKSPACE_ATTRIBUTE = "tvm_stitch.workspace"
 
@@ -36,16 +38,27 @@ def kernel_function(
 
 
 def _with_names_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Every parameter with a name of its own: the CUDA source tells them apart by nothing else."""
-    taken: set[str] = set()
-    mapping: dict[Var, Var] = {}
+    """Every parameter with a name of its own: the CUDA source tells them apart by nothing else.
+
+    TVM keeps names apart from C's keywords, but not from CUDA's variables, which symbolic
+    dimensions may be called like.
+    """
+    taken: set[str] = set(_CUDA_VARIABLES)
+    mapping = {
+        var: tirx.Var(f"{var.name}_1", var.ty)
+        for param in func.params
+        for extent in getattr(param.ty, "shape", ())
+        for var in tirx.analysis.undefined_vars(extent)
+        if var.name in taken
+    }
     for param in func.params:
         number, name = 1, param.name
         while name in taken:
             name, number = f"{param.name}_{number}", number + 1
         taken.add(name)
-        if name != param.name:
-            mapping[param] = tirx.Var(name, param.ty)
+        ty = tvm_ffi.structural_map(param.ty, (tirx.Var, lambda var: mapping.get(var, var)))
+        if name != param.name or not ty.same_as(param.ty):
+            mapping.setdefault(param, tirx.Var(name, ty))
     params = [mapping.get(param, param) for param in func.params]
     return tirx.PrimFunc(params, substitute(func.body, mapping), func.ret_type)
 

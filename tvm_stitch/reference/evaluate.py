@@ -47,12 +47,15 @@ def reference(mod: IRModule, inputs: Sequence[np.ndarray], entry: str = "main") 
             f"the float64 reference of `{entry}` failed while it ran: {last_line(error)}. "
             "Check that the inputs are what the model expects, integer ones most of all."
         ) from error
-    return list(_flattened(result))
+    return list(flattened(result))
 
 
-def _flattened(result: Any) -> Iterable[np.ndarray]:
+def flattened(result: Any) -> Iterable[np.ndarray]:
+    """The tensors of a result, which may be a tuple of tuples; a shape or number as integers."""
     if isinstance(result, tvm.runtime.Tensor):
         yield result.numpy()
+    elif isinstance(result, (int, float, tvm.runtime.ShapeTuple)):
+        yield np.array(result)
     else:
         for field in result:
-            yield from _flattened(field)
+            yield from flattened(field)

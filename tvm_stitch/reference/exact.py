@@ -21,7 +21,39 @@ _CPU = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 def compiled(mod: IRModule) -> Any:
     """An executable for the CPU in which every operator is accurate to the last bits."""
     legal = relax.transform.LegalizeOps(_LEGALISATIONS)(mod)
-    return tvm.compile(tvm_ffi.structural_map(legal, (Call, _by_libm)), _CPU)
+    return tvm.compile(without_traps(tvm_ffi.structural_map(legal, (Call, _by_libm))), _CPU)
+
+
+def without_traps(mod: IRModule) -> IRModule:
+    """The module with divisions of integers by data that the CPU survives."""
+    divisions = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
+    return tvm_ffi.structural_map(mod, (divisions, _without_trap))
+
+
+def _without_trap(division: Any) -> Any:
+    """A division of integers by data, which may be 0, as CUDA does it: without killing the process.
+
+    Of what is divided by 0 all bits are set, and the rest is the dividend. The least integer by -1,
+    of which processors make as much fuss, is itself.
+    """
+    dividend, divisor = division.a, division.b
+    kind = tvm_ffi.dtype(str(division.ty.dtype))
+    if not str(kind).startswith(("int", "uint")) or not _is_data(divisor):
+        return division
+    whole = isinstance(division, (tirx.FloorDiv, tirx.Div))
+    zero, one = tirx.const(0, str(kind)), tirx.const(1, str(kind))
+    by_zero, negative = divisor == zero, divisor == zero - one
+    special = tirx.any(by_zero, negative)
+    plain = type(division)(dividend, tirx.Select(special, one, divisor))
+    by_one = tirx.Select(negative, zero - dividend if whole else zero, plain)
+    return tirx.Select(by_zero, zero - one if whole else dividend, by_one)
+
+
+def _is_data(value: Any) -> bool:
+    """Whether a value is read from a tensor."""
+    loads: list[Any] = []
+    tvm_ffi.structural_walk(value, (ir.TensorLoad, loads.append))
+    return bool(loads)
 
 
 def _by_libm(call: Call) -> Any:
@@ -119,6 +151,30 @@ _LEGALISATIONS: dict[str, Callable] = {
     "relax.variance": _legal_moment,
     "relax.std": _legal_moment,
 }
+
+
+class _Wide:
+    """A builder whose tensor expressions compute in float32 what has a narrower dtype."""
+
+    def __init__(self, builder: relax.BlockBuilder) -> None:
+        self._builder = builder
+
+    def call_te(self, compute: Callable, *args: Any, **settings: Any) -> ir.Expr:
+        """As BlockBuilder.call_te; the result has the dtype of the first argument."""
+
+        def wide(*tensors: Any) -> Any:
+            result = compute(*(topi.cast(tensor, "float32") for tensor in tensors))
+            return topi.cast(result, tensors[0].dtype)
+
+        narrow = str(args[0].ty.dtype) in ("float16", "bfloat16")
+        return self._builder.call_te(wide if narrow else compute, *args, **settings)
+
+
+IN_FLOAT32 = {
+    name: lambda builder, call, legal=legal: legal(_Wide(builder), call)
+    for name, legal in _LEGALISATIONS.items()
+}
+"""The same for a module in its own dtypes, some of which TVM's legalisations refuse as well."""
 
 
 def _count(x: Any, axes: Sequence[int]) -> Any:

@@ -24,6 +24,11 @@ from tvm_stitch.errors import InputError
 def in_float64(mod: IRModule) -> IRModule:
     """The module with every floating dtype made float64, its PrimFuncs included."""
     _refuse_what_depends_on_the_dtype(mod)
+    return retyped(mod)
+
+
+def retyped(mod: IRModule) -> IRModule:
+    """As `in_float64`, whatever the module calls."""
     tensors: list[np.ndarray] = []
 
     def take_out(constant: ir.GenericConst) -> ir.GenericConst:

@@ -33,11 +33,13 @@ def random_inputs(
     Floating tensors are standard normal, and positive where the module takes a root or logarithm
     of them or their name says that they hold a variance. Integers are valid for whatever the
     module looks up with them: below the smallest extent that it indexes, or 0 and 1 where it
-    indexes nothing. Symbolic extents are taken from `sizes` by name, and are 5 otherwise.
+    indexes nothing; not 0 where it divides by them. Symbolic extents are taken from `sizes` by
+    name, and are 5 otherwise.
     """
     function = function_of(mod, entry)
     extents = _Extents(function, sizes or {})
-    limit = min(_index_bounds(mod, extents), default=2)
+    bounds = _index_bounds(mod, extents)
+    limit = min(bounds, default=2)
     positive = _positive(function)
     random = np.random.default_rng(seed)
     inputs = []
@@ -49,7 +51,10 @@ def random_inputs(
             values = np.abs(values) + 0.5 if parameter in positive else values
             inputs.append(values.astype(getattr(ml_dtypes, dtype, dtype)))
         else:
-            inputs.append(random.integers(0, 2 if dtype == "bool" else limit, shape).astype(dtype))
+            low, high = 0, 2 if dtype == "bool" else limit
+            if parameter in positive:
+                low, high = min(1, limit - 1), limit if bounds else _DIVISORS
+            inputs.append(random.integers(low, high, shape).astype(dtype))
     return inputs
 
 
@@ -120,12 +125,14 @@ def _index_bounds(mod: IRModule, extents: _Extents) -> list[int]:
 
 
 _WANT_POSITIVE = {"relax.sqrt", "relax.rsqrt", "relax.log"}
+_DIVIDE = {"relax.divide", "relax.floor_divide", "relax.mod", "relax.floor_mod"}
+_DIVISORS = 5  # what integers that the module divides by stay below
 _KEEP_POSITIVE = {"relax.add", "relax.multiply", "relax.divide", "relax.astype", "relax.reshape"}
 _VARIANCE = re.compile(r"(^|[._])(var|variance|sq)($|[._\d])")
 
 
 def _positive(function: relax.Function) -> set[relax.Var]:
-    """The parameters that must be positive for a root or logarithm to be a number.
+    """The parameters that must be positive for a root, logarithm or quotient to be a number.
 
     Followed back through sums and products, as from the root in an Adam update to its moments.
     """
@@ -166,6 +173,8 @@ def _calls(function: relax.Function) -> dict[relax.Var, Call]:
 def _positive_arguments(call: Call) -> list[ir.Expr]:
     if call.op.name in _WANT_POSITIVE:
         return [call.args[0]]
+    if call.op.name in _DIVIDE and not is_floating(str(call.args[1].ty.dtype)):
+        return [call.args[1]]
     return [call.args[4]] if call.op.name == "relax.nn.batch_norm" else []
 
 

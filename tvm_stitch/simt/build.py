@@ -21,13 +21,17 @@ from tvm_stitch.errors import CompilerMissing, SimtError
 
 _RUNTIME = Path(__file__).parent / "runtime"
 _RUNTIME_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
+# Even a kernel that asks the runtime for nothing needs it to be launched.
+_LINK_FLAGS = ("-shared", "-Wl,--no-as-needed")
 _KERNEL_FLAGS = (
-    "-std=c++17", "-pipe", "-O1", "-g1", "-gdwarf-4", "-w", "-fPIC", "-shared", "-fno-plt",
+    "-std=c++17", "-pipe", "-O1", "-g1", "-gdwarf-4", "-w", "-fPIC", *_LINK_FLAGS, "-fno-plt",
     "-fvisibility=hidden",
     "-fno-strict-aliasing", "-ffp-contract=off", "-fno-exceptions", "-fwrapv",
     "-fno-tree-sra",  # a vector load stays one access, as on the device
     "-fno-var-tracking", "-fno-var-tracking-assignments",  # most of the time, for nothing we use
 )  # fmt: skip
+# Characters of a kernel that TVM has unrolled: to optimise it takes longer than to run it as it is.
+_LONG = 1 << 15
 # The hooks are the runtime's own; libtsan and libubsan are not linked.
 _CHECKS = (
     "-fsanitize=thread", "--param", "tsan-instrument-func-entry-exit=0",
@@ -93,6 +97,8 @@ def build_kernel(cpp: str, check: bool = True, ucontext: bool = False) -> Path:
     """The shared object of one kernel, linked to the runtime beside it."""
     runtime = build_runtime(ucontext)
     flags = (*_KERNEL_FLAGS, *_CHECKS) if check else _KERNEL_FLAGS
+    if not check and len(cpp) > _LONG:
+        flags = (*flags, "-O0")
     header = _build_header(flags)
 
     def arguments(scratch: Path, _name: str) -> list[str]:
@@ -119,7 +125,7 @@ def build_many(sources: list[str], check: bool = True, jobs: int | None = None) 
 def _build_header(flags: tuple[str, ...]) -> Path:
     """What every kernel includes, parsed: that took a third of the time of a small kernel."""
     header = str(_RUNTIME / "device.h")
-    flags = tuple(flag for flag in flags if flag != "-shared")
+    flags = tuple(flag for flag in flags if flag not in _LINK_FLAGS)
 
     def arguments(_scratch: Path, _name: str) -> list[str]:
         return ["-x", "c++-header", header]

@@ -12,7 +12,8 @@ from tvm import tirx
 
 from tvm_stitch.errors import CompilerMissing, InputError
 from tvm_stitch.simt import build
-from tvm_stitch.simt.launch import STACK_BYTES, Kernel, Launch, Run, compile_many, load
+from tvm_stitch.simt.hazards import Hazard
+from tvm_stitch.simt.launch import NO_LAUNCH, STACK_BYTES, Kernel, Launch, Run, compile_many, load
 from tvm_stitch.simt.lowering import HostProgram, Scope, cuda_source, lower
 
 Arrays = Mapping[str, object] | Sequence[object]
@@ -54,10 +55,11 @@ class Function:
         scope = Scope(dict(zip(self._program.parameters, values, strict=True)))
         runs = []
         for call in self._program.calls(scope):
-            given = {
-                parameter: scope.argument(argument)
-                for parameter, argument in zip(call.parameters, call.arguments, strict=True)
-            }
+            if call.is_empty(scope):
+                runs.append(_refused(call.kernel))
+                continue
+            # In order: TVM gives names of its own to what is no identifier in C, or taken.
+            given = [scope.argument(argument) for argument in call.arguments]
             runs.append(
                 self._kernels[call.kernel].launch(given, call.launch(scope), seed, stack_bytes)
             )
@@ -167,14 +169,19 @@ def _primfunc(module: Any, name: str | None) -> tirx.PrimFunc:
     return function
 
 
+def _refused(kernel: str) -> Run:
+    """A launch that is an error on a GPU, where a host function should have made none."""
+    message = f"{kernel} is launched with a grid of no blocks, which CUDA refuses"
+    hazard = Hazard("refused launch", "", -1, -1, 0, "", message)
+    return Run(kernel, NO_LAUNCH, (hazard,), 0, 0, 0.0)
+
+
 def _joined(runs: list[Run], name: str) -> Run:
     if len(runs) == 1:
         return runs[0]
-    if not runs:
-        raise InputError(f"{name} launches no kernel; is it thread-bound?")
     return Run(
-        ", ".join(r.kernel for r in runs),
-        runs[0].launch,
+        ", ".join(r.kernel for r in runs) or f"no kernel of {name}",
+        runs[0].launch if runs else NO_LAUNCH,
         tuple(h for r in runs for h in r.hazards),
         sum(r.switches for r in runs),
         sum(r.instructions for r in runs),

@@ -64,7 +64,8 @@ class Hazard:
     """One defect of a kernel, at one place (or pair of places) of its source.
 
     `kind` is one of "race", "out-of-bounds read", "out-of-bounds write", "uninitialised read",
-    "misaligned access", "divergent barrier", "deadlock", "stack overflow", "fault".
+    "misaligned access", "divergent barrier", "deadlock", "stack overflow", "fault", "refused
+    launch".
     Lines count from 1 in the CUDA source; 0 is unknown. `called_from` is the kernel's line when
     `line` lies in a function that was inlined into it, else 0. `thread` is the linear index within
     `block`, which is the linear index within the grid; `count` is how often it was seen.

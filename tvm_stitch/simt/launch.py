@@ -117,6 +117,9 @@ class Launch:
             raise InputError(f"shared_bytes is {self.shared_bytes}")
 
 
+NO_LAUNCH = Launch((0, 0, 0), (0, 0, 0))  # of a function that had nothing to do
+
+
 @dataclass(frozen=True)
 class Run:
     """What one launch did. The outputs are in the caller's arrays; with hazards, do not trust them.

@@ -6,7 +6,7 @@ that half as data, to be evaluated for the shapes of the arrays at hand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,22 +35,25 @@ class KernelCall:
 
     def launch(self, scope: Scope) -> Launch:
         """Grid, block, cluster and shared memory for the shapes in scope."""
-
-        def extents(prefix: str) -> tuple[int, ...]:
-            return tuple(
-                scope.number(self.extents[f"{prefix}Idx.{axis}"])
-                if f"{prefix}Idx.{axis}" in self.extents
-                else 1
-                for axis in "xyz"
-            )
-
         shared = self.extents.get("tirx.use_dyn_shared_memory")
         return Launch.of(
-            extents("block"),
-            extents("thread"),
+            self._extents("block", scope),
+            self._extents("thread", scope),
             scope.number(shared) if shared is not None else 0,
             self.cooperative,
-            extents("clusterCta"),
+            self._extents("clusterCta", scope),
+        )
+
+    def is_empty(self, scope: Scope) -> bool:
+        """Whether the grid has no blocks."""
+        return 0 in self._extents("block", scope)
+
+    def _extents(self, prefix: str, scope: Scope) -> tuple[int, ...]:
+        return tuple(
+            scope.number(self.extents[f"{prefix}Idx.{axis}"])
+            if f"{prefix}Idx.{axis}" in self.extents
+            else 1
+            for axis in "xyz"
         )
 
 
@@ -69,9 +72,9 @@ class HostProgram:
         calls = _calls(self.body, self.devices, Scope({}), evaluate=False)
         return {call.kernel: call.parameters for call in calls}
 
-    def calls(self, scope: Scope) -> list[KernelCall]:
-        """The launches for the arrays in scope, in order."""
-        return list(_calls(self.body, self.devices, scope, evaluate=True))
+    def calls(self, scope: Scope) -> Iterator[KernelCall]:
+        """The launches for the arrays in scope, in order, each while the scope holds its values."""
+        return _calls(self.body, self.devices, scope, evaluate=True)
 
 
 class Scope:
@@ -102,6 +105,9 @@ class Scope:
         for extent, actual in zip(shape, array.shape, strict=True):
             if isinstance(extent, tirx.Var) and extent not in self._numbers:
                 self._numbers[extent] = actual
+        offset = getattr(variable.ty, "elem_offset", None)
+        if isinstance(offset, tirx.Var):
+            self._numbers[offset] = 0
         for axis, (extent, actual) in enumerate(zip(shape, array.shape, strict=True)):
             expected = self.known(extent)
             if expected is not None and expected != actual:
@@ -221,30 +227,56 @@ def _target(target: Any, attributes: Mapping[str, Any]) -> Any:
 
 def _calls(
     statement: Any, devices: Mapping[str, Any], scope: Scope, evaluate: bool
-) -> Sequence[KernelCall]:
+) -> Iterator[KernelCall]:
     """The kernel launches of a host statement; `evaluate` also gives its variables values."""
     if isinstance(statement, tirx.SeqStmt):
-        return [c for s in statement.seq for c in _calls(s, devices, scope, evaluate)]
+        for each in statement.seq:
+            yield from _calls(each, devices, scope, evaluate)
+        return
     if isinstance(statement, tirx.Evaluate):
-        return _call(statement.value, devices)
-    if isinstance(statement, tirx.IfThenElse):
-        branches = [statement.then_case, statement.else_case]
+        yield from _call(statement.value, devices)
+    elif isinstance(statement, tirx.IfThenElse):
+        for branch in _branches(statement, scope, evaluate):
+            yield from _calls(branch, devices, scope, evaluate)
+    elif isinstance(statement, tirx.For):
+        for number in _numbers(statement, scope) if evaluate else range(1):
+            scope.bind(statement.loop_var, number)
+            yield from _calls(statement.body, devices, scope, evaluate)
+    else:
         if evaluate:
-            condition = _plain(statement.condition)
-            branches = branches[:1] if scope.number(condition) else branches[1:]
-        return [c for b in branches if b is not None for c in _calls(b, devices, scope, evaluate)]
-    if evaluate and isinstance(statement, tirx.Bind):
+            _execute(statement, scope)
+        body = getattr(statement, "body", None)
+        if body is not None:
+            yield from _calls(body, devices, scope, evaluate)
+
+
+def _branches(statement: tirx.IfThenElse, scope: Scope, evaluate: bool) -> list[Any]:
+    """The branch that is taken; both where nothing is known."""
+    branches = [statement.then_case, statement.else_case]
+    if evaluate:
+        taken = scope.number(_plain(statement.condition))
+        branches = branches[:1] if taken else branches[1:]
+    return [branch for branch in branches if branch is not None]
+
+
+def _numbers(loop: tirx.For, scope: Scope) -> range:
+    first = scope.number(loop.min)
+    return range(first, first + scope.number(loop.extent))
+
+
+def _execute(statement: Any, scope: Scope) -> None:
+    """What a statement of the host does beside launching kernels."""
+    if isinstance(statement, tirx.Bind):
         value = scope.known(statement.value)
         if value is not None:
             scope.bind(statement.var, value)
-    elif evaluate and isinstance(statement, tirx.DeclBuffer):
+    elif isinstance(statement, tirx.DeclBuffer):
         scope.alias(statement.buffer, statement.data)
-    elif evaluate and isinstance(statement, tirx.AllocBuffer):
+    elif isinstance(statement, tirx.AllocBuffer):
         scope.allocate(statement.buffer)
-    body = getattr(statement, "body", None)
-    if isinstance(statement, tirx.For):
-        raise SimtError("the host half launches kernels in a loop; run its kernels one by one")
-    return _calls(body, devices, scope, evaluate) if body is not None else []
+    elif isinstance(statement, tirx.AssertStmt) and scope.known(statement.condition) == 0:
+        words = "".join(str(part.value) for part in statement.message_parts)
+        raise InputError(f"{statement.error_kind.value}: {words}")
 
 
 def _plain(condition: Any) -> Any:

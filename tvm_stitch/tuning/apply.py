@@ -86,7 +86,9 @@ class Records:
             return None
         for schedule, origin in self._candidates(workload, schemes):
             refused = legal(workload.programs, schedule, self.device, bounds, schemes)
-            kernel = refused or scheduled(function, workload.programs, schedule, self.device)
+            kernel = refused or scheduled(
+                function, workload.programs, schedule, self.device, bounds
+            )
             if not isinstance(kernel, Refused):
                 return kernel.with_attr(ORIGIN_ATTRIBUTE, origin)
             self._note(f"a record of {workload.title} is not applied: {kernel.reason}")

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucontext.h>
 
 #include "machine.h"
 
@@ -62,7 +63,34 @@ void run_next_instead_of(Fiber* self) {
   switch_fiber(&self->stack_pointer, next->stack_pointer);
 }
 
-void on_signal(int number, siginfo_t* info, void*) {
+#ifdef __x86_64__
+// CUDA's integer division never traps: by zero it gives what it gives, here all ones and the
+// dividend as rest; the least number by -1 is itself. Returns whether the instruction was one.
+bool step_over_division(ucontext_t* context) {
+  greg_t* registers = context->uc_mcontext.gregs;
+  const auto* code = reinterpret_cast<const unsigned char*>(registers[REG_RIP]);
+  bool wide = false;
+  for (; *code == 0x66 || (*code & 0xf0) == 0x40; ++code) wide = *code != 0x66 && (*code & 8);
+  const unsigned form = code[1], mode = form >> 6, operand = form & 7, which = form >> 3 & 7;
+  if (code[0] != 0xf7 || which < 6) return false;
+  const bool indexed = mode != 3 && operand == 4;
+  const bool far = mode == 2 || (mode == 0 && (operand == 5 || (indexed && (code[2] & 7) == 5)));
+  const uint64_t least = wide ? uint64_t{1} << 63 : uint64_t{1} << 31;
+  const uint64_t all = least | (least - 1);
+  const uint64_t dividend = static_cast<uint64_t>(registers[REG_RAX]) & all;
+  const bool itself = which == 7 && dividend == least;
+  registers[REG_RAX] = static_cast<greg_t>(itself ? dividend : all);
+  registers[REG_RDX] = static_cast<greg_t>(itself ? 0 : dividend);
+  code += 2 + indexed + (far ? 4 : mode == 1);
+  registers[REG_RIP] = reinterpret_cast<greg_t>(code);
+  return true;
+}
+#else
+bool step_over_division(ucontext_t*) { return false; }  // other processors do not trap
+#endif
+
+void on_signal(int number, siginfo_t* info, void* context) {
+  if (in_fiber && number == SIGFPE && step_over_division(static_cast<ucontext_t*>(context))) return;
   if (!in_fiber) {  // not ours: let the default action happen where it was raised
     signal(number, SIG_DFL);
     return;

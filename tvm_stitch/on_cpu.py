@@ -1,0 +1,232 @@
+"""A stitched module on the CPU, its kernels from the CUDA source that would run on the GPU.
+
+In: a module after the stitching passes, and arrays. Out: its outputs, in any thread order, with
+what the executor saw. Kernels that went the default way are scheduled as TVM's pipeline does, and
+run in the executor like the stitched ones. What the executor cannot run goes through TVM's LLVM
+target, and is named. Must not judge what comes out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from tvm_stitch import simt
+from tvm_stitch.build import DefaultSchedules, lowering_context
+from tvm_stitch.errors import InputError, SimtError, last_line
+from tvm_stitch.kernel.build import is_emitted
+from tvm_stitch.reference.exact import without_traps
+from tvm_stitch.reference.work import steps
+
+# Steps of a kernel's innermost loops that the executor is given; a second takes some 10 million.
+MOST_STEPS = 1 << 26
+# What TVM's dispatch for GPUs makes kernels of, all of it or nothing.
+SCANS = ("relax.cumsum", "relax.cumprod")
+SORTS = ("relax.sort", "relax.argsort", "relax.topk")
+IN_LOCKSTEP = "the module has scans, whose kernels count on warps in lockstep"
+CALL_TIR = "relax.call_tir"
+_names = itertools.count()
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """A kernel that went through LLVM instead of the executor, and why."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+class Runner:
+    """The module as a VM executable whose kernels call the CPU executor.
+
+    `sizes` are what symbolic dimensions will be, by name, as far as they are known: for the work
+    that a kernel makes.
+    """
+
+    def __init__(
+        self, mod: tvm.IRModule, target: tvm.target.Target, sizes: Mapping[str, int] | None = None
+    ) -> None:
+        self.hazards: list[Any] = []
+        self.ran: list[str] = []  # kernels in the order of their launches
+        self.seed = 0
+        self._not_run = dict.fromkeys(calls(mod, (*SCANS, *SORTS)), IN_LOCKSTEP)
+        mod = relax.transform.RewriteDataflowReshape()(mod)  # what is a view launches nothing
+        self._functions = self._loaded(mod, target, sizes or {})
+        rest = without_traps(_redirected(mod, self._register()))
+        self._machine = relax.VirtualMachine(tvm.compile(rest, "llvm"), tvm.cpu())
+
+    @property
+    def not_run(self) -> tuple[NotRun, ...]:
+        """What the executor did not run."""
+        return tuple(NotRun(name, reason) for name, reason in self._not_run.items())
+
+    def run(self, arrays: Sequence[Any], seed: int) -> list[np.ndarray]:
+        """All outputs, for one thread order."""
+        self.seed = seed
+        result = self._machine["main"](*map(tensor_of, arrays))
+        return [
+            array_of(leaf).copy() if hasattr(leaf, "data_ptr") else np.array(leaf)
+            for leaf in leaves(result)
+        ]
+
+    def _loaded(
+        self, mod: tvm.IRModule, target: tvm.target.Target, sizes: Mapping[str, int]
+    ) -> dict[tvm.ir.GlobalVar, simt.Function]:
+        """The kernels that the executor runs, by the global variables of their functions."""
+        scheduled = DefaultSchedules(target)(mod.clone())  # it changes what it is given
+        found = {}
+        for var in _called(mod):
+            own = is_emitted(mod[var])
+            refused = None if own else _too_much(mod[var], sizes)
+            try:
+                if refused is None:
+                    with lowering_context():
+                        # Hazards of TVM's kernels and the user's are not ours.
+                        kernel = scheduled[var.name_hint]
+                        found[var] = simt.Function(kernel, target, check=own, name=var.name_hint)
+            except (SimtError, InputError) as error:
+                if own or is_threaded(mod[var]):  # LLVM could not run it either
+                    raise
+                refused = last_line(error)
+            if refused is not None:
+                self._not_run[var.name_hint] = refused
+        return found
+
+    def _register(self) -> dict[tvm.ir.GlobalVar, str]:
+        """A packed function for every kernel, by its global variable."""
+        registered = {}
+        for var, function in self._functions.items():
+            name = f"tvm_stitch.on_cpu.{next(_names)}.{var.name_hint}"
+            tvm.register_global_func(name, partial(self._call, var.name_hint, function))
+            registered[var] = name
+        return registered
+
+    def _call(self, name: str, function: simt.Function, *given: Any) -> None:
+        """What the virtual machine calls for a kernel."""
+        # Symbolic dimensions that no tensor's shape gives come as numbers.
+        arguments = [value if isinstance(value, int) else array_of(value) for value in given]
+        run = function(_apart(arguments), seed=self.seed)
+        self.hazards.extend(run.hazards)
+        self.ran.append(name)
+
+
+def _apart(arguments: list[Any]) -> list[Any]:
+    """Arguments in memory of their own: inputs may be views of each other, outputs come last."""
+    apart: list[Any] = []
+    for number, value in enumerate(arguments):
+        later = (other for other in arguments[number + 1 :] if isinstance(other, np.ndarray))
+        is_array = isinstance(value, np.ndarray)
+        shared = is_array and any(np.may_share_memory(value, other) for other in later)
+        apart.append(value.copy() if shared else value)
+    return apart
+
+
+def is_threaded(function: tirx.PrimFunc) -> bool:
+    """Whether a function is written for GPU threads already."""
+    found: list[bool] = []
+
+    def visit(stmt: Any) -> None:
+        binds = isinstance(stmt, tirx.AttrStmt) and stmt.attr_key == "thread_extent"
+        loops = isinstance(stmt, tirx.For) and stmt.kind == tirx.ForKind.THREAD_BINDING
+        found.extend([True] if binds or loops else [])
+
+    tvm_ffi.structural_walk(function.body, (tirx.Stmt, visit))
+    return bool(found)
+
+
+def calls(mod: tvm.IRModule, operators: Sequence[str]) -> list[str]:
+    """Those of some operators that the module calls."""
+    found = dict.fromkeys(call.op.name for call in _calls(mod) if hasattr(call.op, "name"))
+    return [name for name in operators if name in found]
+
+
+def _called(mod: tvm.IRModule) -> list[tvm.ir.GlobalVar]:
+    """The functions of kernels that the module calls."""
+    kernels = (call for call in _calls(mod) if getattr(call.op, "name", "") == CALL_TIR)
+    return list(dict.fromkeys(call.args[0] for call in kernels))
+
+
+def _calls(mod: tvm.IRModule) -> list[tvm.ir.Call]:
+    """All calls of the module's Relax functions."""
+    found: list[tvm.ir.Call] = []
+
+    def visit(expr: Any) -> None:
+        if isinstance(expr, tvm.ir.Call):
+            found.append(expr)
+
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, visit)
+    return found
+
+
+def _too_much(function: tirx.PrimFunc, sizes: Mapping[str, int]) -> str | None:
+    """Why a kernel that is not scheduled would keep the executor too long, if it would."""
+    work = 0 if is_threaded(function) else steps(function, sizes)
+    if work <= MOST_STEPS:
+        return None
+    return f"its {work:.1e} steps are more than the {MOST_STEPS:.1e} that the executor is given"
+
+
+def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IRModule:
+    """Calls of kernels become calls of packed functions."""
+
+    @relax.expr_functor.mutator
+    class Redirect(relax.PyExprMutator):
+        def visit_call_(self, call: tvm.ir.Call) -> Any:
+            call = self.visit_expr_post_order(call)
+            if getattr(call.op, "name", "") == CALL_TIR and call.args[0] in names:
+                (ty,) = call.ty_args
+                results = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+                return relax.op.call_dps_packed(names[call.args[0]], call.args[1], results)
+            return call
+
+    redirect = Redirect(mod)
+    for var, function in mod.functions_items():
+        if isinstance(function, relax.Function):
+            redirect.builder_.update_func(var, redirect.visit_expr(function))
+    changed = redirect.builder_.get()
+    for var in names:
+        del changed[var]
+    return changed
+
+
+def tensor_of(array: Any) -> Any:
+    """A CPU tensor of what the user gave."""
+    if str(getattr(array, "dtype", "")) == "bfloat16":
+        tensor = tvm.runtime.empty(array.shape, "bfloat16")
+        array_of(tensor)[...] = np.asarray(array).view("uint16")
+        return tensor
+    # NumPy makes contiguous arrays of at least one dimension.
+    return tvm.runtime.tensor(np.ascontiguousarray(array).reshape(np.shape(array)))
+
+
+def array_of(tensor: Any) -> np.ndarray:
+    """The memory of a CPU tensor as an array; bfloat16 as its bits."""
+    dtype = str(tensor.dtype)
+    kind = np.dtype({"bfloat16": "uint16", "bool": "bool"}.get(dtype, dtype))
+    shape = tuple(int(extent) for extent in tensor.shape)
+    count = int(np.prod(shape, dtype="int64"))
+    if not count:
+        return np.empty(shape, kind)
+    memory: Any = (ctypes.c_uint8 * (count * kind.itemsize)).from_address(tensor.data_ptr())
+    return np.frombuffer(memory, kind).reshape(shape)
+
+
+def leaves(result: Any) -> list[Any]:
+    """The tensors, shapes and numbers of a result, which may be a tuple of tuples."""
+    if hasattr(result, "data_ptr") or isinstance(result, (int, float, tvm.runtime.ShapeTuple)):
+        return [result]
+    return [leaf for part in result for leaf in leaves(part)]
