@@ -8,7 +8,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.schedule import SCHEMES
 from tvm_stitch.plan.saved import SavedPlan
 
-SOLVERS = ("highs", "cbc", "greedy")
+SOLVERS = ("highs", "greedy")
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Options:
 
     schemes: what a kernel may use to pass values between its stages; leaving one out sends the
         kernels that need it the default way.
-    solver: "highs" or "cbc" solve for the cheapest set of kernels, "greedy" takes a simple rule's.
+    solver: "highs" solves for the cheapest set of kernels, "greedy" takes a simple rule's.
     time_limit_s: seconds for all programs of a dataflow block; what is not solved by then keeps
         the best plan found, at worst the simple rule's. 0 asks no solver.
     deterministic: one solver thread and a fixed seed: the same plan every time, unless the time
