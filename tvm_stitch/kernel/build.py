@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.check import check_kernel
+from tvm_stitch.kernel.check import check_kernel, multiprocessors_needed
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.emit import emit
+from tvm_stitch.kernel.launch import MULTIPROCESSORS_ATTRIBUTE
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.programs import make_programs
 from tvm_stitch.kernel.schedule import SCHEMES, Schedule
@@ -85,4 +86,6 @@ def scheduled(
     hazard = check_kernel(kernel, device)
     if hazard is not None:
         return hazard
+    if needed := multiprocessors_needed(kernel, device):
+        kernel = kernel.with_attr(MULTIPROCESSORS_ATTRIBUTE, needed)
     return kernel.with_attr(SCHEDULE_ATTRIBUTE, schedule.to_json())

@@ -18,6 +18,8 @@ LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
 COOPERATIVE = "tirx.use_cooperative_launch"
 # The kernel's last parameter is a buffer that callers must provide and nobody reads afterwards.
 WORKSPACE_ATTRIBUTE = "tvm_stitch.workspace"
+# Its blocks wait for each other, and are all there at once on no fewer multiprocessors than this.
+MULTIPROCESSORS_ATTRIBUTE = "tvm_stitch.multiprocessors"
 
 
 def kernel_function(
