@@ -4,6 +4,6 @@ set -eu
 cd "$(dirname "$0")"
 . .ci/environment.sh
 
-echo "Installing into .venv ..."
+echo "Installing into $environment ..."
 make_environment --editable .
-exec .venv/bin/tvm-stitch demo "$@"
+exec "$environment/bin/tvm-stitch" demo "$@"

@@ -173,9 +173,9 @@ def _chosen_systems(options: argparse.Namespace) -> list[str]:
 
 
 def _list(options: argparse.Namespace) -> int:
+    cases = _chosen_cases(options)  # says so if PyTorch is missing, which systems need as well
     from bench.systems import all_systems, why_missing
 
-    cases = _chosen_cases(options)
     longest = max(len(case.name) for case in cases)
     for group in dict.fromkeys(case.group for case in cases):
         print(f"{group}:")

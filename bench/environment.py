@@ -65,9 +65,11 @@ def about_run(
 
 def missing_package(name: str) -> str | None:
     """One line if a package that the bench extra brings is not installed."""
-    if importlib.util.find_spec(name) is None:
-        return f"{name} is not installed: pip install 'tvm-stitch[bench]'"
-    return None
+    try:
+        found = importlib.util.find_spec(name) is not None
+    except ValueError:  # somebody has ruled it out
+        found = False
+    return None if found else f"{name} is not installed: pip install 'tvm-stitch[bench]'"
 
 
 def missing_for_measuring() -> str | None:

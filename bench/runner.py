@@ -1,7 +1,8 @@
 """Hands cases to worker processes, collects rows, and outlives every worker's end.
 
 In: cases, systems, settings. Out: a Results file that grows row by row. A worker that dies or
-takes too long costs one row: the rest of its case goes to a fresh worker.
+takes too long costs one row: the rest of its case goes to a fresh worker. Where several workers
+share the machine, what took too long is tried once more at the end, with nothing beside it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from bench.systems import SEARCHING
 
 # Systems that search while they compile may take this much longer.
 SEARCH_FACTOR = 10
+# A worker that starts measures nothing yet: it is given time on a busy machine, and more than once.
+START_LIMIT_S = 600.0
+START_TRIES = 3
 
 Report = Callable[[str], None]
 
@@ -42,6 +46,7 @@ class Settings:
     graphs: bool = True
     # Seconds that one phase of one system may take (compiling, measuring, …).
     time_limit_s: float = 180.0
+    start_limit_s: float = START_LIMIT_S
     records: str | None = None
     trials: int = 64
     worker: tuple[str, ...] = (sys.executable, "-m", "bench.worker")
@@ -93,6 +98,19 @@ class Worker:
             self.process.stdin.write(json.dumps(command) + "\n")
             self.process.stdin.flush()
 
+    def next_message(self, limit_s: float) -> dict[str, Any] | None:
+        """What the worker says next; queue.Empty if it takes longer than that.
+
+        The time in which it waits for the GPU, which another worker has, does not count: that one
+        has a limit of its own.
+        """
+        waiting = False
+        while True:
+            message = self.messages.get(timeout=None if waiting else limit_s)
+            if message is None or message.get("event") not in ("waiting", "held"):
+                return message
+            waiting = message["event"] == "waiting"
+
     def end(self) -> None:
         """Kill the worker and the compilers it started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -117,6 +135,8 @@ class Run:
         self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._workers: set[Worker] = set()
         self._stop = threading.Event()
+        self._later: dict[str, Job] = {}  # by case: what is to be tried with nothing beside it
+        self._alone = settings.jobs == 1
         self._calibrate = "copy_gbs" not in results.machine
         self.failure: str | None = None
 
@@ -129,11 +149,12 @@ class Run:
             self._gpu_lock = os.path.join(folder, "gpu") if self._settings.jobs > 1 else None
             # The first worker measures the copy rate alone; the others start when it has.
             try:
-                first = self._start_worker()
+                first = self._start_worker(needed=True)
                 if first is None:
                     return
                 on_start()
                 self._spread(jobs, first)
+                self._rest()
             finally:
                 self._stop.set()
                 for worker in list(self._workers):
@@ -156,6 +177,15 @@ class Run:
             threads[0].join(0.2)
             time.sleep(0.05)
 
+    def _rest(self) -> None:
+        """What was put off, by one worker after all others have ended."""
+        if not self._later or self._stop.is_set():
+            return
+        self._alone, jobs, self._later = True, list(self._later.values()), {}
+        for job in jobs:
+            self._jobs.put(job)
+        self._work(None)
+
     def _work(self, worker: Worker | None) -> None:
         while not self._stop.is_set():
             try:
@@ -164,20 +194,39 @@ class Run:
                 break
             pending = [job]
             while pending and not self._stop.is_set():
-                worker = worker if worker is not None else self._start_worker()
+                worker = worker if worker is not None else self._start_worker(self._alone)
                 if worker is None:
+                    self._put_off(job.case, [name for rest in pending for name in rest.systems])
                     return
                 retries, alive = self._one(worker, pending.pop(0))
                 pending += retries
                 if not alive:
                     self._end(worker)
                     worker = None
-            if not self._stop.is_set():
+            if not self._stop.is_set() and job.case.name not in self._later:
                 self._on_case(job.case)
         if worker is not None:
             self._end(worker)
 
-    def _start_worker(self) -> Worker | None:
+    def _put_off(self, case: Case, systems: list[str]) -> None:
+        with self._lock:
+            self._later.setdefault(case.name, Job(case, [])).systems.extend(systems)
+
+    def _start_worker(self, needed: bool) -> Worker | None:
+        """A worker that is ready; a run that needs one ends without."""
+        for _ in range(START_TRIES):
+            worker, failure = self._try_to_start()
+            if failure is None:
+                return worker
+            if self._stop.is_set():
+                return None
+        if needed:
+            self.failure = f"no worker could be started: {failure}"
+            self._stop.set()
+        return None
+
+    def _try_to_start(self) -> tuple[Worker, str | None]:
+        """A worker, and why it is of no use."""
         worker = Worker(self._settings.worker)
         with self._lock:
             self._workers.add(worker)
@@ -192,20 +241,20 @@ class Run:
             }
         )
         try:
-            message = worker.messages.get(timeout=self._settings.time_limit_s)
+            message = worker.next_message(self._settings.start_limit_s)
         except queue.Empty:
-            message = None
             self._end(worker)
+            return worker, f"starting took more than {self._settings.start_limit_s:g} s"
         if message is None or message.get("event") != "ready":
-            self.failure = f"no worker could be started: {worker.how_it_ended()}"
-            self._stop.set()
-            return None
+            failure = worker.how_it_ended() if message is None else f"it said {message}"
+            self._end(worker)
+            return worker, failure
         with self._lock:
             self._calibrate = False
             self._results.machine.update(message["machine"])
             self._results.missing.update(message["missing"])
             self._results.save(self._settings.output)
-        return worker
+        return worker, None
 
     def _one(self, worker: Worker, job: Job) -> tuple[list[Job], bool]:
         """Run one job; what is to be tried again, and whether the worker is still good."""
@@ -224,10 +273,10 @@ class Run:
         while True:
             limit = self._settings.time_limit_s * (SEARCH_FACTOR if current in SEARCHING else 1)
             try:
-                message = worker.messages.get(timeout=limit)
+                message = worker.next_message(limit)
             except queue.Empty:
                 failure = f"{phase} took more than {limit:g} s"
-                return self._after_failure(job, left, current, failure), False
+                return self._after_time(job, left, current, failure), False
             if self._stop.is_set():
                 return [], False
             if message is None or message["event"] == "lost":
@@ -259,6 +308,15 @@ class Run:
                         self._after_failure(job, left, current, reason),
                         not message.get("retire"),
                     )
+
+    def _after_time(self, job: Job, left: list[str], current: str, reason: str) -> list[Job]:
+        """As after a failure; but on a machine that others keep busy, it may be their fault."""
+        slow = [current] if current in left else left
+        if self._alone or not slow:
+            return self._after_failure(job, left, current, reason)
+        self._put_off(job.case, slow)
+        rest = [name for name in left if name not in slow]
+        return [Job(job.case, rest)] if rest else []
 
     def _after_failure(self, job: Job, left: list[str], current: str, reason: str) -> list[Job]:
         """Blame the system that was running, if one was alone; try the others again, each alone."""

@@ -234,7 +234,7 @@ def serve(commands: Any, send: Send) -> int:
     for line in commands:
         command = json.loads(line)
         if command["do"] == "begin":
-            gpu = Gpu(command["lock"])
+            gpu = Gpu(command["lock"], lambda event: send({"event": event}))
             systems = all_systems(command["records"], command["trials"])
             meter, machine = begin(gpu, command["calibrate"])
             wanted = command["systems"]

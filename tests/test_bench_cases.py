@@ -18,7 +18,11 @@ from tvm_stitch import explain  # noqa: E402
 
 CASES = suite("all")
 # One width of the grid stands for all: they differ in nothing else.
-DISTINCT = [c for c in CASES if c.grid is None or c.grid[2] == 1024]
+DISTINCT = [
+    pytest.param(c, marks=pytest.mark.slow if c.name == "dien-train" else ())
+    for c in CASES
+    if c.grid is None or c.grid[2] == 1024
+]
 each = pytest.mark.parametrize("case", DISTINCT, ids=lambda c: c.name)
 needs_jax = pytest.mark.skipif(not importlib.util.find_spec("jax"), reason="JAX not installed")
 
@@ -116,6 +120,7 @@ def test_arithmetic_is_counted(case):
 MODELS = [c for c in CASES if c.group == "models"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MODELS, ids=lambda c: c.name)
 def test_dynamo_takes_the_whole_model(case):
     workload, inputs = prepared(case)

@@ -191,6 +191,14 @@ def test_a_message_becomes_one_line():
 STAND_IN = textwrap.dedent(
     """
     import json, os, sys, time
+    from pathlib import Path
+    here = Path(sys.argv[0]).parent
+    def first_time(what):  # whether nobody has asked before, in another process either
+        try:
+            (here / what).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
     def send(**message):
         print(json.dumps(message), flush=True)
     def row(system, status="ok", **more):
@@ -198,16 +206,24 @@ STAND_IN = textwrap.dedent(
     for line in sys.stdin:
         command = json.loads(line)
         if command["do"] == "begin":
+            if (here / "slow-start").exists() and first_time("started"):
+                time.sleep(60)
             missing = {"absent": "not installed"} if "absent" in command["systems"] else {}
             send(event="ready", machine=dict(gpu="Test GPU", copy_gbs=1000.0), missing=missing)
             continue
         name, systems = command["case"], command["systems"]
+        if name == "busy":
+            send(event="waiting")
+            time.sleep(4)
+            send(event="held")
         for system in systems:
             send(event="phase", system=system, phase="compiling")
             if name == "crash" and system == "bad":
                 print("illegal memory access", file=sys.stderr, flush=True)
                 os.kill(os.getpid(), 9)
             if name == "hang" and system == "bad":
+                time.sleep(60)
+            if name == "slow-beside-others" and system == "bad" and first_time("tried"):
                 time.sleep(60)
             if name == "poison" and system == "bad":
                 send(event="lost", detail="CUDA error 700")
@@ -230,7 +246,7 @@ def named(name):
     return Case(name, name, "test", double, {"rows": 8}, {"rows": 2})
 
 
-def run_all(tmp_path, names, systems=("bad", "good"), jobs=1, time_limit=20.0):
+def run_all(tmp_path, names, systems=("bad", "good"), jobs=1, time_limit=20.0, start_limit=60.0):
     worker = tmp_path / "worker.py"
     worker.write_text(STAND_IN)
     settings = Settings(
@@ -238,6 +254,7 @@ def run_all(tmp_path, names, systems=("bad", "good"), jobs=1, time_limit=20.0):
         output=tmp_path / "out.json",
         jobs=jobs,
         time_limit_s=time_limit,
+        start_limit_s=start_limit,
         worker=(sys.executable, str(worker)),
     )
     results = Results()
@@ -293,12 +310,45 @@ def test_several_workers_share_the_cases(tmp_path):
     assert results.row("crash", "bad").status == "failed"
 
 
+def test_waiting_for_the_gpu_costs_no_row(tmp_path):
+    assert run_all(tmp_path, ["busy"], time_limit=2.0).us("busy", "bad") == 3.0
+
+
+def test_what_took_too_long_beside_others_is_tried_alone(tmp_path):
+    results = run_all(tmp_path, ["slow-beside-others", "a", "b"], jobs=2, time_limit=3.0)
+    assert all(row.status == "ok" for row in results.rows)
+    assert len(results.rows) == 6
+
+
+def test_what_takes_too_long_alone_as_well_is_cut_off(tmp_path):
+    results = run_all(tmp_path, ["hang", "after"], jobs=2, time_limit=2.0)
+    assert "compiling took more than 2 s" in results.row("hang", "bad").detail
+    assert results.us("hang", "good") == 3.0
+
+
+def test_a_worker_that_starts_slowly_costs_no_row(tmp_path):
+    (tmp_path / "slow-start").touch()
+    results = run_all(tmp_path, ["a", "b"], start_limit=5.0)
+    assert [row.status for row in results.rows] == ["ok"] * 4
+
+
 def test_a_worker_that_cannot_start_ends_the_run_with_its_reason(tmp_path):
     worker = (sys.executable, "-c", "raise SystemExit('no driver')")
     settings = Settings(("good",), tmp_path / "out.json", worker=worker)
     run = Run(settings, Results(), lambda text: None)
     run([Job(named("a"), ["good"])], lambda case: None, lambda: None)
     assert "no driver" in run.failure
+
+
+def test_listing_without_pytorch_says_what_is_missing():
+    script = "import sys; sys.modules['torch'] = None; from bench.cli import main; "
+    done = subprocess.run(
+        [sys.executable, "-c", script + "sys.exit(main(['--list']))"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("bench: torch is not installed: pip install")
+    assert "Traceback" not in done.stderr
 
 
 # ---- resuming --------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -119,7 +120,13 @@ def test_json_of_something_else_than_a_module(capsys, tmp_path):
     assert "no Relax function" in refused(capsys, "explain", str(path))
 
 
-@pytest.mark.parametrize("target", ["llvm", "nonsense", "sm_20", "{"])
+@pytest.mark.parametrize("name", ["movement.json", "movement.relay"])
+def test_what_relay_saved_is_sent_to_its_reader(capsys, name):
+    path = Path(__file__).parent / "relay" / "saved" / name
+    assert "tvm_stitch.relay.load" in refused(capsys, "explain", str(path))
+
+
+@pytest.mark.parametrize("target", ["llvm", "nonsense", "sm_20", "sm_999", "H300", "{"])
 def test_targets_that_will_not_do(capsys, model, target):
     assert "target" in refused(capsys, "explain", model, "--target", target)
     assert "target" in refused(capsys, "demo", "--target", target)
@@ -129,6 +136,16 @@ def test_outputs_that_cannot_be_written(capsys, model, tmp_path):
     nowhere = tmp_path / "nowhere" / "out.so"
     assert "no folder" in refused(capsys, "compile", model, "-o", str(nowhere))
     assert ".so" in refused(capsys, "compile", model, "-o", str(tmp_path / "out.txt"))
+    folder = tmp_path / "folder.so"
+    folder.mkdir()
+    assert "Is a directory" in refused(capsys, "compile", model, "-o", str(folder))
+    assert f"cannot write /proc{os.sep}out.so" in refused(
+        capsys, "compile", model, "-o", "/proc/out.so"
+    )
+    kept = tmp_path / "kept.so"
+    kept.write_text("as it was")
+    refused(capsys, "compile", str(tmp_path / "missing.json"), "-o", str(kept))
+    assert kept.read_text() == "as it was"
 
 
 def test_compile_without_a_linker(capsys, monkeypatch, model, tmp_path):
@@ -221,10 +238,25 @@ def test_looking_after_stores(capsys, made_up, model, tmp_path):
 
 def test_a_store_with_a_broken_line_is_used_with_a_warning(capsys, made_up, model, tmp_path):
     store = tmp_path / "records.jsonl"
-    store.write_text("scribble\n")
+    store.write_text('{"capability": 90, "co')
     code, _, err = run(capsys, "explain", model, "--target", "sm_90", "--database", str(store))
     assert code == 0
     assert err == f"tvm-stitch: warning: {store}, line 1: not JSON, or cut off\n"
+
+
+def test_a_file_that_is_no_store_is_refused_and_stays_as_it_is(capsys, model, tmp_path):
+    scribble = tmp_path / "records.jsonl"
+    scribble.write_text("scribble\n")
+    for path in (str(scribble), model):
+        before = Path(path).read_text()
+        for command in (
+            ("explain", model), ("tune", model), ("compile", model, "-o", str(tmp_path / "out.so")),
+            ("tune", "--list"), ("tune", "--prune"),
+        ):  # fmt: skip
+            options = () if "--list" in command or "--prune" in command else ("--target", "sm_90")
+            err = refused(capsys, *command, *options, "--database", path)
+            assert f"{path} is no record store: line 1" in err
+        assert Path(path).read_text() == before
 
 
 def test_an_interrupted_search_says_how_to_go_on(capsys, monkeypatch, model, tmp_path):

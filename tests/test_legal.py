@@ -143,6 +143,7 @@ def counting():
     runner.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_legal_schedules_are_right(kind, counting):
     """No hazard, and the outputs of the analytic choice, for any schedules of the space."""
@@ -154,6 +155,7 @@ def test_legal_schedules_are_right(kind, counting):
     assert [outcome.error for outcome in outcomes] == [""] * 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns"), ((7, 1027), (1, 1000)))
 def test_steps_at_once_are_right(rows, columns, counting):
     """Of rows in shared memory and of rows that are read again, aligned and not."""

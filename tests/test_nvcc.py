@@ -20,7 +20,10 @@ from tvm_stitch.kernel.tensor import emit_product, read_product
 from tvm_stitch.target import full_target
 
 NVCC = shutil.which("nvcc")
-pytestmark = pytest.mark.skipif(NVCC is None, reason="nvcc is not on the path")
+pytestmark = [
+    pytest.mark.skipif(NVCC is None, reason="nvcc is not on the path"),
+    pytest.mark.slow,
+]
 
 # Rows of 40960 elements fill the registers: measured, a block with a spilled word or two is quicker
 # than one of twice the threads. Rows of up to 4096 must not spill at all.

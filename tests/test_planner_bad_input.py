@@ -1,6 +1,6 @@
 """Solvers that are missing, no time, options without sense: a simple rule or a clear error."""
 
-import importlib.util
+import sys
 
 import pytest
 import tvm
@@ -17,10 +17,7 @@ from tvm_stitch.plan.planner import plan_graph
 
 
 def test_a_missing_solver_leaves_the_simple_rule(monkeypatch):
-    real = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "highspy" else real(name)
-    )
+    monkeypatch.setitem(sys.modules, "highspy", None)
     with pytest.warns(UserWarning, match="HiGHS is not installed"):
         found, plan = graph_and_plan(random_case(3, operators=20).module)
     assert_sound(found, plan)
@@ -47,10 +44,24 @@ def graph_and_plan_groups(found: StitchGraph, options: Options):
         {"solver": "gurobi"},
         {"time_limit_s": -1},
         {"time_limit_s": float("nan")},
+        {"solver": ["highs"]},
         {"beam": 0},
+        {"beam": 1.5},
+        {"beam": True},
+        {"cuts": "4"},
+        {"recomputed": 2.0},
+        {"largest_kernel": None},
+        {"schemes": "warp"},
+        {"schemes": ("warp", "weft")},
+        {"schemes": 5},
+        {"schemes": [["warp"]]},
+        {"time_limit_s": None},
+        {"deterministic": "yes"},
+        {"measure": 1},
         {"effort": "much"},
         {"largest_kernel": 0},
         {"workspace_bytes": -1},
+        {"workspace_bytes": 1e6},
     ],
 )
 def test_options_that_make_no_sense(wrong):

@@ -185,6 +185,7 @@ def test_nothing_is_executed(tmp_path):
     assert not marker.exists()
 
 
+@pytest.mark.slow
 def test_functions_that_double_are_bounded():
     """Thirty function literals, each calling the one before twice, would be 2**30 operators."""
     lets = "let %f0 = fn (%a: float32) { exp(%a) };\n"
@@ -207,6 +208,7 @@ def test_ifs_nested_too_deep():
     assert relay.load(_main(body, _X + ", %c: bool"))["main"]
 
 
+@pytest.mark.slow
 def test_a_text_with_200_megabytes_of_metadata():
     graph = Graph()
     weights = np.ones((7240, 7240), "float32")
@@ -219,6 +221,7 @@ def test_a_text_with_200_megabytes_of_metadata():
     assert time.perf_counter() - start < 30
 
 
+@pytest.mark.slow
 def test_a_constant_section_of_200_megabytes():
     """Loading is linear in its size, and takes seconds."""
     graph = Graph()

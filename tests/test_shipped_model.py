@@ -53,6 +53,7 @@ def test_it_is_small_and_ranks():
     assert len(agreements) > 40 and np.median(agreements) > 0.5
 
 
+@pytest.mark.slow
 def test_what_it_learns_holds_for_kernels_that_it_has_not_seen():
     """Without the records of some whole spaces, a search of these needs far fewer trials than
     chance does."""

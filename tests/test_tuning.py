@@ -207,6 +207,7 @@ def test_an_interrupted_search_goes_on_as_if_it_had_not_been(path, tmp_path, bre
     assert len(second.measured) == len(undated(whole)) - breaks_after // 8 * 8
 
 
+@pytest.mark.slow
 def test_a_search_of_several_kernels_goes_on_as_well(path, tmp_path):
     module = softmax_model(tirx.Var("n", "int64"))
     shapes, whole = {"n": [4096, 512]}, tmp_path / "whole.jsonl"
@@ -251,6 +252,7 @@ def run_search(of, model, trials=48, seed=0, cost=made_up_cost, floor=None, star
 
 
 @needs_xgboost
+@pytest.mark.slow
 @pytest.mark.parametrize("tensors", (softmax_of, column_sums, side_by_side))
 def test_the_model_finds_what_is_best(tensors):
     of = workload(*tensors())
@@ -260,6 +262,7 @@ def test_the_model_finds_what_is_best(tensors):
 
 
 @needs_xgboost
+@pytest.mark.slow
 def test_the_model_needs_fewer_trials_than_chance():
     of = workload(*softmax_of(512, 2048))
     schedules = [p.schedule for p in Space(of.programs, of.groups, DEVICE)]
@@ -307,6 +310,7 @@ def test_a_small_space_is_searched_as_a_whole():
     assert len(trials) <= space.size + 1
 
 
+@pytest.mark.slow
 def test_a_real_search_leaves_a_bad_start_behind():
     if (missing := simt.available()) is not None:
         pytest.skip(missing)
@@ -399,6 +403,7 @@ def test_what_the_package_ships_knows_times_alone(path, monkeypatch):
 
 
 @needs_xgboost
+@pytest.mark.slow
 def test_records_of_other_gpus_teach_nothing(path, tmp_path):
     """A search beside records of another GPU is the same as one without."""
     alone = tmp_path / "alone.jsonl"

@@ -49,6 +49,7 @@ def test_in_your_pipeline():
     assert "switched off" in output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(simt.available() is not None, reason="needs g++")
 def test_tuning():
     output = run("3_tuning.py")

@@ -36,6 +36,7 @@ def modules():
     yield from (random_case(seed, operators=8).module for seed in range(30))
 
 
+@pytest.mark.slow
 def test_a_search_finds_nothing_that_costs_less():
     whole = apart = 0
     for judge in (judge for module in modules() for judge in judged(module)):

@@ -49,7 +49,7 @@ print(sum(kernel.stitched for kernel in report.kernels), "different stitched ker
 relax.build(model, target, relax_pipeline=tvm_stitch.pipeline(target))
 
 # --- 3. A pipeline of one's own -----------------------------------------------
-# The pipeline is a list of passes, three of them from tvm_stitch. Put your own among them: this one
+# The pipeline is a list of passes, four of them from tvm_stitch. Put your own among them: this one
 # shows how many calls are left after each step.
 
 

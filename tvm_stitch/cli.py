@@ -21,13 +21,14 @@ import tvm
 
 import tvm_stitch
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
+from tvm_stitch.frontend.relay import is_relay
 from tvm_stitch.report import explain
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning import cli as tuning_cli
 
 TARGET_HELP = (
-    "an architecture (sm_90), a TVM tag (nvidia/nvidia-h100), TVM's JSON, or cuda: this machine's "
-    "GPU, sm_90 without one (default: cuda)"
+    "an architecture (sm_90), a GPU (H100 PCIe), a TVM tag (nvidia/nvidia-h100), TVM's JSON, or "
+    "cuda: this machine's GPU, sm_90 without one (default: cuda)"
 )
 MODEL_HELP = "a Relax module as tvm.ir.save_json writes it"
 DATABASE_HELP = "records that `tvm-stitch tune` made: kernels that were tuned get the best schedule"
@@ -147,16 +148,28 @@ def _compile(options: argparse.Namespace) -> int:
         raise InputError(f"cannot write {output}: there is no folder {output.parent}")
     if output.suffix != ".so":
         raise InputError(f"{output} must end in .so: a shared library is written")
+    _require_writable(output)
     executable = _compiled(mod, target, options.model, options.database)
     try:
         executable.export_library(str(output))
     except Exception as error:
         raise CompilerMissing(
             f"the compiled model could not be linked into {output}: {first_line(error)}; is g++ "
-            "installed (Debian: apt-get install g++) and the folder writable?"
+            "installed (Debian: apt-get install g++)?"
         ) from error
     print(f"{output}: {output.stat().st_size} bytes for {target.attrs['arch']}")
     return 0
+
+
+def _require_writable(output: Path) -> None:
+    """InputError where no file can be written, before the time is spent that compiling takes."""
+    new = not output.exists()
+    try:
+        output.open("ab").close()
+    except OSError as error:
+        raise InputError(f"cannot write {output}: {error.strerror}") from None
+    if new:
+        output.unlink()
 
 
 def _tune(options: argparse.Namespace) -> int:
@@ -185,6 +198,11 @@ def load_model(path: str) -> tvm.IRModule:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not text: expected {MODEL_HELP}") from None
+    if is_relay(text):
+        raise InputError(
+            f"{path} is a module that Relay saved: read it with tvm_stitch.relay.load, and save "
+            "what that returns with tvm.ir.save_json"
+        )
     try:
         mod = tvm.ir.load_json(text)
     except Exception as error:

@@ -1,7 +1,8 @@
-"""What is known of a GPU: presets by architecture, and what a TVM target says."""
+"""What is known of a GPU: presets by name and architecture, and what a TVM target says."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import tvm
@@ -66,48 +67,134 @@ class Device:
 
 RESERVED_SHARED = 1024  # bytes of shared memory that CUDA takes of every block
 WARPGROUPS = "sm_90a"  # the architecture that has wgmma, which code for sm_90 may not use
+MODEL = "model"  # the attribute of a TVM target that names the GPU: one of the presets
 _KB = 1024
 _MB = 1 << 20
-# Copy bandwidth: about nine tenths of the data sheet's figure, measured for the H200. L2, lanes
-# and clocks: NVIDIA's data sheets and architecture white papers.
+# By capability: registers and resident threads of a multiprocessor, shared memory of a block and of
+# a multiprocessor, and lanes. NVIDIA's CUDA programming guide.
+_LIMITS = {
+    70: (65536, 2048, 96 * _KB, 96 * _KB, 64),
+    75: (65536, 1024, 64 * _KB, 64 * _KB, 64),
+    80: (65536, 2048, 163 * _KB, 164 * _KB, 64),
+    86: (65536, 1536, 99 * _KB, 100 * _KB, 128),
+    89: (65536, 1536, 99 * _KB, 100 * _KB, 128),
+    90: (65536, 2048, 227 * _KB, 228 * _KB, 128),
+    100: (65536, 2048, 227 * _KB, 228 * _KB, 128),
+    120: (65536, 1536, 99 * _KB, 100 * _KB, 128),
+}
+# Architectures there are; one without limits of its own counts as the nearest older one.
+ARCHITECTURES = (70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121)
+
+
+def _preset(
+    name: str, capability: int, multiprocessors: int, terabytes: float, megabytes: int, ghz: float
+) -> Device:
+    registers, threads, block, total, lanes = _LIMITS[capability]
+    return Device(
+        name, capability, multiprocessors, registers, threads, block, total,
+        terabytes * 1e12, megabytes * _MB, lanes, ghz * 1e9,
+    )  # fmt: skip
+
+
+# Name, capability, multiprocessors, copy bandwidth in TB/s, L2 in MB, boost clock in GHz. The first
+# of a capability stands for all of it. Copy bandwidth: about nine tenths of the data sheet's
+# figure, measured for the H200. The rest: NVIDIA's data sheets and architecture white papers.
 _PRESETS = (
-    Device("V100", 70, 80, 65536, 2048, 96 * _KB, 96 * _KB, 0.80e12, 6 * _MB, 64, 1.53e9),
-    Device("T4", 75, 40, 65536, 1024, 64 * _KB, 64 * _KB, 0.26e12, 4 * _MB, 64, 1.59e9),
-    Device("A100", 80, 108, 65536, 2048, 163 * _KB, 164 * _KB, 1.75e12, 40 * _MB, 64, 1.41e9),
-    Device("RTX 3090", 86, 82, 65536, 1536, 99 * _KB, 100 * _KB, 0.85e12, 6 * _MB, 128, 1.70e9),
-    Device("L4", 89, 58, 65536, 1536, 99 * _KB, 100 * _KB, 0.27e12, 48 * _MB, 128, 2.04e9),
-    Device("H200", 90, 132, 65536, 2048, 227 * _KB, 228 * _KB, 4.26e12, 50 * _MB, 128, 1.98e9),
-    Device("B200", 100, 148, 65536, 2048, 227 * _KB, 228 * _KB, 7.2e12, 126 * _MB, 128, 1.97e9),
-    Device("RTX 5090", 120, 170, 65536, 1536, 99 * _KB, 100 * _KB, 1.6e12, 96 * _MB, 128, 2.41e9),
+    _preset("V100", 70, 80, 0.80, 6, 1.53),
+    _preset("T4", 75, 40, 0.26, 4, 1.59),
+    _preset("A100", 80, 108, 1.75, 40, 1.41),
+    _preset("A100 40GB", 80, 108, 1.40, 40, 1.41),
+    _preset("A30", 80, 56, 0.84, 24, 1.44),
+    _preset("RTX 3090", 86, 82, 0.85, 6, 1.70),
+    _preset("A10", 86, 72, 0.54, 6, 1.70),
+    _preset("A40", 86, 84, 0.63, 6, 1.74),
+    _preset("RTX A6000", 86, 84, 0.69, 6, 1.80),
+    _preset("L4", 89, 58, 0.27, 48, 2.04),
+    _preset("L40S", 89, 142, 0.78, 96, 2.52),
+    _preset("L40", 89, 142, 0.78, 96, 2.49),
+    _preset("RTX 4090", 89, 128, 0.91, 72, 2.52),
+    _preset("H200", 90, 132, 4.26, 50, 1.98),
+    _preset("H100 SXM", 90, 132, 3.00, 50, 1.98),
+    _preset("H100 PCIe", 90, 114, 1.80, 50, 1.76),
+    _preset("H100 NVL", 90, 132, 3.50, 50, 1.79),
+    _preset("GH200", 90, 132, 3.60, 50, 1.98),
+    _preset("H20", 90, 78, 3.60, 60, 1.98),
+    _preset("B200", 100, 148, 7.20, 126, 1.97),
+    _preset("RTX 5090", 120, 170, 1.60, 96, 2.41),
+    _preset("RTX 5080", 120, 84, 0.86, 64, 2.62),
+    _preset("RTX PRO 6000", 120, 188, 1.60, 128, 2.60),
 )
 
 
 def preset(name: str) -> Device:
     """A device by its name."""
-    return next(device for device in _PRESETS if device.name == name)
+    for device in _PRESETS:
+        if _words(device.name) == _words(name):
+            return device
+    known = ", ".join(device.name for device in _PRESETS)
+    raise InputError(f"no GPU called {name!r} is known; known are {known}")
+
+
+def is_preset(name: str) -> bool:
+    """Whether there is a device of that name."""
+    return any(_words(device.name) == _words(name) for device in _PRESETS)
+
+
+def _words(name: str) -> frozenset[str]:
+    """What tells GPUs apart: the SXM module is the one that goes without saying."""
+    return frozenset(re.findall(r"[a-z0-9]+", name.casefold())) - {"nvidia", "geforce", "sxm"}
 
 
 def device_of(target: tvm.target.Target) -> Device:
-    """The device a CUDA target stands for: this machine's GPU if that is of its architecture,
-    else the newest preset not newer."""
+    """The device a CUDA target stands for.
+
+    The GPU that its attribute "model" names; else this machine's, if that is of its architecture;
+    else the one preset that stands for the architecture.
+    """
     if target.kind.name != "cuda":
         raise InputError(f"stitching is for CUDA; the target is {target.kind.name!r}")
     arch = str(target.attrs.get("arch", "sm_80"))
-    digits = arch.removeprefix("sm_").rstrip("af")
-    if not digits.isdigit():
+    form = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    if not form:
         raise InputError(f"target arch {arch!r} is not of the form sm_90")
-    capability = int(digits)
-    fitting = [preset for preset in _PRESETS if preset.capability <= capability]
-    if not fitting:
-        oldest = _PRESETS[0].capability
-        raise InputError(f"target arch {arch} is older than sm_{oldest}, the oldest supported")
-    found = replace(fitting[-1], warpgroups=arch == WARPGROUPS)
-    return _read_off(found, capability)
+    capability, model = int(form[1]), str(target.attrs.get(MODEL, "unknown"))
+    if capability < ARCHITECTURES[0]:
+        raise InputError(
+            f"target arch {arch} is older than sm_{ARCHITECTURES[0]}, the oldest supported"
+        )
+    if capability not in ARCHITECTURES:
+        known = ", ".join(f"sm_{each}" for each in ARCHITECTURES)
+        raise InputError(f"target arch {arch} is none that is known: {known}")
+    if model == "unknown":  # TVM's word
+        found = _read_off(_standing_for(capability), capability)
+    elif (found := preset(model)).capability != capability:
+        raise InputError(f"target model {model} is of sm_{found.capability}, the arch is {arch}")
+    return replace(found, warpgroups=arch == WARPGROUPS)
 
 
-def _read_off(preset: Device, capability: int) -> Device:
-    """The preset with what this machine's GPU says of itself, if it is of that architecture."""
+def _standing_for(capability: int) -> Device:
+    newest = max(each.capability for each in _PRESETS if each.capability <= capability)
+    return next(each for each in _PRESETS if each.capability == newest)
+
+
+def _read_off(standing: Device, capability: int) -> Device:
+    """What this machine's GPU says of itself, if it is of that architecture; else as it stands."""
     here = tvm.cuda(0)
     if not here.exist or here.compute_version.replace(".", "") != str(capability):
-        return preset
-    return replace(preset, name=here.device_name, multiprocessors=here.multi_processor_count)
+        return standing
+    found = _called(here.device_name, capability)
+    if found is None:
+        found = replace(standing, l2_size=here.l2_cache_size_bytes, clock=here.max_clock_rate * 1e3)
+    # Fewer than the data sheet's where the GPU is divided.
+    return replace(found, name=here.device_name, multiprocessors=here.multi_processor_count)
+
+
+def _called(name: str, capability: int) -> Device | None:
+    """The preset whose words a GPU's own name has, the one with most of them."""
+    words = _words(name)
+    fitting = [
+        device
+        for device in _PRESETS
+        if device.capability == capability and _words(device.name) <= words
+    ]
+    return max(fitting, key=lambda device: len(_words(device.name)), default=None)

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.schedule import SCHEMES
 from tvm_stitch.plan.saved import SavedPlan
 
-SOLVERS = ("highs", "cbc", "greedy")
+SOLVERS = ("highs", "greedy")
+_FLAGS = ("deterministic", "partition", "fast_math", "measure")
+# Of each number: what it must be, and the least.
+_NUMBERS: dict[str, tuple[type, int]] = {
+    "time_limit_s": (Real, 0),
+    "launch_us": (Real, 0),
+    "workspace_bytes": (Integral, 0),
+    "beam": (Integral, 1),
+    "cuts": (Integral, 0),
+    "recomputed": (Integral, 0),
+    "effort": (Integral, 0),
+    "largest_kernel": (Integral, 1),
+}
 
 
 @dataclass(frozen=True)
@@ -17,7 +31,7 @@ class Options:
 
     schemes: what a kernel may use to pass values between its stages; leaving one out sends the
         kernels that need it the default way.
-    solver: "highs" or "cbc" solve for the cheapest set of kernels, "greedy" takes a simple rule's.
+    solver: "highs" solves for the cheapest set of kernels, "greedy" takes a simple rule's.
     time_limit_s: seconds for all programs of a dataflow block; what is not solved by then keeps
         the best plan found, at worst the simple rule's. 0 asks no solver.
     deterministic: one solver thread and a fixed seed: the same plan every time, unless the time
@@ -59,28 +73,25 @@ class Options:
     plan: SavedPlan | None = None
 
     def __post_init__(self) -> None:
-        unknown = set(self.schemes) - set(SCHEMES)
+        if isinstance(self.schemes, str) or not isinstance(self.schemes, Iterable):
+            raise InputError(f"schemes must be a tuple of names, not {self.schemes!r}")
+        object.__setattr__(self, "schemes", tuple(self.schemes))
+        unknown = [scheme for scheme in self.schemes if scheme not in SCHEMES]
         if unknown:
-            raise InputError(f"unknown schemes {sorted(unknown)}; known are {list(SCHEMES)}")
+            raise InputError(f"unknown schemes {unknown}; known are {list(SCHEMES)}")
         if self.plan is not None and not isinstance(self.plan, SavedPlan):
             raise InputError(f"plan must be a SavedPlan, not {type(self.plan).__name__}")
         if self.plan is not None and self.measure:
             raise InputError("a pinned plan is followed, not measured: give plan or measure")
         if self.solver not in SOLVERS:
             raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
-        least = {
-            "time_limit_s": 0,
-            "launch_us": 0,
-            "beam": 1,
-            "cuts": 0,
-            "recomputed": 0,
-            "effort": 0,
-            "largest_kernel": 1,
-        }
-        if self.workspace_bytes is not None:
-            least["workspace_bytes"] = 0
-        for name, smallest in least.items():
+        for name in _FLAGS:
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        for name, (kind, smallest) in _NUMBERS.items():
             value = getattr(self, name)
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not value >= smallest:
-                raise InputError(f"{name} must be a number of at least {smallest}, not {value!r}")
+            if name == "workspace_bytes" and value is None:
+                continue
+            if not isinstance(value, kind) or isinstance(value, bool) or not value >= smallest:
+                what = "a whole number" if kind is Integral else "a number"
+                raise InputError(f"{name} must be {what} of at least {smallest}, not {value!r}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import tvm
 
-from tvm_stitch.device import WARPGROUPS, device_of
+from tvm_stitch.device import MODEL, WARPGROUPS, device_of, is_preset, preset
 from tvm_stitch.errors import InputError
 
 # Plans need an architecture; on a machine without a GPU TVM would take sm_50.
@@ -16,14 +16,15 @@ WITHOUT_GPU = "sm_90"
 
 
 def cuda_target(target: Any) -> tvm.target.Target:
-    """The CUDA target for "cuda" (this machine's GPU, or sm_90 without one), "sm_86", a tag, JSON.
+    """The CUDA target for "cuda" (this machine's GPU, or sm_90 without one), "sm_86", a GPU's name
+    ("H100 PCIe"), a tag, JSON.
 
     TVM's own targets and dicts pass through.
     """
     if isinstance(target, str):
         target = _from_text(target.strip())
     if isinstance(target, dict) and target.get("kind") == "cuda" and "arch" not in target:
-        target = target if tvm.cuda(0).exist else {**target, "arch": WITHOUT_GPU}
+        target = _with_arch(target)
     try:
         given = target if isinstance(target, tvm.target.Target) else tvm.target.Target(target)
     except Exception as error:
@@ -51,9 +52,18 @@ def plain_target(target: tvm.target.Target) -> tvm.target.Target:
     return tvm.target.Target({**target.export(), "arch": arch[:-1]})
 
 
+def _with_arch(target: dict[str, Any]) -> dict[str, Any]:
+    """The target with the architecture of the GPU it names, or of none if one is here to ask."""
+    if MODEL in target:
+        return {**target, "arch": f"sm_{preset(str(target[MODEL])).capability}"}
+    return target if tvm.cuda(0).exist else {**target, "arch": WITHOUT_GPU}
+
+
 def _from_text(text: str) -> Any:
     if text == "cuda":
         return {"kind": "cuda"}
+    if is_preset(text):
+        return {"kind": "cuda", MODEL: preset(text).name}
     if re.fullmatch(r"sm_\d+[af]?", text):
         return {"kind": "cuda", "arch": text}
     if not text.startswith("{"):

@@ -50,16 +50,20 @@ class Gpu:
     """The right to use the GPU, shared between worker processes through a lock file.
 
     A worker holds it while anything of its own may run on the device, and gives it away while it
-    only compiles on the CPU. Without a file there is one worker, which always holds it.
+    only compiles on the CPU. Without a file there is one worker, which always holds it. Whoever
+    must know hears of "waiting" and "held".
     """
 
-    def __init__(self, path: str | None = None) -> None:
+    def __init__(
+        self, path: str | None = None, tell: Callable[[str], None] = lambda event: None
+    ) -> None:
         self._file = open(path, "w") if path else None  # noqa: SIM115
+        self._tell = tell
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Hold the GPU."""
-        self._lock(fcntl.LOCK_EX)
+        self._take()
         try:
             yield
         finally:
@@ -74,7 +78,13 @@ class Gpu:
         try:
             yield
         finally:
+            self._take()
+
+    def _take(self) -> None:
+        if self._file:
+            self._tell("waiting")
             self._lock(fcntl.LOCK_EX)
+            self._tell("held")
 
     def _lock(self, operation: int) -> None:
         if self._file:

@@ -19,13 +19,15 @@ from tvm import tirx
 from tvm_stitch.kernel.stage import Expr
 
 # What tvm_struct_get reads (TVM's StructFieldKind): of a tensor, of an argument, of an array.
-SHAPE, NDIM, CODE, BITS, LANES = 2, 4, 5, 6, 7
+SHAPE, NDIM, CODE, BITS, LANES, DEVICE_ID, DEVICE_TYPE = 2, 4, 5, 6, 7, 9, 10
 TYPE_INDEX, VALUE = 13, 15
 INT64_ELEMENT = 17
 # Type indices of tvm-ffi: a bare DLTensor, and a managed tensor, whose DLTensor follows a header.
 DLTENSOR, TENSOR = 7, 70
 HEADER_BYTES = 24
 PACKED_CONVENTION = 1
+# TVM's numbers of CUDA among devices, and of the count of multiprocessors among what they say.
+CUDA, MULTIPROCESSORS = 2, 7
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,12 @@ class Demand:
     shape: tuple[int, ...] = ()
 
 
-def check_functions(name: str, demands: list[Demand]) -> dict[str, tirx.PrimFunc]:
+def check_functions(
+    name: str, demands: list[Demand], multiprocessors: int = 0
+) -> dict[str, tirx.PrimFunc]:
     """A host function of as many arguments as demands, which raises what TVM's builtins raise.
+
+    It raises as well where the first argument's GPU has fewer multiprocessors than needed.
 
     The virtual machine finds it by its symbol. Where TVM compiles Relax functions instead
     (exec_mode="compiled"), it takes the symbol of the function of that name and puts the prefix
@@ -59,6 +65,8 @@ def check_functions(name: str, demands: list[Demand]) -> dict[str, tirx.PrimFunc
         for number, demand in enumerate(demands)
         for assertion in _assertions(arguments, number, demand)
     ]
+    if multiprocessors and demands:
+        assertions.append(_has_multiprocessors(assertions[1].var, multiprocessors))
     return {
         f"{name}_checked": _packed(f"__tvm_ffi_{name}", parameters, assertions),
         name: _packed(name, parameters, []),
@@ -100,6 +108,20 @@ def _assertions(arguments: tirx.Var, number: int, demand: Demand) -> Iterator[ti
         )
         words = f"match_cast error, expect shape {list(demand.shape)}"
         yield _assert("RuntimeError", tirx.all(*as_long), demand, words)
+
+
+def _has_multiprocessors(tensor: tirx.Var, needed: int) -> tirx.Stmt:
+    """The GPU must hold all blocks of a kernel at once, or the driver refuses to launch it."""
+    number = _field(tensor, 0, DEVICE_ID, "int32")
+    count = tirx.call_packed("runtime.GetDeviceAttr", CUDA, number, MULTIPROCESSORS)
+    words = (
+        f"this module was compiled for a GPU of at least {needed} multiprocessors, all of which "
+        "meet in one of its kernels, and this one has fewer: compile it on this machine, or for a "
+        'target whose attribute "model" names this GPU (tvm_stitch.device)'
+    )
+    enough = tirx.Cast("int32", count) >= needed
+    refusal = tirx.AssertStmt(enough, tvm.ir.StringImm("RuntimeError"), [tvm.ir.StringImm(words)])
+    return tirx.IfThenElse(_field(tensor, 0, DEVICE_TYPE, "int32") == CUDA, refusal, None)
 
 
 def _field(handle: Expr, index: int, field: int, dtype: object) -> Expr:

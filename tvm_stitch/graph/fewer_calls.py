@@ -1,9 +1,9 @@
 """Fewer calls of TVM's virtual machine, each of which takes a tenth of a microsecond and more.
 
 In: a module as the last of TVM's passes leave it (VMShapeLower). Out: the same with the checks of
-constant shapes and dtypes in one host function, and without the calls that change nothing: tuples
-that nobody reads, and letting go of what the result holds or what the end of the function lets go
-of anyway. Must not know what is computed.
+constant shapes and dtypes, and of the GPU's size, in one host function, and without the calls that
+change nothing: tuples that nobody reads, and letting go of what the result holds or what the end of
+the function lets go of anyway. Must not know what is computed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_stitch.graph.argument_checks import Demand, check_functions
+from tvm_stitch.kernel.launch import MULTIPROCESSORS_ATTRIBUTE
 from tvm_stitch.kernel.stage import Expr
 
 CHECK_TENSOR = "vm.builtin.check_tensor_info"
@@ -40,9 +41,10 @@ def FewerCalls() -> tvm.transform.Pass:
     @tvm.transform.module_pass(opt_level=0, name="FewerCalls")
     def fewer_calls(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         mod = mod.clone()
+        needed = _multiprocessors(mod)
         for var, function in mod.functions_items():
             if isinstance(function, relax.Function) and _plain(function):
-                rewritten, checks = _rewritten(function, _free_name(mod, var.name_hint))
+                rewritten, checks = _rewritten(function, _free_name(mod, var.name_hint), needed)
                 mod.update_func(var, rewritten)
                 for name, check in checks.items():
                     mod[tvm.ir.GlobalVar(name)] = check
@@ -61,7 +63,7 @@ def _plain(function: relax.Function) -> bool:
 
 
 def _rewritten(
-    function: relax.Function, checker: str
+    function: relax.Function, checker: str, multiprocessors: int
 ) -> tuple[relax.Function, dict[str, tirx.PrimFunc]]:
     """The function with fewer calls, and what it calls instead, by name."""
     result = function.body.body
@@ -72,13 +74,20 @@ def _rewritten(
     asked = list(demands)
     for number, first in enumerate(range(0, len(asked), CHECKED_AT_ONCE)):
         some, name = asked[first : first + CHECKED_AT_ONCE], f"{checker}_{number}"
-        checks |= check_functions(name, [demands[parameter] for parameter in some])
+        size = 0 if number else multiprocessors
+        checks |= check_functions(name, [demands[parameter] for parameter in some], size)
         nothing = relax.TupleType([])
         call = relax.Call(relax.ExternFunc(name), some, ty_args=[nothing])
         bindings.insert(number, relax.VarBinding(relax.Var("checked", nothing), call))
     body = relax.SeqExpr([relax.BindingBlock(bindings)], result)
     attrs = function.attrs
     return relax.Function(function.params, body, function.ret_ty, function.is_pure, attrs), checks
+
+
+def _multiprocessors(mod: tvm.IRModule) -> int:
+    """How many the kernels of the module need whose blocks meet; 0 if they need none."""
+    attrs = (function.attrs or {} for _, function in mod.functions_items())
+    return max((int(each.get(MULTIPROCESSORS_ATTRIBUTE, 0)) for each in attrs), default=0)
 
 
 def _free_name(mod: tvm.IRModule, function: str) -> str:

@@ -8,10 +8,11 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel import no_bfloat
-from tvm_stitch.kernel.check import check_kernel
+from tvm_stitch.kernel.check import check_kernel, multiprocessors_needed
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.classify import Pattern, classify
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
+from tvm_stitch.kernel.launch import MULTIPROCESSORS_ATTRIBUTE
 from tvm_stitch.kernel.no_bfloat import without_bfloat16
 from tvm_stitch.kernel.program import Program
 from tvm_stitch.kernel.programs import make_programs
@@ -92,6 +93,8 @@ def scheduled(
     hazard = check_kernel(kernel, device)
     if hazard is not None:
         return hazard
+    if needed := multiprocessors_needed(kernel, device):
+        kernel = kernel.with_attr(MULTIPROCESSORS_ATTRIBUTE, needed)
     return kernel.with_attr(SCHEDULE_ATTRIBUTE, schedule.to_json())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 
 import tvm
 import tvm_ffi
@@ -35,13 +36,23 @@ _BROKEN = ("cta_reduce", "cta_sum", "cta_max", "cta_min")
 
 def check_kernel(func: tirx.PrimFunc, device: Device) -> Refused | None:
     """The first hazard of a kernel, if it has one."""
+    return next((found for c in _checkers(func, device) if (found := c.verdict())), None)
+
+
+def multiprocessors_needed(func: tirx.PrimFunc, device: Device) -> int:
+    """On how few multiprocessors all blocks fit beside each other, where they wait for each other.
+
+    0 where they do not: such a kernel runs on any GPU of the architecture.
+    """
+    return max((checker.needed() for checker in _checkers(func, device)), default=0)
+
+
+def _checkers(func: tirx.PrimFunc, device: Device) -> Iterator[_Checker]:
+    """What is found in each kernel of a function."""
     for launch in _launches(func.body):
         checker = _Checker(device)
         checker.visit(launch)
-        verdict = checker.verdict()
-        if verdict is not None:
-            return verdict
-    return None
+        yield checker
 
 
 def _launches(body: tirx.Stmt) -> list[tirx.Stmt]:
@@ -77,9 +88,7 @@ class _Checker:
 
     def verdict(self) -> Refused | None:
         """The first hazard."""
-        total = 1
-        for count in self.threads.values():
-            total *= count
+        total = self._block_threads()
         if total > MAX_THREADS:
             self.found.append(f"a block of {total} threads, of which a device runs {MAX_THREADS}")
         if self.shared["shared"] > STATIC_SHARED:
@@ -87,13 +96,25 @@ class _Checker:
         if sum(self.shared.values()) > self.device.shared_block:
             self.found.append(f"{sum(self.shared.values())} bytes of shared memory a block")
         if self.meets:
-            self._check_residence(total)
+            self._check_residence()
         return Refused(f"the kernel would be wrong: {self.found[0]}") if self.found else None
 
-    def _check_residence(self, threads: int) -> None:
-        """A block that waits for room while others wait for it at the barrier waits for ever."""
+    def needed(self) -> int:
+        """Multiprocessors that hold all blocks, if these meet."""
+        return -(-self.blocks // self._room()) if self.meets and self.blocks else 0
+
+    def _block_threads(self) -> int:
+        return prod(self.threads.values())
+
+    def _room(self) -> int:
+        """Blocks that a multiprocessor holds at once."""
         device, each = self.device, sum(self.shared.values()) + RESERVED_SHARED
-        room = min(self.resident, device.max_threads // threads, device.shared_total // each)
+        threads = self._block_threads()
+        return min(self.resident, device.max_threads // threads, device.shared_total // each)
+
+    def _check_residence(self) -> None:
+        """A block that waits for room while others wait for it at the barrier waits for ever."""
+        device, room = self.device, self._room()
         if self.blocks is None or self.blocks > room * device.multiprocessors:
             self.found.append(
                 f"a barrier of {self.blocks} blocks, of which {room} fit beside each "

@@ -20,6 +20,8 @@ COOPERATIVE = "tirx.use_cooperative_launch"
 _CUDA_VARIABLES = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
 # The kernel's last parameter is a buffer that callers must provide and nobody reads afterwards.
 WORKSPACE_ATTRIBUTE = "tvm_stitch.workspace"
+# Its blocks wait for each other, and are all there at once on no fewer multiprocessors than this.
+MULTIPROCESSORS_ATTRIBUTE = "tvm_stitch.multiprocessors"
 
 
 def kernel_function(

@@ -152,7 +152,7 @@ def _solve(problem: Problem, candidates: Candidates, options: Options, seconds: 
     if not seconds > 0:
         return replace(greedy, status="time limit")
     try:
-        found = solve(problem, candidates.greedy, options.solver, seconds, options.deterministic)
+        found = solve(problem, candidates.greedy, seconds, options.deterministic)
     except SolverMissing as missing:
         warnings.warn(f"{missing}; kernels are grouped by a simple rule", stacklevel=2)
         return replace(greedy, status=f"simple rule: {missing}")

@@ -11,10 +11,10 @@ they turn up: most programs never need to be told.
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,7 @@ Value = Hashable
 
 # Of two plans that cost the same, the one of fewer kernels is taken.
 KERNEL_EPSILON = 1e-6
-# HiGHS and CBC stop at this relative gap: far below what a cost model can tell apart.
+# HiGHS stops at this relative gap: far below what a cost model can tell apart.
 RELATIVE_GAP = 1e-7
 INTEGER = 0.5
 
@@ -82,7 +82,6 @@ class SolverMissing(Exception):
 def solve(
     problem: Problem,
     incumbent: Sequence[int] | None = None,
-    solver: str = "highs",
     time_limit_s: float = 10.0,
     deterministic: bool = True,
 ) -> Solution | None:
@@ -94,12 +93,14 @@ def solve(
     if best is not None and is_proven_by_prices(problem, best.chosen):
         return Solution(best.chosen, best.cost, best.cost, "optimal")
     deadline = time.monotonic() + time_limit_s
-    model = _Model(problem, solver, deterministic)
+    model = _Model(problem, deterministic)
     cuts = 0
     while (left := deadline - time.monotonic()) > 0:
         found = model.run(left, best.chosen if best else ())
         if found.infeasible:
             return best
+        if found.chosen is None:
+            break
         order = in_order(problem, found.chosen)
         if order is None:
             model.forbid(find_circle(problem, found.chosen))
@@ -216,7 +217,7 @@ def _run(problem: Problem, chosen: Iterable[int]) -> tuple[list[int], list[int]]
 
 @dataclass(frozen=True)
 class _Found:
-    chosen: tuple[int, ...] = ()
+    chosen: tuple[int, ...] | None = None  # None: nothing found in time
     bound: float = 0.0
     optimal: bool = False
     infeasible: bool = False
@@ -227,19 +228,30 @@ class _Model:
     """The program in PuLP, to which circles are added."""
 
     problem: Problem
-    solver: str
     deterministic: bool
     bound: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         try:
+            # PuLP first: PuLP 4 loads HiGHS with its symbols visible to other extensions.
             import pulp
-        except ImportError as missing:
-            raise SolverMissing("PuLP is not installed (pip install pulp highspy)") from missing
-        self.pulp, problem = pulp, self.problem
+            import highspy  # isort: skip
+        except Exception as missing:  # an extension that does not fit raises what it likes
+            package = "HiGHS" if getattr(missing, "name", "") == "highspy" else "PuLP"
+            raise SolverMissing(
+                f"{package} is not installed, or cannot be loaded (pip install pulp highspy): "
+                f"{missing}"
+            ) from missing
+        self.pulp, self.highspy = pulp, highspy
+        with _failures_named():
+            self._write()
+
+    def _write(self) -> None:
+        """The program. Names sort as the choices do: PuLP 3 orders columns by name, 4 by age."""
+        pulp, problem = self.pulp, self.problem
         self.program = pulp.LpProblem("plan", pulp.LpMinimize)
         self.takes = [
-            self.program.add_variable(f"x{number}", cat=pulp.LpBinary)
+            self.program.add_variable(f"x{number:09}", cat=pulp.LpBinary)
             for number in range(len(problem.choices))
         ]
         self.writers: dict[Value, list[int]] = defaultdict(list)
@@ -285,58 +297,50 @@ class _Model:
         self.program += taken <= len(members) - 1 + relief
 
     def run(self, seconds: float, warm: Sequence[int]) -> _Found:
-        """Solve what is there so far."""
-        solver = self._solver(seconds, frozenset(warm))
-        try:
-            status = self.program.solve(solver)
-        except self.pulp.PulpSolverError as error:
-            raise SolverMissing(f"{self.solver} failed: {error}") from error
-        if status == self.pulp.LpStatusInfeasible:
+        """Solve what is there so far, starting from a plan if there is one.
+
+        PuLP hands the program over; HiGHS itself is asked for the rest, of which PuLP 3 and PuLP 4
+        speak differently, and PuLP 3 passes no start on.
+        """
+        with _failures_named():
+            return self._found(self._solved(seconds, frozenset(warm)))
+
+    def _solved(self, seconds: float, warm: frozenset[int]) -> Any:
+        common: dict[str, Any] = {"threads": 1} if self.deterministic else {}
+        solver = self.pulp.HiGHS(
+            msg=False, timeLimit=seconds, gapRel=RELATIVE_GAP, random_seed=0, **common
+        )
+        solver.createAndConfigureSolver(self.program)
+        solver.buildSolverModel(self.program)
+        highs = self.program.solverModel
+        if warm:
+            start = self.highspy.HighsSolution()
+            start.col_value = [float(number in warm) for number in range(len(self.takes))]
+            highs.setSolution(start)
+        highs.run()
+        return highs
+
+    def _found(self, highs: Any) -> _Found:
+        """What HiGHS has come to."""
+        statuses, status = self.highspy.HighsModelStatus, highs.getModelStatus()
+        # Every variable is bounded, so the program cannot be.
+        if status in (statuses.kInfeasible, statuses.kUnboundedOrInfeasible):
             return _Found(infeasible=True)
-        values = [take.value() for take in self.takes]
-        if None in values or status != self.pulp.LpStatusOptimal:
+        info = highs.getInfo()
+        if info.primal_solution_status != int(self.highspy.SolutionStatus.kSolutionStatusFeasible):
             return _Found()
-        optimal = self.program.sol_status == self.pulp.LpSolutionOptimal
+        values = highs.getSolution().col_value
         chosen = tuple(number for number, value in enumerate(values) if value > INTEGER)
-        cost = self.problem.cost(chosen)
-        self.bound = max(self.bound, cost if optimal else self._lower_bound())
+        optimal = status == statuses.kOptimal
+        proven = self.problem.cost(chosen) if optimal else info.mip_dual_bound
+        self.bound = max(self.bound, proven if proven < float("inf") else 0.0)
         return _Found(chosen, self.bound, optimal)
 
-    def _lower_bound(self) -> float:
-        """What the solver has proven when it had to stop; CBC does not tell PuLP."""
-        if self.solver != "highs":
-            return 0.0
-        bound = self.program.solverModel.getInfo().mip_dual_bound
-        return max(0.0, bound) if bound < float("inf") else 0.0
 
-    def _solver(self, seconds: float, warm: frozenset[int]) -> Any:
-        for number, take in enumerate(self.takes):
-            take.setInitialValue(int(number in warm))
-        common: dict[str, Any] = {"msg": False, "timeLimit": seconds, "gapRel": RELATIVE_GAP}
-        if self.deterministic:
-            common["threads"] = 1
-        if self.solver == "cbc":
-            solver = self.pulp.PULP_CBC_CMD(warmStart=bool(warm), **common)
-        else:
-            if importlib.util.find_spec("highspy") is None:
-                raise SolverMissing("HiGHS is not installed (pip install highspy)")
-            solver = _warm_highs(self.pulp, warm)(random_seed=0, **common)
-        if not solver.available():
-            raise SolverMissing(f"the solver {self.solver} is not available to PuLP")
-        return solver
-
-
-def _warm_highs(pulp: Any, warm: frozenset[int]) -> Any:
-    """PuLP's HiGHS, which starts from a plan: PuLP itself passes none on."""
-
-    class WarmHighs(pulp.HiGHS):  # type: ignore[misc]
-        def callSolver(self, lp: Any) -> None:
-            import highspy
-
-            if warm:
-                start = highspy.HighsSolution()
-                start.col_value = [float(int(v.name[1:]) in warm) for v in lp.variables()]
-                lp.solverModel.setSolution(start)
-            super().callSolver(lp)
-
-    return WarmHighs
+@contextmanager
+def _failures_named() -> Iterator[None]:
+    """Whatever PuLP and HiGHS raise is one error: the simple rule's plan serves then."""
+    try:
+        yield
+    except Exception as error:
+        raise SolverMissing(f"HiGHS failed under PuLP: {type(error).__name__}: {error}") from error

@@ -18,6 +18,8 @@ from pathlib import Path
 from tvm_stitch.errors import InputError
 from tvm_stitch.tuning.records import Record, best_first, read_record
 
+BEGINNING = b'{"capability"'  # of every record's line, whose keys are sorted
+
 
 @dataclass(frozen=True)
 class Unreadable:
@@ -50,11 +52,15 @@ class Store:
         try:
             with self.path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH)
-                return parse(file.read())
+                contents = parse(file.read())
         except FileNotFoundError:
             return Contents((), ())
         except OSError as error:
             raise InputError(f"cannot read the records {self.path}: {error.strerror}") from None
+        lines = contents.unreadable
+        if lines and not contents.records and not any(_is_of_a_store(each.text) for each in lines):
+            raise InputError(f"{self.path} is no record store: {lines[0]}")
+        return contents
 
     def append(self, records: Iterable[Record]) -> None:
         """Add records, each of them whole or not at all."""
@@ -155,6 +161,12 @@ def parse(text: bytes) -> Contents:
         except InputError as error:
             unreadable.append(Unreadable(number, str(error), line))
     return Contents(tuple(records), tuple(unreadable))
+
+
+def _is_of_a_store(line: bytes) -> bool:
+    """Whether a line that is no record may be what a killed or a newer writer left."""
+    beginning = line[: len(BEGINNING)]
+    return BEGINNING.startswith(beginning) or b'"version"' in line
 
 
 def pruned(records: Iterable[Record]) -> list[Record]:

@@ -5,7 +5,7 @@ Nothing of Relay needs to be installed, and nothing in a file is executed.
 """
 
 from tvm_stitch.frontend.relay.graph_module import GraphModule
-from tvm_stitch.frontend.relay.load import build, load
+from tvm_stitch.frontend.relay.load import build, is_relay, load
 from tvm_stitch.frontend.relay.ops import OPERATORS, REFUSED
 
-__all__ = ["OPERATORS", "REFUSED", "GraphModule", "build", "load"]
+__all__ = ["OPERATORS", "REFUSED", "GraphModule", "build", "is_relay", "load"]

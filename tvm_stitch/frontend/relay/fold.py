@@ -107,11 +107,12 @@ def _reshape(call: OpCall, values: list[np.ndarray]) -> np.ndarray:
 
 def _prod(call: OpCall, values: list[np.ndarray]) -> np.ndarray:
     axes = call.attrs.integers("axis")
+    keepdims: Any = call.attrs.flag("keepdims")  # NumPy's types know True and False, no bool
     return np.asarray(
         np.prod(
             values[0],
             axis=tuple(axes) if axes else None,
-            keepdims=call.attrs.flag("keepdims"),
+            keepdims=keepdims,
         )
     )
 

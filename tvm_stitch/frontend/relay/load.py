@@ -32,6 +32,13 @@ def load(source: str | PathLike[str] | bytes, params: Parameters | None = None) 
     return convert(_read(source), arrays)
 
 
+def is_relay(text: str) -> bool:
+    """Whether a text looks like what Relay saved: its text format, or JSON of its objects."""
+    if text[:1024].lstrip().startswith(("#[version", "def @")):
+        return True
+    return '"type_key"' in text and '"relay.' in text
+
+
 def build(
     mod: Any,
     target: Any = "llvm",
