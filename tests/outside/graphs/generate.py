@@ -79,9 +79,7 @@ def generate(seed: int, profile: Profile = Profile()) -> Graph:
     outputs = _outputs(writer)
     arch = str(rng.choice(ARCHS, p=np.array(ARCH_WEIGHTS) / sum(ARCH_WEIGHTS)))
     options = _options(rng) if rng.random() < profile.options else ()
-    made = replace(
-        graph, values=tuple(writer.values), outputs=outputs, arch=arch, options=options
-    )
+    made = replace(graph, values=tuple(writer.values), outputs=outputs, arch=arch, options=options)
     return pruned(made)
 
 
@@ -111,9 +109,7 @@ def _extent(rng: np.random.Generator, empty: float) -> int:
     return int(rng.choice(pool))
 
 
-def _main_shape(
-    rng: np.random.Generator, profile: Profile
-) -> tuple[Shape, tuple[Symbol, ...]]:
+def _main_shape(rng: np.random.Generator, profile: Profile) -> tuple[Shape, tuple[Symbol, ...]]:
     """The shape that the graph is about, and its symbols with three sizes each."""
     rank = int(rng.choice((0, 1, 2, 3, 4, 5), p=(0.02, 0.13, 0.33, 0.27, 0.17, 0.08)))
     while True:
@@ -207,5 +203,3 @@ def _options(rng: np.random.Generator) -> tuple[tuple[str, Any], ...]:
         "search": (("beam", 1), ("cuts", 0), ("effort", 100), ("deterministic", False)),
         "bound": (("workspace_bytes", int(rng.integers(0, 5000))), ("launch_us", 20.0)),
     }[way]
-
-

@@ -22,31 +22,44 @@ from tvm_stitch.target import full_target, plain_target
 from tvm_stitch.verify import _leaves, _Runner, stitched_for_cpu
 
 Arrays = Sequence[np.ndarray]
-CUDA = "cuda"
+
+
+def this_gpu() -> str:
+    """The architecture of this machine's GPU."""
+    return str(tvm.target.Target("cuda").attrs["arch"])
 
 
 def target_of(arch: str) -> tvm.target.Target:
-    """The CUDA target of an architecture; a host without which TVM would ask this machine."""
+    """The CUDA target of an architecture."""
     return full_target({"kind": "cuda", "arch": arch})
 
 
 class Executor:
-    """The stitched module, its kernels run thread by thread on the CPU.
+    """A module whose kernels are run thread by thread on the CPU, from their CUDA source."""
 
-    All of them, or where that cannot be, `partly`: what is not stitched goes through LLVM.
-    """
+    def __init__(self, lowered: tvm.IRModule, arch: str, partly: bool = False) -> None:
+        self.launches = None if partly else Counted.of(lowered)
+        self.partly = partly
+        self._runner = _Runner(lowered, target_of(arch))
 
-    def __init__(
-        self, mod: tvm.IRModule, arch: str, options: Any, orders: int, partly: bool = False
-    ) -> None:
+    @staticmethod
+    def stitched(mod: tvm.IRModule, arch: str, options: Any) -> Executor:
+        """All kernels of the stitched module."""
         target = target_of(arch)
-        self.orders, self.partly = orders, partly
-        passes = [*cuda_pipeline.library_dispatch_passes(target), *stitch_passes(target, options)]
+        dispatch = cuda_pipeline.library_dispatch_passes(target)
         with target:
-            lowered = tvm.transform.Sequential(passes)(mod)
-        self.launches = Counted.of(lowered)
-        run = stitched_for_cpu(mod, target, options) if partly else lowered
-        self._runner = _Runner(run, target)
+            lowered = tvm.transform.Sequential([*dispatch, *stitch_passes(target, options)])(mod)
+        return Executor(lowered, arch)
+
+    @staticmethod
+    def partly_stitched(mod: tvm.IRModule, arch: str, options: Any) -> Executor:
+        """The stitched kernels; all others go through LLVM."""
+        return Executor(stitched_for_cpu(mod, target_of(arch), options), arch, partly=True)
+
+    @staticmethod
+    def default(mod: tvm.IRModule, arch: str) -> Executor:
+        """The kernels of TVM's default pipeline."""
+        return Executor(default_lowered(mod, arch), arch)
 
     @property
     def hazards(self) -> list[str]:
@@ -74,7 +87,7 @@ class Gpu:
 
     def __call__(self, arrays: Arrays, order: int = 0) -> list[np.ndarray]:
         """All outputs, once they are there."""
-        given = [tvm.runtime.tensor(array, self.device) for array in arrays]
+        given = [_given(array, self.device) for array in arrays]
         results = _leaves(self.machine["main"](*given))
         self.device.sync()
         return [_wide(_fetched(result)) for result in results]
@@ -88,7 +101,7 @@ class Llvm:
 
     def __call__(self, arrays: Arrays, order: int = 0) -> list[np.ndarray]:
         """All outputs."""
-        given = [tvm.runtime.tensor(array) for array in arrays]
+        given = [_given(array, tvm.cpu()) for array in arrays]
         return [_wide(_fetched(result)) for result in _leaves(self.machine["main"](*given))]
 
 
@@ -116,6 +129,11 @@ def fed(arrays: Arrays, dtypes: Sequence[str]) -> list[np.ndarray]:
         np.ascontiguousarray(array.astype(numpy_dtype(dtype))).reshape(array.shape)
         for array, dtype in zip(arrays, dtypes, strict=True)
     ]
+
+
+def _given(array: np.ndarray, device: Any) -> Any:
+    tensor = tvm.runtime.empty(array.shape, array.dtype.name, device)
+    return tensor.copyfrom(array) if array.size else tensor
 
 
 def _fetched(tensor: Any) -> np.ndarray:

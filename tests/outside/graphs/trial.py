@@ -21,6 +21,9 @@ from tests.outside.graphs.number import Noise, Number
 from tests.outside.graphs.outcome import OK, Outcome, signature
 from tvm_stitch import Options, StitchError
 
+Ran = tuple[Any, list[tuple[int, Difference]], list[str]]
+# How the executor says that CUDA source is none.
+_UNCOMPILABLE = "compiler refused the kernel"
 # Of these TVM's own kernels add up in any order.
 _UNORDERED = {"scatter_elements"}
 
@@ -43,6 +46,7 @@ class Trial:
         self.noise = Noise(settings.gpu, bool(options.get("fast_math")))
         self.launches: tuple[int | None, int | None] = (None, None)
         self.stage = ""
+        self.arch = machines.this_gpu() if settings.gpu else graph.arch
 
     def outcome(self) -> Outcome:
         """What becomes of the graph."""
@@ -67,36 +71,68 @@ class Trial:
             numbers = [evaluated(self.graph, n, self.noise) for n, _ in self._bindings()]
         except Exception as error:
             return self._of("invalid", error)
-        try:
-            self._enter("compile")
-            machine = self._machine(module)
-        except Exception as error:
-            return self._failed(module, error)
-        try:
-            self._enter("run")
-            wrong, restless = self._run(machine, numbers)
-        except Exception as error:
-            return replace(self._failed_running(module, error), fatal=self.settings.gpu)
+        self._enter("compile")
+        ran = (
+            self._on_gpu(module, numbers) if self.settings.gpu else self._simulated(module, numbers)
+        )
+        if isinstance(ran, Outcome):
+            return ran
+        machine, wrong, restless = ran
         if wrong:
             return self._wrong(module, numbers, wrong)
         hazards = [*getattr(machine, "hazards", ()), *restless]
         if hazards:
-            return Outcome(self.graph.seed, "hazard", str(hazards[0])[:400], where=_kind(hazards[0]))
+            return Outcome(
+                self.graph.seed, "hazard", str(hazards[0])[:400], where=_kind(hazards[0])
+            )
         return self._counted(module, machine)
 
     def _bindings(self) -> list[tuple[int, dict[str, int]]]:
         return list(enumerate(self.graph.bindings))
 
-    def _machine(self, module: tvm.IRModule) -> Any:
-        if self.settings.gpu:
-            return machines.Gpu(module, self.options)
-        arch = self.graph.arch
+    def _on_gpu(self, module: tvm.IRModule, numbers: list[Any]) -> Outcome | Ran:
         try:
-            return machines.Executor(module, arch, self.options, self.settings.orders)
+            machine = machines.Gpu(module, self.options)
+        except Exception as error:
+            return self._failed(module, error)
+        try:
+            self._enter("run")
+            return machine, *self._run(machine, numbers)
+        except Exception as error:
+            # This process' device may be lost: another is asked about TVM's own.
+            return replace(self._of("died", error), fatal=True)
+
+    def _simulated(self, module: tvm.IRModule, numbers: list[Any]) -> Outcome | Ran:
+        """All of it in the executor; where that cannot be, the stitched kernels."""
+        arch, options = self.graph.arch, self.options
+        try:
+            machine = machines.Executor.stitched(module, arch, options)
+            self._enter("run")
+            return machine, *self._run(machine, numbers)
+        except Exception as error:
+            unable = error
+        # Is it the module, or the executor that has not got what a kernel needs?
+        self._enter("compile")
+        try:
+            tvm_stitch.compile(module, machines.target_of(arch), options)
+        except Exception as error:
+            return self._failed(module, error)
+        if _UNCOMPILABLE in str(unable):
+            return self._uncompilable(module, unable)
+        try:
+            machine = machines.Executor.partly_stitched(module, arch, options)
+            self._enter("run")
+            return machine, *self._run(machine, numbers)
         except Exception:
-            # Is it the module, or the executor that has not got what a kernel needs?
-            tvm_stitch.compile(module, machines.target_of(arch), self.options)
-            return machines.Executor(module, arch, self.options, self.settings.orders, partly=True)
+            return self._of("executor", unable)
+
+    def _uncompilable(self, module: tvm.IRModule, error: Exception) -> Outcome:
+        """CUDA that a C++ compiler refuses; TVM's default may be no better."""
+        try:
+            machines.Executor.default(module, self.graph.arch)
+        except Exception as other:
+            return self._of("tvm" if _UNCOMPILABLE in str(other) else "crash", error)
+        return self._of("crash", error)
 
     def _run(self, machine: Any, numbers: list[Any]) -> tuple[list[tuple[int, Difference]], list]:
         """What is wrong at which sizes, and what was different the second time."""
@@ -112,8 +148,10 @@ class Trial:
                 wanted = [found[place] for place in self.graph.outputs]
                 wrong += [(binding, each) for each in differences(outputs, wanted)]
                 first = first or outputs
-                if any(not np.array_equal(*pair, equal_nan=_real(pair[0])) for pair in zip(first, outputs, strict=True)):  # noqa: E501
-                    restless.append(f"other bits in order {order} at {self.graph.bindings[binding]}")
+                pairs = zip(first, outputs, strict=True)
+                if not all(np.array_equal(*pair, equal_nan=_real(pair[0])) for pair in pairs):
+                    sizes = self.graph.bindings[binding]
+                    restless.append(f"other bits in order {order} at {sizes}")
             if wrong:
                 break
         return wrong, restless
@@ -151,28 +189,21 @@ class Trial:
         self._enter("default")
         kind = "refused" if isinstance(error, StitchError) else "crash"
         try:
-            arch = self.graph.arch
             if self.settings.gpu:
                 machines.Gpu(module, self.options, stitched=False)
             else:
-                machines.default_source(module, arch)
+                machines.default_source(module, self.arch)
         except Exception:
             kind = "tvm"
         self._enter("compile")
         return self._of(kind, error)
-
-    def _failed_running(self, module: tvm.IRModule, error: Exception) -> Outcome:
-        if self.settings.gpu:
-            # This process' device may be lost: whoever started it asks another about TVM's own.
-            return self._of("died", error)
-        return self._of("executor" if isinstance(error, StitchError) else "crash", error)
 
     def _counted(self, module: tvm.IRModule, machine: Any) -> Outcome:
         partly = getattr(machine, "partly", False)
         seed = self.graph.seed
         default = None
         try:
-            default = Counted.of(machines.default_lowered(module, self.graph.arch))
+            default = Counted.of(machines.default_lowered(module, self.arch))
         except Exception:  # where TVM has no pipeline for it there is nothing to compare with
             return Outcome(seed, OK, "TVM's default pipeline refuses it")
         finally:
@@ -219,5 +250,5 @@ def _real(array: np.ndarray) -> bool:
     return array.dtype.kind == "f"
 
 
-def _kind(hazard: Any) -> str:
-    return str(hazard).split(":")[0][:80]
+def _kind(hazard: str) -> str:
+    return hazard.split(":")[0][:80]

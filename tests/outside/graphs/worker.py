@@ -20,12 +20,14 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import IO, Any
 
 from tests.outside.graphs.outcome import Outcome
 
 # Graphs after which a process is replaced, for what it may have lost hold of.
 GRAPHS = 150
+ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "tests.outside.graphs.worker")
 
 
@@ -95,10 +97,10 @@ class Worker:
         if self._process is not None and self._answered >= GRAPHS:
             self.close()
         if self._process is None:
-            self._errors = tempfile.TemporaryFile()
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
             self._process = subprocess.Popen(
                 COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-                env=self.environment,
+                env=self.environment, cwd=ROOT,
             )  # fmt: skip
             self._answered = 0
         return self._process

@@ -26,11 +26,18 @@ from tests.outside.graphs.graph import (
     Value,
     constant,
 )
-from tests.outside.graphs.number import FLOATS, LARGEST, Number
+from tests.outside.graphs.number import FLOATS, HALVES, LARGEST, Number
 
 # Elements of a value, and of all values together.
 LARGEST_VALUE = 40_000
 LARGEST_GRAPH = 160_000
+# What TVM itself cannot build for CUDA: graphs that hold it would tell nothing else.
+_NOT_HALVES = ("asin", "acos", "atan2", "asinh", "acosh", "atanh", "mod")
+_NOT_BFLOAT16 = ("isnan", "isinf", "isfinite", "log_add_exp", "power")
+BEYOND_TVM = {
+    *((name, dtype) for name in _NOT_HALVES for dtype in HALVES),
+    *((name, "bfloat16") for name in _NOT_BFLOAT16),
+}
 
 
 class Skip(Exception):
@@ -222,6 +229,9 @@ class Writer:
     def call(self, name: str, *args: Any, **attrs: Any) -> int:
         """A call; places among the arguments are given as they are, lists of them as lists."""
         call = Call(name, tuple(map(_referring, args)), tuple(attrs.items()))
+        first = args[0] if args and isinstance(args[0], int) else None
+        if first is not None and (name, self.dtype(first)) in BEYOND_TVM:
+            raise Skip
         try:
             typed = self._blocks.normalize(self._builder.call(call)).ty
         except Exception as error:  # TVM's inference has its own view of what is allowed

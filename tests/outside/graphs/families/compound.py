@@ -252,9 +252,7 @@ def _loss(w: Writer) -> None:
     rows, classes = w.shape(x)
     targets = w.input((rows,), str(w.one_of(("int32", "int64"))), Data("index", classes))
     weights = w.input((classes,), w.dtype(x), Data("positive"))
-    w.call(
-        "nn.nll_loss", x, targets, weights, reduction=str(w.one_of(("mean", "sum", "none")))
-    )
+    w.call("nn.nll_loss", x, targets, weights, reduction=str(w.one_of(("mean", "sum", "none"))))
 
 
 def _masked_softmax(w: Writer) -> None:

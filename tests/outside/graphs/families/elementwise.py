@@ -465,5 +465,5 @@ def _prelu_rule(w: Writer) -> None:
 
 RULES = [
     (_one, 14), (_two, 12), (_divided, 4), (_constant_operand, 5), (_compare, 2), (_booleans, 2),
-    (_bits, 2), (_select, 3), (_three, 1), (_cast, 5), (_tests, 0.5), (_prelu_rule, 0.5),
+    (_bits, 2), (_select, 3), (_three, 0.2), (_cast, 5), (_tests, 0.5), (_prelu_rule, 0.5),
 ]  # fmt: skip

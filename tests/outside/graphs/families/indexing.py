@@ -186,9 +186,7 @@ def _lookup(w: Writer) -> None:
     elif way == "elements":
         shape = list(w.shape(x))
         shape[axis] = Extent.of(int(w.one_of((1, 2, 7))))
-        w.call(
-            "gather_elements", x, w.input(tuple(shape), dtype, Data("index", limit)), axis=axis
-        )
+        w.call("gather_elements", x, w.input(tuple(shape), dtype, Data("index", limit)), axis=axis)
     elif way == "nd":
         limit = w.shape(x)[0]
         if not filled(w, x, [0]):
@@ -233,9 +231,7 @@ def _ordered(w: Writer) -> None:
     way = str(w.one_of(("sort", "argsort", "topk")))
     if way == "topk":
         k = int(w.rng.integers(1, min(number, 8) + 1))
-        call = w.call(
-            "topk", x, k=k, axis=axis, ret_type="both", largest=descending, dtype="int32"
-        )
+        call = w.call("topk", x, k=k, axis=axis, ret_type="both", largest=descending, dtype="int32")
         w.items(call)
     elif way == "sort":
         w.call("sort", x, axis=axis, descending=descending)

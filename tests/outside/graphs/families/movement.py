@@ -17,9 +17,7 @@ def moved(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Number], Nu
     return lambda x: Number(x.dtype, function(x.value), function(x.bound))
 
 
-def joined(
-    function: Callable[[Sequence[np.ndarray]], np.ndarray], xs: Sequence[Number]
-) -> Number:
+def joined(function: Callable[[Sequence[np.ndarray]], np.ndarray], xs: Sequence[Number]) -> Number:
     """The same for several tensors."""
     return Number(xs[0].dtype, function([x.value for x in xs]), function([x.bound for x in xs]))
 
@@ -28,9 +26,7 @@ def _reshape(noise: Noise, x: Number, shape: Sequence[int]) -> Number:
     return moved(lambda v: v.reshape(tuple(shape)))(x)
 
 
-def _split(
-    noise: Noise, x: Number, indices_or_sections: Any, axis: int = 0
-) -> tuple[Number, ...]:
+def _split(noise: Noise, x: Number, indices_or_sections: Any, axis: int = 0) -> tuple[Number, ...]:
     where = indices_or_sections
     values = np.split(x.value, where, axis)
     bounds = np.split(x.bound, where, axis)
@@ -212,17 +208,13 @@ def _window(w: Writer) -> None:
     if way == "rest":
         first = int(w.rng.integers(1, least))
         last = w.shape(x)[axis]
-        w.call(
-            "strided_slice", x, axes=[axis], begin=[first], end=[last], assume_inbound=True
-        )
+        w.call("strided_slice", x, axes=[axis], begin=[first], end=[last], assume_inbound=True)
         return
     if w.shape(x)[axis].constant is None:
         # Of a symbolic extent only what every size has, or TVM's shape would be a minimum.
         first = int(w.rng.integers(least))
         last = int(w.rng.integers(first, least)) + 1
-        w.call(
-            "strided_slice", x, axes=[axis], begin=[first], end=[last], assume_inbound=True
-        )
+        w.call("strided_slice", x, axes=[axis], begin=[first], end=[last], assume_inbound=True)
     elif way == "reversed":
         w.call("strided_slice", x, axes=[axis], begin=[least - 1], end=[-least - 1], strides=[-1])
     else:

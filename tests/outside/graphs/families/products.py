@@ -58,9 +58,7 @@ def _linear(noise: Noise, x: Number, weight: Number, bias: Number) -> Number:
 
 def _einsum(noise: Noise, xs: Sequence[Number], subscripts: str) -> Number:
     x, y = xs
-    return contracted(
-        lambda a, b: np.einsum(subscripts, a, b), x, y, x.value.shape[-1], x.dtype
-    )
+    return contracted(lambda a, b: np.einsum(subscripts, a, b), x, y, x.value.shape[-1], x.dtype)
 
 
 def attention(noise: Noise, query: Number, key: Number, value: Number) -> Number:
