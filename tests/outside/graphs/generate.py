@@ -60,7 +60,10 @@ class Profile:
     empty: float = 0.02
 
 
-def generate(seed: int, profile: Profile = Profile()) -> Graph:
+EVERYTHING = Profile()
+
+
+def generate(seed: int, profile: Profile = EVERYTHING) -> Graph:
     """The graph of a seed."""
     rng = np.random.default_rng([seed, 20261122])
     dtypes = list(profile.dtypes or _dtypes(rng))
@@ -114,7 +117,7 @@ def _main_shape(rng: np.random.Generator, profile: Profile) -> tuple[Shape, tupl
     rank = int(rng.choice((0, 1, 2, 3, 4, 5), p=(0.02, 0.13, 0.33, 0.27, 0.17, 0.08)))
     while True:
         extents = [_extent(rng, profile.empty) for _ in range(rank)]
-        if np.prod(extents, dtype="int64") <= MAIN:
+        if np.prod([max(extent, 1) for extent in extents], dtype="int64") <= MAIN:
             break
     shape = [Extent.of(extent) for extent in extents]
     symbols: list[Symbol] = []
@@ -165,7 +168,7 @@ def _inputs(w: Writer, shape: Shape) -> None:
 
 
 def _outputs(w: Writer) -> tuple[int, ...]:
-    """What nobody reads, some of what is read; parameters, constants and duplicates now and then."""
+    """What nobody reads, some of what is read; now and then parameters, constants, duplicates."""
     used: set[int] = set()
     for value in w.values:
         used.update(references(value))

@@ -72,9 +72,9 @@ class Evaluation:
             return MEANINGS[call.op](self.noise, *map(argument, call.args), **attrs)
 
 
-def evaluated(graph: Graph, binding: int = 0, noise: Noise = Noise()) -> list[Result]:
+def evaluated(graph: Graph, binding: int = 0, noise: Noise | None = None) -> list[Result]:
     """The Numbers of all values of a graph, at one of its bindings."""
-    evaluation = Evaluation(graph.bindings[binding], noise, graph.seed + 7919 * binding)
+    evaluation = Evaluation(graph.bindings[binding], noise or Noise(), graph.seed + 7919 * binding)
     found: list[Result] = []
     for place, value in enumerate(graph.values):
         found.append(evaluation.of(value, place, found))
