@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     from tests.outside.graphs.trial import Settings
 
-    settings = Settings(options.gpu, options.orders)
+    settings = Settings(options.gpu, options.orders, not options.compile_only)
     if options.minimize is not None:
         from tests.outside.graphs.minimize import minimize
 
@@ -130,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--gpu", action="store_true", help="on this machine's GPU")
     parser.add_argument("--orders", type=int, default=1, help="thread orders in the executor")
+    parser.add_argument("--compile-only", action="store_true", help="run nothing; a second each")
     parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one graph")
     parser.add_argument("--time-limit", type=float, help="seconds after which no graph is begun")
     parser.add_argument("--report", type=Path, help="write counts and failures as JSON")

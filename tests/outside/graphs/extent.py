@@ -1,4 +1,4 @@
-"""Extents of shapes: polynomials in symbols, such as 7, n, 2*n + 3 and n*m.
+"""Extents of shapes: polynomials in symbols, such as 7, n, n*2 + 3 and m*n.
 
 They compare equal if they are equal for every size, so that shapes can be broadcast and merged
 without asking TVM.
@@ -69,7 +69,7 @@ class Extent:
 
     def __str__(self) -> str:
         parts = [
-            "*".join([*([str(factor)] if factor != 1 or not monomial else []), *monomial])
+            "*".join([*monomial, *([str(factor)] if factor != 1 or not monomial else [])])
             for monomial, factor in self.terms
         ]
         return " + ".join(parts) or "0"
@@ -118,6 +118,6 @@ def extent_of(expr: Any) -> Extent | None:
 
 
 def _extent(found: Mapping[Monomial, int]) -> Extent:
-    # Symbols first, as people write 2*n + 3.
+    # Symbols first, as people write n*2 + 3.
     terms = [(monomial, factor) for monomial, factor in found.items() if factor]
     return Extent(tuple(sorted(terms, key=lambda term: (-len(term[0]), term))))

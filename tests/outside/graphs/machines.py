@@ -71,18 +71,27 @@ class Executor:
         return [_wide(array) for array in self._runner.run(arrays, order)]
 
 
+class Compiled:
+    """The stitched module compiled as users compile it; it need not run."""
+
+    def __init__(self, mod: tvm.IRModule, target: Any, options: Any) -> None:
+        counted = Counted()
+        with tvm.transform.PassContext(opt_level=3, instruments=[counted]):
+            self.executable = tvm_stitch.compile(mod, target, options)
+        self.launches = counted.launches
+
+
 class Gpu:
-    """The module compiled for this machine's GPU: stitched, or by TVM's default pipeline."""
+    """The module on this machine's GPU: stitched, or by TVM's default pipeline."""
 
     def __init__(self, mod: tvm.IRModule, options: Any, stitched: bool = True) -> None:
         self.device = tvm.cuda(0)
-        counted = Counted()
-        with tvm.transform.PassContext(opt_level=3, instruments=[counted]):
-            if stitched:
-                executable = tvm_stitch.compile(mod, "cuda", options)
-            else:
-                executable = tvm.compile(mod, tvm.target.Target("cuda"))
-        self.launches = counted.launches
+        self.launches: int | None = None
+        if stitched:
+            compiled = Compiled(mod, "cuda", options)
+            executable, self.launches = compiled.executable, compiled.launches
+        else:
+            executable = tvm.compile(mod, tvm.target.Target("cuda"))
         self.machine = relax.VirtualMachine(executable, self.device)
 
     def __call__(self, arrays: Arrays, order: int = 0) -> list[np.ndarray]:

@@ -34,9 +34,9 @@ def script(graph: Graph, note: str = "") -> str:
     lines = [*(f"# {line}" for line in note.splitlines()), _HEAD]
     for symbol in graph.symbols:
         lines.append(f'{symbol.name} = tvm.tirx.Var("{symbol.name}", "int64")')
-    for place, value in graph.inputs.items():
+    for number, (place, value) in enumerate(graph.inputs.items()):
         lines.append(
-            f'v{place} = relax.Var("p{place}", '
+            f'v{place} = relax.Var("p{number}", '
             f'relax.TensorType({_tuple(value.shape)}, "{value.dtype}"))'
         )
     params = ", ".join(f"v{place}" for place in graph.inputs)

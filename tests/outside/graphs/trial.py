@@ -30,10 +30,14 @@ _UNORDERED = {"scatter_elements"}
 
 @dataclass(frozen=True)
 class Settings:
-    """How graphs are run: on this machine's GPU or in the executor, in how many thread orders."""
+    """How graphs are run: on this machine's GPU or in the executor, in how many thread orders.
+
+    Without `run` they are compiled only: crashes and launches show, numbers do not.
+    """
 
     gpu: bool = False
     orders: int = 1
+    run: bool = True
 
 
 class Trial:
@@ -72,9 +76,8 @@ class Trial:
         except Exception as error:
             return self._of("invalid", error)
         self._enter("compile")
-        ran = (
-            self._on_gpu(module, numbers) if self.settings.gpu else self._simulated(module, numbers)
-        )
+        way = self._on_gpu if self.settings.gpu else self._simulated
+        ran = way(module, numbers) if self.settings.run else self._compiled(module)
         if isinstance(ran, Outcome):
             return ran
         machine, wrong, restless = ran
@@ -89,6 +92,12 @@ class Trial:
 
     def _bindings(self) -> list[tuple[int, dict[str, int]]]:
         return list(enumerate(self.graph.bindings))
+
+    def _compiled(self, module: tvm.IRModule) -> Outcome | Ran:
+        try:
+            return machines.Compiled(module, self.arch, self.options), [], []
+        except Exception as error:
+            return self._failed(module, error)
 
     def _on_gpu(self, module: tvm.IRModule, numbers: list[Any]) -> Outcome | Ran:
         try:

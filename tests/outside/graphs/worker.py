@@ -160,7 +160,7 @@ def main(_: Sequence[str] = ()) -> int:
 
     for line in sys.stdin:
         asked = json.loads(line)
-        settings = Settings(asked["gpu"], asked["orders"])
+        settings = Settings(asked["gpu"], asked["orders"], asked["run"])
         note("oracle")
         try:
             if "seed" in asked:
