@@ -2,11 +2,15 @@
 
 import graphlib
 
+import tvm
 from check import H200, stitched
 from tvm import relax
 from tvm.relax import op
 from zoo import graph
 
+from tests.outside.graphs.families import compound, elementwise, movement, reductions
+from tests.outside.graphs.generate import Profile, generate
+from tests.outside.graphs.graph import module_of
 from tvm_stitch import Options
 from tvm_stitch.device import device_of
 from tvm_stitch.graph.read import StitchGraph, read_block
@@ -17,6 +21,15 @@ from tvm_stitch.plan.planner import plan_graph
 DEVICE = device_of(H200)
 PARTITION = Options(partition=True)
 GREEDY = Options(solver="greedy")
+# What is stitched: no products, no sorts, one floating dtype, shapes that are known.
+STITCHED = (*elementwise.RULES, *movement.RULES, *reductions.RULES, *compound.RULES)
+FLOATS = ("float32", "float32", "float16", "bfloat16")
+
+
+def random_module(seed: int, operators: int = 12) -> tvm.IRModule:
+    """A module of about as many operators, by chance; the same for the same seed."""
+    plain = Profile((operators, operators), 0.0, 0.0, 0.0, (FLOATS[seed % 4],), STITCHED, 0.0)
+    return module_of(generate(seed, plain))
 
 
 def read(module) -> StitchGraph:

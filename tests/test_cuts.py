@@ -1,15 +1,14 @@
 """Why operators are together, and why they are not."""
 
 from check import plan_of
-from planned import graph_and_plan, layers
-from random_graphs import random_case
+from planned import graph_and_plan, layers, random_module
 from tvm.relax import op
 from zoo import graph
 
 
 def test_every_cut_has_a_reason():
     for seed in range(12):
-        found, plan = graph_and_plan(random_case(seed, operators=20).module)
+        found, plan = graph_and_plan(random_module(seed, operators=20))
         written = [var for group in plan.groups for var in group.outputs]
         readers = {
             group.nodes

@@ -3,7 +3,7 @@
 import pytest
 import tvm
 from check import H200, stitched
-from random_graphs import random_case
+from planned import random_module
 from tvm import relax
 from tvm.relax import op
 from zoo import graph
@@ -191,5 +191,5 @@ def test_every_function_of_a_module_is_grouped():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_modules_are_well_formed(seed):
-    relax.analysis.well_formed(stitched(random_case(seed).module, before="FuseOps"))
-    relax.analysis.well_formed(stitched(random_case(seed).module))
+    relax.analysis.well_formed(stitched(random_module(seed), before="FuseOps"))
+    relax.analysis.well_formed(stitched(random_module(seed)))

@@ -1,7 +1,6 @@
 """What the last look at a kernel refuses is planned anew."""
 
-from planned import assert_sound, graph_and_plan
-from random_graphs import random_case
+from planned import assert_sound, graph_and_plan, random_module
 from tvm.relax import op
 from zoo import graph, softmax64
 
@@ -36,7 +35,7 @@ def test_what_the_last_look_refuses_is_planned_anew(monkeypatch):
 
 def test_a_region_whose_kernels_never_pass_is_left_to_tvm(monkeypatch):
     monkeypatch.setattr(judges, "refused_at_last", lambda *_: Refused("not today"))
-    module = random_case(4, operators=20).module
+    module = random_module(4, operators=20)
     found, plan = graph_and_plan(module)
     assert_sound(found, plan)
     assert not plan.groups

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import tvm
 from check import H200, plan_of, primfuncs, stitched
-from planned import layers
-from random_graphs import random_case
+from planned import layers, random_module
 from test_measure import MemoryDriver
 from tuning import softmax_model
 from tvm import relax
@@ -55,7 +54,7 @@ def clock(monkeypatch):
 
 
 def test_the_faster_plan_is_kept(clock):
-    module = random_case(5, operators=20).module
+    module = random_module(5, operators=20)
     asked = clock(Time(3.0), Time(4.0))
     plan, planned = plan_of(module, options=MEASURE), plan_of(module)
     assert [group.nodes for group in plan.groups] == [group.nodes for group in planned.groups]
@@ -123,7 +122,7 @@ def test_a_plan_that_was_measured_can_be_pinned(clock):
 def test_regions_by_themselves_compute_the_same(clock, seed):
     """Compiled for the CPU by an empty plan, a region is what it is in float64."""
     asked = clock(Time(1.0), Time(2.0))
-    plan_of(random_case(seed, operators=12).module, options=MEASURE)
+    plan_of(random_module(seed, operators=12), options=MEASURE)
     for each, (ours, default) in asked.asked:
         assert ours.blocks[0].groups and not default.blocks[0].groups
         # Both plans fit the module: they would be refused if they did not.

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 from check import H200, check, plan_of, stitched
-from planned import DEVICE, GREEDY, PARTITION, assert_sound, graph_and_plan, read
-from random_graphs import random_case
+from planned import DEVICE, GREEDY, PARTITION, assert_sound, graph_and_plan, random_module, read
 from test_solve import brute_force
 from tvm import relax
 from tvm.relax import op
@@ -26,7 +25,7 @@ from tvm_stitch.plan.solve import solve
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_plans_are_sound_and_no_worse_than_greedy(seed):
-    found, plan = graph_and_plan(random_case(seed, operators=20).module)
+    found, plan = graph_and_plan(random_module(seed, operators=20))
     assert_sound(found, plan)
     assert plan.solved.status == "optimal"
     assert plan.solved.cost_us <= plan.solved.greedy_us + 1e-6
@@ -37,7 +36,7 @@ def test_random_plans_are_sound_and_no_worse_than_greedy(seed):
 @pytest.mark.parametrize("options", [PARTITION, GREEDY], ids=["partition", "greedy"])
 @pytest.mark.parametrize("seed", range(12))
 def test_other_plans_are_sound(seed, options):
-    found, plan = graph_and_plan(random_case(seed, operators=20).module, options)
+    found, plan = graph_and_plan(random_module(seed, operators=20), options)
     assert_sound(found, plan)
     if options.partition:
         nodes = [index for group in plan.groups for index in group.nodes]
@@ -47,7 +46,7 @@ def test_other_plans_are_sound(seed, options):
 @pytest.mark.parametrize("seed", range(12))
 def test_the_optimum_is_that_of_brute_force_over_the_same_candidates(seed):
     """Among the candidates of a real region: every set of them that writes what is needed."""
-    for region in find_regions(read(random_case(seed, operators=5).module)):
+    for region in find_regions(read(random_module(seed, operators=5))):
         judge = Judge(region, DEVICE, NO_BOUNDS, Options().schemes)
         found = find_candidates(region, judge, Options())
         problem = problem_of(region, found, Options())
@@ -59,7 +58,7 @@ def test_the_optimum_is_that_of_brute_force_over_the_same_candidates(seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_operator_is_in_a_kernel_or_has_a_reason(seed):
-    found, plan = graph_and_plan(random_case(seed, operators=20).module)
+    found, plan = graph_and_plan(random_module(seed, operators=20))
     covered = {index for group in plan.groups for index in group.nodes}
     left = [
         node.name
@@ -116,7 +115,7 @@ def test_unrelated_short_kernels_share_a_launch():
 
 
 def test_plans_are_the_same_every_time():
-    module = random_case(3, operators=20).module
+    module = random_module(3, operators=20)
 
     def plain(plan: Plan) -> list:
         return [(group.nodes, [var.name for var in group.outputs]) for group in plan.groups]
@@ -165,13 +164,13 @@ def test_the_solver_beats_the_simple_rule():
     """The rule fuses a small operator with the first of its readers that takes it."""
     wins = 0
     for seed in range(20):
-        solved = graph_and_plan(random_case(seed, operators=20).module)[1].solved
+        solved = graph_and_plan(random_module(seed, operators=20))[1].solved
         wins += solved.cost_us < 0.99 * solved.greedy_us
     assert wins
 
 
 def test_the_candidates_hold_the_greedy_plan_and_every_node_alone():
-    for region in find_regions(read(random_case(5, operators=20).module)):
+    for region in find_regions(read(random_module(5, operators=20))):
         judge = Judge(region, DEVICE, NO_BOUNDS, Options().schemes)
         found = find_candidates(region, judge, Options())
         covered = 0

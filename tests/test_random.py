@@ -1,22 +1,39 @@
-"""Random graphs: whatever is put together compiles and is right."""
+"""Random graphs: a few of those that `python -m tests.outside.graphs` runs by the thousand."""
 
 import pytest
-from check import check
-from random_graphs import random_case
+
+from tests.outside.graphs.generate import generate
+from tests.outside.graphs.graph import module_of
+from tests.outside.graphs.meaning import MEANINGS
+from tests.outside.graphs.outcome import OK
+from tests.outside.graphs.trial import Settings, Trial
+
+SEEDS = range(40)
 
 
-@pytest.mark.parametrize("seed", range(32))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_right(seed):
-    check(random_case(seed), kernels=None, orders=2)
-
-
-@pytest.mark.parametrize("seed", (1001, 1004))
-def test_larger_graphs_are_right(seed):
-    """Two of those that `python tests/random_graphs.py` checks by the hundred."""
-    check(random_case(seed, operators=40), kernels=None, orders=1)
+    found = Trial(generate(seed), Settings(orders=2), lambda stage: None).outcome()
+    assert found.kind == OK, found
 
 
 def test_the_same_seed_is_the_same_graph():
-    first, second = random_case(7), random_case(7)
-    assert str(first.module) == str(second.module)
-    assert str(first.module) != str(random_case(8).module)
+    first, second = generate(7), generate(7)
+    assert first == second and str(module_of(first)) == str(module_of(second))
+    assert first != generate(8)
+
+
+def test_a_hundred_operators_and_every_rank_and_dtype_occur():
+    graphs = [generate(seed) for seed in range(400)]
+    inputs = [value for graph in graphs for value in graph.inputs.values()]
+    assert len({name for graph in graphs for name in graph.operators}) > 100
+    assert len(MEANINGS) > 130
+    assert {len(value.shape) for value in inputs} >= {0, 1, 2, 3, 4, 5}
+    assert {value.dtype for value in inputs} >= {
+        "float16", "bfloat16", "float32", "bool", "int8", "int16", "int32", "int64", "uint8",
+    }  # fmt: skip
+    sizes = [extent.constant for value in inputs for extent in value.shape]
+    assert {0, 1, 4097} <= set(sizes) and None in sizes
+    assert any(symbol.bound for graph in graphs for symbol in graph.symbols)
+    assert len({graph.arch for graph in graphs}) == 8
+    assert any(len(set(graph.outputs)) < len(graph.outputs) for graph in graphs)

@@ -1,8 +1,7 @@
 """A graph falls into regions, and equal ones are known to be equal."""
 
 from check import plan_of
-from planned import layers, read
-from random_graphs import random_case
+from planned import layers, random_module, read
 from tvm import relax
 from tvm.relax import op
 from zoo import graph
@@ -19,7 +18,7 @@ def test_equal_layers_are_planned_once():
 
 
 def test_what_a_node_needs_is_of_no_later_level():
-    for module in (layers(3), *(random_case(seed, operators=30).module for seed in range(5))):
+    for module in (layers(3), *(random_module(seed, operators=30) for seed in range(5))):
         found = read(module)
         levels = find_levels(found)
         for node in found.nodes:

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 from check import H200, plan_of, stitched
-from random_graphs import random_case
+from planned import random_module
 from zoo import layer_norm, softmax
 
 import tvm_stitch
 from tvm_stitch import InputError, Options, SavedPlan
 
-MODULE = random_case(5, operators=20).module
+MODULE = random_module(5, operators=20)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_another_plan_is_followed_though_the_solver_knows_better(plan):
 
 def test_a_plan_of_another_model_is_refused(plan):
     with pytest.raises(InputError, match="another graph"):
-        stitched(random_case(6, operators=20).module, options=Options(plan=plan))
+        stitched(random_module(6, operators=20), options=Options(plan=plan))
     renamed = SavedPlan((replace(plan.blocks[0], name="other/0"),))
     with pytest.raises(InputError, match=r"no block main/0; it has other/0"):
         stitched(MODULE, options=Options(plan=renamed))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from check import H200, check, is_stitched, primfuncs, stitched
-from random_graphs import random_case
+from planned import random_module
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, Graph, graph, softmax64
@@ -61,7 +61,7 @@ def test_no_more_launches_than_tvm_makes(build, shape, dtype):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_graphs_never_launch_more_than_tvm(seed):
-    report = tvm_stitch.explain(random_case(seed).module, H200)
+    report = tvm_stitch.explain(random_module(seed), H200)
     assert report.before.launches is None or report.launches <= report.before.launches
 
 

@@ -1,8 +1,7 @@
 """Regions that one kernel does best are known without a search, and a search would agree."""
 
 import pytest
-from planned import DEVICE, read
-from random_graphs import random_case
+from planned import DEVICE, random_module, read
 from tvm import relax
 from tvm.relax import op
 from zoo import ZOO, graph
@@ -33,7 +32,7 @@ def least_us(judge: Judge) -> float:
 
 def modules():
     yield from (make("float16").module for make in ZOO.values())
-    yield from (random_case(seed, operators=8).module for seed in range(30))
+    yield from (random_module(seed, operators=8) for seed in range(30))
 
 
 @pytest.mark.slow

@@ -125,8 +125,12 @@ def lowering_context() -> tvm.transform.PassContext:
     Kernels are measured, tuned and verified this way. In a pipeline of one's own, where it has its
     way, they are as right.
     """
-    config = {**tvm.transform.PassContext.current().config, KEEP_SCRATCH: True}
-    return tvm.transform.PassContext(opt_level=3, config=config)
+    current = tvm.transform.PassContext.current()
+    config = {**current.config, KEEP_SCRATCH: True}
+    # Whoever times or prints passes goes on doing so.
+    return tvm.transform.PassContext(
+        opt_level=3, config=config, instruments=list(current.instruments)
+    )
 
 
 def compile(

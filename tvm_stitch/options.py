@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.schedule import SCHEMES
@@ -13,7 +14,7 @@ from tvm_stitch.plan.saved import SavedPlan
 SOLVERS = ("highs", "greedy")
 _FLAGS = ("deterministic", "partition", "fast_math", "measure")
 # Of each number: what it must be, and the least.
-_NUMBERS: dict[str, tuple[type, int]] = {
+_NUMBERS: dict[str, tuple[Any, int]] = {
     "time_limit_s": (Real, 0),
     "launch_us": (Real, 0),
     "workspace_bytes": (Integral, 0),

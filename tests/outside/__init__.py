@@ -1,1 +1,1 @@
-"""Suites from outside, and what only a suite can say: see README.md."""
+"""Suites from outside: what others wrote, or chance did, and not whoever wrote the compiler."""

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
-from tests.outside.noticing import tests_of
-
 from tests.outside.mutations import Mutation, mutations
+from tests.outside.noticing import tests_of
 
 ROOT = Path(__file__).parents[2]
 KERNEL = Path("tvm_stitch/kernel")
