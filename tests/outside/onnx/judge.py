@@ -1,0 +1,134 @@
+"""What becomes of one case: imported, compiled by TVM, stitched, run on the CPU executor.
+
+In: a Case. Out: an Outcome, whatever happens short of the end of the process, against which
+processes.py guards.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from onnx.backend.test.runner import Runner
+from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
+
+import tvm_stitch
+from tests.outside.onnx.cases import Case, DataSet
+from tests.outside.onnx.outcome import LONGEST_REASON, Outcome, Stage, Verdict
+from tvm_stitch.errors import InputError, first_line
+from tvm_stitch.report.report import Report
+
+TARGET = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
+ORDERS = 2  # of threads: the natural one and a random one
+
+
+def judge(case: Case, enter: Callable[[Stage], None] = lambda _stage: None) -> Outcome:
+    """Take a case all the way; `enter` is told of every stage."""
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        verdict, reason, kernels = _judge(case, enter)
+    return Outcome(case.name, case.kind, verdict, reason, kernels, time.perf_counter() - started)
+
+
+def _judge(case: Case, enter: Callable[[Stage], None]) -> tuple[Verdict, str, int]:
+    enter(Stage.IMPORT)
+    try:
+        mod = from_onnx(case.model)
+    except Exception as error:
+        return Verdict.IMPORTER, _said(error), 0
+    enter(Stage.TVM)
+    tvm_says = _of_tvm(case, mod)
+    stitched, reason, kernels = _of_stitching(case, mod, enter)
+    if tvm_says is None or (not stitched.right and tvm_says[0] is Verdict.TVM_WRONG):
+        return stitched, reason, kernels
+    return (*tvm_says, kernels)
+
+
+def _of_tvm(case: Case, mod: tvm.IRModule) -> tuple[Verdict, str] | None:
+    """What TVM's default build does wrong, if anything."""
+    try:
+        machine = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+        results = [_outputs(machine["main"](*map(_tensor, each.inputs))) for each in case.data]
+    except Exception as error:
+        return Verdict.TVM_FAILS, _said(error)
+    for data, outputs in zip(case.data, results, strict=True):
+        if difference := _difference(case, data, outputs):
+            return Verdict.TVM_WRONG, difference
+    return None
+
+
+def _of_stitching(
+    case: Case, mod: tvm.IRModule, enter: Callable[[Stage], None]
+) -> tuple[Verdict, str, int]:
+    stage = Stage.EXPLAIN
+    kernels = 0
+    try:
+        enter(stage)
+        report = tvm_stitch.explain(mod, TARGET)
+        kernels = sum(kernel.stitched for kernel in report.kernels)
+        enter(stage := Stage.COMPILE)
+        tvm_stitch.compile(mod, TARGET)
+        enter(stage := Stage.VERIFY)
+        for data in case.data:
+            found = tvm_stitch.verify(mod, TARGET, inputs=data.inputs, orders=ORDERS)
+            if not found.ok:
+                return Verdict.WRONG, _what_is_wrong(str(found)), kernels
+    except InputError as error:
+        # A module that TVM builds is no wrong input, but verify may have no float64 for it.
+        refused = Verdict.UNVERIFIED if stage is Stage.VERIFY else Verdict.CRASH
+        return refused, f"{stage.value}: {_said(error)}", kernels
+    except Exception as error:
+        return Verdict.CRASH, f"{stage.value}: {type(error).__name__}: {_said(error)}", kernels
+    if kernels:
+        return Verdict.VERIFIED, "", kernels
+    return Verdict.NOT_STITCHED, _why_not(report), 0
+
+
+def _why_not(report: Report) -> str:
+    if not report.fallbacks:
+        return "no operator that needs a kernel"
+    return "; ".join(dict.fromkeys(f"{each.op}: {each.reason}" for each in report.fallbacks))
+
+
+def _what_is_wrong(table: str) -> str:
+    lines = [" ".join(line.split()) for line in table.splitlines()]
+    telling = [line for line in lines if "WRONG" in line or line.startswith("hazard")]
+    return "; ".join(telling)[:LONGEST_REASON]
+
+
+def _difference(case: Case, data: DataSet, outputs: Sequence[Any]) -> str:
+    """How outputs differ from what ONNX expects, by its own comparison; empty if they do not."""
+    try:
+        Runner.assert_similar_outputs(data.outputs, outputs, case.rtol, case.atol)
+    except (AssertionError, TypeError, ValueError) as error:
+        return " ".join(str(error).split())[:LONGEST_REASON] or type(error).__name__
+    return ""
+
+
+def _tensor(value: Any) -> Any:
+    """What TVM's virtual machine takes for an input."""
+    return tvm.runtime.tensor(np.asarray(value))
+
+
+def _outputs(result: Any) -> list[Any]:
+    """What the virtual machine returned, as ONNX has it."""
+    if isinstance(result, tvm.runtime.Tensor):
+        return [result.numpy()]
+    return [_value(part) for part in result]
+
+
+def _value(part: Any) -> Any:
+    if isinstance(part, tvm.runtime.Tensor):
+        return part.numpy()
+    return [_value(each) for each in part]
+
+
+def _said(error: Exception) -> str:
+    """What an error says, in one line: of TVM's, the rest is the function at which it happened."""
+    return first_line(error)[:LONGEST_REASON]

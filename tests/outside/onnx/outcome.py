@@ -1,0 +1,51 @@
+"""What became of a case: plain data, which goes from a case's process to the report.
+
+Must know neither TVM nor ONNX.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+LONGEST_REASON = 300  # characters
+
+
+class Verdict(enum.Enum):
+    """What became of a case. The order is that of the report, the value what it says."""
+
+    VERIFIED = "stitched and verified"
+    NOT_STITCHED = "right, nothing stitched"
+    IMPORTER = "importer refuses"
+    TVM_FAILS = "TVM itself fails"
+    TVM_WRONG = "TVM itself wrong"
+    UNVERIFIED = "verify refuses"
+    WRONG = "wrong"
+    CRASH = "crash"
+
+    @property
+    def right(self) -> bool:
+        """Whether nothing is left to do for tvm_stitch."""
+        return self not in (Verdict.UNVERIFIED, Verdict.WRONG, Verdict.CRASH)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case, and why."""
+
+    name: str
+    kind: str
+    verdict: Verdict
+    reason: str = ""
+    kernels: int = 0  # stitched ones
+    seconds: float = 0.0
+
+
+class Stage(str, enum.Enum):
+    """What is being done with a case, for when the process ends."""
+
+    IMPORT = "importing"
+    TVM = "TVM's own build"
+    EXPLAIN = "explain"
+    COMPILE = "compile"
+    VERIFY = "verify"

@@ -1,0 +1,111 @@
+"""Every case in a process of its own, with a time limit: what crashes costs one case.
+
+In: names of cases and their kinds. Out: Outcomes, in the order in which they are done.
+This process imports neither TVM nor ONNX's data: the fork server holds them, see forked.py.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from tests.outside.onnx.outcome import Outcome, Stage, Verdict
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["tests.outside.onnx.forked"])
+
+
+def kinds() -> dict[str, str]:
+    """The kind of every case of the suite, by name."""
+    receiver, process = _start("send_kinds")
+    found = receiver.recv()
+    process.join()
+    return found
+
+
+def outcomes(chosen: Mapping[str, str], jobs: int, limit: float) -> Iterator[Outcome]:
+    """Judge cases in so many processes at a time, each within so many seconds."""
+    waiting = list(reversed(chosen))
+    running: dict[Connection, _Running] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                name = waiting.pop()
+                receiver, process = _start("send_outcome", name)
+                running[receiver] = _Running(name, chosen[name], process, time.monotonic() + limit)
+            soonest = min(each.deadline for each in running.values())
+            wait(list(running), max(0.0, soonest - time.monotonic()))
+            for receiver, case in list(running.items()):
+                outcome = case.outcome(receiver, limit)
+                if outcome is not None:
+                    del running[receiver]
+                    yield outcome
+    finally:
+        for case in running.values():
+            case.process.kill()
+
+
+@dataclass
+class _Running:
+    """A case in its process."""
+
+    name: str
+    kind: str
+    process: BaseProcess
+    deadline: float
+    stage: Stage = Stage.IMPORT
+
+    def outcome(self, receiver: Connection, limit: float) -> Outcome | None:
+        """What became of it, None as long as it runs."""
+        try:
+            while receiver.poll():
+                message = receiver.recv()
+                if isinstance(message, Outcome):
+                    self.process.join()
+                    return message
+                self.stage = message
+        except EOFError:
+            self.process.join()
+            return self._lost(f"the process ended with {_ending(self.process.exitcode)}")
+        if time.monotonic() < self.deadline:
+            return None
+        self.process.kill()
+        self.process.join()
+        return self._lost(f"not done after {limit:g} s")
+
+    def _lost(self, how: str) -> Outcome:
+        verdict = {Stage.IMPORT: Verdict.IMPORTER, Stage.TVM: Verdict.TVM_FAILS}.get(
+            self.stage, Verdict.CRASH
+        )
+        return Outcome(self.name, self.kind, verdict, f"{self.stage.value}: {how}")
+
+
+def _start(body: str, *arguments: Any) -> tuple[Connection, BaseProcess]:
+    receiver, sender = _context.Pipe(duplex=False)
+    process = _context.Process(target=_run, args=(body, sender, *arguments), daemon=True)
+    process.start()
+    sender.close()
+    return receiver, process
+
+
+def _run(body: str, sender: Connection, *arguments: Any) -> None:
+    """In the forked process, where this is imported already."""
+    from tests.outside.onnx import forked
+
+    # TVM's importer and compiler talk of what the Outcome says as well.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    getattr(forked, body)(sender, *arguments)
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return signal.Signals(-code).name
+    return f"exit code {code}"
