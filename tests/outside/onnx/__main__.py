@@ -34,7 +34,8 @@ def main() -> int:
     done: list[Outcome] = []
     for outcome in outcomes(chosen, options.jobs, options.limit):
         done.append(outcome)
-        _show(outcome, options, f"{len(done)}/{len(chosen)}")
+        _show(outcome, options)
+        _progress(len(done), len(chosen))
     print(f"{len(done)} cases in {time.monotonic() - started:.0f} s: {summary(done)}")
     if options.report:
         options.report.parent.mkdir(parents=True, exist_ok=True)
@@ -69,13 +70,18 @@ def _chosen(all_cases: dict[str, str], options: argparse.Namespace) -> dict[str,
     }
 
 
-def _show(outcome: Outcome, options: argparse.Namespace, progress: str) -> None:
-    """Progress on a terminal, and every case that is asked for or not right."""
+def _show(outcome: Outcome, options: argparse.Namespace) -> None:
+    """A line for every case that is asked for or not right."""
     if options.case or options.filter or not outcome.verdict.right:
         took = f"{outcome.kernels} kernels, {outcome.seconds:.1f} s"
         print(f"{outcome.name}: {outcome.verdict.value} ({took}) {outcome.reason}", flush=True)
+
+
+def _progress(done: int, of: int) -> None:
     if sys.stderr.isatty():
-        print(f"\r{progress}", end=" ", file=sys.stderr, flush=True)
+        print(f"\r{done}/{of}", end=" ", file=sys.stderr, flush=True)
+    elif done % 100 == 0:
+        print(f"{done}/{of}", file=sys.stderr, flush=True)
 
 
 def _head(options: argparse.Namespace) -> str:

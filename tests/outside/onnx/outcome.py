@@ -44,6 +44,7 @@ class Outcome:
 class Stage(str, enum.Enum):
     """What is being done with a case, for when the process ends."""
 
+    START = "starting"
     IMPORT = "importing"
     TVM = "TVM's own build"
     EXPLAIN = "explain"

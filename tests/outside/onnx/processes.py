@@ -11,40 +11,48 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
 
 from tests.outside.onnx.outcome import Outcome, Stage, Verdict
 
+# What a process does: it sends through the connection, and may be given a name.
+Body = Callable[..., None]
+# Seconds for a process to start, when its limit begins: the first waits for the fork server.
+STARTING = 600.0
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.outside.onnx.forked"])
 
 
 def kinds() -> dict[str, str]:
     """The kind of every case of the suite, by name."""
-    receiver, process = _start("send_kinds")
+    receiver, process = _start(_send_kinds)
     found = receiver.recv()
     process.join()
     return found
 
 
-def outcomes(chosen: Mapping[str, str], jobs: int, limit: float) -> Iterator[Outcome]:
-    """Judge cases in so many processes at a time, each within so many seconds."""
+def outcomes(
+    chosen: Mapping[str, str], jobs: int, limit: float, body: Body | None = None
+) -> Iterator[Outcome]:
+    """Judge cases in so many processes at a time, each within so many seconds.
+
+    `body` is what the process of a case does instead of judging it.
+    """
     waiting = list(reversed(chosen))
     running: dict[Connection, _Running] = {}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
                 name = waiting.pop()
-                receiver, process = _start("send_outcome", name)
-                running[receiver] = _Running(name, chosen[name], process, time.monotonic() + limit)
+                receiver, process = _start(body or judge_case, name)
+                running[receiver] = _Running(name, chosen[name], process, limit)
             soonest = min(each.deadline for each in running.values())
             wait(list(running), max(0.0, soonest - time.monotonic()))
             for receiver, case in list(running.items()):
-                outcome = case.outcome(receiver, limit)
+                outcome = case.outcome(receiver)
                 if outcome is not None:
                     del running[receiver]
                     yield outcome
@@ -60,10 +68,11 @@ class _Running:
     name: str
     kind: str
     process: BaseProcess
-    deadline: float
-    stage: Stage = Stage.IMPORT
+    limit: float
+    stage: Stage = Stage.START
+    deadline: float = field(default_factory=lambda: time.monotonic() + STARTING)
 
-    def outcome(self, receiver: Connection, limit: float) -> Outcome | None:
+    def outcome(self, receiver: Connection) -> Outcome | None:
         """What became of it, None as long as it runs."""
         try:
             while receiver.poll():
@@ -71,6 +80,8 @@ class _Running:
                 if isinstance(message, Outcome):
                     self.process.join()
                     return message
+                if self.stage is Stage.START:
+                    self.deadline = time.monotonic() + self.limit
                 self.stage = message
         except EOFError:
             self.process.join()
@@ -79,7 +90,7 @@ class _Running:
             return None
         self.process.kill()
         self.process.join()
-        return self._lost(f"not done after {limit:g} s")
+        return self._lost(f"not done after {self.limit:g} s")
 
     def _lost(self, how: str) -> Outcome:
         verdict = {Stage.IMPORT: Verdict.IMPORTER, Stage.TVM: Verdict.TVM_FAILS}.get(
@@ -88,21 +99,32 @@ class _Running:
         return Outcome(self.name, self.kind, verdict, f"{self.stage.value}: {how}")
 
 
-def _start(body: str, *arguments: Any) -> tuple[Connection, BaseProcess]:
+def judge_case(sender: Connection, name: str) -> None:
+    """The body of a case's process: sends the stages that it enters, then the Outcome."""
+    from tests.outside.onnx import cases
+    from tests.outside.onnx.judge import judge
+
+    sender.send(judge(cases.load(name), sender.send))
+
+
+def _send_kinds(sender: Connection) -> None:
+    from tests.outside.onnx import cases
+
+    sender.send(cases.kinds())
+
+
+def _start(body: Body, *arguments: str) -> tuple[Connection, BaseProcess]:
     receiver, sender = _context.Pipe(duplex=False)
-    process = _context.Process(target=_run, args=(body, sender, *arguments), daemon=True)
+    process = _context.Process(target=_quietly, args=(body, sender, *arguments), daemon=True)
     process.start()
     sender.close()
     return receiver, process
 
 
-def _run(body: str, sender: Connection, *arguments: Any) -> None:
-    """In the forked process, where this is imported already."""
-    from tests.outside.onnx import forked
-
-    # TVM's importer and compiler talk of what the Outcome says as well.
+def _quietly(body: Body, sender: Connection, *arguments: str) -> None:
+    # TVM's importer and compiler print what the Outcome says as well.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-    getattr(forked, body)(sender, *arguments)
+    body(sender, *arguments)
 
 
 def _ending(code: int | None) -> str:
