@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,22 +34,24 @@ def judge(case: Case, enter: Callable[[Stage], None] = lambda _stage: None) -> O
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        verdict, reason, kernels = _judge(case, enter)
-    return Outcome(case.name, case.kind, verdict, reason, kernels, time.perf_counter() - started)
+        found = _judge(case, enter)
+    return replace(found, seconds=time.perf_counter() - started)
 
 
-def _judge(case: Case, enter: Callable[[Stage], None]) -> tuple[Verdict, str, int]:
+def _judge(case: Case, enter: Callable[[Stage], None]) -> Outcome:
+    of_case = partial(Outcome, case.name, case.kind)
     enter(Stage.IMPORT)
     try:
         mod = from_onnx(case.model)
     except Exception as error:
-        return Verdict.IMPORTER, _said(error), 0
+        return of_case(Verdict.IMPORTER, _said(error))
     enter(Stage.TVM)
     tvm_says = _of_tvm(case, mod)
-    stitched, reason, kernels = _of_stitching(case, mod, enter)
-    if tvm_says is None or (not stitched.right and tvm_says[0] is Verdict.TVM_WRONG):
-        return stitched, reason, kernels
-    return (*tvm_says, kernels)
+    stitched = _of_stitching(case, mod, enter)
+    if tvm_says is None or (not stitched.verdict.right and tvm_says[0] is Verdict.TVM_WRONG):
+        return stitched
+    verdict, reason = tvm_says
+    return replace(stitched, verdict=verdict, reason=reason)
 
 
 def _of_tvm(case: Case, mod: tvm.IRModule) -> tuple[Verdict, str] | None:
@@ -63,31 +67,40 @@ def _of_tvm(case: Case, mod: tvm.IRModule) -> tuple[Verdict, str] | None:
     return None
 
 
-def _of_stitching(
-    case: Case, mod: tvm.IRModule, enter: Callable[[Stage], None]
-) -> tuple[Verdict, str, int]:
+def _of_stitching(case: Case, mod: tvm.IRModule, enter: Callable[[Stage], None]) -> Outcome:
+    of_case = partial(Outcome, case.name, case.kind)
     stage = Stage.EXPLAIN
-    kernels = 0
     try:
         enter(stage)
         report = tvm_stitch.explain(mod, TARGET)
         kernels = sum(kernel.stitched for kernel in report.kernels)
+        of_case = partial(of_case, kernels=kernels, notes=tuple(_notes(report)))
         enter(stage := Stage.COMPILE)
         tvm_stitch.compile(mod, TARGET)
         enter(stage := Stage.VERIFY)
         for data in case.data:
             found = tvm_stitch.verify(mod, TARGET, inputs=data.inputs, orders=ORDERS)
             if not found.ok:
-                return Verdict.WRONG, _what_is_wrong(str(found)), kernels
+                return of_case(Verdict.WRONG, _what_is_wrong(str(found)))
     except InputError as error:
         # A module that TVM builds is no wrong input, but verify may have no float64 for it.
         refused = Verdict.UNVERIFIED if stage is Stage.VERIFY else Verdict.CRASH
-        return refused, f"{stage.value}: {_said(error)}", kernels
+        return of_case(refused, f"{stage.value}: {_said(error)}")
     except Exception as error:
-        return Verdict.CRASH, f"{stage.value}: {type(error).__name__}: {_said(error)}", kernels
+        return of_case(Verdict.CRASH, f"{stage.value}: {type(error).__name__}: {_said(error)}")
     if kernels:
-        return Verdict.VERIFIED, "", kernels
-    return Verdict.NOT_STITCHED, _why_not(report), 0
+        return of_case(Verdict.VERIFIED)
+    return of_case(Verdict.NOT_STITCHED, _why_not(report))
+
+
+def _notes(report: Report) -> Iterable[str]:
+    """What should not be, though every number may be right."""
+    before = report.before.launches
+    if before is not None and report.launches > before:
+        yield f"{report.launches} launches where TVM's default makes {before}"
+    for kernel in report.kernels:
+        if kernel.name.startswith("stitched_") and not kernel.stitched:
+            yield f"{kernel.name} is not stitched: {kernel.why}"
 
 
 def _why_not(report: Report) -> str:

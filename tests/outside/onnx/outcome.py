@@ -38,6 +38,7 @@ class Outcome:
     verdict: Verdict
     reason: str = ""
     kernels: int = 0  # stitched ones
+    notes: tuple[str, ...] = ()  # what is right and not as good as it should be
     seconds: float = 0.0
 
 

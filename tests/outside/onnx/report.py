@@ -25,6 +25,8 @@ def render(outcomes: Sequence[Outcome], head: str) -> str:
         "## Not right",
         "Cases that TVM imports and builds, and tvm_stitch does not get right.",
         _cases(each for each in ordered if not each.verdict.right) or "None.",
+        "## Right, and not as good as it should be",
+        _notes(ordered),
         "## Why TVM's importer refuses",
         _groups(ordered, Verdict.IMPORTER),
         "## What TVM's own default build fails on",
@@ -63,11 +65,19 @@ def _cases(outcomes: Iterable[Outcome]) -> str:
 
 
 def _groups(outcomes: Iterable[Outcome], verdict: Verdict) -> str:
-    """The reasons of a verdict, the most frequent first, without what differs case by case."""
+    """The reasons of a verdict, each with its cases."""
+    return _grouped((each.reason, each.name) for each in outcomes if each.verdict is verdict)
+
+
+def _notes(outcomes: Iterable[Outcome]) -> str:
+    return _grouped((note, each.name) for each in outcomes for note in each.notes)
+
+
+def _grouped(reasons: Iterable[tuple[str, str]]) -> str:
+    """Reasons and cases, the most frequent first, without the numbers that differ."""
     groups: dict[str, list[str]] = defaultdict(list)
-    for each in outcomes:
-        if each.verdict is verdict:
-            groups[_general(each.reason)].append(each.name)
+    for reason, name in reasons:
+        groups[_general(reason)].append(name)
     largest = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
     return "\n".join(_group(reason, names) for reason, names in largest) or "None."
 
