@@ -64,8 +64,16 @@ def load(name: str) -> Case:
         data = tuple(_read_set(model, each) for each in sorted(folder.glob("test_data_set_*")))
     else:
         model = test.model
-        data = tuple(DataSet(inputs, outputs) for inputs, outputs in test.data_sets)
+        data = tuple(DataSet(_arrays(ins), _arrays(outs)) for ins, outs in test.data_sets)
     return Case(name, test.kind, model, data, test.rtol, test.atol)
+
+
+def _arrays(values: Sequence[Any]) -> list[Any]:
+    """Values as arrays; those of narrow dtypes come as ONNX's own tensors."""
+    return [
+        numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+        for value in values
+    ]
 
 
 def _read_set(model: onnx.ModelProto, folder: Path) -> DataSet:

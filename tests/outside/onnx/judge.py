@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import tvm
-from onnx.backend.test.runner import Runner
+from onnx.backend.test.runner import Runner as OnnxRunner
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
@@ -24,6 +24,12 @@ from tests.outside.onnx.cases import Case, DataSet
 from tests.outside.onnx.outcome import LONGEST_REASON, Outcome, Stage, Verdict
 from tvm_stitch.errors import InputError, first_line
 from tvm_stitch.report.report import Report
+from tvm_stitch.verify import rounded, stitched_for_cpu
+
+try:
+    from tvm_stitch.on_cpu import Runner
+except ModuleNotFoundError:  # before verify ran every kernel in the executor
+    from tvm_stitch.verify import _Runner as Runner
 
 TARGET = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
 ORDERS = 2  # of threads: the natural one and a random one
@@ -47,7 +53,7 @@ def _judge(case: Case, enter: Callable[[Stage], None]) -> Outcome:
         return of_case(Verdict.IMPORTER, _said(error))
     enter(Stage.TVM)
     tvm_says = _of_tvm(case, mod)
-    stitched = _of_stitching(case, mod, enter)
+    stitched = _of_stitching(case, mod, enter, compared=tvm_says is None)
     if tvm_says is None or (not stitched.verdict.right and tvm_says[0] is Verdict.TVM_WRONG):
         return stitched
     verdict, reason = tvm_says
@@ -58,7 +64,9 @@ def _of_tvm(case: Case, mod: tvm.IRModule) -> tuple[Verdict, str] | None:
     """What TVM's default build does wrong, if anything."""
     try:
         machine = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
-        results = [_outputs(machine["main"](*map(_tensor, each.inputs))) for each in case.data]
+        results = [
+            _returned(machine["main"](*map(_tensor, data.inputs)), data) for data in case.data
+        ]
     except Exception as error:
         return Verdict.TVM_FAILS, _said(error)
     for data, outputs in zip(case.data, results, strict=True):
@@ -67,7 +75,10 @@ def _of_tvm(case: Case, mod: tvm.IRModule) -> tuple[Verdict, str] | None:
     return None
 
 
-def _of_stitching(case: Case, mod: tvm.IRModule, enter: Callable[[Stage], None]) -> Outcome:
+def _of_stitching(
+    case: Case, mod: tvm.IRModule, enter: Callable[[Stage], None], compared: bool
+) -> Outcome:
+    """What becomes of the stitched module; `compared` with what ONNX expects, or only float64."""
     of_case = partial(Outcome, case.name, case.kind)
     stage = Stage.EXPLAIN
     try:
@@ -82,6 +93,8 @@ def _of_stitching(case: Case, mod: tvm.IRModule, enter: Callable[[Stage], None])
             found = tvm_stitch.verify(mod, TARGET, inputs=data.inputs, orders=ORDERS)
             if not found.ok:
                 return of_case(Verdict.WRONG, _what_is_wrong(str(found)))
+            if compared and (difference := _difference(case, data, _executed(mod, data))):
+                return of_case(Verdict.WRONG, f"not what ONNX expects: {difference}")
     except InputError as error:
         # A module that TVM builds is no wrong input, but verify may have no float64 for it.
         refused = Verdict.UNVERIFIED if stage is Stage.VERIFY else Verdict.CRASH
@@ -91,6 +104,21 @@ def _of_stitching(case: Case, mod: tvm.IRModule, enter: Callable[[Stage], None])
     if kernels:
         return of_case(Verdict.VERIFIED)
     return of_case(Verdict.NOT_STITCHED, _why_not(report))
+
+
+def _executed(mod: tvm.IRModule, data: DataSet) -> list[Any]:
+    """What the stitched CUDA computes on the CPU executor."""
+    outputs = iter(Runner(stitched_for_cpu(mod, TARGET), TARGET).run(rounded(mod, data.inputs), 0))
+    return [_like(expected, outputs) for expected in data.outputs]
+
+
+def _like(expected: Any, outputs: Iterator[np.ndarray]) -> Any:
+    """The next of all outputs in the form of what is expected."""
+    if not isinstance(expected, np.ndarray):
+        return [_like(part, outputs) for part in expected]
+    output = next(outputs)
+    # The executor has bfloat16 as its bits.
+    return output.view(expected.dtype) if expected.dtype.name == "bfloat16" else output
 
 
 def _notes(report: Report) -> Iterable[str]:
@@ -118,8 +146,8 @@ def _what_is_wrong(table: str) -> str:
 def _difference(case: Case, data: DataSet, outputs: Sequence[Any]) -> str:
     """How outputs differ from what ONNX expects, by its own comparison; empty if they do not."""
     try:
-        Runner.assert_similar_outputs(data.outputs, outputs, case.rtol, case.atol)
-    except (AssertionError, TypeError, ValueError) as error:
+        OnnxRunner.assert_similar_outputs(data.outputs, outputs, case.rtol, case.atol)
+    except (AssertionError, AttributeError, TypeError, ValueError) as error:
         return " ".join(str(error).split())[:LONGEST_REASON] or type(error).__name__
     return ""
 
@@ -129,11 +157,9 @@ def _tensor(value: Any) -> Any:
     return tvm.runtime.tensor(np.asarray(value))
 
 
-def _outputs(result: Any) -> list[Any]:
-    """What the virtual machine returned, as ONNX has it."""
-    if isinstance(result, tvm.runtime.Tensor):
-        return [result.numpy()]
-    return [_value(part) for part in result]
+def _returned(result: Any, data: DataSet) -> list[Any]:
+    """What the virtual machine returned, as ONNX has it: a single output comes without a tuple."""
+    return [_value(part) for part in ([result] if len(data.outputs) == 1 else result)]
 
 
 def _value(part: Any) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,8 @@ from tests.outside.onnx.outcome import Outcome, Stage, Verdict
 Body = Callable[..., None]
 # Seconds for a process to start, when its limit begins: the first waits for the fork server.
 STARTING = 600.0
+# How a Python process ends with an exception: here, one of the code that judges.
+FAILED = 1
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.outside.onnx.forked"])
 
@@ -93,9 +94,10 @@ class _Running:
         return self._lost(f"not done after {self.limit:g} s")
 
     def _lost(self, how: str) -> Outcome:
-        verdict = {Stage.IMPORT: Verdict.IMPORTER, Stage.TVM: Verdict.TVM_FAILS}.get(
-            self.stage, Verdict.CRASH
-        )
+        of_others = {Stage.IMPORT: Verdict.IMPORTER, Stage.TVM: Verdict.TVM_FAILS}
+        verdict = of_others.get(self.stage, Verdict.CRASH)
+        if self.process.exitcode == FAILED:
+            verdict = Verdict.CRASH
         return Outcome(self.name, self.kind, verdict, f"{self.stage.value}: {how}")
 
 
@@ -123,7 +125,9 @@ def _start(body: Body, *arguments: str) -> tuple[Connection, BaseProcess]:
 
 def _quietly(body: Body, sender: Connection, *arguments: str) -> None:
     # TVM's importer and compiler print what the Outcome says as well.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(null, stream)
     body(sender, *arguments)
 
 
