@@ -7,10 +7,12 @@ processes.py guards.
 from __future__ import annotations
 
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,25 +87,33 @@ def _of_stitching(
         enter(stage)
         report = tvm_stitch.explain(mod, TARGET)
         kernels = sum(kernel.stitched for kernel in report.kernels)
-        of_case = partial(of_case, kernels=kernels, notes=tuple(_notes(report)))
+        notes = tuple(_notes(report))
+        of_case = partial(of_case, kernels=kernels, notes=notes)
         enter(stage := Stage.COMPILE)
         tvm_stitch.compile(mod, TARGET)
         enter(stage := Stage.VERIFY)
         for data in case.data:
-            found = tvm_stitch.verify(mod, TARGET, inputs=data.inputs, orders=ORDERS)
-            if not found.ok:
-                return of_case(Verdict.WRONG, _what_is_wrong(str(found)))
-            if compared and (difference := _difference(case, data, _executed(mod, data))):
-                return of_case(Verdict.WRONG, f"not what ONNX expects: {difference}")
-    except InputError as error:
-        # A module that TVM builds is no wrong input, but verify may have no float64 for it.
-        refused = Verdict.UNVERIFIED if stage is Stage.VERIFY else Verdict.CRASH
-        return of_case(refused, f"{stage.value}: {_said(error)}")
+            wrong, refused = _against_float64(mod, data)
+            if refused:
+                of_case = partial(of_case, notes=(*notes, refused))
+            if not wrong and compared:
+                wrong = _difference(case, data, _executed(mod, data))
+            if wrong:
+                return of_case(Verdict.WRONG, wrong)
     except Exception as error:
         return of_case(Verdict.CRASH, f"{stage.value}: {type(error).__name__}: {_said(error)}")
     if kernels:
         return of_case(Verdict.VERIFIED)
     return of_case(Verdict.NOT_STITCHED, _why_not(report))
+
+
+def _against_float64(mod: tvm.IRModule, data: DataSet) -> tuple[str, str]:
+    """What verify finds wrong, and why it cannot say: empty if there is nothing."""
+    try:
+        found = tvm_stitch.verify(mod, TARGET, inputs=data.inputs, orders=ORDERS)
+    except InputError as error:
+        return "", f"verify refuses: {_said(error)}"
+    return "" if found.ok else _what_is_wrong(str(found)), ""
 
 
 def _executed(mod: tvm.IRModule, data: DataSet) -> list[Any]:
@@ -170,4 +180,7 @@ def _value(part: Any) -> Any:
 
 def _said(error: Exception) -> str:
     """What an error says, in one line: of TVM's, the rest is the function at which it happened."""
+    if not str(error).strip():
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__} in {place.name} of {Path(place.filename).name}"
     return first_line(error)[:LONGEST_REASON]

@@ -19,14 +19,13 @@ class Verdict(enum.Enum):
     IMPORTER = "importer refuses"
     TVM_FAILS = "TVM itself fails"
     TVM_WRONG = "TVM itself wrong"
-    UNVERIFIED = "verify refuses"
     WRONG = "wrong"
     CRASH = "crash"
 
     @property
     def right(self) -> bool:
         """Whether nothing is left to do for tvm_stitch."""
-        return self not in (Verdict.UNVERIFIED, Verdict.WRONG, Verdict.CRASH)
+        return self not in (Verdict.WRONG, Verdict.CRASH)
 
 
 @dataclass(frozen=True)
