@@ -1,8 +1,10 @@
 """A tenth of ONNX's backend suite, stitched; all of it: `python -m tests.outside.onnx --help`."""
 
+import json
 import os
 import signal
 import time
+from dataclasses import asdict
 from multiprocessing.connection import Connection
 
 import pytest
@@ -88,3 +90,8 @@ def test_the_report_counts_every_case_and_names_those_not_right() -> None:
     assert "| all | 2 | 2 | 0 | 0 | 4 |" in text
     assert "- `test_b` (crash): compile: sum\\_2 fails" in text
     assert "- 2: axis # of # (`test_c`, `test_d`)" in text
+
+
+def test_an_outcome_survives_the_log() -> None:
+    outcome = Outcome("test_a", "node", Verdict.CRASH, "compile: fails", 2, ("a note",), 1.5)
+    assert Outcome.from_json(json.dumps(asdict(outcome))) == outcome

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 import re
 import sys
 import time
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,9 +33,14 @@ def main() -> int:
         print("no case is called so", file=sys.stderr)
         return 2
     started = time.monotonic()
-    done: list[Outcome] = []
-    for outcome in outcomes(chosen, options.jobs, options.limit):
+    done = [outcome for outcome in _logged(options.log) if outcome.name in chosen]
+    known = {outcome.name for outcome in done}
+    rest = {name: kind for name, kind in chosen.items() if name not in known}
+    for outcome in outcomes(rest, options.jobs, options.limit):
         done.append(outcome)
+        if options.log:
+            with options.log.open("a", encoding="utf-8") as log:
+                log.write(json.dumps(asdict(outcome)) + "\n")
         _show(outcome, options)
         _progress(len(done), len(chosen))
     print(f"{len(done)} cases in {time.monotonic() - started:.0f} s: {summary(done)}")
@@ -50,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write a report in Markdown")
+    parser.add_argument(
+        "--log", type=Path, metavar="FILE", help="keep outcomes here: a run goes on where it ended"
+    )
     parser.add_argument("--filter", metavar="REGEX", help="only cases whose name has this in it")
     parser.add_argument("--case", metavar="NAME", action="append", help="only this case, in full")
     parser.add_argument("--sample", choices=["tenth"], help="only the fixed tenth that tests run")
@@ -68,6 +78,13 @@ def _chosen(all_cases: dict[str, str], options: argparse.Namespace) -> dict[str,
         and (not options.filter or re.search(options.filter, name))
         and (not options.sample or in_sample(name))
     }
+
+
+def _logged(log: Path | None) -> list[Outcome]:
+    """What an earlier run with this log found."""
+    if log is None or not log.exists():
+        return []
+    return [Outcome.from_json(line) for line in log.read_text(encoding="utf-8").splitlines()]
 
 
 def _show(outcome: Outcome, options: argparse.Namespace) -> None:

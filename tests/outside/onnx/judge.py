@@ -101,10 +101,21 @@ def _of_stitching(
             if wrong:
                 return of_case(Verdict.WRONG, wrong)
     except Exception as error:
+        if stage is Stage.COMPILE and (refusal := _refusal_of_tvm(mod)):
+            return of_case(Verdict.TVM_FAILS, f"for CUDA: {refusal}")
         return of_case(Verdict.CRASH, f"{stage.value}: {type(error).__name__}: {_said(error)}")
     if kernels:
         return of_case(Verdict.VERIFIED)
     return of_case(Verdict.NOT_STITCHED, _why_not(report))
+
+
+def _refusal_of_tvm(mod: tvm.IRModule) -> str:
+    """Why TVM's default pipeline does not build a module for the GPU either, empty if it does."""
+    try:
+        tvm.compile(mod, TARGET)
+    except Exception as error:
+        return _said(error)
+    return ""
 
 
 def _against_float64(mod: tvm.IRModule, data: DataSet) -> tuple[str, str]:
@@ -124,7 +135,7 @@ def _executed(mod: tvm.IRModule, data: DataSet) -> list[Any]:
 
 def _like(expected: Any, outputs: Iterator[np.ndarray]) -> Any:
     """The next of all outputs in the form of what is expected."""
-    if not isinstance(expected, np.ndarray):
+    if not isinstance(expected, (np.ndarray, np.generic)):
         return [_like(part, outputs) for part in expected]
     output = next(outputs)
     # The executor has bfloat16 as its bits.

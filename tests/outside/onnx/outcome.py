@@ -6,12 +6,13 @@ Must know neither TVM nor ONNX.
 from __future__ import annotations
 
 import enum
+import json
 from dataclasses import dataclass
 
 LONGEST_REASON = 300  # characters
 
 
-class Verdict(enum.Enum):
+class Verdict(str, enum.Enum):
     """What became of a case. The order is that of the report, the value what it says."""
 
     VERIFIED = "stitched and verified"
@@ -39,6 +40,13 @@ class Outcome:
     kernels: int = 0  # stitched ones
     notes: tuple[str, ...] = ()  # what is right and not as good as it should be
     seconds: float = 0.0
+
+    @staticmethod
+    def from_json(text: str) -> Outcome:
+        """What json.dumps made of an outcome's fields."""
+        fields = json.loads(text)
+        verdict, notes = Verdict(fields["verdict"]), tuple(fields["notes"])
+        return Outcome(**{**fields, "verdict": verdict, "notes": notes})
 
 
 class Stage(str, enum.Enum):

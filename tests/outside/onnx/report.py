@@ -30,7 +30,7 @@ def render(outcomes: Sequence[Outcome], head: str) -> str:
         "## Why TVM's importer refuses",
         _groups(ordered, Verdict.IMPORTER),
         "## What TVM's own default build fails on",
-        "LLVM, without tvm_stitch. What is stitched of such a case is not judged.",
+        "Without tvm_stitch: for the CPU, or for CUDA where tvm_stitch.compile fails as well.",
         _groups(ordered, Verdict.TVM_FAILS),
         "## Where TVM's own default build is not what ONNX expects",
         "The stitched module agrees with a float64 evaluation of what the importer made.",
