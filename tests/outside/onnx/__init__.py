@@ -1,0 +1,1 @@
+"""ONNX's own backend suite, stitched: `python -m tests.outside.onnx --help`."""
