@@ -198,9 +198,7 @@ def test_symbolic_dimensions_without_elements():
     case = softmax("float32", (n, 5), 50)
     empty = [np.zeros((0, 50), "float32")]
     assert verify(case.module, H200, empty).ok
-    # TVM's own kernels are launched all the same.
-    found = verify(case.module, H200, empty, options=TVM_ONLY)
-    assert not found.ok and {hazard.kind for hazard in found.hazards} == {"refused launch"}
+    assert verify(case.module, H200, empty, options=TVM_ONLY).ok
 
 
 def test_a_shape_is_returned():

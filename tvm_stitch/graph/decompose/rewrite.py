@@ -194,7 +194,7 @@ class _Rewriter(PyExprMutator):
             return call
         is_half, is_product = dtype_of(call.args[0]) in HALF, family is product.product
         may_stay = legalised_well(call) and not (is_half and is_product)
-        if self._number in self._whole and may_stay:
+        if self._number in self._whole and may_stay and _is_legalised(call):
             return call
         written = family(call, self._stages())
         if written is None:
@@ -203,6 +203,20 @@ class _Rewriter(PyExprMutator):
         if self._number is not None and may_stay and not is_product:
             (self.halves if is_half else self.others).add(self._number)
         return written
+
+
+def _is_legalised(call: Call) -> bool:
+    """Whether TVM has TIR for an operator of these types: of some it refuses what it documents."""
+    params = [relax.Var(f"x{number}", arg.ty) for number, arg in enumerate(call.args)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        result = builder.emit(Call(call.op, params, call.attrs, call.ty_args))
+        builder.emit_func_output(result)
+    try:
+        relax.transform.LegalizeOps()(builder.get())
+    except Exception:  # of whatever kind: TVM's own code was not made for these shapes or types
+        return False
+    return True
 
 
 def _is_operator(expr: Expr) -> bool:
