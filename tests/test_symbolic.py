@@ -165,6 +165,18 @@ def test_parts_behind_parts_of_any_size(dtype):
     check(case)
 
 
+def test_parts_with_rows_of_any_length():
+    """TVM places barriers in their loops: it must know that a block's threads are in one part."""
+    others = tirx.Var("k", "int64"), 3
+    case = graph(
+        "float32",
+        [((ROWS, 5), (COLUMNS, 50)), (others, (COLUMNS, 50))],
+        lambda emit, x, y: (emit(op.nn.softmax(x)), emit(op.nn.softmax(y))),
+        lambda x, y: (softmax64(x), softmax64(y)),
+    )
+    check(case)
+
+
 def test_a_longer_row_than_the_bound_is_an_error_before_the_launch():
     """A kernel must not leave the rest of a row undone in silence."""
     case = bounded(softmax("float32", (ROWS, 5), (COLUMNS, 50)), m=1000)

@@ -86,11 +86,11 @@ def _host(
         return sequence([*(_refusal(columns, most) for columns, most in limits), launch])
     fits = tirx.all(*(columns <= most for columns, most in limits))
     rest = _host(programs, schedule.longer, longest, shared)
-    return tirx.IfThenElse(_of_host(fits), launch, rest)
+    return tirx.IfThenElse(_of_all(fits), launch, rest)
 
 
-def _of_host(condition: Expr) -> Expr:
-    """A condition that all threads agree on: TVM places barriers before it parts the kernel."""
+def _of_all(condition: Expr) -> Expr:
+    """A condition that all threads of a block agree on: TVM may place barriers behind it."""
     return T.tvm_thread_invariant(condition)
 
 
@@ -138,7 +138,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     if cluster > 1:
         body = bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
     body = bound(block_var, "blockIdx.x", first, body)
-    return body if constant(first) is not None else tirx.IfThenElse(_of_host(first > 0), body, None)
+    return body if constant(first) is not None else tirx.IfThenElse(_of_all(first > 0), body, None)
 
 
 def _bodies(
@@ -297,7 +297,7 @@ def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stm
         return bodies[0][1]
     half = len(bodies) // 2
     return tirx.IfThenElse(
-        block < bodies[half - 1][0],
+        _of_all(block < bodies[half - 1][0]),
         _side_by_side(block, bodies[:half]),
         _side_by_side(block, bodies[half:]),
     )

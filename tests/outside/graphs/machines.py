@@ -18,8 +18,9 @@ import tvm_stitch
 from tests.outside.graphs.graph import numpy_dtype
 from tests.outside.graphs.launches import Counted
 from tvm_stitch.build import lowering_context, stitch_passes
+from tvm_stitch.on_cpu import Runner, leaves
 from tvm_stitch.target import full_target, plain_target
-from tvm_stitch.verify import _leaves, _Runner, stitched_for_cpu
+from tvm_stitch.verify import stitched_for_cpu
 
 Arrays = Sequence[np.ndarray]
 
@@ -40,7 +41,7 @@ class Executor:
     def __init__(self, lowered: tvm.IRModule, arch: str, partly: bool = False) -> None:
         self.launches = None if partly else Counted.of(lowered)
         self.partly = partly
-        self._runner = _Runner(lowered, target_of(arch))
+        self._runner = Runner(lowered, target_of(arch))
 
     @staticmethod
     def stitched(mod: tvm.IRModule, arch: str, options: Any) -> Executor:
@@ -97,7 +98,7 @@ class Gpu:
     def __call__(self, arrays: Arrays, order: int = 0) -> list[np.ndarray]:
         """All outputs, once they are there."""
         given = [_given(array, self.device) for array in arrays]
-        results = _leaves(self.machine["main"](*given))
+        results = leaves(self.machine["main"](*given))
         self.device.sync()
         return [_wide(_fetched(result)) for result in results]
 
@@ -111,7 +112,7 @@ class Llvm:
     def __call__(self, arrays: Arrays, order: int = 0) -> list[np.ndarray]:
         """All outputs."""
         given = [_given(array, tvm.cpu()) for array in arrays]
-        return [_wide(_fetched(result)) for result in _leaves(self.machine["main"](*given))]
+        return [_wide(_fetched(result)) for result in leaves(self.machine["main"](*given))]
 
 
 def default_lowered(mod: tvm.IRModule, arch: str) -> tvm.IRModule:
