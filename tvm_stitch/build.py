@@ -74,6 +74,8 @@ def kernel_passes(
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
         ViewOutputs(),
+        # Before anything is scheduled: by its schedule TVM does not know a symbolic reshape.
+        relax.transform.RewriteDataflowReshape(),
         transform.StitchSchedule(target, database, options, left),
     ]
     return [*passes, DefaultSchedules(target)] if default_schedules else passes
