@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 OK = "ok"
+# How a stage begins in which a number was wrong already.
+WRONG = "wrong: "
 # The words, and what they mean; in the order of a table, the worst first.
 KINDS = {
     "wrong": "a wrong number",

@@ -18,7 +18,7 @@ from tests.outside.graphs.judge import Difference, differences
 from tests.outside.graphs.launches import Counted
 from tests.outside.graphs.meaning import evaluated
 from tests.outside.graphs.number import Noise, Number
-from tests.outside.graphs.outcome import OK, Outcome, signature
+from tests.outside.graphs.outcome import OK, WRONG, Outcome, signature
 from tvm_stitch import Options, StitchError
 
 Ran = tuple[Any, list[tuple[int, Difference]], list[str]]
@@ -109,7 +109,8 @@ class Trial:
             return machine, *self._run(machine, numbers)
         except Exception as error:
             # This process' device may be lost: another is asked about TVM's own.
-            return replace(self._of("died", error), fatal=True)
+            kind = "died" if "cuda" in str(error).lower() else "crash"
+            return replace(self._of(kind, error), fatal=True)
 
     def _simulated(self, module: tvm.IRModule, numbers: list[Any]) -> Outcome | Ran:
         """All of it in the executor; where that cannot be, the stitched kernels."""
@@ -175,7 +176,7 @@ class Trial:
     ) -> Outcome:
         binding, worst = wrong[0]
         text = f"{worst}{f' at {self.graph.bindings[binding]}' if self.graph.symbols else ''}"
-        self._enter("default")
+        self.note(f"{WRONG}{text}")  # should TVM's own end the process
         others = self._default(module, numbers[binding])
         names = f"{self.graph.values[self.graph.outputs[worst.output]]}"[:160]
         if others is not None and _as_wrong(wrong, others):
@@ -184,15 +185,29 @@ class Trial:
 
     def _default(self, module: tvm.IRModule, numbers: list[Any]) -> list[Difference] | None:
         """What is wrong where nothing is stitched; None where that cannot run."""
-        wanted: list[Number] = [numbers[place] for place in self.graph.outputs]
         try:
             if self.settings.gpu:
                 machine: Any = machines.Gpu(module, self.options, stitched=False)
-            else:
+            elif self._stitched_wrong(module, numbers):
                 machine = machines.Llvm(module)
-            return differences(machine(self._inputs(numbers)), wanted)
+            else:
+                # It is TVM's kernels. Some count on warps in lockstep, which the executor has not.
+                machine = machines.Executor.default(module, self.arch)
+            return self._differences(machine, numbers)
         except Exception:
             return None
+
+    def _stitched_wrong(self, module: tvm.IRModule, numbers: list[Any]) -> bool:
+        """Whether it is wrong with LLVM's code for what is not stitched, where there is any."""
+        try:
+            machine = machines.Executor.partly_stitched(module, self.arch, self.options)
+            return bool(self._differences(machine, numbers))
+        except Exception:
+            return False
+
+    def _differences(self, machine: Any, numbers: list[Any]) -> list[Difference]:
+        wanted: list[Number] = [numbers[place] for place in self.graph.outputs]
+        return differences(machine(self._inputs(numbers)), wanted)
 
     def _failed(self, module: tvm.IRModule, error: Exception) -> Outcome:
         self._enter("default")

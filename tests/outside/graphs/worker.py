@@ -23,7 +23,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
-from tests.outside.graphs.outcome import Outcome
+from tests.outside.graphs.outcome import WRONG, Outcome
 
 # Graphs after which a process is replaced, for what it may have lost hold of.
 GRAPHS = 150
@@ -46,15 +46,14 @@ class Worker:
         start = time.monotonic()
         seed = graph if isinstance(graph, int) else graph.seed
         found = self._ask(graph, seed, default)
-        if found.kind in ("died", "hang") and not default:
-            self.close()
+        if (found.kind in ("died", "hang") or found.fatal) and not default:
             # Is it ours, or does TVM's own end the same way?
-            if found.stage in ("default", "oracle"):
+            if found.stage.startswith(WRONG):
+                found = replace(found, kind="wrong", detail=found.stage.removeprefix(WRONG))
+            elif found.stage in ("default", "oracle"):
                 found = replace(found, kind="invalid" if found.stage == "oracle" else "tvm")
             elif self._ask(graph, seed, True).kind != "ok":
                 found = replace(found, kind="tvm")
-        if found.fatal:
-            self.close()
         return replace(found, seconds=round(time.monotonic() - start, 2))
 
     def _ask(self, graph: Any, seed: int, default: bool) -> Outcome:
@@ -70,7 +69,10 @@ class Worker:
             process.stdin.flush()
         except BrokenPipeError:
             return self._ended(seed, "start")
-        return self._answer(seed)
+        found = self._answer(seed)
+        if found.fatal:
+            self.close()
+        return found
 
     def _answer(self, seed: int) -> Outcome:
         process, stage = self._running(), "start"
