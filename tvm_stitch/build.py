@@ -28,6 +28,11 @@ keep_op_tags_by_thread()
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
 
 
+def dispatch_passes(target: tvm.target.Target) -> list[tvm.transform.Pass]:
+    """What comes first: TVM's own kernels for sorts and scans, which know no empty tensors."""
+    return [WithoutElements(), *cuda_pipeline.library_dispatch_passes(target)]
+
+
 def stitch_passes(
     target: tvm.target.Target,
     options: Options | None = None,
@@ -97,7 +102,7 @@ def pipeline(
         check_well_formed(mod)
         passes = [
             WithoutElements(),
-            *cuda_pipeline.library_dispatch_passes(cuda),
+            *dispatch_passes(cuda),
             *stitch_passes(cuda, options, records),
             *cuda_pipeline.dataflow_lower_passes(cuda),
             *cuda_pipeline.finalize_passes(cuda),

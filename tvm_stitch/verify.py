@@ -19,9 +19,8 @@ import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
-from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch.build import stitch_passes
+from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.kernel.stage import dtype_of
@@ -120,7 +119,7 @@ def stitched_for_cpu(
     Scans are left to LLVM: TVM's kernels for them count on warps in lockstep, which the executor
     does not have.
     """
-    dispatch = [] if calls(mod, SCANS) else cuda_pipeline.library_dispatch_passes(target)
+    dispatch = [] if calls(mod, SCANS) else dispatch_passes(target)
     with target:
         for each in [*dispatch, *stitch_passes(target, options, default_schedules=False)]:
             mod = each(mod)

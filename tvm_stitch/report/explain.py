@@ -13,7 +13,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch.build import check_well_formed, stitch_passes
+from tvm_stitch.build import check_well_formed, dispatch_passes, stitch_passes
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.launches import calls, kernel_names, nests, outside_calls
@@ -55,7 +55,7 @@ def explain(
     device = device_of(cuda)
     notes = _Notes()
     passes = [
-        *cuda_pipeline.library_dispatch_passes(cuda),
+        *dispatch_passes(cuda),
         *stitch_passes(cuda, options, database, notes.plans, notes.left, undone=notes.undone),
         *cuda_pipeline.dataflow_lower_passes(cuda),
     ]

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import tvm
 from tvm import relax, tirx
-from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch.build import stitch_passes
+from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.choose import choose
@@ -106,7 +105,7 @@ def _workloads(
 ) -> list[Workload]:
     device = device_of(target)
     chosen = options or Options()
-    passes = [*cuda_pipeline.library_dispatch_passes(target), *stitch_passes(target, options)]
+    passes = [*dispatch_passes(target), *stitch_passes(target, options)]
     with target, tvm.transform.PassContext(opt_level=3):
         for each in passes:
             if each.info.name == "StitchSchedule":

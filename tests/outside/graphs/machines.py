@@ -17,7 +17,7 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 import tvm_stitch
 from tests.outside.graphs.graph import numpy_dtype
 from tests.outside.graphs.launches import Counted
-from tvm_stitch.build import lowering_context, stitch_passes
+from tvm_stitch.build import dispatch_passes, lowering_context, stitch_passes
 from tvm_stitch.on_cpu import Runner, leaves
 from tvm_stitch.target import full_target, plain_target
 from tvm_stitch.verify import stitched_for_cpu
@@ -47,7 +47,7 @@ class Executor:
     def stitched(mod: tvm.IRModule, arch: str, options: Any) -> Executor:
         """All kernels of the stitched module."""
         target = target_of(arch)
-        dispatch = cuda_pipeline.library_dispatch_passes(target)
+        dispatch = dispatch_passes(target)
         with target:
             lowered = tvm.transform.Sequential([*dispatch, *stitch_passes(target, options)])(mod)
         return Executor(lowered, arch)
