@@ -90,9 +90,10 @@ class Options:
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
         for name, (kind, smallest) in _NUMBERS.items():
-            value = getattr(self, name)
+            value: Any = getattr(self, name)
             if name == "workspace_bytes" and value is None:
                 continue
-            if not isinstance(value, kind) or isinstance(value, bool) or not value >= smallest:
+            fits = isinstance(value, kind) and not isinstance(value, bool)
+            if not fits or not value >= smallest:
                 what = "a whole number" if kind is Integral else "a number"
                 raise InputError(f"{name} must be {what} of at least {smallest}, not {value!r}")
