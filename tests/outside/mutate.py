@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,8 +46,8 @@ class Verdict:
 class Copy:
     """A copy of the project in a folder of its own, of which one file at a time is broken."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, tests: Sequence[str] = ()) -> None:
+        self.folder, self.tests = folder, tests
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
@@ -62,7 +62,7 @@ class Copy:
         file.write_text(mutation.apply(text))
         started = time.monotonic()
         try:
-            code, output = self.run(tests_of(mutation.file), seconds)
+            code, output = self.run(self.tests or tests_of(mutation.file), seconds)
         finally:
             file.write_text(text)
         took = time.monotonic() - started
@@ -106,12 +106,14 @@ def found(pattern: str) -> list[Mutation]:
     return [m for file in chosen for m in mutations(str(file), (ROOT / file).read_text())]
 
 
-def judged(chosen: list[Mutation], jobs: int, seconds: float, deadline: float) -> Iterable[Verdict]:
+def judged(
+    chosen: list[Mutation], jobs: int, seconds: float, deadline: float, tests: Sequence[str] = ()
+) -> Iterable[Verdict]:
     """The verdicts, as they come; none for what the deadline left no time for."""
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         copies: SimpleQueue[Copy] = SimpleQueue()
         for number in range(jobs):
-            copies.put(Copy(Path(folder) / str(number)))
+            copies.put(Copy(Path(folder) / str(number), tests))
 
         def judge(mutation: Mutation) -> Verdict | None:
             left = deadline - time.monotonic()
@@ -161,6 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="mutations at a time")
     parser.add_argument("--seconds", type=float, default=300, help="for one mutation's tests")
     parser.add_argument("--minutes", type=float, default=600, help="for all of them")
+    parser.add_argument("--tests", nargs="+", default=[], help="only these, as pytest takes them")
     parser.add_argument("--trust", action="store_true", help="do not run the tests unbroken first")
     parser.add_argument("--report", type=Path, help="write the counts to this file")
     given = parser.parse_args(arguments)
@@ -182,7 +185,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     verdicts: list[Verdict] = []
     deadline = time.monotonic() + 60 * given.minutes
-    for verdict in judged(chosen, given.jobs, given.seconds, deadline):
+    for verdict in judged(chosen, given.jobs, given.seconds, deadline, given.tests):
         print(f"{verdict.kind:8} {verdict.seconds:4.0f} s  {verdict.mutation}  {verdict.by}")
         sys.stdout.flush()
         verdicts.append(verdict)

@@ -7,7 +7,6 @@ other way. Only what decides is broken: no message, no annotation, no docstring.
 from __future__ import annotations
 
 import ast
-import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -53,8 +52,9 @@ class Mutation:
         return b"".join(lines).decode()
 
     def __str__(self) -> str:
-        same = os.path.commonprefix([self.old, self.new])
-        left = max(0, len(same) - CONTEXT)
+        pairs = enumerate(zip(self.old, self.new, strict=False))
+        differs = next((place for place, (old, new) in pairs if old != new), 0)
+        left = max(0, differs - CONTEXT)
         old, new = (_short(" ".join(part[left:].split())) for part in (self.old, self.new))
         return f"{self.file}:{self.line}:{self.column} {self.kind}: {old} -> {new}"
 
