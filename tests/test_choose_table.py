@@ -65,8 +65,20 @@ def softmax_over_rows(rows: int, columns: int, dtype: str) -> tuple[te.Tensor, .
     return x, topi.cast(topi.divide(moved, topi.sum(moved, 0, True)), dtype)
 
 
+def divided_by_norm(rows: int, columns: int, dtype: str) -> tuple[te.Tensor, ...]:
+    """A tensor divided by its norm: a sum over everything, and a kernel of small blocks."""
+    x = tensor(rows, columns, dtype=dtype)
+    wide = topi.cast(x, "float32")
+    norm = topi.sqrt(topi.sum(topi.multiply(wide, wide)))
+    return x, topi.cast(topi.divide(wide, norm), dtype)
+
+
 GRAPHS: tuple[Callable[..., tuple[te.Tensor, ...]], ...] = (softmax, layer_norm, row_sums)
-ACROSS: tuple[Callable[..., tuple[te.Tensor, ...]], ...] = (column_sums, softmax_over_rows)
+ACROSS: tuple[Callable[..., tuple[te.Tensor, ...]], ...] = (
+    column_sums,
+    softmax_over_rows,
+    divided_by_norm,
+)
 
 
 def lines() -> Iterator[str]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from tests.outside.mutations import Mutation, mutations
-from tests.outside.noticing import tests_of
+from tests.outside.noticing import meant_to_notice
 
 ROOT = Path(__file__).parents[2]
 KERNEL = Path("tvm_stitch/kernel")
@@ -48,6 +48,7 @@ class Copy:
 
     def __init__(self, folder: Path, tests: Sequence[str] = ()) -> None:
         self.folder, self.tests = folder, tests
+        self.running: subprocess.Popen[str] | None = None
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
@@ -62,7 +63,7 @@ class Copy:
         file.write_text(mutation.apply(text))
         started = time.monotonic()
         try:
-            code, output = self.run(self.tests or tests_of(mutation.file), seconds)
+            code, output = self.run(self.tests or meant_to_notice(mutation.file), seconds)
         finally:
             file.write_text(text)
         took = time.monotonic() - started
@@ -86,12 +87,18 @@ class Copy:
             text=True,
             start_new_session=True,
         ) as process:
+            self.running = process
             try:
                 output, _ = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                self.stop()
                 return None, process.communicate()[0]
         return process.returncode, output
+
+    def stop(self) -> None:
+        """End the tests that run, and the compilers that they have started."""
+        if self.running is not None and self.running.poll() is None:
+            os.killpg(self.running.pid, signal.SIGKILL)
 
 
 def _failed(output: str) -> str:
@@ -111,9 +118,10 @@ def judged(
 ) -> Iterable[Verdict]:
     """The verdicts, as they come; none for what the deadline left no time for."""
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
+        made = [Copy(Path(folder) / str(number), tests) for number in range(jobs)]
         copies: SimpleQueue[Copy] = SimpleQueue()
-        for number in range(jobs):
-            copies.put(Copy(Path(folder) / str(number), tests))
+        for copy in made:
+            copies.put(copy)
 
         def judge(mutation: Mutation) -> Verdict | None:
             left = deadline - time.monotonic()
@@ -126,12 +134,18 @@ def judged(
                 copies.put(copy)
 
         with ThreadPoolExecutor(jobs) as pool:
-            yield from filter(None, pool.map(judge, chosen))
+            try:
+                yield from filter(None, pool.map(judge, chosen))
+            except BaseException:  # interrupted: no test outlives this
+                pool.shutdown(wait=False, cancel_futures=True)
+                for copy in made:
+                    copy.stop()
+                raise
 
 
 def unbroken(chosen: list[Mutation], seconds: float) -> str:
     """What fails without any mutation: then no verdict means anything."""
-    tests = sorted({test for m in chosen for test in tests_of(m.file)})
+    tests = sorted({test for m in chosen for test in meant_to_notice(m.file)})
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         code, output = Copy(Path(folder) / "0").run(tests, 10 * seconds)
     return "" if code == 0 else output[-2000:]
@@ -183,6 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
     if failure:
         print(f"the tests fail without any mutation:\n{failure}", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     verdicts: list[Verdict] = []
     deadline = time.monotonic() + 60 * given.minutes
     for verdict in judged(chosen, given.jobs, given.seconds, deadline, given.tests):

@@ -69,7 +69,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def tests_of(file: str) -> tuple[str, ...]:
+def meant_to_notice(file: str) -> tuple[str, ...]:
     """The test files for a file, as arguments of pytest."""
     stem = Path(file).stem
     family = PRODUCTS if stem.startswith("product") else TENSOR if "tensor" in stem else ROWS
