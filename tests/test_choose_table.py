@@ -85,6 +85,7 @@ def lines() -> Iterator[str]:
     """A line for each shape: every length with some numbers of rows, every number with some."""
     shapes = [(ROWS[n % len(ROWS)], columns) for n, columns in enumerate(COLUMNS)]
     shapes += [(ROWS[(n + 3) % len(ROWS)], columns) for n, columns in enumerate(COLUMNS)]
+    shapes += [(66, 1 << 22)]  # half as many rows as an H200 has multiprocessors
     across = [(64, 1024), (4096, 64), (4096, 1027), (32768, 768), (1 << 18, 32), (1 << 20, 1)]
     for graphs, sizes in ((GRAPHS, shapes), (ACROSS, across)):
         for graph in graphs:

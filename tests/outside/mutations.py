@@ -103,7 +103,9 @@ def _deciding(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _is_message(node: ast.AST) -> bool:
-    """A docstring or a refusal: what they say decides nothing."""
+    """A docstring, a refusal, or zip's strict: what they say decides nothing."""
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True
     return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Refused"
