@@ -16,14 +16,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
 from tests.outside.mutations import Mutation, mutations
-from tests.outside.noticing import tests_of
+from tests.outside.noticing import meant_to_notice
 
 ROOT = Path(__file__).parents[2]
 KERNEL = Path("tvm_stitch/kernel")
@@ -46,8 +46,9 @@ class Verdict:
 class Copy:
     """A copy of the project in a folder of its own, of which one file at a time is broken."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, tests: Sequence[str] = ()) -> None:
+        self.folder, self.tests = folder, tests
+        self.running: subprocess.Popen[str] | None = None
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
@@ -62,7 +63,7 @@ class Copy:
         file.write_text(mutation.apply(text))
         started = time.monotonic()
         try:
-            code, output = self.run(tests_of(mutation.file), seconds)
+            code, output = self.run(self.tests or meant_to_notice(mutation.file), seconds)
         finally:
             file.write_text(text)
         took = time.monotonic() - started
@@ -86,12 +87,18 @@ class Copy:
             text=True,
             start_new_session=True,
         ) as process:
+            self.running = process
             try:
                 output, _ = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                self.stop()
                 return None, process.communicate()[0]
         return process.returncode, output
+
+    def stop(self) -> None:
+        """End the tests that run, and the compilers that they have started."""
+        if self.running is not None and self.running.poll() is None:
+            os.killpg(self.running.pid, signal.SIGKILL)
 
 
 def _failed(output: str) -> str:
@@ -106,12 +113,15 @@ def found(pattern: str) -> list[Mutation]:
     return [m for file in chosen for m in mutations(str(file), (ROOT / file).read_text())]
 
 
-def judged(chosen: list[Mutation], jobs: int, seconds: float, deadline: float) -> Iterable[Verdict]:
+def judged(
+    chosen: list[Mutation], jobs: int, seconds: float, deadline: float, tests: Sequence[str] = ()
+) -> Iterable[Verdict]:
     """The verdicts, as they come; none for what the deadline left no time for."""
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
+        made = [Copy(Path(folder) / str(number), tests) for number in range(jobs)]
         copies: SimpleQueue[Copy] = SimpleQueue()
-        for number in range(jobs):
-            copies.put(Copy(Path(folder) / str(number)))
+        for copy in made:
+            copies.put(copy)
 
         def judge(mutation: Mutation) -> Verdict | None:
             left = deadline - time.monotonic()
@@ -124,12 +134,18 @@ def judged(chosen: list[Mutation], jobs: int, seconds: float, deadline: float) -
                 copies.put(copy)
 
         with ThreadPoolExecutor(jobs) as pool:
-            yield from filter(None, pool.map(judge, chosen))
+            try:
+                yield from filter(None, pool.map(judge, chosen))
+            except BaseException:  # interrupted: no test outlives this
+                pool.shutdown(wait=False, cancel_futures=True)
+                for copy in made:
+                    copy.stop()
+                raise
 
 
 def unbroken(chosen: list[Mutation], seconds: float) -> str:
     """What fails without any mutation: then no verdict means anything."""
-    tests = sorted({test for m in chosen for test in tests_of(m.file)})
+    tests = sorted({test for m in chosen for test in meant_to_notice(m.file)})
     with tempfile.TemporaryDirectory(prefix="mutate-") as folder:
         code, output = Copy(Path(folder) / "0").run(tests, 10 * seconds)
     return "" if code == 0 else output[-2000:]
@@ -161,6 +177,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="mutations at a time")
     parser.add_argument("--seconds", type=float, default=300, help="for one mutation's tests")
     parser.add_argument("--minutes", type=float, default=600, help="for all of them")
+    parser.add_argument("--tests", nargs="+", default=[], help="only these, as pytest takes them")
     parser.add_argument("--trust", action="store_true", help="do not run the tests unbroken first")
     parser.add_argument("--report", type=Path, help="write the counts to this file")
     given = parser.parse_args(arguments)
@@ -180,9 +197,10 @@ def main(arguments: list[str] | None = None) -> int:
     if failure:
         print(f"the tests fail without any mutation:\n{failure}", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     verdicts: list[Verdict] = []
     deadline = time.monotonic() + 60 * given.minutes
-    for verdict in judged(chosen, given.jobs, given.seconds, deadline):
+    for verdict in judged(chosen, given.jobs, given.seconds, deadline, given.tests):
         print(f"{verdict.kind:8} {verdict.seconds:4.0f} s  {verdict.mutation}  {verdict.by}")
         sys.stdout.flush()
         verdicts.append(verdict)

@@ -53,8 +53,8 @@ class Mutation:
 
     def __str__(self) -> str:
         pairs = enumerate(zip(self.old, self.new, strict=False))
-        same = next((place for place, (old, new) in pairs if old != new), 0)
-        left = max(0, same - CONTEXT)
+        differs = next((place for place, (old, new) in pairs if old != new), 0)
+        left = max(0, differs - CONTEXT)
         old, new = (_short(" ".join(part[left:].split())) for part in (self.old, self.new))
         return f"{self.file}:{self.line}:{self.column} {self.kind}: {old} -> {new}"
 
@@ -103,7 +103,9 @@ def _deciding(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 def _is_message(node: ast.AST) -> bool:
-    """A docstring or a refusal: what they say decides nothing."""
+    """A docstring, a refusal, or zip's strict: what they say decides nothing."""
+    if isinstance(node, ast.keyword) and node.arg == "strict":
+        return True
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True
     return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Refused"
