@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
@@ -66,6 +67,18 @@ def load(name: str) -> Case:
         model = test.model
         data = tuple(DataSet(_arrays(ins), _arrays(outs)) for ins, outs in test.data_sets)
     return Case(name, test.kind, model, data, test.rtol, test.atol)
+
+
+def with_constants(case: Case) -> Case:
+    """The case with all inputs but the first as constants of the model."""
+    (data,) = case.data
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    names = [value.name for value in model.graph.input]
+    for name, value in list(zip(names, data.inputs, strict=True))[1:]:
+        model.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+    del model.graph.input[1:]
+    return replace(case, model=model, data=(DataSet(data.inputs[:1], data.outputs),))
 
 
 def _arrays(values: Sequence[Any]) -> list[Any]:

@@ -13,6 +13,7 @@ from tests.outside.onnx.outcome import Outcome, Verdict
 
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 NAMED = 3  # examples of a group of cases
+LONGEST = 160  # characters of a case's own reason
 
 
 def render(outcomes: Sequence[Outcome], head: str) -> str:
@@ -60,7 +61,8 @@ def _counts(outcomes: Sequence[Outcome]) -> str:
 
 def _cases(outcomes: Iterable[Outcome]) -> str:
     return "\n".join(
-        f"- `{each.name}` ({each.verdict.value}): {_plain(each.reason)}" for each in outcomes
+        f"- `{each.name}` ({each.verdict.value}): {_plain(each.reason[:LONGEST])}"
+        for each in outcomes
     )
 
 
