@@ -15,8 +15,8 @@ from tvm import te, topi
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.schedule import Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.stage import Refused
 
 GOLDEN = Path(__file__).parent / "golden" / "schedules.txt"
 DEVICES = {"H200": device_of(H200), "A100": device_of(A100)}
@@ -113,7 +113,11 @@ def described(tensors: tuple[te.Tensor, ...], device: str) -> str:
 
 
 def of_whole(schedule: Schedule) -> str:
-    return f"{schedule.blocks} blocks, {schedule.resident} resident: " if schedule.blocks else ""
+    return (
+        f"{schedule.blocks} blocks, {schedule.min_blocks_per_sm} resident: "
+        if schedule.blocks
+        else ""
+    )
 
 
 def of_mapping(mapping: Mapping) -> str:

@@ -16,7 +16,7 @@ from tvm.relax import op
 import tvm_stitch
 from tvm_stitch import InputError, device, transform
 from tvm_stitch.device import device_of, preset
-from tvm_stitch.graph.argument_checks import Demand, check_functions
+from tvm_stitch.graph.back.argument_checks import Demand, check_functions
 from tvm_stitch.target import cuda_target, full_target
 
 

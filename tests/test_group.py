@@ -8,7 +8,7 @@ from tvm import relax
 from tvm.relax import op
 from zoo import graph
 
-from tvm_stitch.graph.dissolve import without_groups
+from tvm_stitch.graph.back.dissolve import without_groups
 from tvm_stitch.transform import StitchOps
 
 FUNCTIONS = """

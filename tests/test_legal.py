@@ -13,9 +13,9 @@ from tvm_stitch import simt
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.ir.schedule import SCHEMES, Schedule
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
-from tvm_stitch.kernel.schedule import SCHEMES, Schedule
-from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.tuning.measure import SimtRunner
 from tvm_stitch.tuning.space import Space
 
@@ -83,20 +83,20 @@ TILED = KINDS["transposed"]()
             {"threads": 32, "scheme": "warp", "steps": 8, "residence": "shared"},
             "rows of a warp or less wait in registers",
         ),
-        (ROWS, {"blocks": 10, "resident": 1, "scheme": "global"}, "not the global scheme"),
-        (ROWS, {"blocks": -1}, "-1 blocks in turns"),
-        (ROWS, {"pipelined": True}, "there are no turns"),
-        (ROWS, {"blocks": 10, "resident": 1, "batch": 2}, "rows of a batch are those of a warp"),
+        (ROWS, {"blocks": 10, "min_blocks_per_sm": 1, "scheme": "global"}, "not the global scheme"),
+        (ROWS, {"blocks": -1}, "-1 blocks in a grid-stride loop"),
+        (ROWS, {"prefetch_next_row": True}, "there are no iterations"),
+        (ROWS, {"blocks": 10, "min_blocks_per_sm": 1, "batch": 2}, "rows of a batch are those of a warp"),
         (ROWS, {"batch": 3}, "batch of 3"),
         (ROWS, {"idle": 256}, "256 idle threads of 256"),
         (ROWS, {"idle": 1}, "of which it covers 1020"),
-        (ROWS, {"resident": 64}, "64 blocks of 256 threads a multiprocessor"),
+        (ROWS, {"min_blocks_per_sm": 64}, "64 blocks of 256 threads a multiprocessor"),
         (MISALIGNED, {"peeled": False, "vector": 4}, "do not start at multiples of 4"),
         (ROWS, {"asynchronous": True}, "asynchronous copies of what does not wait in shared"),
         (SUMS, {"online": True}, "where no sum is measured"),
         (FLAT, {"split": False}, "an element-wise part is split over blocks"),
         (FLAT, {"rows": 2}, "has one row"),
-        (FLAT, {"blocks": 8, "resident": 1}, "has one row"),
+        (FLAT, {"blocks": 8, "min_blocks_per_sm": 1}, "has one row"),
         (FLAT, {"scheme": "warp"}, "part of the warp scheme"),
         (FLAT, {"tile": 32, "scheme": "regional"}, "nothing is read transposed"),
         (ROWS, {"tile": 32}, "tiles, where rows are reduced"),
@@ -104,10 +104,10 @@ TILED = KINDS["transposed"]()
         (TILED, {"tile": 24}, "tiles of 24 elements a line"),
         (TILED, {"vector": 4}, "lines of 70 elements in vectors of 4"),
         (TILED, {"steps": 128}, "bytes of shared memory for tiles"),
-        (SUMS, {"resident": 9}, "9 blocks of a multiprocessor"),
+        (SUMS, {"min_blocks_per_sm": 9}, "9 blocks of a multiprocessor"),
         (SUMS, {"blocks": 1 << 20}, "more than are resident at once"),
-        (SUMS, {"blocks": 0, "resident": 0, "pipelined": False}, "need blocks that take turns"),
-        (SUMS, {"scheme": "regional"}, "need blocks that take turns"),
+        (SUMS, {"blocks": 0, "min_blocks_per_sm": 0, "prefetch_next_row": False}, "need blocks that iterate over the rows"),
+        (SUMS, {"scheme": "regional"}, "need blocks that iterate over the rows"),
         (SUMS, {"residence": "shared"}, "wait in registers of one block"),
     ),
 )  # fmt: skip

@@ -10,7 +10,7 @@ from tvm.script import tirx as T
 from zoo import ZOO, graph, softmax
 
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.check import check_kernel
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 
 V100 = tvm.target.Target({"kind": "cuda", "arch": "sm_70"})
 T4 = tvm.target.Target({"kind": "cuda", "arch": "sm_75"})

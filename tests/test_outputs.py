@@ -10,7 +10,7 @@ from tvm.relax import op
 from zoo import graph
 
 import tvm_stitch
-from tvm_stitch.graph.outputs import ViewOutputs
+from tvm_stitch.graph.back.outputs import ViewOutputs
 
 
 def softmax(emit, x):

@@ -7,12 +7,12 @@ from check import schedule_of, the_kernel
 from zoo import ZOO, softmax
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
+from tvm_stitch.kernel.ir.schedule import SCHEMES, Mapping, Schedule
 
 WARP = Mapping("warp", threads=32, rows=4, vector=4, steps=8)
 BLOCK = Mapping("regional", threads=128, rows=1, vector=8, steps=2, residence="shared")
 CLUSTER = Mapping("cluster", 256, 1, 4, 3, cluster=4, peeled=True)
-BATCH = Mapping("warp", 8, 16, 4, 1, batch=4, ahead=True, resident=4)
+BATCH = Mapping("warp", 8, 16, 4, 1, batch=4, prefetch_weights=True, min_blocks_per_sm=4)
 STREAM = Mapping("regional", 512, 1, 4, 0, residence="nowhere", recompute=True)
 FLAT = Mapping("local", threads=256, rows=1, vector=4, steps=2, split=True)
 

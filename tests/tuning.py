@@ -6,12 +6,12 @@ import tvm
 from check import H200
 from tvm import relax, te, topi
 from tvm.relax import op
+from tvm_stitch.tuning.library import Outcome
 
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.schedule import Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused
-from tvm_stitch.tuning.jobs import Outcome
+from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.tuning.workload import Workload, workload_of
 
 DEVICE = device_of(H200)
@@ -100,8 +100,8 @@ def made_up_cost(schedule: Schedule) -> float:
         cost = 10.0 + abs(mapping.block_threads.bit_length() - 8)
         cost += 2 * abs(mapping.threads.bit_length() - 6) + 3 * (mapping.residence != "register")
         cost += 4.0 / mapping.vector + 0.1 * mapping.recompute + 0.5 * (mapping.cluster > 1)
-        cost += 0.3 * abs(mapping.batch - 2) + 0.7 * (not mapping.ahead)
-        cost += 1.5 * (mapping.blocks > 0) + 0.4 * (mapping.resident > 0)
+        cost += 0.3 * abs(mapping.batch - 2) + 0.7 * (not mapping.prefetch_weights)
+        cost += 1.5 * (mapping.blocks > 0) + 0.4 * (mapping.min_blocks_per_sm > 0)
         return cost + 0.01 * mapping.steps
 
     return sum(map(of, schedule.parts))

@@ -13,9 +13,9 @@ from tvm_stitch import transform
 from tvm_stitch.default_schedules import DefaultSchedules
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
-from tvm_stitch.graph.empty import WithoutElements
-from tvm_stitch.graph.legalize import Legalize
-from tvm_stitch.graph.outputs import ViewOutputs
+from tvm_stitch.graph.back.outputs import ViewOutputs
+from tvm_stitch.graph.front.empty import WithoutElements
+from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.op_tags import keep_op_tags_by_thread
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan

@@ -17,7 +17,7 @@ from tvm.s_tir import dlight
 from tvm.script import tirx as T
 
 from tvm_stitch.errors import StitchError, last_line
-from tvm_stitch.kernel.stage import constant
+from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.target import plain_target
 
 # So that it comes out of TVM's pass infrastructure as what it was.

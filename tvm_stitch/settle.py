@@ -16,17 +16,17 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from tvm_stitch.graph.decompose import Decomposed, decomposed
-from tvm_stitch.graph.default_fusion import DefaultKernel, Numbers, default_kernels
-from tvm_stitch.graph.dissolve import groups_alone
-from tvm_stitch.graph.erf import SumOfErf
-from tvm_stitch.graph.launches import nests
-from tvm_stitch.graph.legalize import Legalize
-from tvm_stitch.graph.merge import merged
-from tvm_stitch.graph.origins import numbered
-from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.graph.back.default_fusion import DefaultKernel, Numbers, default_kernels
+from tvm_stitch.graph.back.dissolve import groups_alone
+from tvm_stitch.graph.back.launches import nests
+from tvm_stitch.graph.back.merge import merged
+from tvm_stitch.graph.front.decompose import Decomposed, decomposed
+from tvm_stitch.graph.front.erf import SumOfErf
+from tvm_stitch.graph.front.legalize import Legalize
+from tvm_stitch.graph.front.origins import numbered
+from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.build import VIEW, read_programs
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Group, Measured, Plan
 from tvm_stitch.plan.planner import Known

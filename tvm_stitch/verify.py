@@ -23,7 +23,7 @@ from tvm import relax, s_tir, tirx
 from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import is_emitted
-from tvm_stitch.kernel.stage import dtype_of
+from tvm_stitch.kernel.ir.stage import dtype_of
 from tvm_stitch.on_cpu import SCANS, NotRun, Runner, calls
 from tvm_stitch.options import Options
 from tvm_stitch.reference import random_inputs, reference

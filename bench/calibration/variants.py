@@ -20,14 +20,14 @@ from bench.systems.tvm import fusion_passes
 from tvm_stitch.build import stitch_passes
 from tvm_stitch.default_schedules import default_rules
 from tvm_stitch.device import Device, device_of
+from tvm_stitch.kernel.analysis.op_pattern import is_product
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
-from tvm_stitch.kernel.check import check_kernel
-from tvm_stitch.kernel.classify import is_product
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.emit import emit
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, Schedule
+from tvm_stitch.kernel.ir.stage import Refused, Stage, constant, read_stages
 from tvm_stitch.kernel.legal import legal
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, WARP, Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused, Stage, constant, read_stages
 
 MOST_DEFAULTS = 6  # of a graph: a step of an optimizer has dozens that are alike
 
@@ -126,10 +126,10 @@ def _flat_mappings(program: Program, mapping: Mapping, device: Device) -> Iterat
 def _row_mappings(program: Program, mapping: Mapping, device: Device) -> Iterator[Mapping]:
     if mapping.batch > 1:
         yield replace(mapping, batch=mapping.batch // 2)
-        yield replace(mapping, batch=1, resident=0)
-    if mapping.ahead:
-        yield replace(mapping, ahead=False)
-    mapping = replace(mapping, batch=1, ahead=False, resident=0)
+        yield replace(mapping, batch=1, min_blocks_per_sm=0)
+    if mapping.prefetch_weights:
+        yield replace(mapping, prefetch_weights=False)
+    mapping = replace(mapping, batch=1, prefetch_weights=False, min_blocks_per_sm=0)
     for factor in (0.25, 0.5, 2, 4):
         yield from _with_threads(program, mapping, int(mapping.threads * factor))
     if mapping.cluster == 1:

@@ -7,7 +7,7 @@ from pathlib import Path
 ROWS = ("choose_table", "choose", "golden", "emit", "sizes")
 PRODUCTS = ("products", "golden")
 TENSOR = ("tensor", "tensor_groups", "golden")
-ROUNDS = ("rounds", "staying")
+ROUNDS = ("rounds", "persistent_rows")
 
 # By the name of the file; what is not here belongs to PRODUCTS, TENSOR or ROWS.
 TESTS: dict[str, tuple[str, ...]] = {
@@ -16,7 +16,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "arrive": ("wide", "golden", "legal"),
     "band": (*ROUNDS, "nvcc"),
     "build": ("emit", "fallback", "products"),
-    "centred": ("wide", "staying", "golden"),
+    "centred": ("wide", "persistent_rows", "golden"),
     "check": ("check", "emit"),
     "choose": ("choose_table", "choose", "side_by_side", "symbolic", "legal"),
     "choose_grid": ("choose_table", "grid", "choose", "legal"),
@@ -41,7 +41,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "legal": ("choose_table", "legal", "space", "choose"),
     "load_now": PRODUCTS,
     "memory": ("choose_table", "choose", "emit", "wide"),
-    "moments": ("wide", "staying", "emit"),
+    "moments": ("wide", "persistent_rows", "emit"),
     "online": ("choose_table", "wide", "choose", "golden"),
     "part": ("golden", "emit", "sizes"),
     "passes": ("emit", "products", "program"),
@@ -57,13 +57,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "space": ("program", "pieces", "emit"),
     "split": ("program", "products", "emit"),
     "stage": ("stage", "emit", "program"),
-    "stay": ("choose_table", "staying", "rounds"),
-    "staying": ("staying", "rounds"),
+    "stay": ("choose_table", "persistent_rows", "rounds"),
+    "persistent_rows": ("persistent_rows", "rounds"),
     "step": ("golden", "emit"),
     "tile": ("tile", "golden"),
     "tiling": ("tile", "golden"),
-    "waiting": ("choose_table", "staying", "rounds"),
-    "way_back": ("turning",),
+    "waiting": ("choose_table", "persistent_rows", "rounds"),
+    "reverse_blocks": ("turning",),
     "widen": ("widen", "golden"),
     "writer": ("golden", "emit", "sizes"),
 }

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel import no_bfloat
-from tvm_stitch.kernel.check import check_kernel, multiprocessors_needed
+from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
-from tvm_stitch.kernel.classify import Pattern, classify
+from tvm_stitch.kernel.codegen import no_bfloat
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
+from tvm_stitch.kernel.codegen.no_bfloat import without_bfloat16
+from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
-from tvm_stitch.kernel.launch import MULTIPROCESSORS_ATTRIBUTE
-from tvm_stitch.kernel.no_bfloat import without_bfloat16
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.programs import make_programs
-from tvm_stitch.kernel.schedule import SCHEMES, Schedule
-from tvm_stitch.kernel.stage import Refused, outputs_of, read_stages
-from tvm_stitch.kernel.tensor import TILES_ATTRIBUTE, tensor_function
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import SCHEMES, Schedule
+from tvm_stitch.kernel.ir.stage import Refused, outputs_of, read_stages
+from tvm_stitch.kernel.partition import make_programs
+from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, tensor_function
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
 VIEW = Refused("a view costs nothing")
@@ -71,7 +71,7 @@ def _stitched(
     return scheduled(func, programs, schedule, device, bounds)
 
 
-def refused_at_last(
+def check_emitted(
     programs: tuple[Program, ...], schedule: Schedule, device: Device
 ) -> Refused | None:
     """What the last look at a kernel will find, asked before there is a fused PrimFunc."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.build import refused_at_last
+from tvm_stitch.kernel.build import check_emitted
 from tvm_stitch.kernel.choose import side_by_side
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import Refused, Var, constant, product
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused, Var, constant, product
 from tvm_stitch.plan.judge import Verdict
 from tvm_stitch.plan.price import inputs, stitched_us
 from tvm_stitch.plan.region import Nodes, Region, Value, bits
@@ -148,7 +148,7 @@ def holding(packs: Iterable[Pack], device: Device) -> list[Pack]:
         verdicts = tuple(item.verdict for item in each.items)
         if len(verdicts) > 1 and verdicts not in known:
             kernel = _together(each.items)
-            known[verdicts] = kernel is not None and refused_at_last(*kernel, device) is None
+            known[verdicts] = kernel is not None and check_emitted(*kernel, device) is None
         found += [each] if known.get(verdicts, True) else map(Pack.of, each.items)
     return found
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tvm_stitch.plan.saved import SavedBlock
+    from tvm_stitch.plan.plan import SavedBlock
 
 
 OPTIMAL = "optimal"
@@ -30,7 +30,7 @@ class Group:
         if not self.launches_saved:
             return f"one operator by itself: {self.cost_us:.1f} us"
         return (
-            f"together {self.cost_us:.1f} us, apart {self.apart_us:.1f} us: "
+            f"fused {self.cost_us:.1f} us, separate {self.apart_us:.1f} us: "
             f"{self.launches_saved} launch{'' if self.launches_saved == 1 else 'es'} and "
             f"{shown_bytes(self.bytes_saved)} of traffic less"
         )

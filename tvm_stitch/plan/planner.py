@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tvm_stitch.device import Device
-from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.graph.front.read import StitchGraph
+from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.stage import Var
+from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.options import Options
 from tvm_stitch.plan.candidates import Way
 from tvm_stitch.plan.cuts import cuts_within, find_cuts
@@ -31,7 +31,7 @@ Timed = Callable[[Region, Plan], Measured]
 Known = dict[object, RegionPlan]
 
 # Plans of a region whose kernels are refused at last, before all of it is left to TVM.
-LAST_LOOKS = 8
+MAX_REPLANS = 8
 UNUSED = "nothing of it is used"
 FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
 
@@ -113,9 +113,9 @@ def _holding_plan(
     region: Region, judge: Judge, options: Options, seconds: float, explained: bool
 ) -> RegionPlan:
     """A plan all of whose kernels pass the last look; what does not is planned anew without."""
-    for _ in range(LAST_LOOKS):
+    for _ in range(MAX_REPLANS):
         plan = plan_region(region, judge, options, seconds, explained)
-        refused = judge.withdrawn(pick.verdict for pick in plan.picks if pick.verdict)
+        refused = judge.revoked(pick.verdict for pick in plan.picks if pick.verdict)
         if not refused:
             return plan
         seconds -= plan.seconds

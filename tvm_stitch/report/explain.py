@@ -16,17 +16,18 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from tvm_stitch.build import check_well_formed, dispatch_passes, stitch_passes
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
-from tvm_stitch.graph.launches import calls, kernel_names, nests, outside_calls
+from tvm_stitch.graph.back.launches import calls, kernel_names, nests, outside_calls
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.tensor import TILES_ATTRIBUTE
-from tvm_stitch.kernel.tensor_tiles import Tiles
-from tvm_stitch.kernel.way_back import TURNED
+from tvm_stitch.kernel.codegen.reverse_blocks import REVERSED
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
+from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Group, Plan
 from tvm_stitch.plan.saved import SavedPlan
+from tvm_stitch.report.data import DEFAULT, Before, Kernel
 from tvm_stitch.report.operators import Operator, operator_name, operators
-from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
+from tvm_stitch.report.report import Report
 from tvm_stitch.report.stitched import Fused, describe, describe_product
 from tvm_stitch.target import full_target
 from tvm_stitch.tuning.apply import Database, origin_of
@@ -169,7 +170,7 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
             schedule = Schedule.from_json(function.attrs[SCHEDULE_ATTRIBUTE])
             fused = Fused(names[0], held, notes.fused[name], launches)
             kernel = describe(fused, schedule, device, origin_of(function))
-            if TURNED in function.attrs:
+            if REVERSED in function.attrs:
                 mapping = f"{kernel.mapping}; from the last block to the first"
                 kernel = replace(kernel, mapping=mapping)
             yield _with_group(kernel, groups[name]) if name in groups else kernel

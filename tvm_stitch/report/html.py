@@ -9,7 +9,8 @@ from __future__ import annotations
 from html import escape
 
 from tvm_stitch.plan.plan import shown_bytes
-from tvm_stitch.report.report import Kernel, Report
+from tvm_stitch.report.data import Kernel
+from tvm_stitch.report.report import Report
 
 WIDTH, ROW, LABEL = 960, 26, 330
 COLOURS = {

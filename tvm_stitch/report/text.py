@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 from tvm_stitch.plan.plan import Cut, Measured, Solved, shown_bytes
-from tvm_stitch.report.report import Kernel, Report
+from tvm_stitch.report.data import Kernel
+from tvm_stitch.report.report import Report
 
 WIDTH = 100
 MOST_CUTS = 12  # in the text
@@ -117,7 +118,7 @@ def _details(number: int, kernel: Kernel) -> list[str]:
         flows = (f"{name}: {scheme}" for name, scheme in kernel.schemes.items())
         lines += _wrapped("   values    ", ", ".join(flows))
     if kernel.together:
-        lines += _wrapped("   together  ", kernel.together)
+        lines += _wrapped("   fused     ", kernel.together)
     return [*lines, *_wrapped("   why       ", kernel.why)]
 
 

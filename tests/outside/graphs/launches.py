@@ -12,7 +12,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir.instrument import pass_instrument
 
-from tvm_stitch.graph.launches import calls, nests
+from tvm_stitch.graph.back.launches import calls, nests
 from tvm_stitch.kernel.build import is_emitted
 
 LOWERED = "CallTIRRewrite"

@@ -1,0 +1,175 @@
+"""The global scheme: sums over the rows, beside what happens along them, in one kernel."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+from check import DTYPES, HALVES, TOGETHER, check, primfuncs, schedule_of
+from tvm.relax import op
+from zoo import Case, graph, norm64
+
+from tvm_stitch import simt, transform
+from tvm_stitch.device import device_of
+
+COLUMNS = (1, 2, 7, 31, 32, 33, 127, 1000, 1027)
+
+
+@pytest.fixture(params=("small", "whole"))
+def device(request, monkeypatch):
+    """A device of two multiprocessors, where blocks take many turns, and the whole H200."""
+    if request.param == "small":
+
+        def small(target):
+            return replace(device_of(target), multiprocessors=2)
+
+        monkeypatch.setattr(transform, "device_of", small)
+
+
+def column_sums(dtype: str, rows: int, columns: int) -> Case:
+    """A sum over the rows and nothing else."""
+    shapes = [(rows, columns)]
+    return graph(dtype, shapes, lambda emit, x: emit(op.sum(x, axis=0)), lambda x: x.sum(axis=0))
+
+
+def both_ways(dtype: str, rows: int, columns: int) -> Case:
+    """One reduction along the rows, one over them, and what element-wise operators add to each."""
+
+    def build(emit, x, w):
+        scaled = emit(op.multiply(x, emit(op.exp(w))))
+        along = emit(op.max(scaled, axis=-1, keepdims=True))
+        moved = emit(op.subtract(scaled, along))
+        over = emit(op.sum(moved, axis=0))
+        return moved, along, emit(op.add(emit(op.multiply(over, over)), w))
+
+    def expected(x, w):
+        scaled = x * np.exp(w)
+        along = scaled.max(axis=-1, keepdims=True)
+        over = (scaled - along).sum(axis=0)
+        return scaled - along, along, over * over + w
+
+    return graph(dtype, [(rows, columns), (columns,)], build, expected)
+
+
+def norm_backward(dtype: str, rows: tuple[int, ...], columns: int) -> Case:
+    """Layer norm's gradients by its input, its weight and its bias."""
+    last, others = len(rows), list(range(len(rows)))
+
+    def build(emit, x, g, w):
+        if dtype != "float32":
+            x, g, w = (emit(op.astype(value, "float32")) for value in (x, g, w))
+        centred = emit(op.subtract(x, emit(op.mean(x, last, keepdims=True))))
+        variance = emit(op.mean(emit(op.multiply(centred, centred)), last, keepdims=True))
+        epsilon = op.add(variance, tvm.relax.const(1e-5, "float32"))
+        scale = emit(op.rsqrt(emit(epsilon)))
+        normal = emit(op.multiply(centred, scale))
+        gw = emit(op.multiply(g, w))
+        first = emit(op.mean(gw, last, keepdims=True))
+        second = emit(op.mean(emit(op.multiply(gw, normal)), last, keepdims=True))
+        inner = emit(op.subtract(emit(op.subtract(gw, first)), emit(op.multiply(normal, second))))
+        dx = emit(op.multiply(inner, scale))
+        dw = emit(op.sum(emit(op.multiply(g, normal)), others))
+        db = emit(op.sum(g, others))
+        return tuple(emit(op.astype(value, dtype)) for value in (dx, dw, db))
+
+    def expected(x, g, w):
+        normal = norm64(x)
+        scale = 1 / np.sqrt(x.var(axis=-1, keepdims=True) + np.float64(np.float32(1e-5)))
+        gw = g * w
+        second = (gw * normal).mean(axis=-1, keepdims=True)
+        dx = (gw - gw.mean(axis=-1, keepdims=True) - normal * second) * scale
+        over = tuple(others)
+        return dx, (g * normal).sum(axis=over), g.sum(axis=over)
+
+    return graph(dtype, [(*rows, columns), (*rows, columns), (columns,)], build, expected)
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+@pytest.mark.parametrize("rows", (2, 37))
+@pytest.mark.parametrize("make", (column_sums, both_ways))
+def test_sizes(make, rows, columns, device):
+    check(make("float32", rows, columns), options=TOGETHER)
+
+
+@pytest.mark.parametrize("make", (column_sums, both_ways))
+def test_one_row(make):
+    check(make("float32", 1, 33))
+
+
+@pytest.mark.parametrize("columns", (33, 64))
+def test_as_many_rows_as_columns(columns, device):
+    check(both_ways("float32", columns, columns))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [((37,), 768), ((3, 5, 7), 1000), ((300,), 48)])
+def test_layer_norm_backward(shape, dtype, device):
+    check(norm_backward(dtype, *shape), orders=2)
+
+
+def test_many_short_rows(device):
+    check(both_ways("float32", 1000, 7), orders=2)
+
+
+def test_a_row_that_takes_a_whole_block(device):
+    check(both_ways("float32", 6, 8192), orders=2)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_very_long_rows_are_worked_on_in_pieces(dtype, device):
+    check(column_sums(dtype, 5, 30000), orders=2)
+
+
+@pytest.mark.parametrize(
+    "reduce, combine", [(op.max, np.max), (op.min, np.min), (op.prod, np.prod)]
+)
+def test_other_reductions(reduce, combine, device):
+    def build(emit, x):
+        return emit(reduce(x, axis=0)), emit(op.sum(x, axis=1))
+
+    check(graph("float32", [(29, 40)], build, lambda x: (combine(x, axis=0), x.sum(axis=1))))
+
+
+def test_symbolic_rows(device):
+    case = graph(
+        "float32",
+        [((tvm.tirx.Var("n", "int64"), 37), 100)],
+        lambda emit, x: (emit(op.sum(x, axis=0)), emit(op.max(x, axis=1))),
+        lambda x: (x.sum(axis=0), x.max(axis=1)),
+    )
+    check(case, orders=2)
+
+
+def test_an_average_over_the_rows_inside_of_a_larger_tensor(device):
+    """The sum keeps two axes."""
+    case = graph(
+        "float32",
+        [(6, 5, 8)],
+        lambda emit, x: emit(op.exp(emit(op.mean(x, axis=0)))),
+        lambda x: np.exp(x.mean(axis=0)),
+    )
+    check(case)
+
+
+def test_every_order_gives_the_same_bits():
+    case = both_ways("float32", 300, 100)
+    (kernel,) = primfuncs(case.module).values()
+    function = simt.Function(kernel, tvm.target.Target({"kind": "cuda", "arch": "sm_90"}))
+    found = set()
+    for seed in range(4):
+        shapes = [tuple(map(int, param.ty.shape)) for param in kernel.params]
+        arrays = [np.zeros(shape, "float32") for shape in shapes]
+        for given in case.arrays:
+            arrays[shapes.index(given.shape)][...] = given
+        assert not function(arrays, seed=seed).hazards
+        found.add(b"".join(array.tobytes() for array in arrays[:-1]))
+    assert len(found) == 1
+    assert all(np.any(array) for array in arrays)
+
+
+def test_the_schedule_says_what_waits_for_whom():
+    (kernel,) = primfuncs(norm_backward("float32", (8192,), 1024).module).values()
+    (mapping,) = schedule_of(kernel).parts
+    assert mapping.scheme == "global"
+    assert mapping.blocks <= mapping.min_blocks_per_sm * 132
+    assert mapping.min_blocks_per_sm * mapping.block_threads <= 2048

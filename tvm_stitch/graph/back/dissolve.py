@@ -1,0 +1,167 @@
+"""Groups that became no kernel are taken apart: their operators go the way TVM would take them.
+
+In: a module after FuseTIR, and the names of merged functions that nothing could be made of. Out:
+the same module with the operators of these groups as they were before, fused by TVM's own FuseOps.
+TVM's schedules miscompile functions that FuseOps would not form. Must not know kernels.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Collection
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from tvm_stitch.graph.front.read import is_call_tir, match_shape
+
+NAMES_ATTRIBUTE = "tvm_stitch.group_names"
+GROUPS_ATTRIBUTE = "tvm_stitch.groups"
+"""Of a module: a module of its groups' functions with what they call, as text.
+
+As JSON it survives whatever is done with modules (printing, comparing, saving), which an IRModule
+as an attribute does not; packed, it does not fill the screen.
+"""
+
+Expr = Any
+
+
+def group_names(mod: tvm.IRModule) -> frozenset[str]:
+    """The groups that a module remembers."""
+    return frozenset((mod.attrs or {}).get(NAMES_ATTRIBUTE, ()))
+
+
+def groups_alone(mod: tvm.IRModule, names: Collection[str]) -> tvm.IRModule:
+    """Primitive functions of a module with what they call."""
+    kept: dict[tvm.ir.GlobalVar, Any] = {}
+    for name in names:
+        function = mod[name]
+        kept[mod.get_global_var(name)] = function
+        for block in function.body.blocks:
+            for binding in block.bindings:
+                if is_call_tir(binding.value):
+                    kept[binding.value.args[0]] = mod[binding.value.args[0]]
+    return tvm.IRModule(kept)
+
+
+def with_groups(mod: tvm.IRModule, names: Collection[str]) -> tvm.IRModule:
+    """The module, remembering what these Primitive functions of it are made of."""
+    if not names:
+        return mod
+    text = tvm.ir.save_json(groups_alone(mod, names))
+    packed = base64.b64encode(zlib.compress(text.encode(), level=1)).decode()
+    return mod.with_attrs({NAMES_ATTRIBUTE: sorted(names), GROUPS_ATTRIBUTE: packed})
+
+
+def without_groups(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module without what with_groups added."""
+    if not group_names(mod):
+        return mod
+    return mod.without_attr(GROUPS_ATTRIBUTE).without_attr(NAMES_ATTRIBUTE)
+
+
+def dissolved(mod: tvm.IRModule, names: Collection[str]) -> tvm.IRModule:
+    """Take the groups of these names apart, and fuse what they were made of as TVM does."""
+    dissolver = _Dissolver(mod, names)
+    for var, function in mod.functions_items():
+        if isinstance(function, relax.Function):
+            dissolver.builder.update_func(var, dissolver.rewrite(function))
+    found = dissolver.builder.get()
+    for name in names:
+        del found[name]
+    passes = [
+        relax.transform.Normalize(),
+        relax.transform.FuseOps(),
+        relax.transform.FuseTIR(),
+    ]
+    for each in passes:
+        found = each(found)
+    return found
+
+
+def _projections(block: relax.BindingBlock) -> dict[relax.Var, dict[int, relax.Var]]:
+    """For every tuple of a block, the variables that hold its fields."""
+    found: dict[relax.Var, dict[int, relax.Var]] = {}
+    for binding in block.bindings:
+        value = binding.value
+        if isinstance(value, relax.TupleGetItem):
+            found.setdefault(value.tuple_value, {})[value.index] = binding.var
+    return found
+
+
+class _Dissolver:
+    def __init__(self, mod: tvm.IRModule, names: Collection[str]) -> None:
+        self.builder = relax.BlockBuilder(mod)
+        packed = base64.b64decode(mod.attrs[GROUPS_ATTRIBUTE])
+        self.operators = tvm.ir.load_json(zlib.decompress(packed).decode())
+        self.groups = {name: self.operators[name] for name in names}
+
+    def rewrite(self, function: relax.Function) -> relax.Function:
+        """The function with the calls of these groups replaced."""
+        blocks = [
+            type(block)(self._bindings(block)) if self._calls_any(block) else block
+            for block in function.body.blocks
+        ]
+        body = relax.SeqExpr(blocks, function.body.body)
+        params, returns = function.params, function.ret_ty
+        return relax.Function(params, body, returns, function.is_pure, function.attrs)
+
+    def _group(self, value: Expr) -> relax.Function | None:
+        return self.groups.get(value.args[0].name_hint) if is_call_tir(value) else None
+
+    def _calls_any(self, block: relax.BindingBlock) -> bool:
+        return any(self._group(binding.value) is not None for binding in block.bindings)
+
+    def _bindings(self, block: relax.BindingBlock) -> list[relax.Binding]:
+        fields = _projections(block)
+        found: list[relax.Binding] = []
+        done: set[relax.Var] = set()
+        for binding in block.bindings:
+            group = self._group(binding.value)
+            if group is not None:
+                parts = fields.get(binding.var, {})
+                done.update(parts.values())
+                found += self._operators(group, binding, parts)
+            elif binding.var not in done:
+                found.append(binding)
+        return found
+
+    def _operators(
+        self, group: relax.Function, binding: relax.Binding, parts: dict[int, relax.Var]
+    ) -> list[relax.Binding]:
+        """The operators of a group, bound to what the call's results were bound to."""
+        (block,) = group.body.blocks
+        *inner, last = block.bindings
+        given = [*binding.value.args[1].fields, *binding.value.args[2:]]
+        mapping: dict[Any, Expr] = dict(zip(group.params, given, strict=True))
+        for param, value in zip(group.params, given, strict=True):
+            if isinstance(value, relax.ShapeExpr):
+                match_shape(param.ty.values, value.values, mapping)
+            else:
+                match_shape(param.ty.shape.values, value.ty.shape.values, mapping)
+        if isinstance(last.value, relax.Tuple):
+            mapping |= {
+                last.value.fields[index]: var
+                for index, var in parts.items()
+                if last.value.fields[index] not in mapping
+            }
+        else:
+            mapping[last.value] = binding.var
+        found: list[relax.Binding] = []
+        for each in inner:
+            renamed = ((relax.Var, tirx.Var), lambda var: mapping.get(var, var))
+            value = tvm_ffi.structural_map(
+                each.value, [renamed, (tvm.ir.GlobalVar, self._function)]
+            )
+            if each.var not in mapping:
+                ty = tvm_ffi.structural_map(each.var.ty, [renamed])
+                mapping[each.var] = relax.DataflowVar(each.var.name, ty)
+            found.append(relax.VarBinding(mapping[each.var], value))
+        return found
+
+    def _function(self, var: tvm.ir.GlobalVar) -> tvm.ir.GlobalVar:
+        """The operator's function in the module, which may have it no more."""
+        return self.builder.add_func(self.operators[var], var.name_hint)

@@ -1,0 +1,119 @@
+"""TVM's LegalizeOps, and what keeps its TIR from being CUDA that no compiler takes.
+
+In: a Relax module. Out: the same in TIR. Functions that CUDA has for wider floats alone compute in
+float32 where TVM would do it in halves; infinities of bfloat16 are given by their bits. Knows no
+kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax, tirx, topi
+
+from tvm_stitch.graph.front.empty import FewerLoops
+from tvm_stitch.kernel.ir.stage import Expr, dtype_of
+
+_WIDE = "float32"
+_HALVES = ("float16", "bfloat16")
+# Functions that CUDA does not have for halves, by their names in TIR.
+_WIDE_ONLY = frozenset(
+    f"tirx.{name}"
+    for name in (
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "copysign", "cosh", "hypot"),
+        *("log1p", "nearbyint", "round", "sinh"),
+    )
+)
+
+
+def Legalize() -> tvm.transform.Pass:
+    """The pass that stands for relax.transform.LegalizeOps."""
+    passes = [relax.transform.LegalizeOps(LEGALISATIONS), FewerLoops(), Printable()]
+    return tvm.transform.Sequential(passes, name="Legalize")
+
+
+def Printable() -> tvm.transform.Pass:
+    """Rewrite what CUDA cannot say in halves, in the TIR of functions that nobody has scheduled."""
+
+    @tvm.transform.module_pass(opt_level=0, name="Printable")
+    def printable(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        mod = mod.clone()
+        rules = ((tvm.ir.Call, _call), (tirx.Mod, _mod), (tirx.FloatImm, _immediate))
+        for var, function in mod.functions_items():
+            if isinstance(function, tirx.PrimFunc) and "tirx.is_scheduled" not in function.attrs:
+                mod.update_func(var, tvm_ffi.structural_map(function, rules))
+        return mod
+
+    return printable
+
+
+def _call(call: tvm.ir.Call) -> Expr:
+    if getattr(call.op, "name", "") not in _WIDE_ONLY or dtype_of(call) not in _HALVES:
+        return call
+    arguments = [argument.astype(_WIDE) for argument in call.args]
+    return tirx.call_intrin(_WIDE, call.op.name, *arguments).astype(dtype_of(call))
+
+
+def _mod(quotient: tirx.Mod) -> Expr:
+    dtype = dtype_of(quotient)
+    if dtype not in _HALVES:
+        return quotient
+    return tirx.Mod(quotient.a.astype(_WIDE), quotient.b.astype(_WIDE)).astype(dtype)
+
+
+def _immediate(number: tirx.FloatImm) -> Expr:
+    if dtype_of(number) != "bfloat16" or math.isfinite(number.value):
+        return number
+    bits = int(np.array(number.value, ml_dtypes.bfloat16).view("uint16"))
+    return tirx.reinterpret("bfloat16", tirx.const(bits, "uint16"))
+
+
+def _in_float32(name: str, function: Callable[..., Any]) -> Callable[..., Expr]:
+    """Legalise as TVM does, except for bfloat16, which topi refuses."""
+    usual = tvm.ir.Op.get(f"relax.{name}").get_attr("FLegalize")
+
+    def legalize(builder: relax.BlockBuilder, call: tvm.ir.Call) -> Expr:
+        if "bfloat16" not in [str(argument.ty.dtype) for argument in call.args]:
+            return usual(builder, call)
+        dtype = str(call.ty.dtype)
+
+        def compute(*operands: Any) -> Any:
+            return topi.cast(function(*[topi.cast(each, _WIDE) for each in operands]), dtype)
+
+        return builder.call_te(compute, *call.args, primfunc_name_hint=name)
+
+    return legalize
+
+
+_REFUSED = {
+    "isfinite": topi.isfinite,
+    "isinf": topi.isinf,
+    "isnan": topi.isnan,
+    "mod": topi.mod,
+    "power": topi.power,
+}
+
+
+def _full(builder: relax.BlockBuilder, call: tvm.ir.Call) -> Expr:
+    """As TVM does, except for infinities and not-a-number, on which its topi.full fails."""
+    shape, fill = call.args
+    shape = shape if isinstance(shape, relax.ShapeExpr) else getattr(shape.ty, "shape", None)
+    value = fill.value.numpy().item() if isinstance(fill, tvm.ir.GenericConst) else 0.0
+    if math.isfinite(value) or not isinstance(shape, relax.ShapeExpr):
+        return tvm.ir.Op.get(call.op.name).get_attr("FLegalize")(builder, call)
+    dtype = str(call.ty.dtype)
+    number = tirx.const(value, dtype)
+    return builder.call_te(topi.full, shape.values, dtype, number, primfunc_name_hint="full")
+
+
+# Operators that TVM's own legalisation fails on in some cases, with one that does not.
+LEGALISATIONS = {
+    **{f"relax.{name}": _in_float32(name, function) for name, function in _REFUSED.items()},
+    **{f"relax.{name}": _full for name in ("full", "full_like")},
+}

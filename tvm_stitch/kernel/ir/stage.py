@@ -1,0 +1,445 @@
+"""What a PrimFunc computes, one Stage for every block.
+
+In: a PrimFunc as LegalizeOps or FuseTIR make them (one-level blocks over whole buffers).
+Out: Stages in order, or the reason why the function is opaque.
+Must not know how a stage will be mapped to threads.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+from weakref import WeakValueDictionary
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.tirx import IterVar
+
+from tvm_stitch.kernel.ir.indices import counted_in_int64
+
+Expr = Any  # TVM's expression classes carry no types that mypy could follow
+Var = Any
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A normal answer: this cannot be done, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """One load in a stage's value."""
+
+    load: Expr
+    guard: Expr | None  # it stands in branches that are taken where this holds; None: in none
+    nested: bool  # it stands in the index of another load
+
+    @property
+    def guarded(self) -> bool:
+        """Whether it stands in a branch that may not be taken."""
+        return self.guard is not None
+
+    @cached_property
+    def buffer(self) -> Var:
+        """The buffer that is read."""
+        return interned(self.load.source)
+
+    @cached_property
+    def key(self) -> int:
+        """Names the load within its stage's value."""
+        return handle(self.load)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """`output[axes] = value`, or `output[axes] = combine over reduced of value`."""
+
+    name: str
+    output: Var
+    axes: tuple[Var, ...]
+    extents: tuple[Expr, ...]
+    value: Expr
+    reduced: tuple[Var, ...] = ()
+    reduced_extents: tuple[Expr, ...] = ()
+    combiner: str = ""  # one of COMBINERS' values for a reduction, else empty
+    identity: Expr = None
+    # Of a reduction over the rows of bands: how many of its axes number the bands. None: of others.
+    row_segments: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "output", interned(self.output))
+
+    @property
+    def is_reduction(self) -> bool:
+        """Whether several elements of the value make one of the output."""
+        return bool(self.combiner)
+
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        """Every load of the value, each object once."""
+        return find_reads(self.value)
+
+    @cached_property
+    def size(self) -> Expr:
+        """Elements of the output."""
+        return product(self.extents)
+
+    @cached_property
+    def reduced_size(self) -> Expr:
+        """Elements that are combined into one of the output; 1 where nothing is."""
+        return product(self.reduced_extents)
+
+    @cached_property
+    def total_size(self) -> Expr:
+        """Elements that it walks through."""
+        return product((*self.extents, *self.reduced_extents))
+
+    @cached_property
+    def buffers(self) -> dict[Var, bool]:
+        """What it reads, and whether it walks through as many elements as that has."""
+        return {
+            buffer: same_size(product(buffer_shape(buffer)), self.total_size)
+            for buffer in dict.fromkeys(read.buffer for read in self.reads)
+        }
+
+    @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """Where its reads go, by space."""
+        return {}
+
+    def rebound(self, mapping: Mapping[Var, Expr]) -> Stage:
+        """The same stage over other buffers and shape variables."""
+        return replace(
+            self,
+            output=mapping.get(self.output, self.output),
+            extents=tuple(substitute(extent, mapping) for extent in self.extents),
+            reduced_extents=tuple(substitute(extent, mapping) for extent in self.reduced_extents),
+            value=substitute(self.value, mapping),
+        )
+
+    def __repr__(self) -> str:
+        over = f" over {_shape(self.reduced_extents)}" if self.is_reduction else ""
+        return f"{self.name}{_shape(self.extents)} = {self.combiner or 'element'}{over}"
+
+
+def shown(expr: Expr) -> str:
+    """An extent for people, without TVM's dtypes."""
+    if isinstance(expr, tirx.IntImm):
+        return str(expr.value)
+    return re.sub(r"T\.int\d+\((-?\d+)\)", r"\1", str(expr))
+
+
+def _shape(extents: tuple[Expr, ...]) -> str:
+    return f"[{', '.join(map(shown, extents))}]"
+
+
+# The class of the update's expression -> the combiner.
+COMBINERS = {"Add": "sum", "Max": "max", "Min": "min", "Mul": "prod", "And": "all", "Or": "any"}
+
+
+_interned: WeakValueDictionary[int, Var] = WeakValueDictionary()
+
+
+def interned(var: Var) -> Var:
+    """The same Python object for the same variable: TVM makes a new one at every access, and a
+    dictionary would ask TVM whether they are equal."""
+    return _interned.setdefault(handle(var), var)
+
+
+def handle(node: Expr) -> int:
+    """An integer that names a node while it lives: nodes themselves do not all compare as bool."""
+    return node.__chandle__()
+
+
+def dtype_of(expr: Expr) -> str:
+    """The dtype of a buffer's elements or of an expression, as a plain string."""
+    return str(expr.ty.dtype)
+
+
+@cache
+def item_bytes(dtype: str) -> int:
+    """Bytes of one element."""
+    data_type = tvm.DataType(dtype)
+    return (data_type.bits * data_type.lanes + 7) // 8
+
+
+def product(extents: tuple[Expr, ...]) -> Expr:
+    """The number of elements of a shape."""
+    known = [constant(extent) for extent in extents]
+    if None not in known:
+        return tirx.IntImm("int64", math.prod(known))  # type: ignore[arg-type]
+    total: Expr = tirx.IntImm("int64", 1)
+    for extent in extents:
+        total = total * as_int64(extent)
+    return tvm.sym.Analyzer().simplify(total)
+
+
+def as_int64(expr: Expr) -> Expr:
+    """The expression in int64, in which all indices are computed until TVM narrows them."""
+    if isinstance(expr, int):
+        return tirx.IntImm("int64", expr)
+    if isinstance(expr, tirx.IntImm):
+        return tirx.IntImm("int64", expr.value)
+    return expr if dtype_of(expr) == "int64" else expr.astype("int64")
+
+
+def flatten(indices: tuple[Expr, ...], shape: tuple[Expr, ...]) -> Expr:
+    """Row-major position of an element."""
+    flat: Expr = tirx.IntImm("int64", 0)
+    for index, extent in zip(indices, shape, strict=True):
+        flat = flat * as_int64(extent) + as_int64(index)
+    return flat
+
+
+def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
+    """Replace variables (buffers are variables too)."""
+    if not mapping:
+        return expr
+    return tvm_ffi.structural_map(expr, (tirx.Var, lambda var: mapping.get(var, var)))
+
+
+def replaced(value: Expr, loads: Mapping[int, Expr], axes: Mapping[Var, Expr]) -> Expr:
+    """A value with loads, by their keys, and axes as far as they are known."""
+
+    def visit(node: Expr) -> Expr:
+        if isinstance(node, tvm.ir.TensorLoad):
+            return loads.get(handle(node), node)
+        return axes.get(node, node)
+
+    visitors = [(tvm.ir.TensorLoad, visit), (tirx.Var, visit)]
+    return tvm_ffi.structural_map(value, visitors, order="pre")
+
+
+def constant(expr: Expr) -> int | None:
+    """The value of a constant expression."""
+    return int(expr.value) if isinstance(expr, tirx.IntImm) else None
+
+
+def find_reads(value: Expr) -> tuple[Read, ...]:
+    """The loads of an expression, each object once."""
+    if isinstance(value, (tirx.Var, tirx.IntImm)):
+        return ()
+    unique: dict[int, Expr] = {}
+    guards: dict[int, list[Expr | None]] = {}  # of each place where a load stands
+
+    def walk(expr: Expr, guard: Expr | None) -> None:
+        def branch(call: Expr) -> object:
+            if not getattr(call.op, "name", "").endswith("if_then_else"):
+                return None
+            condition, then, otherwise = call.args
+            walk(condition, guard)
+            walk(then, _both(guard, condition))
+            walk(otherwise, _both(guard, tirx.Not(condition)))
+            return tvm_ffi.WalkResult.SKIP
+
+        def note(load: Expr) -> None:
+            unique[handle(load)] = load
+            guards.setdefault(handle(load), []).append(guard)
+
+        visitors = [(tvm.ir.Call, branch), (tvm.ir.TensorLoad, note)]
+        tvm_ffi.structural_walk(expr, visitors, order="pre")
+
+    walk(value, None)
+    indices = [index for load in unique.values() for index in load.indices]
+    nested = {handle(load) for index in indices for load in _loads(index)}
+    return tuple(Read(load, _either(guards[key]), key in nested) for key, load in unique.items())
+
+
+def _both(guard: Expr | None, condition: Expr) -> Expr:
+    return condition if guard is None else tirx.all(guard, condition)
+
+
+def _either(guards: list[Expr | None]) -> Expr | None:
+    found: Expr | None = None
+    for number, guard in enumerate(guards):
+        if guard is None:
+            return None
+        found = guard if number == 0 else tirx.any(found, guard)
+    return found
+
+
+def _loads(expr: Expr) -> list[Expr]:
+    found: list[Expr] = []
+    tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, found.append))
+    return found
+
+
+def buffer_shape(buffer: Var) -> tuple[Expr, ...]:
+    """The shape a buffer was declared with."""
+    return tuple(buffer.ty.shape)
+
+
+def is_buffer(param: Var) -> bool:
+    """Whether a PrimFunc's parameter is a buffer rather than a scalar."""
+    return isinstance(param.ty, tirx.BufferType)
+
+
+def outputs_of(func: tirx.PrimFunc, stages: tuple[Stage, ...]) -> tuple[Var, ...]:
+    """The parameters that a function's stages write."""
+    written = {stage.output for stage in stages}
+    return tuple(param for param in func.params if is_buffer(param) and param in written)
+
+
+def read_stages(func: tirx.PrimFunc) -> tuple[Stage, ...] | Refused:
+    """Read a PrimFunc's blocks in order; refuse what is not a plain nest over whole buffers."""
+    if not isinstance(func.body, s_tir.SBlockRealize):
+        return Refused("its TIR has no root block")
+    stages: list[Stage] = []
+    pending: list[tuple[Any, dict[Var, Expr]]] = [(func.body.block.body, {})]
+    while pending:
+        stmt, loops = pending.pop()
+        if isinstance(stmt, tirx.SeqStmt):
+            pending.extend((inner, loops) for inner in reversed(stmt.seq))
+        elif isinstance(stmt, tirx.For):
+            if stmt.kind != tirx.ForKind.SERIAL or constant(stmt.min) != 0:
+                return Refused("a loop is bound, vectorised or does not start at 0")
+            pending.append((stmt.body, {**loops, stmt.loop_var: stmt.extent}))
+        elif isinstance(stmt, s_tir.SBlockRealize):
+            stage = _read_block(stmt, loops)
+            if isinstance(stage, Refused):
+                return stage
+            stages.append(stage)
+        else:
+            return Refused(f"its TIR holds a {type(stmt).__name__} outside of blocks")
+    return tuple(stages) if stages else Refused("it computes nothing")
+
+
+def _read_block(realize: s_tir.SBlockRealize, loops: Mapping[Var, Expr]) -> Stage | Refused:
+    block = realize.block
+    name = block.name_hint
+    if constant(realize.predicate) != 1:
+        return Refused(f"block {name} has a predicate")
+    for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+        same_loop = value in loops and tvm_ffi.structural_equal(loops[value], axis.dom.extent)
+        if not (same_loop or constant(axis.dom.extent) == 1):
+            return Refused(f"block {name} does not walk its domain plainly")
+    store = block.body
+    if not isinstance(store, tirx.BufferStore):
+        return Refused(f"block {name} is not a single store")
+    spatial = [axis for axis in block.iter_vars if axis.iter_type == IterVar.DataPar]
+    reduced = [axis for axis in block.iter_vars if axis.iter_type == IterVar.CommReduce]
+    if len(spatial) + len(reduced) != len(block.iter_vars):
+        return Refused(f"block {name} has an axis that is neither spatial nor reduced")
+    axes = {axis.var: axis.var for axis in block.iter_vars}
+    narrow = {var: tirx.Var(var.name, "int64") for var in axes if dtype_of(var) != "int64"}
+    if narrow:
+        axes |= narrow
+        store = counted_in_int64(store, narrow)
+    stage = Stage(
+        name=name,
+        output=store.buffer,
+        axes=tuple(axes[axis.var] for axis in spatial),
+        extents=tuple(as_int64(axis.dom.extent) for axis in spatial),
+        value=store.value,
+        reduced=tuple(axes[axis.var] for axis in reduced),
+        reduced_extents=tuple(as_int64(axis.dom.extent) for axis in reduced),
+    )
+    if 0 in map(constant, (*stage.extents, *stage.reduced_extents)):
+        return Refused(f"block {name} has no elements")
+    if not _stores_whole_output(stage, store):
+        return Refused(f"block {name} does not write its whole output in order")
+    return _as_reduction(stage, store, block.init) if reduced else _as_element(_as_view(stage))
+
+
+def _stores_whole_output(stage: Stage, store: tirx.BufferStore) -> bool:
+    analyzer = tvm.sym.Analyzer()
+    for axis, extent in zip(stage.axes, stage.extents, strict=True):
+        analyzer.bind(axis, tvm.ir.Range(0, extent))
+    shape = buffer_shape(stage.output)
+    if not analyzer.can_prove_equal(product(shape), stage.size):
+        return False
+    written = flatten(tuple(store.indices), shape)
+    return analyzer.can_prove_equal(written, flatten(stage.axes, stage.extents))
+
+
+def _as_view(stage: Stage) -> Stage:
+    """A symbolic reshape with indices that can be seen to count through its buffer.
+
+    TVM takes the first index modulo its extent, which is in vain where both shapes have equally
+    many elements; with symbolic extents nobody can prove that afterwards.
+    """
+    load = stage.value
+    if not isinstance(load, tvm.ir.TensorLoad) or constant(stage.size) is not None:
+        return stage
+    shape = buffer_shape(load.source)
+    analyzer = tvm.sym.Analyzer()
+    for axis, extent in zip(stage.axes, stage.extents, strict=True):
+        analyzer.bind(axis, tvm.ir.Range(0, extent))
+    if not analyzer.can_prove_equal(product(shape), stage.size):
+        return stage
+    indices: list[Expr] = []
+    place = flat = flatten(stage.axes, stage.extents)
+    for extent in reversed([as_int64(extent) for extent in shape]):
+        indices.insert(0, tirx.floormod(place, extent))
+        place = tirx.floordiv(place, extent)
+    if not all(map(analyzer.can_prove_equal, load.indices, indices)):
+        return stage
+    return replace(stage, value=load.source[unraveled(flat, shape)])
+
+
+def _as_element(stage: Stage) -> Stage | Refused:
+    if any(read.buffer == stage.output for read in stage.reads):
+        return Refused(f"block {stage.name} updates its output in place")
+    return stage
+
+
+def _as_reduction(stage: Stage, store: tirx.BufferStore, init: Any) -> Stage | Refused:
+    combine = store.value
+    kind = COMBINERS.get(type(combine).__name__, "")
+    if not kind or not isinstance(init, tirx.BufferStore):
+        known = ", ".join(COMBINERS.values())
+        return Refused(f"block {stage.name} reduces by something else than {known}")
+    for accumulator, value in ((combine.a, combine.b), (combine.b, combine.a)):
+        if isinstance(accumulator, tvm.ir.TensorLoad) and accumulator.source == stage.output:
+            reduction = replace(stage, value=value, combiner=kind, identity=init.value)
+            return _as_element(reduction)
+    return Refused(f"block {stage.name} does not accumulate into its output")
+
+
+def same_size(left: Expr, right: Expr) -> bool:
+    """Whether two sizes are provably equal."""
+    left_value, right_value = constant(left), constant(right)
+    if left_value is not None and right_value is not None:
+        return left_value == right_value
+    return tvm.sym.Analyzer().can_prove_equal(left, right)
+
+
+def bind_axes(stage: Stage) -> tvm.sym.Analyzer:
+    """An analyzer that knows the ranges of a stage's axes; all that ask share it."""
+    if "analyzer" not in stage.memo:
+        stage.memo["analyzer"] = _bound_axes(stage)
+    return stage.memo["analyzer"]
+
+
+def _bound_axes(stage: Stage) -> tvm.sym.Analyzer:
+    analyzer = tvm.sym.Analyzer()
+    axes = (*stage.axes, *stage.reduced)
+    for axis, extent in zip(axes, (*stage.extents, *stage.reduced_extents), strict=True):
+        analyzer.bind(axis, tvm.ir.Range(tirx.IntImm("int64", 0), extent))
+    return analyzer
+
+
+def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
+    """The axes of the element at a row-major position."""
+    return dict(zip(axes, unraveled(flat, extents), strict=True))
+
+
+def unraveled(flat: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The indices of the element at a row-major position, of which there are no more."""
+    found: list[Expr] = []
+    for number in range(len(extents) - 1, -1, -1):
+        extent = as_int64(extents[number])
+        if constant(extent) == 1:
+            found.append(tirx.IntImm("int64", 0))
+            continue
+        outermost = all(constant(e) == 1 for e in extents[:number])
+        found.append(flat if outermost else tirx.floormod(flat, extent))
+        flat = tirx.floordiv(flat, extent)
+    return tuple(reversed(found))
