@@ -21,8 +21,8 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from bench.models import cases
 from bench.planning import TARGET, model
 from tvm_stitch.build import stitch_passes
-from tvm_stitch.kernel.classify import is_product
-from tvm_stitch.kernel.stage import Refused, read_stages
+from tvm_stitch.kernel.analysis.op_pattern import is_product
+from tvm_stitch.kernel.ir.stage import Refused, read_stages
 from tvm_stitch.report.launches import calls, nests
 
 

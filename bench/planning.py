@@ -25,7 +25,7 @@ from tvm.relax import op
 from bench.models import cases
 from tvm_stitch.build import stitch_passes
 from tvm_stitch.device import device_of
-from tvm_stitch.graph.read import read_block
+from tvm_stitch.graph.front.read import read_block
 from tvm_stitch.plan.planner import plan_graph
 from tvm_stitch.transform import bounds_of
 

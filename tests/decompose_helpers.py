@@ -11,8 +11,8 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, Op
 
-from tvm_stitch.graph.decompose import Decompose
-from tvm_stitch.graph.decompose.rewrite import FAMILIES
+from tvm_stitch.graph.front.decompose import Decompose
+from tvm_stitch.graph.front.decompose.rewrite import FAMILIES
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 

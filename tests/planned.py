@@ -9,7 +9,7 @@ from zoo import graph
 
 from tvm_stitch import Options
 from tvm_stitch.device import device_of
-from tvm_stitch.graph.read import StitchGraph, read_block
+from tvm_stitch.graph.front.read import StitchGraph, read_block
 from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.plan.plan import Plan
 from tvm_stitch.plan.planner import plan_graph

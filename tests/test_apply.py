@@ -12,7 +12,7 @@ from tvm import relax, tirx
 
 import tvm_stitch
 from tvm_stitch.build import stitch_passes
-from tvm_stitch.kernel.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
 from tvm_stitch.tuning.apply import RecordWarning, origin_of
 from tvm_stitch.tuning.jobs import Outcome
 from tvm_stitch.tuning.search import Trial

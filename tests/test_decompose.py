@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.relax import op
 from tvm.relax.op import nn
 
-from tvm_stitch.graph.decompose import Decompose
+from tvm_stitch.graph.front.decompose import Decompose
 
 
 def softmax(x, axis=-1):

@@ -12,7 +12,7 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 import tvm_stitch
-from tvm_stitch.graph.decompose import Decompose
+from tvm_stitch.graph.front.decompose import Decompose
 
 
 def called_in(mod: tvm.IRModule, name: str) -> list[str]:

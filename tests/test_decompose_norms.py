@@ -10,7 +10,7 @@ from tvm import relax
 from tvm.relax import op
 from tvm.relax.op import nn
 
-from tvm_stitch.graph.decompose import Decompose, worth_decomposing
+from tvm_stitch.graph.front.decompose import Decompose, worth_decomposing
 
 IMAGE = (2, 6, 5, 7)
 VECTOR = (6,)

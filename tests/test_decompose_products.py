@@ -9,7 +9,7 @@ from tvm.relax import op
 from tvm.script import ir as I
 from tvm.script import relax as R
 
-from tvm_stitch.graph.decompose import Decompose
+from tvm_stitch.graph.front.decompose import Decompose
 
 DTYPES = ["float32", "float16"]
 

@@ -7,7 +7,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
-from tvm_stitch.graph.decompose import Decompose
+from tvm_stitch.graph.front.decompose import Decompose
 
 
 def check(before: tvm.IRModule, after: tvm.IRModule) -> None:

@@ -9,7 +9,7 @@ from zoo import Graph, graph, graph_of, norm64, softmax64
 
 from tvm_stitch import simt
 from tvm_stitch.build import lowering_context
-from tvm_stitch.kernel.program import Where
+from tvm_stitch.kernel.ir.program import Where
 
 REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod}
 

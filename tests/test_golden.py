@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from check import cuda_of, the_kernel
 from products import attention, lstm_cell
-from test_tensor import linear
+from test_tensor_core import linear
 from tvm import tirx
 from zoo import layer_norm, residual_rms_norm, row_and_group_statistics, softmax, transposed
 

@@ -13,9 +13,9 @@ from tvm_stitch import simt
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.ir.schedule import SCHEMES, Schedule
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
-from tvm_stitch.kernel.schedule import SCHEMES, Schedule
-from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.tuning.measure import SimtRunner
 from tvm_stitch.tuning.space import Space
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from check import A100, DTYPES, H200, TOGETHER, cuda_of, the_kernel
-from test_tensor import product_function
+from test_tensor_core import product_function
 from tvm import tirx
 from zoo import ZOO, layer_norm, norm_gelu_softmax, residual_rms_norm, softmax
 
-from tvm_stitch.kernel.choose_tensor import GROUPED
-from tvm_stitch.kernel.tensor import emit_product, read_product
+from tvm_stitch.kernel.tensor_core.build import emit_product, read_product
+from tvm_stitch.kernel.tensor_core.choose import GROUPED
 from tvm_stitch.target import full_target
 
 NVCC = shutil.which("nvcc")

@@ -9,7 +9,7 @@ from tvm import relax
 from tvm.relax import op
 
 import tvm_stitch
-from tvm_stitch.graph.outputs import ViewOutputs
+from tvm_stitch.graph.back.outputs import ViewOutputs
 
 
 def softmax(emit, x):

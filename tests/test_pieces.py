@@ -11,9 +11,9 @@ from tvm.relax import op
 from zoo import Case, graph, norm64
 
 from tvm_stitch import Options
-from tvm_stitch.kernel.schedule import SCHEMES
-from tvm_stitch.kernel.space import Space
-from tvm_stitch.kernel.writer import int64
+from tvm_stitch.kernel.codegen.tir_builder import int64
+from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.schedule import SCHEMES
 
 IMAGES = tirx.Var("n", "int64")
 

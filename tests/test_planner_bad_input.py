@@ -11,7 +11,7 @@ from tvm import relax
 from tvm.relax import op
 
 from tvm_stitch import InputError, Options, compile, explain
-from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.plan.planner import plan_graph
 

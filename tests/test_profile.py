@@ -9,10 +9,10 @@ from tvm import te, tirx, topi
 from zoo import layer_norm, softmax
 
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.profile import Phase, Profile, instructions
-from tvm_stitch.kernel.profile import profile as profile_of
-from tvm_stitch.kernel.schedule import Mapping
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.cost_model.profile import Phase, Profile, instructions
+from tvm_stitch.kernel.cost_model.profile import profile as profile_of
+from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.stage import Refused
 
 
 def profile(program, **changes):

@@ -5,9 +5,9 @@ from tvm import te, topi
 from tvm.relax import op
 from zoo import graph, layer_norm, softmax
 
-from tvm_stitch.kernel.program import Program, Where, make_program
-from tvm_stitch.kernel.programs import make_programs
-from tvm_stitch.kernel.stage import Refused, constant, read_stages
+from tvm_stitch.kernel.ir.program import Program, Where, make_program
+from tvm_stitch.kernel.ir.stage import Refused, constant, read_stages
+from tvm_stitch.kernel.partition import make_programs
 
 
 def program(inputs, outputs) -> Program | Refused:

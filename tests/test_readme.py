@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tvm_stitch import cli, simt
-from tvm_stitch.kernel.product import MAX_CONTRACTED, MAX_OUTPUTS
-from tvm_stitch.kernel.schedule import SCHEMES
+from tvm_stitch.kernel.analysis.matmul_pattern import MAX_CONTRACTED, MAX_OUTPUTS
+from tvm_stitch.kernel.ir.schedule import SCHEMES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ import pytest
 
 import tvm_stitch
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
 from tvm_stitch.tuning.records import PACKAGE, Record, best_first, read_record, same_gpu
 from tvm_stitch.tuning.store import Store
 

@@ -7,7 +7,7 @@ from check import schedule_of, the_kernel
 from zoo import ZOO, softmax
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
+from tvm_stitch.kernel.ir.schedule import SCHEMES, Mapping, Schedule
 
 WARP = Mapping("warp", threads=32, rows=4, vector=4, steps=8)
 BLOCK = Mapping("regional", threads=128, rows=1, vector=8, steps=2, residence="shared")

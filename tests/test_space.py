@@ -9,8 +9,8 @@ from tuning import DEVICE, KINDS, chosen, softmax_of, softmax_over_rows, workloa
 
 from tvm_stitch import simt
 from tvm_stitch.kernel.choose import NO_BOUNDS
+from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.legal import Legality, legal
-from tvm_stitch.kernel.schedule import Mapping
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.handler import Handler
 from tvm_stitch.tuning.jobs import Task

@@ -5,7 +5,7 @@ import tvm
 from tvm import te, tirx, topi
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.stage import (
+from tvm_stitch.kernel.ir.stage import (
     Refused,
     constant,
     find_reads,

@@ -11,9 +11,9 @@ from tvm import relax
 from tvm.relax import op
 from zoo import gelu64, norm64, softmax64
 
-from tvm_stitch.graph.decompose import Decompose
-from tvm_stitch.kernel.classify import Pattern, classify
-from tvm_stitch.kernel.stage import dtype_of, read_stages
+from tvm_stitch.graph.front.decompose import Decompose
+from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
+from tvm_stitch.kernel.ir.stage import dtype_of, read_stages
 
 DTYPE = "float16"
 

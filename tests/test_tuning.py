@@ -25,8 +25,8 @@ from tvm import relax, tirx
 import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.cost import predicted_us
-from tvm_stitch.kernel.schedule import Mapping, Schedule
+from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
+from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
 from tvm_stitch.tuning import model as models
 from tvm_stitch.tuning.apply import RecordWarning
 from tvm_stitch.tuning.jobs import Outcome

@@ -11,10 +11,12 @@ from zoo import graph, graph_of, layer_norm, norm64, residual_rms_norm, softmax,
 from tvm_stitch import simt
 from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel import arrive, build, cluster
+from tvm_stitch.kernel import build
+from tvm_stitch.kernel.analysis.online_reduction import in_one_pass
+from tvm_stitch.kernel.codegen import cluster_exchange
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import Legality
-from tvm_stitch.kernel.online import in_one_pass
-from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.rows import async_copy
 
 SHARED = {"residence": "shared", "recompute": True, "rows": 1}
 ONLINE = {"scheme": "regional", "threads": 64, "rows": 1, "recompute": True, "online": True}
@@ -77,7 +79,7 @@ def test_copies_of_two_rows(laid_out):
 def test_a_forgotten_wait_shows(laid_out, monkeypatch):
     """Copies land as late as the program allows in the CPU executor."""
     laid_out(scheme="regional", threads=64, asynchronous=True, **SHARED)
-    monkeypatch.setattr(arrive, "wait", lambda part, pending: None)
+    monkeypatch.setattr(async_copy, "wait", lambda part, pending: None)
     with pytest.raises(AssertionError):
         check(softmax("bfloat16", 3, 1000), orders=1)
 
@@ -86,7 +88,7 @@ def test_a_forgotten_wait_shows(laid_out, monkeypatch):
 def test_a_forgotten_wait_of_a_cluster_shows(laid_out, monkeypatch, forgotten):
     """Values are sent as late as possible; and to a barrier that may not be there yet."""
     laid_out(scheme="cluster", cluster=4, threads=64, **SHARED)
-    monkeypatch.setattr(cluster, forgotten, lambda *_: None)
+    monkeypatch.setattr(cluster_exchange, forgotten, lambda *_: None)
     with pytest.raises(AssertionError):
         check(softmax("bfloat16", 3, 1000), orders=1)
 

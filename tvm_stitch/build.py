@@ -13,7 +13,7 @@ from tvm.s_tir import dlight
 from tvm_stitch import transform
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
-from tvm_stitch.graph.outputs import ViewOutputs
+from tvm_stitch.graph.back.outputs import ViewOutputs
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.target import cuda_target, full_target, plain_target

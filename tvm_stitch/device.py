@@ -11,7 +11,7 @@ from tvm_stitch.errors import InputError
 
 @dataclass(frozen=True)
 class Timing:
-    """How a multiprocessor spends its time, apart from its size: what kernel/cost is fitted by.
+    """How a multiprocessor spends its time, apart from its size; kernel/cost_model is fitted by it.
 
     The values are a least-squares fit to kernels measured on an H200 (bench/calibration).
     """
@@ -32,7 +32,7 @@ class Timing:
     grid_block_ns: float = 2.1  # what every block takes of that, where there are many
     cluster_start_us: float = 1.25  # until all blocks of a cluster find room
     # Blocks of a cluster tell each other a value. Fitted when they met at the cluster's barrier for
-    # it; they wait for its bytes alone since (kernel/cluster), which is sooner.
+    # it; they wait for its bytes alone since (kernel/codegen/cluster_exchange), which is sooner.
     cluster_us: float = 0.801
     chain: float = 2.33  # cycles from one dependent operation of a thread to the next
     issue: float = 0.921  # cycles of a lane for an operation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.schedule import SCHEMES
+from tvm_stitch.kernel.ir.schedule import SCHEMES
 from tvm_stitch.plan.saved import SavedPlan
 
 SOLVERS = ("highs", "cbc", "greedy")

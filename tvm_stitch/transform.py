@@ -20,17 +20,17 @@ from tvm import relax, tirx
 
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError
-from tvm_stitch.graph import decompose
-from tvm_stitch.graph.approximate import Approximate
-from tvm_stitch.graph.erf import SumOfErf
-from tvm_stitch.graph.fewer_calls import FewerCalls
-from tvm_stitch.graph.group import Grouping
-from tvm_stitch.graph.read import StitchGraph, read_block
-from tvm_stitch.graph.turning import with_turns
-from tvm_stitch.graph.workspace import with_workspaces
+from tvm_stitch.graph.back.alternate_traversal import with_turns
+from tvm_stitch.graph.back.fewer_calls import FewerCalls
+from tvm_stitch.graph.back.workspace import with_workspaces
+from tvm_stitch.graph.front import decompose
+from tvm_stitch.graph.front.approximate import Approximate
+from tvm_stitch.graph.front.erf import SumOfErf
+from tvm_stitch.graph.front.group import Grouping
+from tvm_stitch.graph.front.read import StitchGraph, read_block
 from tvm_stitch.kernel.build import VIEW, stitch_function
 from tvm_stitch.kernel.choose import Bounds
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import measured
 from tvm_stitch.plan.plan import Fallback, Plan

@@ -12,9 +12,9 @@ import numpy as np
 
 from bench.calibration.samples import Sample
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.cost import kernel_cost
-from tvm_stitch.kernel.profile import Profile
-from tvm_stitch.kernel.schedule import Mapping, Schedule
+from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
+from tvm_stitch.kernel.cost_model.profile import Profile
+from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
 
 ROUNDS = 60
 # Residuals beyond this count by their size, not by its square: some kernels are odd.

@@ -19,14 +19,14 @@ from tvm.s_tir import dlight
 from bench.systems.tvm import fusion_passes
 from tvm_stitch.build import default_rules, stitch_passes
 from tvm_stitch.device import Device, device_of
+from tvm_stitch.kernel.analysis.op_pattern import is_product
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
-from tvm_stitch.kernel.check import check_kernel
-from tvm_stitch.kernel.classify import is_product
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.emit import emit
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, Schedule
+from tvm_stitch.kernel.ir.stage import Refused, Stage, constant, read_stages
 from tvm_stitch.kernel.legal import legal
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, WARP, Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused, Stage, constant, read_stages
 
 MOST_DEFAULTS = 6  # of a graph: a step of an optimizer has dozens that are alike
 

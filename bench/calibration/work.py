@@ -12,10 +12,10 @@ from typing import Any
 
 from bench.calibration.samples import Sample, Samples
 from bench.calibration.variants import Variant, variants
-from tvm_stitch.kernel.default import default_kernel
-from tvm_stitch.kernel.profile import profile
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import Mapping
+from tvm_stitch.kernel.cost_model.dlight_baseline import default_kernel
+from tvm_stitch.kernel.cost_model.profile import profile
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Mapping
 
 
 def work_of(variant: Variant) -> Any:

@@ -20,9 +20,9 @@ from bench.tuning.folder import CONFIRMED, EXHAUSTIVE, Folder, Kernel
 from bench.tuning.spaces import find
 from tvm_stitch.errors import StitchError
 from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.cost import floor_us
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.cost_model.kernel_model import floor_us
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.tuning.measure import Runner
 from tvm_stitch.tuning.records import best_first
 from tvm_stitch.tuning.search import Trial

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.check import check_kernel
+from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
-from tvm_stitch.kernel.classify import Pattern, classify
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.emit import emit
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.programs import make_programs
-from tvm_stitch.kernel.schedule import SCHEMES, Schedule
-from tvm_stitch.kernel.stage import Refused, outputs_of, read_stages
-from tvm_stitch.kernel.tensor import TILES_ATTRIBUTE, tensor_function
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import SCHEMES, Schedule
+from tvm_stitch.kernel.ir.stage import Refused, outputs_of, read_stages
+from tvm_stitch.kernel.partition import make_programs
+from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, tensor_function
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
 VIEW = Refused("a view costs nothing")

@@ -13,18 +13,18 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.choose_grid import grid_mapping
-from tvm_stitch.kernel.choose_product import product_mapping
-from tvm_stitch.kernel.choose_rounds import band_mapping, in_rounds
-from tvm_stitch.kernel.choose_rows import narrowest_item, row_mapping, streamed, vector_width
-from tvm_stitch.kernel.flight import all_at_once
-from tvm_stitch.kernel.frame import Frame, Stride
-from tvm_stitch.kernel.in_step import evened, keeps_step
-from tvm_stitch.kernel.product_program import ProductProgram
-from tvm_stitch.kernel.program import Program, Where
-from tvm_stitch.kernel.schedule import SCHEMES, WARP, Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused, constant, dtype_of, shown
-from tvm_stitch.kernel.tiling import find_tiling, tile_bytes, tile_mapping
+from tvm_stitch.kernel.analysis.addressing import Frame, Stride
+from tvm_stitch.kernel.analysis.transposed_reads import find_tiling, tile_bytes, tile_mapping
+from tvm_stitch.kernel.cooperative.choose_column_sums import grid_mapping
+from tvm_stitch.kernel.cooperative.choose_rounds import band_mapping, in_rounds
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.schedule import SCHEMES, WARP, Mapping, Schedule
+from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, shown
+from tvm_stitch.kernel.rows.choose import narrowest_item, row_mapping, streamed, vector_width
+from tvm_stitch.kernel.rows.row_batching import all_at_once
+from tvm_stitch.kernel.rows.shared_input import evened, keeps_step
+from tvm_stitch.kernel.small_matmul.choose import product_mapping
+from tvm_stitch.kernel.small_matmul.program import ProductProgram
 
 FLAT_THREADS = 256
 # Each part of a kernel has room of its own for its tiles: many would leave few blocks resident.

@@ -2,7 +2,8 @@
 
 In: the fused PrimFunc, its Programs, a Schedule that kernel/choose found legal. Out: a PrimFunc
 with the same parameters, and a workspace in the global scheme, that TVM's CUDA target builds.
-Decides nothing: mapping comes from the Schedule, what is kept from kernel/memory.
+Decides nothing: mapping comes from the Schedule, what is kept from
+kernel/analysis/keep_or_recompute.
 """
 
 from __future__ import annotations
@@ -14,20 +15,19 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.band import BandPart, shared_tile
-from tvm_stitch.kernel.crossing import crossing_views, crossing_workspace
-from tvm_stitch.kernel.grid import GridPart, workspace
-from tvm_stitch.kernel.in_step import keeps_step, take_turns
-from tvm_stitch.kernel.launch import bound, kernel_function, on_threads
-from tvm_stitch.kernel.memory import Residency, residency_of
-from tvm_stitch.kernel.online import laid_out
-from tvm_stitch.kernel.part import Part, emit_batch
-from tvm_stitch.kernel.position import Position, blocks_of
-from tvm_stitch.kernel.product_part import ProductPart
-from tvm_stitch.kernel.product_program import ProductProgram
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import Mapping, Schedule
-from tvm_stitch.kernel.stage import (
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
+from tvm_stitch.kernel.analysis.online_reduction import laid_out
+from tvm_stitch.kernel.analysis.transposed_reads import tiling_of
+from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
+from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of
+from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, sequence
+from tvm_stitch.kernel.cooperative.emit_column_sums import GridPart, workspace
+from tvm_stitch.kernel.cooperative.emit_persistent_row import StayingRow, Waiting, waiting_tiles
+from tvm_stitch.kernel.cooperative.emit_row_segment import BandPart, shared_tile
+from tvm_stitch.kernel.cooperative.workspace import crossing_views, crossing_workspace
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.stage import (
     Expr,
     Var,
     buffer_shape,
@@ -35,10 +35,11 @@ from tvm_stitch.kernel.stage import (
     product,
     substitute,
 )
-from tvm_stitch.kernel.staying import StayingRow, Waiting, waiting_tiles
-from tvm_stitch.kernel.tile import TilePart, TilePosition
-from tvm_stitch.kernel.tiling import tiling_of
-from tvm_stitch.kernel.writer import Writer, int64, sequence
+from tvm_stitch.kernel.rows.emit import Part, emit_batch
+from tvm_stitch.kernel.rows.emit_transposed import TilePart, TilePosition
+from tvm_stitch.kernel.rows.shared_input import keeps_step, take_turns
+from tvm_stitch.kernel.small_matmul.emit import ProductPart
+from tvm_stitch.kernel.small_matmul.program import ProductProgram
 
 # From so many places of the grid come blocks that run side by side, where a kernel has parts with
 # rows and parts without: one that computes then overlaps with one that waits for memory. The glue

@@ -13,26 +13,26 @@ from functools import cached_property
 import tvm
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel import arrive
-from tvm_stitch.kernel.check import STATIC_SHARED
+from tvm_stitch.kernel.analysis.addressing import weights
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
+from tvm_stitch.kernel.analysis.online_reduction import laid_out
+from tvm_stitch.kernel.analysis.transposed_reads import find_tiling, tile_bytes
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, unsupported
-from tvm_stitch.kernel.choose_grid import grid_shared_bytes, resident_blocks
-from tvm_stitch.kernel.choose_product import product_reasons
-from tvm_stitch.kernel.choose_rounds import room_of_rounds
-from tvm_stitch.kernel.choose_rows import CLUSTER_CAPABILITY, CLUSTERS
-from tvm_stitch.kernel.flight import MAX_BATCH, loaded_bytes
-from tvm_stitch.kernel.frame import weights
-from tvm_stitch.kernel.memory import Residency, plan_residency, residency_of
-from tvm_stitch.kernel.online import laid_out
-from tvm_stitch.kernel.position import blocks_of_row
-from tvm_stitch.kernel.product_program import ProductProgram
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.room import fits
-from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused, constant
-from tvm_stitch.kernel.tiling import find_tiling, tile_bytes
-from tvm_stitch.kernel.waiting import why_not
-from tvm_stitch.kernel.writer import ACCESS_BYTES
+from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
+from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.kernel.cooperative.choose_column_sums import grid_shared_bytes, resident_blocks
+from tvm_stitch.kernel.cooperative.choose_rounds import room_of_rounds
+from tvm_stitch.kernel.cooperative.persistent_shared import why_not
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
+from tvm_stitch.kernel.ir.stage import Refused, constant
+from tvm_stitch.kernel.rows import async_copy
+from tvm_stitch.kernel.rows.choose import CLUSTER_CAPABILITY, CLUSTERS
+from tvm_stitch.kernel.rows.footprint import fits
+from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, loaded_bytes
+from tvm_stitch.kernel.small_matmul.choose import product_reasons
+from tvm_stitch.kernel.small_matmul.program import ProductProgram
 
 # Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
 # minutes, and no register file holds them.
@@ -225,9 +225,9 @@ class Legality:
             yield "what is loaded ahead comes in aligned vectors"
 
     def _asynchronous(self, mapping: Mapping) -> Iterator[str]:
-        if self.device.capability < arrive.CAPABILITY:
+        if self.device.capability < async_copy.CAPABILITY:
             yield f"asynchronous copies, which {self.device.name} does not have"
-        reason = arrive.why_not(self.program, self.residency(mapping), mapping)
+        reason = async_copy.why_not(self.program, self.residency(mapping), mapping)
         if reason is not None:
             yield reason
 

@@ -9,9 +9,9 @@ through them may cost a kernel more than it saves.
 
 from __future__ import annotations
 
-from tvm_stitch.graph.read import Node
-from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.stage import same_size
+from tvm_stitch.graph.front.read import Node
+from tvm_stitch.kernel.analysis.op_pattern import Pattern
+from tvm_stitch.kernel.ir.stage import same_size
 from tvm_stitch.plan.region import Nodes, Region, bits
 
 _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.analysis.op_pattern import Pattern
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.atoms import find_atoms
 from tvm_stitch.plan.epilogue import epilogues

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from tvm_stitch.graph.read import StitchGraph
-from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.graph.front.read import StitchGraph
+from tvm_stitch.kernel.analysis.op_pattern import Pattern
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.plan.candidates import Candidate, Way
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.plan import Cut

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.classify import Pattern
+from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.plan.price import epilogue_us
 from tvm_stitch.plan.region import Nodes, Region, Value, own_products
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.price import nominal_bytes
 from tvm_stitch.plan.region import Nodes, Region, bits

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.build import refused_at_last
 from tvm_stitch.kernel.choose import Bounds, choose
-from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.programs import make_programs
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import Refused, constant, product
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused, constant, product
+from tvm_stitch.kernel.partition import make_programs
 from tvm_stitch.plan.price import stitched_us
 from tvm_stitch.plan.region import Nodes, Region, Value, bits
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from tvm_stitch.graph.read import Node, StitchGraph
-from tvm_stitch.kernel.stage import Var, buffer_shape, constant, product
+from tvm_stitch.graph.front.read import Node, StitchGraph
+from tvm_stitch.kernel.ir.stage import Var, buffer_shape, constant, product
 from tvm_stitch.plan.region import Region
 
 

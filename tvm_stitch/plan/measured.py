@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import tvm
 
-from tvm_stitch.graph.extract import extracted
-from tvm_stitch.graph.read import StitchGraph, read_block
+from tvm_stitch.graph.front.extract import extracted
+from tvm_stitch.graph.front.read import StitchGraph, read_block
 from tvm_stitch.plan.cuts import operators
 from tvm_stitch.plan.plan import Measured, Plan
 from tvm_stitch.plan.region import Region, own_products

@@ -15,9 +15,9 @@ from functools import cached_property
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.build import refused_at_last
 from tvm_stitch.kernel.choose import side_by_side
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import Refused, Var, constant, product
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused, Var, constant, product
 from tvm_stitch.plan.judge import Verdict
 from tvm_stitch.plan.price import inputs, stitched_us
 from tvm_stitch.plan.region import Nodes, Region, Value

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tvm_stitch.device import Device
-from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.graph.front.read import StitchGraph
+from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.stage import Var
+from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.options import Options
 from tvm_stitch.plan.candidates import Candidate, Way
 from tvm_stitch.plan.cuts import cuts_within, find_cuts

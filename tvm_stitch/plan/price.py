@@ -1,8 +1,8 @@
 """What a planner weighs: microseconds of kernels, stitched or not, also where shapes are open.
 
-In: Programs with a Schedule, or nodes that go TVM's way. Out: microseconds, from kernel/cost where
-it knows. A symbolic dimension counts as a nominal extent, so that plans of symbolic models weigh
-bytes as well.
+In: Programs with a Schedule, or nodes that go TVM's way. Out: microseconds, from
+kernel/cost_model/kernel_model where it knows. A symbolic dimension counts as a nominal extent, so
+that plans of symbolic models weigh bytes as well.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel import default
-from tvm_stitch.kernel.cost import predicted_us
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import (
+from tvm_stitch.kernel.cost_model import dlight_baseline
+from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import (
     Var,
     buffer_shape,
     constant,
@@ -72,11 +72,11 @@ def default_kernel_us(
     """TVM's own kernel for nodes that its fusion would put together."""
     written = [region.buffer(output) for output in outputs]
     stages = tuple(stage for place in bits(nodes) for stage in region.nodes[place].stages)
-    kernel = default.default_kernel(stages, written)
+    kernel = dlight_baseline.default_kernel(stages, written)
     if kernel is not None:
-        return default.default_kernel_us(kernel, device)
+        return dlight_baseline.default_kernel_us(kernel, device)
     buffers = [*inputs(region, nodes), *written]
-    return default.unknown_kernel_us(sum(map(nominal_bytes, buffers)), device)
+    return dlight_baseline.unknown_kernel_us(sum(map(nominal_bytes, buffers)), device)
 
 
 def epilogue_us(region: Region, nodes: Nodes, output: Value, result: Var, device: Device) -> float:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tvm_stitch.graph.read import Node, StitchGraph
-from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.stage import Var, buffer_shape, dtype_of, shown
+from tvm_stitch.graph.front.read import Node, StitchGraph
+from tvm_stitch.kernel.analysis.op_pattern import Pattern
+from tvm_stitch.kernel.ir.stage import Var, buffer_shape, dtype_of, shown
 
 Nodes = int  # a set of a region's nodes, one bit each
 

@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tvm_stitch.kernel.classify import Pattern
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.analysis.op_pattern import Pattern
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.candidates import Candidate, Candidates, Way, each_alone, find_candidates
 from tvm_stitch.plan.judge import Judge, Verdict

@@ -18,7 +18,7 @@ from typing import Any
 from tvm import relax
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.graph.read import StitchGraph
+from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.plan.plan import Fallback, Group, Plan, Solved
 
 VERSION = 1

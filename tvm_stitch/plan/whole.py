@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tvm_stitch.kernel.cost import floor_us, predicted
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.cost_model.kernel_model import floor_us, predicted
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.epilogue import epilogues
 from tvm_stitch.plan.judge import Judge, Verdict

@@ -17,10 +17,10 @@ from tvm_stitch.build import check_well_formed, stitch_passes
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.tensor import TILES_ATTRIBUTE
-from tvm_stitch.kernel.tensor_tiles import Tiles
-from tvm_stitch.kernel.way_back import TURNED
+from tvm_stitch.kernel.codegen.reverse_blocks import TURNED
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
+from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Group, Plan
 from tvm_stitch.plan.saved import SavedPlan

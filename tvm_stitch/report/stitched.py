@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel import cost, tensor_cost
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.in_step import keeps_step
-from tvm_stitch.kernel.memory import Residency, residency_of
-from tvm_stitch.kernel.product_program import ProductProgram
-from tvm_stitch.kernel.program import Program, Where
-from tvm_stitch.kernel.schedule import Mapping, Schedule
-from tvm_stitch.kernel.stage import (
+from tvm_stitch.kernel.cost_model import kernel_model
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.stage import (
     Refused,
     Stage,
     Var,
@@ -27,8 +25,11 @@ from tvm_stitch.kernel.stage import (
     item_bytes,
     read_stages,
 )
-from tvm_stitch.kernel.tensor import read_product
-from tvm_stitch.kernel.tensor_tiles import Tiles
+from tvm_stitch.kernel.rows.shared_input import keeps_step
+from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.kernel.tensor_core import cost as tensor_cost
+from tvm_stitch.kernel.tensor_core.build import read_product
+from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.report.launches import shown
 from tvm_stitch.report.operators import Operator
 from tvm_stitch.report.report import Kernel
@@ -70,16 +71,16 @@ def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> K
         Part(program, mapping, residency_of(program, mapping))
         for program, mapping in zip(programs, schedule.parts, strict=True)
     ]
-    planned, shared = planned_bytes(parts), cost.shared_bytes(programs, schedule)
+    planned, shared = planned_bytes(parts), kernel_model.shared_bytes(programs, schedule)
     return Kernel(
         name=fused.kernel,
         ops=tuple(operator.name for operator in fused.operators),
         scheme=schedule.scheme,
         mapping=schedule.mapping,
-        bytes_min=cost.least_bytes(programs),
+        bytes_min=kernel_model.least_bytes(programs),
         bytes_planned=None if planned is None else planned - shared,
-        floor_us=cost.floor_us(programs, device),
-        predicted_us=cost.predicted_us(programs, schedule, device),
+        floor_us=kernel_model.floor_us(programs, device),
+        predicted_us=kernel_model.predicted_us(programs, schedule, device),
         why=_why(parts, schedule),
         launches=fused.launches,
         schemes=_schemes(fused, parts),
@@ -122,7 +123,7 @@ def planned_bytes(parts: Sequence[Part]) -> int | None:
         program = part.program
         loads = [(buffer, len(_loading_phases(part, buffer))) for buffer in program.inputs]
         for buffer, times in [*loads, *((output, 1) for output in program.outputs)]:
-            size = cost.tensor_bytes(buffer)
+            size = kernel_model.tensor_bytes(buffer)
             if size is None:
                 return None
             if buffer in program.returning:
@@ -221,7 +222,7 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
 def _why_staying(parts: Sequence[Part]) -> str:
     """How much of what earlier rounds have loaded is still on the chip for later ones."""
     found = {
-        buffer: (cost.tensor_bytes(buffer) or 0, _staying_share(part))
+        buffer: (kernel_model.tensor_bytes(buffer) or 0, _staying_share(part))
         for part in parts
         for buffer in part.program.returning
     }

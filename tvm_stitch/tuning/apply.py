@@ -19,10 +19,10 @@ from tvm_stitch.device import Device
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, scheduled
 from tvm_stitch.kernel.choose import Bounds, choose
-from tvm_stitch.kernel.cost import predicted_us
+from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import Legality, legal
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import Refused
 from tvm_stitch.tuning import rounds
 from tvm_stitch.tuning.records import PACKAGE, UNITS, Record, best_first, same_gpu
 from tvm_stitch.tuning.space import fitted, values_of

@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import Queue
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.jobs import Job, Outcome, Task, asked, prepare
 from tvm_stitch.tuning.seat import Child, Seat
 

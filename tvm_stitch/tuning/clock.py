@@ -15,7 +15,7 @@ from tvm import relax
 
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.stage import constant
+from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.plan.measured import Time
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.tuning.handler import Message

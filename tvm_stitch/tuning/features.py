@@ -11,12 +11,12 @@ from dataclasses import fields
 
 import numpy as np
 
-from tvm_stitch.kernel.cost import predicted
-from tvm_stitch.kernel.memory import Residency, residency_of
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.room import registers, shared_bytes
-from tvm_stitch.kernel.schedule import Mapping, Schedule
-from tvm_stitch.kernel.stage import constant, dtype_of, item_bytes
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
+from tvm_stitch.kernel.cost_model.kernel_model import predicted
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
+from tvm_stitch.kernel.rows.footprint import registers, shared_bytes
 from tvm_stitch.tuning.workload import Workload
 
 # Of the analytic model.

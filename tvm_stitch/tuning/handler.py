@@ -31,9 +31,9 @@ from tvm_stitch.device import device_of
 from tvm_stitch.errors import StitchError
 from tvm_stitch.kernel.build import read_programs, scheduled
 from tvm_stitch.kernel.emit import workspaces
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import Schedule
-from tvm_stitch.kernel.stage import Refused, dtype_of, is_buffer
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused, dtype_of, is_buffer
 from tvm_stitch.tuning.arrays import disagreement, make_array, numpy_dtype, shape_of
 from tvm_stitch.tuning.records import PACKAGE
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import tvm
 
-from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.handler import Message
 from tvm_stitch.tuning.seat import Lost, Seat
 from tvm_stitch.tuning.workload import Workload

@@ -23,7 +23,7 @@ import tvm
 
 from tvm_stitch import simt
 from tvm_stitch.errors import CompilerMissing, InputError
-from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning import gpu
 from tvm_stitch.tuning.builder import Builder, Pool, jobs_or_cores, removed
 from tvm_stitch.tuning.jobs import Best, Job, Outcome, Task, Turn, counting, racing, timing

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tvm_stitch.kernel.cost import predicted_us
-from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.records import Record
 from tvm_stitch.tuning.workload import Workload

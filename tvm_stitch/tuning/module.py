@@ -18,7 +18,7 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
 from tvm_stitch.build import kernel_passes, lowering_context
 from tvm_stitch.errors import StitchError
-from tvm_stitch.kernel.stage import is_buffer
+from tvm_stitch.kernel.ir.stage import is_buffer
 from tvm_stitch.options import Options
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.tuning.arrays import make_array

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvm_stitch.kernel.choose_rows import vector_width
+from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP
+from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.kernel.legal import Legality
-from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, WARP
-from tvm_stitch.kernel.stage import constant
+from tvm_stitch.kernel.rows.choose import vector_width
 
 Values = dict[str, Any]  # of the axes, by name
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.schedule import Schedule
+from tvm_stitch.kernel.ir.schedule import Schedule
 
 VERSION = 1
 # Records of these versions of tvm_stitch are used: with the minor version the emitter changes, and

@@ -16,10 +16,10 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.choose_rounds import with_staying
+from tvm_stitch.kernel.cooperative.choose_rounds import with_staying
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import SCHEMES, Mapping, Schedule
 from tvm_stitch.kernel.legal import legal
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.schedule import SCHEMES, Mapping, Schedule
 
 AXES: dict[str, tuple[int, ...]] = {
     "threads": (128, 256, 512, 1024),  # of a block

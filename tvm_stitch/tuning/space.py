@@ -17,17 +17,17 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.transposed_reads import find_tiling
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
-from tvm_stitch.kernel.choose_grid import with_blocks
-from tvm_stitch.kernel.choose_product import mapping_of_products
-from tvm_stitch.kernel.choose_rows import CLUSTERS, idle_threads
+from tvm_stitch.kernel.cooperative.choose_column_sums import with_blocks
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
+from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.legal import Legality, scheme_of
-from tvm_stitch.kernel.product_program import ProductProgram
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.room import registers
-from tvm_stitch.kernel.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapping, Schedule
-from tvm_stitch.kernel.stage import Refused, constant
-from tvm_stitch.kernel.tiling import find_tiling
+from tvm_stitch.kernel.rows.choose import CLUSTERS, idle_threads
+from tvm_stitch.kernel.rows.footprint import registers
+from tvm_stitch.kernel.small_matmul.choose import mapping_of_products
+from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.tuning import rounds
 from tvm_stitch.tuning.pointless import Values, is_pointless
 

@@ -18,9 +18,9 @@ import tvm
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.cost import floor_us
-from tvm_stitch.kernel.schedule import SCHEMES, Schedule
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.cost_model.kernel_model import floor_us
+from tvm_stitch.kernel.ir.schedule import SCHEMES, Schedule
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.features import NAMES, features

@@ -20,8 +20,8 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.program import Program
-from tvm_stitch.kernel.stage import (
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.stage import (
     Expr,
     Refused,
     Stage,

@@ -19,7 +19,7 @@ from tvm_stitch.build import stitch_passes
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.stage import Refused
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.transform import bounds_of_module
 from tvm_stitch.tuning.workload import Workload, workload_of

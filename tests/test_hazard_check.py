@@ -1,0 +1,151 @@
+"""Every hazard that kernel/codegen/hazard_check names, in a kernel written by hand; and none in a
+good one."""
+
+import pytest
+import tvm
+from tvm.script import tirx as T
+
+from tvm_stitch.device import device_of
+from tvm_stitch.kernel.codegen.hazard_check import RESIDENT, check_kernel
+
+DEVICE = device_of(tvm.target.Target({"kind": "cuda", "arch": "sm_90"}))
+
+
+@T.prim_func(s_tir=True)
+def good(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    block = T.launch_thread("blockIdx.x", 1)
+    thread = T.launch_thread("threadIdx.x", 64)
+    row = T.alloc_shared((64,), "float32")
+    row[thread] = x[block * 64 + thread]
+    T.tvm_storage_sync("shared")
+    y[thread] = row[63 - thread]
+
+
+@T.prim_func(s_tir=True)
+def barrier_in_a_branch(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    thread = T.launch_thread("threadIdx.x", 64)
+    row = T.alloc_shared((64,), "float32")
+    row[thread] = x[thread]
+    if thread < 32:
+        T.tvm_storage_sync("shared")
+    y[thread] = row[63 - thread]
+
+
+@T.prim_func(s_tir=True)
+def shuffle_where_values_differ(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    thread = T.launch_thread("threadIdx.x", 64)
+    own = T.alloc_local((1,), "float32")
+    own[0] = x[thread]
+    if own[0] > T.float32(0):
+        own[0] = T.cuda.warp_sum(own[0], 32)
+    y[thread] = own[0]
+
+
+@T.prim_func(s_tir=True)
+def barrier_where_blocks_differ(x: T.Buffer((128,), "float32"), y: T.Buffer((128,), "float32")):
+    block = T.launch_thread("blockIdx.x", 2)
+    thread = T.launch_thread("threadIdx.x", 64)
+    row = T.alloc_shared((64,), "float32")
+    if block < 1:
+        row[thread] = x[thread]
+        T.tvm_storage_sync("shared")
+        y[thread] = row[63 - thread]
+
+
+@T.prim_func(s_tir=True)
+def misaligned(x: T.Buffer((1024,), "float32"), y: T.Buffer((1024,), "float32")):
+    thread = T.launch_thread("threadIdx.x", 64)
+    for lane in T.vectorized(4):
+        y[thread * 4 + lane] = x[thread * 4 + lane + 1]
+
+
+@T.prim_func(s_tir=True)
+def too_wide(x: T.Buffer((1024,), "float32"), y: T.Buffer((1024,), "float32")):
+    thread = T.launch_thread("threadIdx.x", 64)
+    for lane in T.vectorized(8):
+        y[thread * 8 + lane] = x[thread * 8 + lane]
+
+
+@T.prim_func(s_tir=True)
+def too_many_threads(y: T.Buffer((4096,), "float32")):
+    row = T.launch_thread("threadIdx.y", 4)
+    thread = T.launch_thread("threadIdx.x", 512)
+    y[row * 512 + thread] = T.float32(1)
+
+
+@T.prim_func(s_tir=True)
+def too_much_static_shared(y: T.Buffer((16384,), "float32")):
+    thread = T.launch_thread("threadIdx.x", 64)
+    row = T.alloc_shared((16384,), "float32")
+    row[thread] = T.float32(1)
+    y[thread] = row[thread]
+
+
+@T.prim_func(s_tir=True)
+def too_much_shared(y: T.Buffer((65536,), "float32")):
+    thread = T.launch_thread("threadIdx.x", 64)
+    row = T.alloc_buffer((65536,), "float32", scope="shared.dyn")
+    row[thread] = T.float32(1)
+    y[thread] = row[thread]
+
+
+@pytest.mark.parametrize("kernel", [good, barrier_where_blocks_differ])
+def test_good_kernels_pass(kernel):
+    assert check_kernel(kernel, DEVICE) is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "hazard"),
+    [
+        (barrier_in_a_branch, "not all threads come"),
+        (shuffle_where_values_differ, "not all threads come"),
+        (misaligned, "out of alignment"),
+        (too_wide, "8 x float32"),
+        (too_many_threads, "2048 threads"),
+        (too_much_static_shared, "static shared memory"),
+        (too_much_shared, "shared memory a block"),
+    ],
+)
+def test_hazards_are_named(kernel, hazard):
+    refused = check_kernel(kernel, DEVICE)
+    assert refused is not None
+    assert hazard in refused.reason
+
+
+@pytest.mark.parametrize(("blocks", "resident"), [(132, 0), (133, 1), (2000, 8)])
+def test_blocks_that_would_wait_for_ever_are_refused(blocks, resident):
+    refused = check_kernel(meeting(blocks, resident), DEVICE)
+    assert refused is not None
+    assert f"a barrier of {blocks} blocks, of which {resident} fit" in refused.reason
+
+
+@pytest.mark.parametrize(("blocks", "resident"), [(132, 1), (264, 2), (1000, 8)])
+def test_blocks_that_are_resident_may_meet(blocks, resident):
+    assert check_kernel(meeting(blocks, resident), DEVICE) is None
+
+
+def meeting(blocks: int, resident: int) -> tvm.tirx.PrimFunc:
+    """A kernel whose blocks wait for each other."""
+
+    @T.prim_func(s_tir=True)
+    def kernel(x: T.Buffer((64,), "float32")):
+        block = T.launch_thread("blockIdx.x", blocks)
+        T.attr(0, RESIDENT, resident)
+        thread = T.launch_thread("threadIdx.x", 64)
+        T.cuda.grid_sync()
+        if block == 0:
+            x[thread] = T.float32(0)
+
+    return kernel
+
+
+def test_the_broken_block_reduction_of_this_tvm_is_refused():
+    @T.prim_func(s_tir=True)
+    def kernel(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+        thread = T.launch_thread("threadIdx.x", 64)
+        scratch = T.alloc_shared((2,), "float32")
+        y[thread] = T.cuda.cta_sum(x[thread], 2, scratch.data)
+
+    refused = check_kernel(kernel, DEVICE)
+    assert refused is not None
+    assert "overruns its scratch" in refused.reason

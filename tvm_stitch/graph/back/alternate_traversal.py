@@ -1,0 +1,68 @@
+"""Kernels that follow each other over one large tensor turn at its end.
+
+In: a module whose PrimFuncs are kernels, and the size of the L2. Out: the module in which a kernel
+goes the way back where the one before it touched the same large tensor the usual way: what that one
+touched last is still in the L2. Knows nothing of what a kernel computes.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax, tirx
+
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
+from tvm_stitch.kernel.codegen.reverse_blocks import way_back
+from tvm_stitch.kernel.ir.stage import constant, item_bytes, product
+
+Tensor = tuple[relax.Var, int]  # a field of a variable, or the variable
+
+
+def with_turns(mod: tvm.IRModule, l2_size: int) -> tvm.IRModule:
+    """The module with every other kernel of such a chain turned; one of many calls by its first."""
+    turned: dict[tvm.ir.GlobalVar, tirx.PrimFunc | None] = {}
+    for _, function in mod.functions_items():
+        if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
+            _turn_function(mod, function, l2_size // 2, turned)
+    if any(turned.values()):
+        mod = mod.clone()
+        for var, kernel in turned.items():
+            if kernel is not None:
+                mod.update_func(var, kernel)
+    return mod
+
+
+def _turn_function(
+    mod: tvm.IRModule,
+    function: relax.Function,
+    large: int,
+    turned: dict[tvm.ir.GlobalVar, tirx.PrimFunc | None],
+) -> None:
+    """Decide on the kernels that a function is the first to call."""
+    names: dict[relax.Var, Tensor] = {}
+    before: set[Tensor] = set()
+    back = False
+    for binding in (b for block in function.body.blocks for b in block.bindings):
+        value = binding.value
+        if isinstance(value, relax.TupleGetItem) and isinstance(value.tuple_value, relax.Var):
+            names[binding.var] = value.tuple_value, value.index
+            continue
+        if getattr(getattr(value, "op", None), "name", "") != "relax.call_tir":
+            continue
+        var, arguments = value.args[0], value.args[1]
+        touched = {names.get(a, (a, 0)) for a in arguments if _bytes_of(a.ty) > large}
+        again = touched & before
+        if var not in turned:
+            turns = again and not back and SCHEDULE_ATTRIBUTE in (mod[var].attrs or {})
+            turned[var] = way_back(mod[var]) if turns else None
+        back = turned[var] is not None
+        own = binding.var.ty
+        fields = own.fields if isinstance(own, relax.TupleType) else [own]
+        written = {(binding.var, n) for n, ty in enumerate(fields) if _bytes_of(ty) > large}
+        before = touched | written
+
+
+def _bytes_of(ty: tvm.ir.Type) -> int:
+    """Bytes of a tensor; 0: not known."""
+    if not isinstance(ty, relax.TensorType) or ty.shape is None:
+        return 0
+    return (constant(product(tuple(ty.shape))) or 0) * item_bytes(str(ty.dtype))

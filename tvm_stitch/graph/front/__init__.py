@@ -1,0 +1,1 @@
+"""Reads Relax: decomposition before LegalizeOps, the graph, groups of it."""

@@ -1,0 +1,193 @@
+"""Matrix products: transposed operands are read where they lie, halves are summed in float32.
+
+In: a call of matmul. Out: the product of the tensors that its operands are views of, in TE, every
+index an axis by itself: `sum over k of A[batch.., i, k] * B[batch.., j, k]` by a transposed weight.
+Batch and rows fall apart into factors where the views need it: heads between the rows. What
+is summed over stays one axis, cut by division where heads lie apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise, zip_longest
+from itertools import product as product_of
+from math import prod
+
+from tvm import te, tirx
+from tvm.ir import Call, Expr, GenericConst
+from tvm.relax import op
+
+from tvm_stitch.graph.front.decompose.stages import (
+    HALF,
+    Stages,
+    dtype_of,
+    is_empty,
+    is_one,
+    same_extents,
+    shape_of,
+)
+from tvm_stitch.graph.front.decompose.view import Factor, View, refined, views_of
+
+NAME = "matmul"
+CHUNK = 8
+"""Elements of a half that are loaded at once."""
+ROWS_TO_TRANSPOSE_FOR = {"float32": 8}
+"""Rows of a product from which on a copy of the weight pays whose columns are neighbours in memory.
+TVM's kernels for float32 take longer by weights as linear layers have them: 317 us for 4096 x 768 x
+768 on an H200, 263 and 3 for the copy otherwise. Of recurrent layers, a hundred products share a
+copy that takes 5 us: one of 32 rows takes 25.9 us, by the copy 23.5, of 8 rows 12.6 and 11.5."""
+_SUMMED = "float32"
+
+
+def product(call: Call, stage: Stages) -> Expr | None:
+    """The call over what its operands are views of; None if there is nothing to gain."""
+    left, right = call.args
+    dtype, narrow = dtype_of(call), {*HALF, _SUMMED}
+    if not {dtype, dtype_of(left), dtype_of(right)} <= narrow:
+        return None
+    in_place = _read_in_place(left, right, stage)
+    if in_place is not None:
+        result, shape = stage.cast(in_place, dtype), shape_of(call)
+        return result if same_extents(shape_of(result), shape) else op.reshape(result, shape)
+    if dtype != _SUMMED:
+        return stage.result(dtype, op.matmul, left, right, out_dtype=_SUMMED)
+    return None
+
+
+def _read_in_place(left: Expr, right: Expr, stage: Stages) -> Expr | None:
+    shapes = shape_of(left), shape_of(right)
+    if min(map(len, shapes)) < 2 or any(map(is_empty, shapes)):
+        return None
+    for pair in product_of(*(list(_matrices(operand, stage)) for operand in (left, right))):
+        form = _form(*pair)
+        if form is not None and not _is_better_transposed(form):
+            sources, places = zip(*(form.laid_out(view, stage) for view in form.views), strict=True)
+            return stage.compute(partial(form.computed, places), *sources, name=NAME)
+    return None
+
+
+def _matrices(operand: Expr, stage: Stages) -> Iterator[View]:
+    """What a product can read instead of an operand, the operand itself at last."""
+    for view in map(View.joined, views_of(operand, stage.definition)):
+        matrix = [factor for dim in view.dims[-2:] for factor in dim]
+        if (
+            view.source.same_as(operand)
+            or (
+                view.is_moved
+                and all(factor in view.memory for factor in matrix)
+                # Whole lines of memory are read along a row, a column or the contracted dimension.
+                and set(view.memory[-1:]) <= set(matrix)
+                # A constant is transposed once, by the compiler.
+                and not isinstance(stage.definition(view.source), GenericConst)
+            )
+        ):
+            yield view
+
+
+Run = tuple[Factor, ...]
+"""The factors along a dimension in memory: several only if all are summed over, none if of one."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Form:
+    """A product of two views in common factors."""
+
+    views: tuple[View, View]
+    axes: tuple[Factor | None, ...]  # of the result; None: of one element
+    summed: tuple[Factor, ...]
+
+    def laid_out(self, view: View, stage: Stages) -> tuple[Expr, tuple[Run, ...]]:
+        """A view's source in a shape that the form can index, and what lies along it."""
+        runs: list[Run] = []
+        following = dict(pairwise(self.summed))
+        for factor in view.memory:
+            if runs and following.get(runs[-1][-1]) is factor:
+                runs[-1] += (factor,)
+            else:
+                runs.append((factor,))
+        shape, extents = shape_of(view.source), [_size(run) for run in runs]
+        if same_extents([extent for extent in shape if not is_one(extent)], extents):
+            remaining = iter(runs)
+            return view.source, tuple(() if is_one(e) else next(remaining) for e in shape)
+        return stage.reshape(view.source, extents), tuple(runs)
+
+    def computed(self, places: tuple[tuple[Run, ...], ...], *tensors: te.Tensor) -> te.Tensor:
+        """The product in TE."""
+        along = te.reduce_axis((0, _size(self.summed)), "k")
+
+        def element(*axes: tirx.Var) -> Expr:
+            of = dict(zip(self.axes, axes, strict=True))
+            values = [
+                tensor(*(self._index(run, of, along.var) for run in runs)).astype(_SUMMED)
+                for tensor, runs in zip(tensors, places, strict=True)
+            ]
+            return te.sum(values[0] * values[1], axis=along)
+
+        shape = [1 if factor is None else factor.extent for factor in self.axes]
+        return te.compute(shape, element, name=NAME)
+
+    def _index(self, run: Run, of: dict[Factor | None, Expr], along: Expr) -> Expr:
+        if not run:
+            return tirx.IntImm("int64", 0)
+        if run[0] not in self.summed:
+            return of[run[0]]
+        first = self.summed.index(run[0])
+        behind = self.summed[first + len(run) :]
+        index = tirx.floordiv(along, _size(behind)) if behind else along
+        return tirx.floormod(index, _size(run)) if first else index
+
+
+def _is_better_transposed(form: _Form) -> bool:
+    """Whether a kernel loses more by a transposed weight than transposing it takes."""
+    left, right = form.views
+    enough = ROWS_TO_TRANSPOSE_FOR.get(str(dtype_of(right.source)))
+    if enough is None or not right.is_moved:
+        return False
+    is_weight = set(right.memory) <= {*right.dims[-2], *right.dims[-1]}
+    by_depth = right.memory[-1] in right.dims[-2]
+    rows = prod(factor.extent for factor in form.axes if factor in left.memory)
+    is_known = isinstance(rows, (int, tirx.IntImm))
+    return is_weight and by_depth and is_known and int(rows) >= enough
+
+
+def _size(factors: Sequence[Factor]) -> Expr:
+    return prod((factor.extent for factor in factors[1:]), start=factors[0].extent)
+
+
+def _form(left: View, right: View) -> _Form | None:
+    """None: there are no common factors, or there is nothing to gain."""
+    # One tensor as both factors: TVM's schedules of products want two.
+    if left.source.same_as(right.source) or not (left.is_moved or right.is_moved):
+        return None
+    for dim, other in ((left.dims[-1], right.dims[-2]), *_batch(left, right)):
+        if dim and other:
+            common = refined([f.extent for f in dim], [f.extent for f in other])
+            if common is None:
+                return None
+            left = left.divided(dict(zip(dim, common[0], strict=True)))
+            right = right.divided(dict(zip(other, common[1], strict=True)))
+    batch = _batch(left, right)
+    axes: list[Factor | None] = [factor for dim, other in batch for factor in dim or other]
+    for dim in (left.dims[-2], right.dims[-1]):
+        axes.extend(dim or (None,))
+    summed = left.dims[-1]
+    if len(summed) == 1 or (summed and _in_chunks(left, right, summed)):
+        return _Form((left, right), tuple(axes), summed)
+    return None
+
+
+def _batch(left: View, right: View) -> list[tuple[Run, Run]]:
+    """The factors of both along each dimension of the batch, outermost first."""
+    return list(zip_longest(left.dims[-3::-1], right.dims[-3::-1], fillvalue=()))[::-1]
+
+
+def _in_chunks(left: View, right: View, summed: Sequence[Factor]) -> bool:
+    """Whether tensor cores can be fed with a sum over several dimensions in memory."""
+    inner = summed[-1].extent
+    return (
+        {dtype_of(view.source) for view in (left, right)} <= HALF
+        and all(isinstance(factor.extent, tirx.IntImm) for factor in summed)
+        and int(inner) % CHUNK == 0
+    )

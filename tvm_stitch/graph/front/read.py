@@ -1,0 +1,302 @@
+"""A dataflow block becomes a StitchGraph.
+
+In: a Relax dataflow block after LegalizeOps. Out: nodes, one for each call_tir with its stages over
+the graph's own buffers, or with the reason why it cannot be stitched. Must not know what will be
+stitched with what.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm.ir.expr import GenericConst
+
+from tvm_stitch.kernel.analysis.matmul_pattern import small_product
+from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify, is_product
+from tvm_stitch.kernel.ir.stage import (
+    Refused,
+    Stage,
+    Var,
+    as_int64,
+    buffer_shape,
+    handle,
+    is_buffer,
+    read_stages,
+    substitute,
+)
+
+Expr = Any
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One binding (with the projections of its tuple), and what it computes."""
+
+    index: int
+    bindings: tuple[relax.Binding, ...]
+    name: str
+    operands: tuple[Expr, ...]  # variables and constants that are tensors
+    results: tuple[relax.Var, ...]  # variables that are tensors
+    stages: tuple[Stage, ...]
+    pattern: Pattern
+    reason: str  # why it cannot be stitched; empty if it can
+
+    @property
+    def call(self) -> tvm.ir.Call:
+        """The call of the first binding."""
+        return self.bindings[0].value
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it does something at run time, other than putting tuples together."""
+        return isinstance(self.bindings[0], relax.MatchCast) or isinstance(self.call, tvm.ir.Call)
+
+
+@dataclass(frozen=True, eq=False)
+class StitchGraph:
+    """Nodes in order, the buffer that stands for each value, and what is used outside."""
+
+    nodes: tuple[Node, ...]
+    buffers: dict[Any, Var]  # relax.Var, or the handle of a constant -> buffer
+    used_outside: frozenset[relax.Var]
+
+    @cached_property
+    def producer(self) -> dict[relax.Var, int]:
+        """The node that computes a variable."""
+        return {binding.var: node.index for node in self.nodes for binding in node.bindings}
+
+    @cached_property
+    def sources(self) -> tuple[frozenset[int], ...]:
+        """For every node, the nodes whose results it uses."""
+        found = []
+        for node in self.nodes:
+            used: set[int | None] = set()
+            for binding in node.bindings:
+                value = binding.value
+                used.update(self.producer.get(var) for var in relax.analysis.free_vars(value))
+            found.append(frozenset(used - {None, node.index}))
+        return tuple(found)  # type: ignore[arg-type]
+
+    @cached_property
+    def users(self) -> tuple[frozenset[int], ...]:
+        """For every node, the nodes that use its results."""
+        found: list[set[int]] = [set() for _ in self.nodes]
+        for node, sources in enumerate(self.sources):
+            for source in sources:
+                found[source].add(node)
+        return tuple(map(frozenset, found))
+
+    @cached_property
+    def users_of(self) -> dict[relax.Var, frozenset[int]]:
+        """For every variable, the nodes that use it."""
+        found: dict[relax.Var, set[int]] = {}
+        for node in self.nodes:
+            for binding in node.bindings:
+                for var in relax.analysis.free_vars(binding.value):
+                    if self.producer.get(var) != node.index:
+                        found.setdefault(var, set()).add(node.index)
+        return {var: frozenset(users) for var, users in found.items()}
+
+    def buffer(self, value: Expr) -> Var:
+        """The buffer of a tensor-valued variable or constant."""
+        return self.buffers[_key(value)]
+
+
+def read_block(mod: tvm.IRModule, block: relax.DataflowBlock) -> StitchGraph:
+    """Read one dataflow block."""
+    return _Reader(mod).read(block)
+
+
+def operator_name(function: str) -> str:
+    """The operator's name, from the name that LegalizeOps gave its function."""
+    return re.sub(r"\d+$", "", function) or function
+
+
+def _key(value: Expr) -> Any:
+    return value if isinstance(value, relax.Var) else handle(value)
+
+
+class _Reader:
+    def __init__(self, mod: tvm.IRModule) -> None:
+        self.mod = mod
+        self.buffers: dict[Any, Var] = {}
+        self.stages: dict[Any, tuple[Stage, ...] | Refused] = {}
+        self.nodes: list[Node] = []
+
+    def read(self, block: relax.DataflowBlock) -> StitchGraph:
+        projections = self._projections(block)
+        taken: set[relax.Var] = set()
+        for binding in block.bindings:
+            if binding.var in taken:
+                continue
+            parts = projections.get(binding.var, ())
+            taken.update(part.var for part in parts)
+            self.nodes.append(self._node((binding, *parts)))
+        outside = [b.var for b in block.bindings if not isinstance(b.var, relax.DataflowVar)]
+        return StitchGraph(tuple(self.nodes), self.buffers, frozenset(outside))
+
+    def _projections(
+        self, block: relax.DataflowBlock
+    ) -> dict[relax.Var, tuple[relax.Binding, ...]]:
+        """For every call_tir that gives a tuple: its projections, if nothing else uses it."""
+        tuples = {
+            binding.var
+            for binding in block.bindings
+            if isinstance(binding.var, relax.DataflowVar)
+            and is_call_tir(binding.value)
+            and isinstance(binding.var.ty, relax.TupleType)
+        }
+        parts: dict[relax.Var, list[relax.Binding]] = {}
+        for binding in block.bindings:
+            value = binding.value
+            if isinstance(value, relax.TupleGetItem) and value.tuple_value in tuples:
+                parts.setdefault(value.tuple_value, []).append(binding)
+            else:
+                tuples -= set(relax.analysis.free_vars(value))
+        return {var: tuple(found) for var, found in parts.items() if var in tuples}
+
+    def _node(self, bindings: tuple[relax.Binding, ...]) -> Node:
+        value = bindings[0].value
+        results = tuple(
+            b.var for b in (bindings[1:] or bindings) if isinstance(b.var.ty, relax.TensorType)
+        )
+        name, reason = _describe(value), ""
+        operands: tuple[Expr, ...] = ()
+        stages: tuple[Stage, ...] = ()
+        if isinstance(bindings[0], relax.MatchCast):
+            name, reason = "match_cast", "it checks a shape at run time"
+        elif not is_call_tir(value):
+            reason = "TVM has no TIR for it"
+        else:
+            name = operator_name(value.args[0].name_hint)
+            operands = tuple(value.args[1].fields)
+            reason = self._unreadable(value, bindings, operands)
+            if not reason:
+                found = self._stages_of(value, bindings, operands)
+                if isinstance(found, Refused):
+                    reason = found.reason
+                else:
+                    stages = found
+        pattern = classify(stages) if stages else Pattern.OPAQUE
+        if name == "reshape" and not stages:  # of a shape known at run time only: still a view
+            pattern = Pattern.RESHAPE
+        if pattern is Pattern.PRODUCT and (why := _too_large(stages)) is not None:
+            reason = f"a matrix product or convolution: {why}"
+        return Node(len(self.nodes), bindings, name, operands, results, stages, pattern, reason)
+
+    def _unreadable(
+        self, call: tvm.ir.Call, bindings: tuple[relax.Binding, ...], operands: tuple[Expr, ...]
+    ) -> str:
+        for operand in operands:
+            if not isinstance(operand, (relax.Var, GenericConst)):
+                return f"an operand is a {type(operand).__name__}"
+            if not isinstance(operand.ty, relax.TensorType):
+                return "an operand is a symbolic dimension"
+            if not _has_static_rank(operand):
+                return "an operand's rank or dtype is unknown"
+        tuple_result = isinstance(bindings[0].var.ty, relax.TupleType)
+        if tuple_result and len(bindings) == 1:
+            return "its tuple is used as a whole"
+        if not all(map(_has_static_rank, (b.var for b in bindings[1:] or bindings))):
+            return "a result's rank or dtype is unknown"
+        return ""
+
+    def _stages_of(
+        self, call: tvm.ir.Call, bindings: tuple[relax.Binding, ...], operands: tuple[Expr, ...]
+    ) -> tuple[Stage, ...] | Refused:
+        """The PrimFunc's stages over this graph's buffers and shape variables."""
+        func = self.mod[call.args[0]]
+        if call.args[0] not in self.stages:
+            readable = isinstance(func, tirx.PrimFunc)
+            self.stages[call.args[0]] = (
+                read_stages(func) if readable else Refused("it calls a Relax function")
+            )
+        template = self.stages[call.args[0]]
+        if isinstance(template, Refused):
+            return template
+        buffers = [param for param in func.params if is_buffer(param)]
+        scalars = [param for param in func.params if not is_buffer(param)]
+        results = self._results(bindings, len(buffers) - len(operands))
+        if results is None:
+            return Refused("results of its tuple are not used")
+        mapping: dict[Var, Expr] = {}
+        for param, value in zip(buffers, (*operands, *results), strict=True):
+            mapping[param] = self._buffer(value)
+            _match_shape(buffer_shape(param), buffer_shape(mapping[param]), mapping)
+        given = call.args[2].values if len(call.args) > 2 else []
+        mapping.update(zip(scalars, given, strict=False))
+        for stage in template:
+            if stage.output not in mapping:
+                mapping[stage.output] = _fresh(stage.output, mapping)
+        return tuple(stage.rebound(mapping) for stage in template)
+
+    def _results(
+        self, bindings: tuple[relax.Binding, ...], count: int
+    ) -> tuple[relax.Var, ...] | None:
+        """The variables of the results in the order of the function's parameters."""
+        if len(bindings) == 1:
+            return (bindings[0].var,) if count == 1 else None
+        by_index = {binding.value.index: binding.var for binding in bindings[1:]}
+        if len(by_index) != count or len(bindings) - 1 != count:
+            return None
+        return tuple(by_index[index] for index in range(count))
+
+    def _buffer(self, value: Expr) -> Var:
+        key = _key(value)
+        if key not in self.buffers:
+            name = value.name if isinstance(value, relax.Var) else "constant"
+            shape = tuple(as_int64(extent) for extent in value.ty.shape.values)
+            self.buffers[key] = tirx.decl_buffer(shape, value.ty.dtype, name, layout=None)
+        return self.buffers[key]
+
+
+def _too_large(stages: tuple[Stage, ...]) -> str | None:
+    """Why one of them is a matrix product that no stitched kernel takes, if so."""
+    for stage in stages:
+        found = small_product(stage) if stage.is_reduction and is_product(stage) else None
+        if isinstance(found, Refused):
+            return found.reason
+    return None
+
+
+def is_call_tir(value: Expr) -> bool:
+    """Whether a value is what a PrimFunc computes."""
+    return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "relax.call_tir"
+
+
+def _has_static_rank(value: Expr) -> bool:
+    ty = value.ty
+    return (
+        isinstance(ty, relax.TensorType)
+        and isinstance(ty.shape, relax.ShapeExpr)
+        and bool(ty.dtype)
+    )
+
+
+def _describe(value: Expr) -> str:
+    if isinstance(value, tvm.ir.Call):
+        if value.args and isinstance(value.args[0], relax.ExternFunc):
+            return value.args[0].global_symbol.rpartition(".")[2]  # relax.run.unique
+        name = getattr(value.op, "name", getattr(value.op, "name_hint", "call"))
+        return name.removeprefix("relax.")
+    return type(value).__name__
+
+
+def _match_shape(
+    declared: tuple[Expr, ...], given: tuple[Expr, ...], mapping: dict[Var, Expr]
+) -> None:
+    """Bind a PrimFunc's shape variables to the caller's shapes."""
+    for symbol, extent in zip(declared, given, strict=True):
+        if isinstance(symbol, tirx.Var):
+            mapping.setdefault(symbol, extent)
+
+
+def _fresh(buffer: Var, mapping: dict[Var, Expr]) -> Var:
+    """A node's own copy of an intermediate buffer: functions may be called more than once."""
+    shape = tuple(as_int64(substitute(extent, mapping)) for extent in buffer_shape(buffer))
+    return tirx.decl_buffer(shape, buffer.ty.dtype, buffer.name, layout=None)

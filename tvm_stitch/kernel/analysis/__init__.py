@@ -1,0 +1,1 @@
+"""What can be seen of stages and programs before anything is mapped to threads."""

@@ -1,0 +1,247 @@
+"""Where loads go: a stage's indices in terms of the row and the column.
+
+In: a Program. Out: for every load that is not simply "the same row and column", its address as an
+expression of ROW and COLUMN, and how that address moves along the columns. Must not know threads.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Read,
+    Stage,
+    Var,
+    buffer_shape,
+    constant,
+    find_reads,
+    flatten,
+    product,
+    same_size,
+    substitute,
+    unflatten,
+)
+
+ROW = tirx.Var("row", "int64")
+COLUMN = tirx.Var("column", "int64")
+
+
+class Stride(enum.Enum):
+    """How an address moves when the column does."""
+
+    STILL = "one element for the whole row"
+    UNIT = "neighbours lie side by side"
+    REPEAT = "one element for several neighbours"
+    GATHER = "anywhere"
+
+
+@dataclass(frozen=True, eq=False)
+class Address:
+    """A position in a flat view of a buffer, as an expression of ROW and COLUMN."""
+
+    buffer: Var
+    index: Expr
+    stride: Stride
+    guard: Expr | None = None  # it may be out of the buffer elsewhere; None: it never is
+
+    @cached_property
+    def key(self) -> tuple[Var, str, str]:
+        """Equal for loads of the same element under the same condition."""
+        return self.buffer, str(self.index), str(self.guard)
+
+    @cached_property
+    def everywhere(self) -> Address:
+        """The same address under no condition."""
+        return self if self.guard is None else replace(self, guard=None)
+
+    @cached_property
+    def from_memory(self) -> bool:
+        """Whether the position is itself read from memory."""
+        return bool(find_reads(self.index))
+
+    @property
+    def of_row(self) -> bool:
+        """Whether it depends on the row."""
+        parts = [self.index] if self.guard is None else [self.index, self.guard]
+        return any(_mentions(part, ROW) for part in parts)
+
+    def at(self, row: Expr, column: Expr) -> Expr:
+        """The position for a given row and column."""
+        return substitute(self.index, {ROW: row, COLUMN: column})
+
+    def guard_at(self, row: Expr, column: Expr) -> Expr | None:
+        """The condition for a given row and column."""
+        if self.guard is None:
+            return None
+        return substitute(self.guard, {ROW: row, COLUMN: column})
+
+
+class Frame:
+    """Translates a program's index expressions into ROW and COLUMN."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    @cached_property
+    def analyzer(self) -> tvm.sym.Analyzer:
+        """It knows how many rows and columns there are."""
+        analyzer, zero = tvm.sym.Analyzer(), tirx.IntImm("int64", 0)
+        analyzer.bind(ROW, tvm.ir.Range(zero, self.program.space.rows))
+        analyzer.bind(COLUMN, tvm.ir.Range(zero, self.program.space.columns))
+        return analyzer
+
+    def axes(self, stage: Stage) -> dict[Var, Expr]:
+        """A stage's axes as expressions of ROW and COLUMN."""
+        key = ("axes", *self._view(stage))
+        if key not in stage.memo:
+            stage.memo[key] = self._axes(stage)
+        return stage.memo[key]
+
+    def _view(self, stage: Stage) -> tuple[object, ...]:
+        """All of the program that a stage's addresses depend on: planners ask for the same stages
+        in many company."""
+        return self.program.space.key, stage.output in self.program.columnwise
+
+    def _axes(self, stage: Stage) -> dict[Var, Expr]:
+        space = self.program.space
+        if stage.output in self.program.columnwise:
+            bands = stage.bands or 0
+            axes = unflatten(COLUMN, stage.axes[bands:], stage.extents[bands:])
+            of_row = (*stage.axes[:bands], *stage.reduced)
+            extents = (*stage.extents[:bands], *stage.reduced_extents)
+            axes |= unflatten(ROW, of_row, extents)
+        elif stage.is_reduction:
+            axes = unflatten(ROW, stage.axes, stage.extents)
+            axes |= unflatten(COLUMN, stage.reduced, stage.reduced_extents)
+        elif same_size(stage.size, space.size):
+            axes = _full_axes(stage, space)
+        else:
+            axes = unflatten(ROW, stage.axes, stage.extents)
+        return {axis: self.analyzer.simplify(expr) for axis, expr in axes.items()}
+
+    def address(self, stage: Stage, read: Read) -> Address:
+        """The address of a load of an input; asked for at every step of every phase."""
+        where = self.program.place(stage, read)
+        key = ("address", *self._view(stage), where, read.key)
+        if key not in stage.memo:
+            stage.memo[key] = self._address(stage, read, where)
+        return stage.memo[key]
+
+    def _address(self, stage: Stage, read: Read, where: Where) -> Address:
+        if where is Where.ROW:
+            return Address(read.buffer, ROW, Stride.STILL)
+        if where is Where.SAME:
+            return Address(read.buffer, self.program.space.flat(ROW, COLUMN), Stride.UNIT)
+        indices = tuple(read.load.indices)
+        flat = flatten(indices, buffer_shape(read.buffer))
+        axes = self.axes(stage)
+        index = self.analyzer.simplify(substitute(flat, axes))
+        guard = None
+        if read.guard is not None:
+            guard = self.analyzer.simplify(substitute(read.guard, axes))
+            guard = None if constant(guard) == 1 else guard
+        return Address(read.buffer, index, self._stride(index), guard)
+
+    def aligned(self, index: Expr, vector: int) -> bool:
+        """Whether every vector of columns that starts at a multiple of `vector` is aligned."""
+        quotient = tirx.Var("quotient", "int64")
+        start = substitute(index, {COLUMN: quotient * vector})
+        modular = self.analyzer.modular_set(self.analyzer.simplify(start))
+        return modular.coeff % vector == 0 and modular.base % vector == 0
+
+    def contiguous(self, index: Expr, vector: int) -> bool:
+        """Whether the elements of such a vector lie side by side."""
+        analyzer, quotient, lane = self._vector(vector)
+        start = substitute(index, {COLUMN: quotient * vector})
+        moved = substitute(index, {COLUMN: quotient * vector + lane})
+        return analyzer.can_prove_equal(moved - start, lane)
+
+    def uniform(self, condition: Expr, vector: int) -> bool:
+        """Whether a condition is the same for all elements of such a vector."""
+        if isinstance(condition, tirx.And | tirx.Or):
+            return self.uniform(condition.a, vector) and self.uniform(condition.b, vector)
+        if isinstance(condition, tirx.Not):
+            return self.uniform(condition.a, vector)
+        if find_reads(condition):
+            return False
+        analyzer, quotient, lane = self._vector(vector)
+        here = substitute(condition, {COLUMN: quotient * vector + lane})
+        # TVM simplifies `q * 8 + lane < 64` to `q < 8`, but not `64 <= q * 8 + lane`.
+        either = (analyzer.simplify(here), analyzer.simplify(tirx.Not(here)))
+        return any(not _mentions(each, lane) for each in either)
+
+    def complementary(self, guard: Expr | None, other: Expr | None) -> bool:
+        """Whether always exactly one of two conditions holds."""
+        if guard is None or other is None:
+            return False
+        both, either = tirx.all(guard, other), tirx.any(guard, other)
+        simplify = self.analyzer.simplify
+        return constant(simplify(both)) == 0 and constant(simplify(either)) == 1
+
+    def _vector(self, vector: int) -> tuple[tvm.sym.Analyzer, Var, Var]:
+        """An analyzer that knows the number of a vector, and a lane of it."""
+        quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
+        analyzer = self.analyzer.clone()
+        analyzer.bind(lane, tvm.ir.Range(0, vector))
+        last = tirx.floordiv(self.program.space.columns + (vector - 1), vector)
+        analyzer.bind(quotient, tvm.ir.Range(tirx.IntImm("int64", 0), last))
+        return analyzer, quotient, lane
+
+    def _stride(self, index: Expr) -> Stride:
+        if any(_mentions(i, COLUMN) for read in find_reads(index) for i in read.load.indices):
+            return Stride.GATHER
+        if not _mentions(index, COLUMN):
+            return Stride.STILL
+        step = substitute(index, {COLUMN: COLUMN + 1}) - index
+        change = constant(self.analyzer.simplify(step))
+        if change == 1:
+            return Stride.UNIT
+        return self._broken_stride(index)
+
+    def _broken_stride(self, index: Expr) -> Stride:
+        """The stride of an index with divisions, such as column // 64 or column % 64."""
+        if self.contiguous(index, 8) or self.contiguous(index, 4):
+            return Stride.UNIT
+        bound = self.analyzer.const_int_bound(index)
+        columns = constant(self.program.space.columns)
+        if columns and bound.max_value - bound.min_value < columns // 4:
+            return Stride.REPEAT
+        return Stride.GATHER
+
+
+def weights(program: Program) -> int:
+    """How many vectors a program reads that are the same for all rows."""
+    if "weights" not in program.memo:
+        frame = Frame(program)
+        others = [
+            frame.address(stage, read)
+            for stage in program.stages
+            for read in stage.reads
+            if read.buffer in program.inputs and program.place(stage, read) is Where.OTHER
+        ]
+        found = {each.key for each in others if each.stride is Stride.UNIT and not each.of_row}
+        program.memo["weights"] = len(found)
+    return program.memo["weights"]
+
+
+def _mentions(expr: Expr, var: Var) -> bool:
+    return any(var == used for used in tirx.analysis.undefined_vars(expr))
+
+
+def _full_axes(stage: Stage, space: Space) -> dict[Var, Expr]:
+    """Split the axes where rows end and columns begin; if they do not, count elements."""
+    if not space.whole:
+        return unflatten(space.flat(ROW, COLUMN), stage.axes, stage.extents)
+    for split in range(len(stage.axes) + 1):
+        if same_size(product(stage.extents[split:]), space.columns):
+            axes = unflatten(ROW, stage.axes[:split], stage.extents[:split])
+            return axes | unflatten(COLUMN, stage.axes[split:], stage.extents[split:])
+    return unflatten(space.flat(ROW, COLUMN), stage.axes, stage.extents)

@@ -1,0 +1,36 @@
+"""Whether neighbours of an index are neighbours in memory, so many at a time.
+
+In: the place of an element as an expression of variables and their extents. Must not know what the
+elements are, nor threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.ir.stage import Expr, Var, substitute
+
+
+def bound_to(extents: Mapping[Var, int]) -> tvm.sym.Analyzer:
+    """An analyzer that knows how far variables go, each from 0."""
+    analyzer = tvm.sym.Analyzer()
+    for var, extent in extents.items():
+        analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", extent)))
+    return analyzer
+
+
+def in_chunks(at: Expr, along: Var, extents: Mapping[Var, int], width: int) -> bool:
+    """Whether every so many neighbours along a variable are an aligned run of memory."""
+    if extents[along] % width:
+        return False
+    others = {var: extent for var, extent in extents.items() if var is not along}
+    quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
+    analyzer = bound_to({**others, quotient: extents[along] // width, lane: width})
+    first = analyzer.simplify(substitute(at, {along: quotient * width}))
+    moved = substitute(at, {along: quotient * width + lane})
+    modular = analyzer.modular_set(first)
+    aligned = modular.coeff % width == 0 and modular.base % width == 0
+    return aligned and analyzer.can_prove_equal(moved - first, lane)

@@ -1,0 +1,112 @@
+"""Small matrix products: a reduction as a row's factor times one that several rows share.
+
+In: a Stage. Out: its Factors, or why it is no such product or too large for a stitched kernel. Must
+not know rows that a kernel's stages share, nor threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Refused,
+    Stage,
+    Var,
+    buffer_shape,
+    constant,
+    dtype_of,
+    item_bytes,
+    product,
+)
+
+# Larger products are for tensor cores and for kernels that stage them in turns.
+MAX_CONTRACTED = 64
+MAX_OUTPUTS = 256  # of a row: four gates of 64
+# Multiply-adds for each byte of a product's three tensors. A GPU moves a byte in the time of about
+# eight: with more, arithmetic decides and not the way through memory that a stitched kernel saves.
+MAX_INTENSITY = 8.0
+FEW_MULTIPLY_ADDS = 1 << 26  # that take some microseconds whatever computes them
+ACCUMULATED = "float32"
+MULTIPLIED = ("float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """`output[rows, column] = sum over depth of own[rows, depth] * shared[rows, depth, column]`.
+
+    A row's own factor does not depend on the column. The shared one may depend on some of the
+    row's axes; rows that agree in these share it.
+    """
+
+    stage: Stage
+    own: Expr
+    shared: Expr
+    rows: tuple[Var, ...]
+    row_extents: tuple[Expr, ...]
+    column: Var
+    columns: int
+    depth: Var
+    contracted: int
+
+
+def small_product(stage: Stage) -> Factors | Refused:
+    """The factors of a small product. Planners ask for the same stages in many company."""
+    if "factors" not in stage.memo:
+        stage.memo["factors"] = _factors(stage)
+    found: Factors | Refused = stage.memo["factors"]
+    return found
+
+
+def _factors(stage: Stage) -> Factors | Refused:
+    if stage.combiner != "sum" or not isinstance(stage.value, tirx.Mul):
+        return Refused("no sum of products")
+    if len(stage.reduced) != 1:
+        return Refused(f"sums along {len(stage.reduced)} axes")
+    if dtype_of(stage.output) not in MULTIPLIED:
+        return Refused(f"results of {dtype_of(stage.output)}")
+    wide = [number for number, extent in enumerate(stage.extents) if constant(extent) != 1]
+    if not wide:
+        return Refused("one result")
+    place = wide[-1]
+    columns, contracted = constant(stage.extents[place]), constant(stage.reduced_size)
+    if not columns or not contracted or constant(stage.size) is None:
+        return Refused("sizes known at run time only")
+    if columns > MAX_OUTPUTS:
+        return Refused(f"rows of {columns} results, more than {MAX_OUTPUTS}")
+    if contracted > MAX_CONTRACTED:
+        return Refused(f"sums over {contracted} elements, more than {MAX_CONTRACTED}")
+    column, depth = stage.axes[place], stage.reduced[0]
+    sides = [(side, _used(side)) for side in (stage.value.a, stage.value.b)]
+    own = [side for side, used in sides if column not in used]
+    shared = [side for side, used in sides if column in used]
+    if len(own) != 1 or not all(depth in used for _, used in sides):
+        return Refused("no factor that is the same for all results of a row")
+    if not _is_light(stage):
+        return Refused(f"{constant(stage.total_size)} multiply-adds for the bytes that it moves")
+    return Factors(
+        stage,
+        own[0],
+        shared[0],
+        stage.axes[:place] + stage.axes[place + 1 :],
+        stage.extents[:place] + stage.extents[place + 1 :],
+        column,
+        columns,
+        depth,
+        contracted,
+    )
+
+
+def _is_light(stage: Stage) -> bool:
+    """Whether bytes count for more than multiply-adds."""
+    buffers = dict.fromkeys([stage.output, *(read.buffer for read in stage.reads)])
+    elements = (constant(product(buffer_shape(buffer))) or 0 for buffer in buffers)
+    sizes = (item_bytes(dtype_of(buffer)) for buffer in buffers)
+    moved = sum(n * size for n, size in zip(elements, sizes, strict=True))
+    return (constant(stage.total_size) or 0) <= max(FEW_MULTIPLY_ADDS, MAX_INTENSITY * moved)
+
+
+def _used(expr: Expr) -> set[Var]:
+    return set(tirx.analysis.undefined_vars(expr))

@@ -1,0 +1,110 @@
+"""What kind of operator a PrimFunc is, seen from its stages rather than from its name."""
+
+from __future__ import annotations
+
+import enum
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.ir.stage import (
+    Read,
+    Stage,
+    bind_axes,
+    buffer_shape,
+    constant,
+    flatten,
+    same_size,
+)
+
+
+class Pattern(enum.Enum):
+    """Kinds of operators, from the freest to the most bound."""
+
+    RESHAPE = "reshape"
+    ELEMENTWISE = "element-wise"
+    BROADCAST = "broadcast"
+    INJECTIVE = "injective"
+    ROW_REDUCTION = "row reduction"
+    COLUMN_REDUCTION = "column reduction"
+    PRODUCT = "matrix product"
+    OPAQUE = "opaque"
+
+
+_ORDER = list(Pattern)
+
+
+def classify(stages: tuple[Stage, ...]) -> Pattern:
+    """The most bound pattern among the stages."""
+    return max((_pattern(stage) for stage in stages), key=_ORDER.index, default=Pattern.OPAQUE)
+
+
+def is_product(stage: Stage) -> bool:
+    """Whether a reduction multiplies tensors none of which spans all of the output's axes.
+
+    Matrix products and convolutions are such; a product of one tensor with weights along the
+    reduced axes only is an ordinary reduction.
+    """
+    # Planners ask for the same stages in many company.
+    if "product" not in stage.memo:
+        stage.memo["product"] = _is_product(stage)
+    return stage.memo["product"]
+
+
+def _is_product(stage: Stage) -> bool:
+    spans = []
+    wide = {a for a, e in zip(stage.axes, stage.extents, strict=True) if constant(e) != 1}
+    for read in stage.reads:
+        used = {var for index in read.load.indices for var in tirx.analysis.undefined_vars(index)}
+        if used & set(stage.reduced):
+            spans.append(wide <= used)
+    return len(spans) > 1 and not any(spans)
+
+
+def _pattern(stage: Stage) -> Pattern:
+    # Planners ask for the same stages in many company.
+    if "pattern" not in stage.memo:
+        stage.memo["pattern"] = _find_pattern(stage)
+    return stage.memo["pattern"]
+
+
+def _find_pattern(stage: Stage) -> Pattern:
+    analyzer = bind_axes(stage)
+    if stage.is_reduction:
+        if is_product(stage):
+            return Pattern.PRODUCT
+        along = flatten((*stage.axes, *stage.reduced), (*stage.extents, *stage.reduced_extents))
+        rows = any(_reads_at(read, along, analyzer) for read in stage.reads)
+        return Pattern.ROW_REDUCTION if rows else Pattern.COLUMN_REDUCTION
+    flat = flatten(stage.axes, stage.extents)
+    if all(_reads_at(read, flat, analyzer) for read in stage.reads) and stage.reads:
+        copies = isinstance(stage.value, tvm.ir.TensorLoad)
+        reshaped = copies and len(buffer_shape(stage.reads[0].buffer)) != len(stage.axes)
+        same_shape = all(_same_shape(read, stage) for read in stage.reads)
+        return Pattern.RESHAPE if copies and (reshaped or not same_shape) else Pattern.ELEMENTWISE
+    if all(_picks_axes(read, stage) for read in stage.reads):
+        return Pattern.BROADCAST
+    return Pattern.INJECTIVE
+
+
+def _reads_at(read: Read, flat: object, analyzer: tvm.sym.Analyzer) -> bool:
+    """Whether a load walks its whole buffer in the order of the iteration."""
+    at = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+    return analyzer.can_prove_equal(at, flat)
+
+
+def _same_shape(read: Read, stage: Stage) -> bool:
+    shape = buffer_shape(read.buffer)
+    return len(shape) == len(stage.extents) and all(map(same_size, shape, stage.extents))
+
+
+def _picks_axes(read: Read, stage: Stage) -> bool:
+    """Whether every index of a load is an axis, in order, or 0."""
+    order = {axis: number for number, axis in enumerate(stage.axes)}
+    used = [order.get(index, -1) for index in read.load.indices if constant(index) != 0]
+    extents_match = all(
+        constant(index) == 0 or same_size(extent, stage.extents[order[index]])
+        for index, extent in zip(read.load.indices, buffer_shape(read.buffer), strict=True)
+        if constant(index) == 0 or index in order
+    )
+    return -1 not in used and used == sorted(set(used)) and extents_match

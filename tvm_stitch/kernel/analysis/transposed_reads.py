@@ -1,0 +1,252 @@
+"""Transposed reads of element-wise programs: which tiles of memory serve them.
+
+In: a Program without reductions. Out: a Tiling: the axes along which what is written and what is
+read lie side by side in memory. Must not know what is computed.
+
+A kernel that writes along one axis and reads along another has one of the two scattered. A block
+therefore takes a tile: it reads whole lines along the one axis into shared memory, meets at a
+barrier, and goes on along the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.analysis.addressing import COLUMN, Address, Frame, Stride
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.schedule import WARP, Mapping, power_of_two
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Var,
+    as_int64,
+    constant,
+    dtype_of,
+    item_bytes,
+    product,
+    substitute,
+)
+
+LINE_BYTES = 128  # of memory, that a tile reads and writes side by side
+BANK_BYTES, BANKS_BYTES = 4, 128
+# Shorter axes are as well read where they lie: neighbours are in the same lines of the L1.
+SHORTEST = 8
+MOST_TILES = 3
+# Elements of a tile. Measured on an H200: channels first to last, 8 x 320 x 64 x 64 float32, takes
+# 22.1 us with so many and 23.5 with a quarter; half or twice as many cost float16 up to a tenth.
+TILE_ELEMENTS = 4096
+# Of a tile, for each thread: keys of 32 x 128 x 12 x 64 float16 take 4.5 us with so many, 4.7 with
+# half; channels last to first, 8 x 64 x 64 x 320 float16, 12.2 and 12.7.
+THREAD_BYTES = 64
+
+OUTER, ACROSS, MIDDLE, INNER = (
+    tirx.Var(name, "int64") for name in ("outer", "across", "middle", "inner")
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Tiling:
+    """Columns as (outer, across, middle, inner): neighbours in `inner` are written side by side.
+
+    What the addresses read lies side by side in `across`; `vectors` has the elements that one
+    access may take there.
+    """
+
+    across: int
+    middle: int
+    inner: int
+    addresses: tuple[Address, ...]
+    indices: tuple[Expr, ...]  # of the addresses, in OUTER, ACROSS, MIDDLE and INNER
+    vectors: tuple[int, ...]
+
+    def column(self, outer: Expr, across: Expr, middle: Expr, inner: Expr) -> Expr:
+        """The column of an element."""
+        return ((outer * self.across + across) * self.middle + middle) * self.inner + inner
+
+
+def tile_mapping(tiling: Tiling, vector: int) -> Mapping:
+    """Lines both ways where the axes are that long; enough of them to hide latency."""
+    while tiling.inner % vector:
+        vector //= 2
+    narrowest = min(item_bytes(dtype_of(address.buffer)) for address in tiling.addresses)
+    item = max(2, narrowest)
+    line = LINE_BYTES // item
+    threads = TILE_ELEMENTS * item // THREAD_BYTES
+    steps = max(1, TILE_ELEMENTS // (threads * vector))
+    inner = min(line, power_of_two(tiling.inner))
+    across = min(TILE_ELEMENTS // inner, power_of_two(tiling.across))
+    tile = TILE_ELEMENTS // across
+    return Mapping("regional", threads, 1, vector, steps, split=True, tile=tile)
+
+
+def tile_rows(mapping: Mapping) -> int:
+    """Elements of a tile along `across`; along `inner` there are mapping.tile."""
+    return mapping.reach // mapping.tile
+
+
+def tile_bytes(program: Program, mapping: Mapping) -> int:
+    """Shared memory that a block needs for its tiles."""
+    tiling = find_tiling(program) if mapping.tile else None
+    if tiling is None:
+        return 0
+    return sum(
+        mapping.tile * pitch_of(address.buffer, mapping) * item_bytes(dtype_of(address.buffer))
+        for address in tiling.addresses
+    )
+
+
+def pitch_of(buffer: Var, mapping: Mapping) -> int:
+    """From one inner place of a tile to the next: a bank further, so that columns spread too."""
+    if shuffled(buffer, mapping):
+        return tile_rows(mapping)
+    return tile_rows(mapping) + BANK_BYTES // min(BANK_BYTES, item_bytes(dtype_of(buffer)))
+
+
+def shuffled(buffer: Var, mapping: Mapping) -> int:
+    """Elements that stay side by side where the lines of a tile are shuffled; 0: they are not.
+
+    The threads of a warp that read along `inner` take every so many lines of the tile. If each of
+    them finds its line's pieces in another order, their banks differ, and pieces can still be
+    written as vectors, for which a pitch of an odd number of banks leaves no room.
+    """
+    item = item_bytes(dtype_of(buffer))
+    readers = min(WARP, mapping.tile // mapping.vector)
+    even = readers == power_of_two(readers) and tile_rows(mapping) * item % BANKS_BYTES == 0
+    return BANKS_BYTES // (readers * item) if even and item > 1 else 0
+
+
+def neighbours(tiling: Tiling, mapping: Mapping) -> int:
+    """Lines side by side of which a thread writes its pieces: two halves share a bank."""
+    buffers = [address.buffer for address in tiling.addresses]
+    if all(item_bytes(dtype_of(buffer)) >= BANK_BYTES for buffer in buffers):
+        return 1
+    if any(dtype_of(buffer) == "bool" for buffer in buffers):  # TVM has no vectors of them
+        return 1
+    pieces = [shuffled(buffer, mapping) for buffer in buffers]
+    counts = [tiling.across, tile_rows(mapping), mapping.steps, *pieces]
+    return 1 if any(count % 2 for count in counts) else 2
+
+
+def place_in_tile(buffer: Var, mapping: Mapping, inner: Expr, across: Expr) -> Expr:
+    """Where a tile has an element."""
+    piece = shuffled(buffer, mapping)
+    if piece:
+        readers = min(WARP, mapping.tile // mapping.vector)
+        reader = tirx.floormod(tirx.floordiv(inner, mapping.vector), readers)
+        number, rest = tirx.floordiv(across, piece), tirx.floormod(across, piece)
+        across = tirx.bitwise_xor(number, reader) * piece + rest
+    return inner * pitch_of(buffer, mapping) + across
+
+
+def find_tiling(program: Program) -> Tiling | None:
+    """The tiling that serves most transposed reads of a program, if it has any."""
+    if "tiling" not in program.memo:
+        program.memo["tiling"] = _find(program)
+    return program.memo["tiling"]
+
+
+def tiling_of(program: Program) -> Tiling:
+    """The tiling of a program that a legal Mapping with tiles was made for."""
+    tiling = find_tiling(program)
+    assert tiling is not None, "tiles of a program that reads nothing transposed"
+    return tiling
+
+
+def _find(program: Program) -> Tiling | None:
+    if program.reduces:
+        return None
+    addresses = _scattered(program)
+    found: list[Tiling] = []
+    for across, middle, inner in _splits(program) if addresses else ():
+        tiling = _tiling(program, addresses, across, middle, inner)
+        if tiling is not None:
+            found.append(tiling)
+    return max(found, key=_worth, default=None)
+
+
+def _worth(tiling: Tiling) -> tuple[int, int, int]:
+    """Many reads served, lines filled both ways."""
+    lines = min(tiling.inner, LINE_BYTES) * min(tiling.across, LINE_BYTES)
+    return len(tiling.addresses), lines, tiling.inner
+
+
+def _scattered(program: Program) -> list[Address]:
+    """Reads of inputs whose neighbours do not lie side by side."""
+    frame, inputs, found = Frame(program), set(program.inputs), {}
+    for stage in program.stages:
+        for read in stage.reads:
+            if program.place(stage, read) is not Where.OTHER or read.buffer not in inputs:
+                continue
+            address = frame.address(stage, read)
+            plain = address.guard is None and not read.guarded and not address.from_memory
+            if plain and address.stride in (Stride.GATHER, Stride.REPEAT):
+                found[address.key] = address
+    return list(found.values())
+
+
+def _splits(program: Program) -> Iterator[tuple[int, int, int]]:
+    """Ways to see the columns as outer, across, middle and inner, from the stages' own axes."""
+    seen = set()
+    for stage in program.stages:
+        extents = stage.extents
+        for start in range(len(extents) - 1, 0, -1):
+            inner = constant(product(extents[start:]))
+            for end in range(start, 0, -1):
+                middle = constant(product(extents[end:start]))
+                for first in range(end):
+                    across = constant(product(extents[first:end]))
+                    if inner and middle and across and min(inner, across) >= SHORTEST:
+                        seen.add((across, middle, inner))
+    yield from sorted(seen)
+
+
+def _tiling(
+    program: Program, addresses: list[Address], across: int, middle: int, inner: int
+) -> Tiling | None:
+    tiling = Tiling(across, middle, inner, (), (), ())
+    analyzer = tvm.sym.Analyzer()
+    outer = tirx.floordiv(program.space.columns, across * middle * inner)
+    if constant(program.space.columns) is not None and not constant(analyzer.simplify(outer)):
+        return None
+    extents = {OUTER: outer, ACROSS: across, MIDDLE: middle, INNER: inner}
+    for var, extent in extents.items():
+        analyzer.bind(var, tvm.ir.Range(int64(0), as_int64(extent)))
+    column = tiling.column(OUTER, ACROSS, MIDDLE, INNER)
+    served: list[tuple[Address, Expr, int]] = []
+    for address in addresses:
+        index = analyzer.simplify(substitute(address.index, {COLUMN: column}))
+        if _side_by_side(analyzer, index, across) and _scattered_along(analyzer, index):
+            served.append((address, index, _vector(address, index, analyzer, across)))
+    if not served:
+        return None
+    kept = served[:MOST_TILES]
+    own, indices, vectors = (tuple(each) for each in zip(*kept, strict=True))
+    return Tiling(across, middle, inner, own, indices, vectors)
+
+
+def _side_by_side(analyzer: tvm.sym.Analyzer, index: Expr, across: int) -> bool:
+    first = substitute(index, {ACROSS: int64(0)})
+    return analyzer.can_prove_equal(index - first, ACROSS)
+
+
+def _scattered_along(analyzer: tvm.sym.Analyzer, index: Expr) -> bool:
+    """Whether neighbours in the inner axis are other elements, and not the next ones."""
+    first = substitute(index, {INNER: int64(0)})
+    return not (
+        analyzer.can_prove_equal(index, first) or analyzer.can_prove_equal(index - first, INNER)
+    )
+
+
+def _vector(address: Address, index: Expr, analyzer: tvm.sym.Analyzer, across: int) -> int:
+    """Elements that one access may take along `across`."""
+    dtype = dtype_of(address.buffer)
+    vector = 1 if dtype == "bool" else ACCESS_BYTES // item_bytes(dtype)
+    start = substitute(index, {ACROSS: int64(0)})
+    modular = analyzer.modular_set(analyzer.simplify(start))
+    while vector > 1 and (across % vector or modular.coeff % vector or modular.base % vector):
+        vector //= 2
+    return vector

@@ -1,0 +1,1 @@
+"""TIR for CUDA, whatever is computed: statements, threads, reductions, the last check."""

@@ -1,0 +1,218 @@
+"""A last look at an emitted kernel, for what TVM would miscompile in silence.
+
+In: a thread-bound PrimFunc and the Device. Out: nothing, or a Refused that names the hazard. It
+repeats no decision of kernel/choose: it reads the TIR alone, as TVM will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.tirx import ForKind
+
+from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Refused,
+    Var,
+    buffer_shape,
+    constant,
+    dtype_of,
+    item_bytes,
+)
+
+# TVM's attribute for the blocks that a multiprocessor must have registers for at once.
+RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
+MAX_THREADS = 1024
+MAX_BLOCKS = 2**31 - 1
+STATIC_SHARED = 48 * 1024  # what ptxas takes; more must be dynamic
+# All threads of a warp, a block or a cluster must come to these.
+_COLLECTIVE = (
+    "storage_sync", "cluster_sync", "barrier_cluster", "grid_sync",
+    "warp_reduce", "shfl", "shuffle",
+)  # fmt: skip
+# Their scratch is shrunk to one element, and used again without a barrier.
+_BROKEN = ("cta_reduce", "cta_sum", "cta_max", "cta_min")
+
+
+def check_kernel(func: tirx.PrimFunc, device: Device) -> Refused | None:
+    """The first hazard of a kernel, if it has one."""
+    for launch in _launches(func.body):
+        checker = _Checker(device)
+        checker.visit(launch)
+        verdict = checker.verdict()
+        if verdict is not None:
+            return verdict
+    return None
+
+
+def _launches(body: tirx.Stmt) -> list[tirx.Stmt]:
+    """The kernels of a function, of which the host launches one."""
+    found: list[tirx.Stmt] = []
+
+    def visit(stmt: tirx.AttrStmt) -> object:
+        if stmt.attr_key != "thread_extent":
+            return None
+        found.append(stmt)
+        return tvm_ffi.WalkResult.SKIP
+
+    tvm_ffi.structural_walk(body, (tirx.AttrStmt, visit), order="pre")
+    return found
+
+
+class _Checker:
+    """Walks statements with what is known of the place: conditions, ranges, threads."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.analyzer = tvm.sym.Analyzer()
+        self.threads: dict[str, int] = {}
+        self.differing: set[Var] = set()  # variables and buffers that differ between threads
+        self.divergent = False  # whether threads of a block may be elsewhere
+        self.lane: Var | None = None  # of the vectorised loop around
+        self.width = 1
+        self.shared: dict[str, int] = {"shared": 0, "shared.dyn": 0}
+        self.blocks: int | None = 1  # of the grid; None: known at run time only
+        self.resident = 0  # of them, how many the CUDA compiler leaves registers for
+        self.meets = False  # whether all blocks wait for each other
+        self.found: list[str] = []
+
+    def verdict(self) -> Refused | None:
+        """The first hazard."""
+        total = 1
+        for count in self.threads.values():
+            total *= count
+        if total > MAX_THREADS:
+            self.found.append(f"a block of {total} threads, of which a device runs {MAX_THREADS}")
+        if self.shared["shared"] > STATIC_SHARED:
+            self.found.append(f"{self.shared['shared']} bytes of static shared memory")
+        if sum(self.shared.values()) > self.device.shared_block:
+            self.found.append(f"{sum(self.shared.values())} bytes of shared memory a block")
+        if self.meets:
+            self._check_residence(total)
+        return Refused(f"the kernel would be wrong: {self.found[0]}") if self.found else None
+
+    def _check_residence(self, threads: int) -> None:
+        """A block that waits for room while others wait for it at the barrier waits for ever."""
+        device, each = self.device, sum(self.shared.values()) + RESERVED_SHARED
+        room = min(self.resident, device.max_threads // threads, device.shared_total // each)
+        if self.blocks is None or self.blocks > room * device.multiprocessors:
+            self.found.append(
+                f"a barrier of {self.blocks} blocks, of which {room} fit beside each "
+                "other on a multiprocessor"
+            )
+
+    def visit(self, stmt: tirx.Stmt) -> None:
+        """Go through one statement and all within."""
+        if isinstance(stmt, s_tir.SBlockRealize):
+            self.visit(stmt.block.body)
+        elif isinstance(stmt, tirx.SeqStmt):
+            for inner in stmt.seq:
+                self.visit(inner)
+        elif isinstance(stmt, tirx.AttrStmt):
+            self._attribute(stmt)
+        elif isinstance(stmt, tirx.For):
+            self._loop(stmt)
+        elif isinstance(stmt, tirx.IfThenElse):
+            self._branch(stmt)
+        elif isinstance(stmt, tirx.AllocBuffer):
+            self._allocate(stmt.buffer)
+        elif isinstance(stmt, tirx.BufferStore):
+            self._store(stmt)
+        elif isinstance(stmt, tirx.Evaluate):
+            self._expression(stmt.value)
+
+    def _attribute(self, stmt: tirx.AttrStmt) -> None:
+        if stmt.attr_key == RESIDENT:
+            self.resident = int(stmt.value)
+        if stmt.attr_key == "thread_extent":
+            tag, size = stmt.node.thread_tag, constant(stmt.value)
+            if tag.startswith("threadIdx"):
+                if self.threads.get(tag, size) != size:
+                    self.found.append(f"parts of {self.threads[tag]} and {size} {tag}")
+                self.threads[tag] = size or MAX_THREADS + 1
+                self.differing.add(stmt.node.var)
+            elif tag.startswith("blockIdx"):
+                self.blocks = None if size is None or self.blocks is None else self.blocks * size
+            if size is not None and size > MAX_BLOCKS:
+                self.found.append(f"{size} blocks")
+            zero = tirx.const(0, stmt.value.ty)
+            self.analyzer.bind(stmt.node.var, tvm.ir.Range(zero, stmt.value))
+        self.visit(stmt.body)
+
+    def _loop(self, stmt: tirx.For) -> None:
+        self.analyzer.bind(stmt.loop_var, tvm.ir.Range(stmt.min, stmt.extent))
+        if stmt.kind != ForKind.VECTORIZED:
+            self.visit(stmt.body)
+            return
+        self.lane, self.width = stmt.loop_var, constant(stmt.extent) or 0
+        self.visit(stmt.body)
+        self.lane, self.width = None, 1
+
+    def _branch(self, stmt: tirx.IfThenElse) -> None:
+        with self._diverging(self._differs(stmt.condition)):
+            self._expression(stmt.condition)
+            self.visit(stmt.then_case)
+            if stmt.else_case is not None:
+                self.visit(stmt.else_case)
+
+    @contextmanager
+    def _diverging(self, differs: bool) -> Iterator[None]:
+        before, self.divergent = self.divergent, self.divergent or differs
+        yield
+        self.divergent = before
+
+    def _allocate(self, buffer: Var) -> None:
+        scope = buffer.ty.storage_scope
+        if scope in self.shared:
+            elements = 1
+            for extent in buffer_shape(buffer):
+                elements *= constant(extent) or 1 << 40
+            self.shared[scope] += elements * item_bytes(dtype_of(buffer))
+
+    def _store(self, stmt: tirx.BufferStore) -> None:
+        self._expression(stmt.value)
+        if self.lane is not None:
+            self._vector(stmt.buffer, stmt.indices[-1])
+        if any(map(self._differs, (stmt.value, *stmt.indices))):
+            self.differing.add(stmt.buffer)
+
+    def _expression(self, expr: Expr) -> None:
+        calls: list[tvm.ir.Call] = []
+        loads: list[Expr] = []
+        tvm_ffi.structural_walk(
+            expr, [(tvm.ir.Call, calls.append), (tvm.ir.TensorLoad, loads.append)]
+        )
+        for call in calls:
+            name = getattr(call.op, "name", "")
+            self.meets |= "grid_sync" in name
+            if any(word in name for word in _BROKEN):
+                self.found.append(f"{name} overruns its scratch in this TVM")
+            if self.divergent and any(word in name for word in _COLLECTIVE):
+                self.found.append(f"{name} where not all threads come")
+        if self.lane is not None:
+            for load in loads:
+                self._vector(load.source, load.indices[-1])
+
+    def _vector(self, buffer: Var, index: Expr) -> None:
+        """A vector access is aligned and at most 16 bytes wide."""
+        lane, width = self.lane, self.width
+        if lane not in tirx.analysis.undefined_vars(index):
+            return
+        if width * item_bytes(dtype_of(buffer)) > ACCESS_BYTES:
+            self.found.append(f"an access of {width} x {dtype_of(buffer)}")
+        start = tvm_ffi.structural_map(
+            index, (tirx.Var, lambda var: tirx.const(0, var.ty) if var == lane else var)
+        )
+        modular = self.analyzer.modular_set(self.analyzer.simplify(start))
+        if modular.coeff % width or modular.base % width:
+            self.found.append(f"an access of {width} elements of {buffer.name} out of alignment")
+
+    def _differs(self, expr: Expr) -> bool:
+        """Whether threads of a block may disagree on a value."""
+        return any(var in self.differing for var in tirx.analysis.undefined_vars(expr))

@@ -1,0 +1,288 @@
+"""Emits reductions: lanes of a thread, threads of a warp, warps of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.script import tirx as T
+
+from tvm_stitch.kernel.codegen import cluster_exchange
+from tvm_stitch.kernel.codegen.thread_indexing import Position
+from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import WARP, Mapping
+from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, item_bytes
+
+# Independent partial results of a thread: they shorten the chain of dependent additions.
+LANES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulator:
+    """Where a thread collects its share of one reduction."""
+
+    stage: Stage
+    partial: Var  # one element for each lane
+    lanes: int
+    scratch: Var | None  # one element for each warp of the block, or of the cluster
+    reference: Var | None = None  # the maximum that a sum of exponentials is measured against
+    first: Expr | None = None  # the thread's first value, which the others are measured against
+
+    def add(self, writer: Writer, lane: Expr, value: Expr) -> None:
+        """Combine a value into a lane."""
+        at = tirx.floormod(lane, int64(self.lanes)) if self.lanes > 1 else int64(0)
+        value = value.astype(dtype_of(self.partial))
+        if self.first is not None:
+            value = value - self.first
+        writer.store(self.partial, at, combine(self.stage.combiner, self.partial[at], value))
+
+
+def needs_exchange(mapping: Mapping) -> bool:
+    """Whether a row's threads are more than a warp."""
+    return mapping.threads > WARP or mapping.cluster > 1
+
+
+def scratch_scope(mapping: Mapping) -> str:
+    """One kind of shared memory in a kernel: TVM takes a barrier to order one kind only.
+
+    In a cluster TVM sees no barrier at all, nor writes to the scratch.
+    """
+    return "shared.dyn" if mapping.residence == "shared" and mapping.cluster == 1 else "shared"
+
+
+def accumulator_dtype(stage: Stage) -> str:
+    """Halves accumulate in float32, logic in int32."""
+    dtype = dtype_of(stage.output)
+    return {"float16": "float32", "bfloat16": "float32", "bool": "int32"}.get(dtype, dtype)
+
+
+def combine(combiner: str, left: Expr, right: Expr) -> Expr:
+    """Two partial results as one."""
+    if combiner == "sum":
+        return left + right
+    if combiner == "prod":
+        return left * right
+    return tirx.max(left, right) if combiner in ("max", "any") else tirx.min(left, right)
+
+
+def start(
+    writer: Writer, stage: Stage, mapping: Mapping, maximum: Stage | None = None
+) -> Accumulator:
+    """Allocate and initialise the partial results of a reduction, which may follow a maximum."""
+    dtype = accumulator_dtype(stage)
+    lanes = min(mapping.vector, LANES)
+    partial = writer.allocate(f"{stage.name}_partial", lanes, dtype)
+    scratch = reference = None
+    if needs_exchange(mapping):
+        scratch = _scratch(writer, stage, mapping)
+    with writer.unrolled(lanes, "lane") as lane:
+        writer.store(partial, lane, stage.identity.astype(dtype))
+    if maximum is not None:
+        reference = writer.allocate(f"{stage.name}_reference", 1, dtype)
+        writer.store(reference, int64(0), maximum.identity.astype(dtype))
+    return Accumulator(stage, partial, lanes, scratch, reference)
+
+
+def _scratch(writer: Writer, stage: Stage, mapping: Mapping) -> Var:
+    """Room for what every warp found."""
+    values, dtype = mapping.block_threads // WARP * mapping.cluster, accumulator_dtype(stage)
+    if mapping.cluster > 1:
+        dtype = cluster_exchange.sent_dtype(dtype)
+    return writer.allocate(f"{stage.name}_warps", values, dtype, scratch_scope(mapping))
+
+
+def open_barriers(
+    writer: Writer, stages: list[list[Stage]], mapping: Mapping, position: Position
+) -> list[Expr]:
+    """What the blocks of a cluster wait for where reductions end, one for each such place."""
+    values = mapping.threads // WARP * mapping.cluster
+    dtypes = [
+        [cluster_exchange.sent_dtype(accumulator_dtype(stage)) for stage in each] for each in stages
+    ]
+    expected = [values * sum(map(item_bytes, each)) for each in dtypes]
+    barriers = cluster_exchange.open_barriers(writer, position.thread == 0, expected)
+    return [barriers.ptr_to([int64(number)]) for number in range(len(stages))]
+
+
+def grow(
+    writer: Writer, accumulators: MappingOf[Var, Accumulator], follows: MappingOf[Var, Var]
+) -> dict[Var, Expr]:
+    """The maxima so far, to which the sums that follow them are rescaled."""
+    found: dict[Var, Expr] = {}
+    for output, maximum in follows.items():
+        if output not in accumulators:
+            continue
+        total, largest = accumulators[output], accumulators[maximum]
+        if maximum not in found:
+            found[maximum] = writer.value("largest", _of_lanes(largest))
+        assert total.reference is not None
+        before = total.reference[int64(0)]
+        factor = writer.value("rescaled", tirx.exp(before - found[maximum]))
+        writer.store(total.reference, int64(0), found[maximum])
+        with writer.unrolled(total.lanes, "lane") as lane:
+            writer.store(total.partial, lane, total.partial[lane] * factor)
+    return {m: result(accumulators[m].stage, value) for m, value in found.items()}
+
+
+def finish(
+    writer: Writer,
+    accumulators: list[Accumulator],
+    mapping: Mapping,
+    position: Position,
+    program: Program,
+    barrier: Expr | None = None,
+) -> dict[Var, Expr]:
+    """Combine the partial results of all threads of a row; every thread gets the result.
+
+    All reductions of a phase share one barrier, in a cluster one of its own: each has its own
+    scratch, written before it and only read after it.
+    """
+    own = {each.stage.output: [_of_lanes(each)] for each in accumulators}
+    count = mapping.vector * mapping.steps
+    _measure_from_zero(writer, accumulators, own, program, count)
+    width = min(mapping.threads, WARP)
+    totals = _combined(writer, accumulators, own, program, width, count)
+    if needs_exchange(mapping):
+        shares = _exchange(writer, accumulators, totals, mapping, position, barrier)
+        count *= width
+        width = min(mapping.threads // WARP * mapping.cluster, WARP)
+        totals = _combined(writer, accumulators, shares, program, width, count)
+    results: dict[Var, Expr] = {}
+    for output, stage in ((each.stage.output, each.stage) for each in accumulators):
+        results[output] = writer.value(stage.name, result(stage, totals[output]))
+    return results
+
+
+def finish_in_warp(writer: Writer, accumulator: Accumulator, threads: int, apart: int = 1) -> Expr:
+    """Combine the partial results of a row's threads, all of one warp; each gets the result."""
+    total = _butterfly(writer, accumulator, accumulator.partial[int64(0)], threads, apart)
+    return writer.value(accumulator.stage.name, result(accumulator.stage, total))
+
+
+def _of_lanes(accumulator: Accumulator) -> Expr:
+    """The partial result of a thread."""
+    value = accumulator.partial[int64(0)]
+    for lane in range(1, accumulator.lanes):
+        value = combine(accumulator.stage.combiner, value, accumulator.partial[int64(lane)])
+    return value
+
+
+def _measure_from_zero(
+    writer: Writer,
+    accumulators: list[Accumulator],
+    own: dict[Var, list[Expr]],
+    program: Program,
+    count: int,
+) -> None:
+    """What a thread measured against its first value: the sum itself, squares around its mean."""
+    for accumulator in accumulators:
+        output, first = accumulator.stage.output, accumulator.first
+        if first is None:
+            continue
+        distance = writer.value("distance", own[output][0])
+        own[output] = [writer.value("own", distance + first * float(count))]
+        for squares, total in program.centred.items():
+            if total == output:
+                own[squares] = [own[squares][0] - distance * distance * (1.0 / count)]
+
+
+def _combined(
+    writer: Writer,
+    accumulators: list[Accumulator],
+    shares: MappingOf[Var, list[Expr]],
+    program: Program,
+    width: int,
+    count: int,
+) -> dict[Var, Expr]:
+    """The shares of `width` neighbouring threads as one: first what others are measured against.
+
+    `count` says how many values each share is of.
+    """
+    follows, centred = program.follows, program.centred
+    totals: dict[Var, Expr] = {}
+    for accumulator in accumulators:
+        output, combiner = accumulator.stage.output, accumulator.stage.combiner
+        own = shares[output]
+        if output in follows:
+            before, largest = shares[follows[output]], totals[follows[output]]
+            own = [s * tirx.exp(b - largest) for s, b in zip(own, before, strict=True)]
+        if output in centred:
+            sums, size = shares[centred[output]], count * len(own) * width
+            mean = writer.value("mean", totals[centred[output]] * (1.0 / size))
+            apart = [writer.value("apart", b * (1.0 / count) - mean) for b in sums]
+            own = [s + a * a * float(count) for s, a in zip(own, apart, strict=True)]
+        value = own[0]
+        for other in own[1:]:
+            value = combine(combiner, value, other)
+        totals[output] = _butterfly(writer, accumulator, value, width)
+    return totals
+
+
+def result(stage: Stage, total: Expr) -> Expr:
+    """A reduction's result in its own dtype."""
+    dtype = dtype_of(stage.output)
+    return total != 0 if dtype == "bool" else total.astype(dtype)
+
+
+def _exchange(
+    writer: Writer,
+    accumulators: list[Accumulator],
+    totals: MappingOf[Var, Expr],
+    mapping: Mapping,
+    position: Position,
+    barrier: Expr | None,
+) -> dict[Var, list[Expr]]:
+    """What each warp found through shared memory, in a cluster that of every block.
+
+    Every warp gets the values of all in the same order: all get the same result to the bit.
+    """
+    thread, warps = position.thread, mapping.threads // WARP
+    first = position.row_of_block * warps
+    warp, lane = tirx.floordiv(thread, WARP), tirx.floormod(thread, WARP)
+    senders = lane == 0 if barrier is None else lane < mapping.cluster
+    with writer.when(senders):
+        for accumulator in accumulators:
+            value, scratch = totals[accumulator.stage.output], accumulator.scratch
+            assert scratch is not None
+            if barrier is None:
+                writer.store(scratch, first + warp, value)
+            else:
+                own = scratch.ptr_to([position.rank * warps + warp])
+                cluster_exchange.send(writer, value.astype(dtype_of(scratch)), own, barrier, lane)
+    if barrier is None:
+        writer.add(tirx.Evaluate(T.tvm_storage_sync(scratch_scope(mapping))))
+    else:
+        cluster_exchange.wait(writer, barrier)
+    width = min(warps * mapping.cluster, WARP)
+    found: dict[Var, list[Expr]] = {}
+    for accumulator in accumulators:
+        shares, scratch = [], accumulator.scratch
+        assert scratch is not None
+        for turn in range(warps * mapping.cluster // width):
+            share = scratch[first + tirx.floormod(thread, width) + turn * width]
+            share = share.astype(dtype_of(accumulator.partial))
+            shares.append(writer.value(f"{accumulator.stage.name}_share", share))
+        found[accumulator.stage.output] = shares
+    return found
+
+
+def _butterfly(
+    writer: Writer, accumulator: Accumulator, value: Expr, width: int, apart: int = 1
+) -> Expr:
+    """Combine the values of `width` threads, so far apart in their warp; each gets the result."""
+    stage = accumulator.stage
+    if width == 1:
+        return writer.value(f"{stage.name}_all", value)
+    if stage.combiner != "prod" and apart == 1:
+        name = {"any": "max", "all": "min"}.get(stage.combiner, stage.combiner)
+        return writer.value(f"{stage.name}_all", T.cuda.warp_reduce(value, name, width))
+    everyone = tirx.IntImm("uint32", 0xFFFFFFFF)
+    distance = width // 2
+    while distance:
+        mine = writer.value(f"{stage.name}_mine", value)
+        other = T.cuda.__shfl_xor_sync(everyone, mine, distance * apart, WARP)
+        value = writer.value(f"{stage.name}_all", combine(stage.combiner, mine, other))
+        distance //= 2
+    return value

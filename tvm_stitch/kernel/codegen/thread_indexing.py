@@ -1,0 +1,228 @@
+"""Which element a thread works on: rows, columns, addresses and the guards at a row's ends.
+
+In: a Space, a Mapping, and the expressions for the block and the thread. Must not know what is
+computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.stage import Expr, constant
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Consecutive steps of a thread that need the same care at the row's ends."""
+
+    start: int | Expr
+    count: int | Expr
+    care: str  # "none"; "vector": a whole vector may lie outside; "edge": a part of one may
+
+
+class Position:
+    """A thread's place in the space, as TIR expressions."""
+
+    def __init__(
+        self,
+        space: Space,
+        mapping: Mapping,
+        block: Expr,
+        thread: Expr,
+        writer: Writer,
+        turn: Expr | None = None,
+        number: int = 0,
+    ) -> None:
+        """`number` says which row of the threads' batch."""
+        self.space, self.mapping = space, mapping
+        self.row_of_block: Expr = int64(0)
+        self.thread = thread
+        if mapping.rows > 1:
+            self.row_of_block = tirx.floordiv(thread, mapping.threads)
+            self.thread = tirx.floormod(thread, mapping.threads)
+        self.rank: Expr = int64(0)  # of the block among those that share the row
+        self.row_exists: Expr | None = None
+        self.band: Expr = int64(0)  # of rows that are reduced over
+        if turn is not None and space.band is not None:
+            self._take_band(block, turn, number)
+        elif turn is not None:
+            self._take_turn(block, turn)
+        elif mapping.split:
+            self.row: Expr = int64(0)
+            self.rank = block
+        else:
+            self._place_row(block, number)
+        self._start_row(writer)
+
+    def _take_turn(self, block: Expr, turn: Expr) -> None:
+        """A grid of fixed size: neighbouring blocks share a row."""
+        pieces = blocks_of_row(self.space, self.mapping)
+        first, self.rank = block, int64(0)
+        if pieces > 1:
+            first, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
+        self._place_group(turn * (self.mapping.blocks // pieces) + first, 0)
+
+    def _take_band(self, block: Expr, turn: Expr, number: int) -> None:
+        """Neighbouring blocks share a band of rows, of which they take one after the other."""
+        mapping, band = self.mapping, self.space.band_rows
+        pieces = blocks_of_row(self.space, mapping)
+        self.band, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
+        inside = (turn * mapping.batch + number) * mapping.rows + self.row_of_block
+        exact = constant(band)
+        if exact is None or exact % mapping.block_rows:
+            self.row_exists = inside < band
+            inside = tirx.min(inside, band - 1)
+        self.row = self.band * band + inside
+
+    def _place_row(self, block: Expr, number: int) -> None:
+        mapping = self.mapping
+        if mapping.cluster > 1:
+            self.rank = tirx.floormod(block, mapping.cluster)
+            block = tirx.floordiv(block, mapping.cluster)
+        self._place_group(block, number)
+
+    def _place_group(self, group: Expr, number: int) -> None:
+        """The row among those that blocks work on side by side."""
+        mapping = self.mapping
+        self.row = group
+        if mapping.block_rows > 1:
+            first = group * mapping.block_rows + number * mapping.rows
+            self.row = first + self.row_of_block
+        rows = constant(self.space.rows)
+        if mapping.block_rows > 1 and (rows is None or rows % mapping.block_rows):
+            # A row past the end computes the last one again and does not write it: no thread
+            # leaves, so barriers and shuffles stay whole.
+            self.row_exists = self.row < self.space.rows
+            self.row = tirx.min(self.row, self.space.rows - 1)
+
+    def _start_row(self, writer: Writer) -> None:
+        """Where the row's vectors begin, in memory and as a column."""
+        start = self.row * self.space.columns
+        self.origin: Expr = start
+        self.first_column: Expr = int64(0)
+        if self.mapping.peeled:
+            vector = self.mapping.vector
+            self.origin = tirx.floordiv(start, vector) * vector
+            # Not an expression of the row: TVM would simplify the guards of the row's ends with it,
+            # to divisions by the row's length.
+            first = (self.origin - start).astype("int32")
+            stored = writer.value("first_column", first).astype("int64")
+            # The bounds let TVM compute in 32 bits.
+            self.first_column = tirx.max(tirx.min(stored, 0), 1 - vector)
+
+    @property
+    def blocks(self) -> Expr:
+        """Blocks that the space takes."""
+        space, mapping = self.space, self.mapping
+        if mapping.blocks:
+            return int64(mapping.blocks)
+        if space.band is not None:
+            return tvm.sym.Analyzer().simplify(space.bands * blocks_of_row(space, mapping))
+        if mapping.split:
+            count = tirx.floordiv(space.columns + (mapping.reach - 1), mapping.reach)
+        else:
+            each = mapping.block_rows
+            count = tirx.floordiv(space.rows + (each - 1), each) * mapping.cluster
+        return tvm.sym.Analyzer().simplify(count)
+
+    def offset(self, step: Expr) -> Expr:
+        """Of a thread's vector in the row, counted from the first aligned element."""
+        mapping = self.mapping
+        if mapping.split:
+            turn = self.rank * mapping.steps + step
+        else:
+            turn = step * mapping.cluster + self.rank if mapping.cluster > 1 else step
+        return (turn * mapping.working + self.thread) * mapping.vector
+
+    @property
+    def works(self) -> Expr | None:
+        """Whether the thread has any element; None: all have."""
+        return self.thread < self.mapping.working if self.mapping.idle else None
+
+    def address(self, step: Expr, lane: Expr) -> Expr:
+        """Of an element in memory."""
+        if self.space.whole:
+            return self.origin + self.offset(step) + lane
+        return self.space.flat(self.row, self.offset(step)) + lane
+
+    def column(self, step: Expr, lane: Expr) -> Expr:
+        """The column of an element; may lie outside of the row at its ends."""
+        return self.first_column + self.offset(step) + lane
+
+    def inside(self, step: Expr, lane: Expr) -> Expr:
+        """Whether an element exists."""
+        column = self.column(step, lane)
+        below = column < self.space.columns
+        return tirx.all(column >= 0, below) if self.mapping.peeled else below
+
+    def whole(self, step: Expr) -> Expr:
+        """Whether a vector lies inside of the row altogether."""
+        last = self.inside(step, int64(self.mapping.vector - 1))
+        if not self.mapping.peeled:
+            return last
+        return tirx.all(self.column(step, int64(0)) >= 0, last)
+
+    def steps(self) -> list[Steps]:
+        """Steps grouped by the care that they need."""
+        if not self.mapping.steps:
+            return [Steps(0, self._steps_of_row(), self._care(0))]
+        groups: list[Steps] = []
+        for step in range(self.mapping.steps):
+            care = self._care(step)
+            if groups and groups[-1].care == care:
+                last = groups.pop()
+                groups.append(Steps(last.start, last.count + 1, care))
+            else:
+                groups.append(Steps(step, 1, care))
+        return groups
+
+    def _steps_of_row(self) -> Expr:
+        mapping = self.mapping
+        per_step = mapping.cluster * mapping.working * mapping.vector
+        return tirx.floordiv(self.space.columns - self.first_column + (per_step - 1), per_step)
+
+    def _care(self, step: int) -> str:
+        mapping = self.mapping
+        columns = constant(self.space.columns)
+        if columns is not None:
+            if mapping.split:
+                covered = columns % mapping.reach == 0
+            else:
+                per_step = mapping.cluster * mapping.working * mapping.vector
+                covered = (step + 1) * per_step <= columns
+            if covered and not (mapping.peeled and step == 0):
+                return "none"
+        modular = tvm.sym.Analyzer().modular_set(self.space.columns)
+        fits = modular.coeff % mapping.vector == 0 and modular.base % mapping.vector == 0
+        return "vector" if fits and not mapping.peeled else "edge"
+
+
+def blocks_of_row(space: Space, mapping: Mapping) -> int:
+    """Neighbouring blocks that share a row where blocks take turns at the rows."""
+    columns = constant(space.columns)
+    if not mapping.split or columns is None:
+        return mapping.cluster
+    return -(-columns // mapping.reach)
+
+
+def blocks_of(space: Space, mapping: Mapping) -> int:
+    """Blocks that a space of constant shape takes in a round of a grid."""
+    if space.band is not None:
+        return (constant(space.bands) or 0) * blocks_of_row(space, mapping)
+    return -(-(constant(space.rows) or 0) // mapping.block_rows)
+
+
+def band_turns(space: Space, mapping: Mapping) -> int:
+    """How often a block takes rows of its band."""
+    return -(-(constant(space.band_rows) or 0) // mapping.block_rows)
+
+
+def piece_of(space: Space, mapping: Mapping) -> int:
+    """Columns of a band that a block has."""
+    return min(mapping.reach, constant(space.columns) or 0)

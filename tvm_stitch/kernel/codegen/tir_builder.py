@@ -1,0 +1,162 @@
+"""A small builder for TIR statements: nested scopes as Python's with-blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.script import tirx as T
+from tvm.tirx import ForKind
+
+from tvm_stitch.kernel.ir.stage import Expr, Var, as_int64, buffer_shape, dtype_of, item_bytes
+
+ACCESS_BYTES = 16  # the widest access of a thread
+
+
+def int64(value: int) -> Expr:
+    """A constant index."""
+    return tirx.IntImm("int64", value)
+
+
+class Writer:
+    """Collects statements; `with writer.when(...)` and the loops open a nested scope."""
+
+    def __init__(self) -> None:
+        self._scopes: list[list[tirx.Stmt]] = [[]]
+
+    def add(self, stmt: tirx.Stmt) -> None:
+        """Append a statement to the innermost scope."""
+        self._scopes[-1].append(stmt)
+
+    def store(self, buffer: Var, index: Expr, value: Expr) -> None:
+        """buffer[index] = value."""
+        self.add(tirx.BufferStore(buffer, value, [index]))
+
+    def call(self, expr: Expr) -> None:
+        """A call for what it does."""
+        self.add(tirx.Evaluate(expr))
+
+    def copy_past(self, to: Expr, source: Expr, size: int, *valid: Expr) -> None:
+        """An asynchronous copy past the registers, of bytes of which so many are there."""
+        way = T.ptx.cp.async_.cg if size == ACCESS_BYTES else T.ptx.cp.async_.ca
+        self.call(way.shared.global_(to, source, size, *valid))
+
+    def value(self, name: str, value: Expr) -> Expr:
+        """Compute a value once, in the innermost scope.
+
+        It goes into a buffer of one element: TVM's simplifier would write a bound variable's value
+        out at every use, which grows exponentially along a chain of values that are used twice.
+        """
+        buffer = self.allocate(name, 1, dtype_of(value))
+        self.store(buffer, int64(0), value)
+        return buffer[int64(0)]
+
+    def allocate(self, name: str, size: int, dtype: str, scope: str = "local") -> Var:
+        """A buffer of one dimension that lives in the innermost scope."""
+        buffer = tirx.decl_buffer((int64(size),), dtype, name, scope=scope, layout=None)
+        self.add(tirx.AllocBuffer(buffer))
+        return buffer
+
+    def view(self, buffer: Var, size: Expr, start: int = 0, dtype: str = "") -> Var:
+        """The same memory, from an element on, as a buffer of one dimension, perhaps of a dtype."""
+        offset = {"elem_offset": int64(start)} if start else {}
+        of, scope = dtype or dtype_of(buffer), buffer.ty.storage_scope
+        flat = tirx.decl_buffer((size,), of, buffer.name, scope=scope, layout=None, **offset)
+        self.add(tirx.DeclBuffer(flat, data=tirx.buffer.buffer_data(buffer)))
+        return flat
+
+    @contextmanager
+    def when(self, condition: Expr | None) -> Iterator[None]:
+        """A branch; no condition, no branch."""
+        with self._nested() as body:
+            yield
+        if condition is None:
+            for stmt in body:
+                self.add(stmt)
+        else:
+            self.add(tirx.IfThenElse(condition, sequence(body), None))
+
+    @contextmanager
+    def branch(self, condition: Expr) -> Iterator[tuple[Writer, Writer]]:
+        """Both sides of a branch, each with its own writer."""
+        then, otherwise = Writer(), Writer()
+        yield then, otherwise
+        self.add(tirx.IfThenElse(condition, then.done(), otherwise.done()))
+
+    @contextmanager
+    def unrolled(self, extent: int, name: str, start: int = 0) -> Iterator[Expr]:
+        """A loop that the CUDA compiler unrolls."""
+        with self._loop(extent, name, ForKind.UNROLLED, start) as index:
+            yield index
+
+    @contextmanager
+    def serial(self, extent: int | Expr, name: str, start: int = 0) -> Iterator[Expr]:
+        """A plain loop."""
+        with self._loop(extent, name, ForKind.SERIAL, start) as index:
+            yield index
+
+    @contextmanager
+    def vectorized(self, extent: int, name: str) -> Iterator[Expr]:
+        """A loop that becomes vector accesses."""
+        with self._loop(extent, name, ForKind.VECTORIZED, 0) as index:
+            yield index
+
+    @contextmanager
+    def _loop(self, extent: int | Expr, name: str, kind: ForKind, start: int) -> Iterator[Expr]:
+        if isinstance(extent, int) and extent == 1:
+            yield int64(start)
+            return
+        index = tirx.Var(name, "int64")
+        with self._nested() as body:
+            yield index + start if start else index
+        self.add(tirx.For(index, int64(0), as_int64(extent), kind, sequence(body)))
+
+    @contextmanager
+    def _nested(self) -> Iterator[list[tirx.Stmt]]:
+        self._scopes.append([])
+        yield self._scopes[-1]
+        self._scopes.pop()
+
+    def done(self) -> tirx.Stmt:
+        """All statements of the outermost scope."""
+        return sequence(self._scopes[0])
+
+
+def vector_copy(
+    writer: Writer, dtype: str, vector: int, move: Callable[[Writer, Expr], None]
+) -> None:
+    """Copies of at most 16 bytes each; TVM has no vectors of bool."""
+    width = 1 if dtype == "bool" else min(vector, ACCESS_BYTES // item_bytes(dtype))
+    with writer.unrolled(vector // width, "part") as part, writer.vectorized(width, "lane") as lane:
+        move(writer, part * width + lane)
+
+
+def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
+    """One statement out of many."""
+    if not stmts:
+        return tirx.Evaluate(tirx.IntImm("int32", 0))
+    return stmts[0] if len(stmts) == 1 else tirx.SeqStmt(stmts)
+
+
+def divided(number: Expr, count: int) -> tuple[Expr, Expr]:
+    """Quotient and rest."""
+    return tirx.floordiv(number, count), tirx.floormod(number, count)
+
+
+def flat_loads(views: Mapping[Var, Var], expr: Expr) -> Expr:
+    """An expression with loads from parameters as loads from their flat views."""
+    return tvm_ffi.structural_map(expr, (ir.TensorLoad, partial(_flat_load, views)))
+
+
+def _flat_load(views: Mapping[Var, Var], load: Expr) -> Expr:
+    """A load from a parameter as one from its flat view; any other load as it is."""
+    view = views.get(load.source)
+    if view is None:
+        return load
+    flat: Expr = int64(0)
+    for index, extent in zip(load.indices, buffer_shape(load.source), strict=True):
+        flat = flat * as_int64(extent) + as_int64(index)
+    return view[flat]

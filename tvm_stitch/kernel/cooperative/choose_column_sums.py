@@ -1,0 +1,136 @@
+"""The mapping of the global scheme: how many blocks take turns at the rows, and what they hold.
+
+In: a Program with reductions over its rows, and a Device. Out: a Mapping whose blocks are all
+resident at once, or why there is none. Part of kernel/choose, the home of legality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency
+from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
+from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
+from tvm_stitch.kernel.ir.stage import Refused, constant
+from tvm_stitch.kernel.rows.row_batching import loaded_bytes
+
+BLOCK_THREADS = 256
+# Vectors of a row that a thread has. Measured on an H200, layer norm backward: 16384 x 4096 bf16
+# takes 134 us with 2 vectors and 184 with 1, 8192 x 1024 fp32 32.5 with 2 and 37 with 4.
+VECTORS = 2
+# Where whole rows are not reduced, many rows side by side in a block meet in shared memory rather
+# than in the workspace: GELU backward of 4096 x 3072 fp16 takes 26.8 us with blocks of 1024
+# threads, 28.3 with 512 and 38 with 256.
+PIECE_THREADS = 1024
+WASTE = 1 / 8  # of a block's threads, beyond the end of the row
+# The next row is loaded ahead unless too few threads fit beside each other, or blocks with a row
+# each cover for one another: RMS norm backward of 8192 x 4096 bf16 takes 67 us with 2 or 3 blocks
+# of 256 threads that do, 61 with 3 that do not; layer norm backward of 16384 x 4096 bf16, of which
+# 2 blocks fit, 134 and 148.
+AHEAD_THREADS = 768
+OVERHEAD_REGISTERS = 16  # addresses, counters and scalars of a thread that cannot be made again
+MOST_REGISTERS = 255
+MOST_RESIDENT = 8
+# Every share of a sum is written and read once more: so many rows go into one at least.
+ROWS_A_SHARE = 16
+SUM_BYTES = 4
+
+
+def grid_mapping(program: Program, device: Device, vector: int, columns: int) -> Mapping | Refused:
+    """The mapping for rows of so many columns, read and written in vectors of so many elements."""
+    if constant(program.space.columns) is None:
+        return Refused("sums over rows of unknown length")
+    if len({accumulator_dtype(stage) for stage in program.across}) > 1:
+        return Refused("sums of several types over the rows")
+    while columns % vector:
+        vector //= 2
+    residency = plan_residency(program, thrifty=True)
+    mapping = _whole_rows(columns, vector) if program.along else _pieces(columns, vector, device)
+    while mapping.rows > 1 and grid_shared_bytes(program, mapping) > STATIC_SHARED:
+        mapping = replace(mapping, rows=mapping.rows // 2)
+    plain = with_blocks(program, residency, mapping, device, columns)
+    ahead = with_blocks(program, residency, replace(mapping, pipelined=True), device, columns)
+    if plain is None:
+        return Refused(f"rows of {columns} columns leave no room for the sums over them")
+    if ahead is None:
+        return plain
+    if plain.rows == 1 and plain.resident * plain.block_threads >= AHEAD_THREADS:
+        return plain
+    many = ahead.resident * ahead.block_threads >= AHEAD_THREADS
+    return ahead if many or ahead.resident == plain.resident else plain
+
+
+def _whole_rows(columns: int, vector: int) -> Mapping:
+    """Blocks that hold whole rows, for they reduce them as well."""
+    threads = min(power_of_two(-(-columns // (vector * VECTORS))), MAX_BLOCK_THREADS)
+    steps = -(-columns // (threads * vector))
+    rows = max(1, BLOCK_THREADS // threads)
+    return Mapping("global", threads, rows, vector, steps, recompute=True)
+
+
+def _pieces(columns: int, vector: int, device: Device) -> Mapping:
+    """Blocks that hold a piece of each row: a vector a thread, more where rows are very long."""
+    vectors = -(-columns // vector)
+    threads = PIECE_THREADS // 2
+    while threads > 1 and -vectors % threads > vectors * WASTE:
+        threads //= 2
+    steps = -(-vectors // (threads * device.multiprocessors))
+    rows = PIECE_THREADS // threads
+    return Mapping("global", threads, rows, vector, steps, recompute=True, split=True)
+
+
+def with_blocks(
+    program: Program,
+    residency: Residency,
+    mapping: Mapping,
+    device: Device,
+    columns: int,
+    most_resident: int = MOST_RESIDENT,
+) -> Mapping | None:
+    """The mapping with as many blocks as the device holds at once and the rows keep busy."""
+    resident = min(most_resident, resident_blocks(program, residency, mapping, device))
+    pieces = -(-columns // mapping.reach) if mapping.split else 1
+    if resident < 1:
+        return None
+    most = device.multiprocessors * resident
+    rows = constant(program.space.rows)
+    shares = max(1, most // pieces)
+    if rows is not None:
+        groups = -(-rows // mapping.rows)
+        fewest = min(groups, max(1, device.multiprocessors // pieces))
+        shares = min(shares, groups, max(fewest, rows // ROWS_A_SHARE))
+    blocks = shares * pieces
+    return replace(mapping, blocks=blocks, resident=-(-blocks // device.multiprocessors))
+
+
+def resident_blocks(
+    program: Program, residency: Residency, mapping: Mapping, device: Device
+) -> int:
+    """Blocks that fit into a multiprocessor by registers, threads and shared memory."""
+    registers = grid_registers(program, residency, mapping)
+    memory = grid_shared_bytes(program, mapping)
+    if registers > MOST_REGISTERS or memory > STATIC_SHARED:
+        return 0
+    threads = mapping.block_threads
+    by_registers = device.registers // (-(-registers // 8) * 8 * threads)
+    by_memory = device.shared_total // (memory + RESERVED_SHARED)
+    return min(by_registers, by_memory, device.max_threads // threads, MOST_RESIDENT)
+
+
+def grid_registers(program: Program, residency: Residency, mapping: Mapping) -> int:
+    """Registers of a thread."""
+    each = mapping.vector * mapping.steps
+    held = residency.live_bytes + SUM_BYTES * len(program.across)
+    if mapping.pipelined:
+        held += loaded_bytes(program, residency)
+    return -(-each * held // 4) + 2 * mapping.vector + OVERHEAD_REGISTERS
+
+
+def grid_shared_bytes(program: Program, mapping: Mapping) -> int:
+    """Shared memory of a block: its rows' sums, the warps' shares, scratch of the rows."""
+    rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
+    shares = len(program.across) * mapping.block_threads * SUM_BYTES
+    return rows + shares + len(program.along) * (8 * (mapping.block_threads // WARP) + 16)

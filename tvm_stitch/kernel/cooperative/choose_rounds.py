@@ -1,0 +1,204 @@
+"""The schedule of programs in rounds: a grid whose blocks are all resident, and each round's share.
+
+In: Programs with their rounds, their Mappings for kernels of their own where they reduce along rows
+or nothing, a Device. Out: a Schedule, or why there is none. Part of kernel/choose, the home of
+legality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
+from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
+from tvm_stitch.kernel.codegen.thread_indexing import band_turns, blocks_of, piece_of
+from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
+from tvm_stitch.kernel.cooperative.persistent_shared import comes_apart, waiting_bytes, why_not
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import WARP, Mapping, Schedule, power_of_two
+from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.rows.footprint import registers, scratch_bytes
+from tvm_stitch.kernel.rows.row_batching import loaded_bytes
+
+BLOCK_THREADS = 512
+MOST_RESIDENT = 4
+OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
+MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
+SHARE_THREADS = 8  # neighbours that read a whole line of memory
+MOST_BATCH = 4  # rows that a thread of a band loads before it uses the first
+SUM_BYTES = 4
+
+
+def band_mapping(program: Program, vector: int) -> Mapping:
+    """A block has a piece of the columns of a band, some of its rows side by side."""
+    columns = constant(program.space.columns) or 1
+    while columns % vector:
+        vector //= 2
+    rows = constant(program.space.band_rows) or 1
+    threads = min(BLOCK_THREADS, power_of_two(-(-columns // vector)))
+    # Shares of all bands are few: what matters is that all of a column are loaded at once.
+    narrowest = SHARE_THREADS if constant(program.space.bands) == 1 else WARP
+    least = max(narrowest, BLOCK_THREADS // power_of_two(rows))
+    while threads > least and columns % (threads // 2 * vector) == 0:
+        threads //= 2
+    side_by_side = BLOCK_THREADS // threads
+    batch = 1
+    while batch < MOST_BATCH and rows % (2 * batch * side_by_side) == 0:
+        batch *= 2
+    return Mapping(
+        "global", threads, side_by_side, vector, 1, recompute=True, split=True, batch=batch
+    )
+
+
+def in_rounds(
+    programs: tuple[Program, ...], mappings: list[Mapping], device: Device
+) -> Schedule | Refused:
+    """Blocks of one size for all parts, as many as are resident at once."""
+    parts: list[Mapping] = []
+    for program, mapping in zip(programs, mappings, strict=True):
+        resized = _resized(program, mapping)
+        if isinstance(resized, Refused):
+            return resized
+        parts.append(resized)
+    parts = _alike(programs, parts, device)
+    resident = room_of_rounds(programs, tuple(parts), device)
+    if isinstance(resident, Refused):
+        return resident
+    blocks = resident * device.multiprocessors
+    parts = with_staying(programs, parts, resident, device)
+    return Schedule(tuple(parts), blocks=blocks, resident=resident)
+
+
+def _alike(programs: tuple[Program, ...], parts: list[Mapping], device: Device) -> list[Mapping]:
+    """Programs in the same rows have equal mappings, so that threads find theirs again.
+
+    Fewer rows are loaded at once where the registers of two blocks would not do.
+    """
+    pairs = [*zip(programs, parts, strict=True)]
+    common: dict[tuple[str, ...], Mapping] = {}
+    for program, mapping in pairs:
+        key = program.space.key
+        if program.space.band is not None:
+            common[key] = min(common.get(key, mapping), mapping, key=lambda each: each.vector)
+        elif program.staying and (program.reduces or key not in common):
+            common[key] = mapping
+    for program in programs:
+        key = program.space.key
+        while key in common and common[key].batch > 1 and _is_crowded(program, common[key], device):
+            common[key] = replace(common[key], batch=common[key].batch // 2)
+    own = [p.space.band is not None or bool(p.staying) for p in programs]
+    return [common[p.space.key] if o else m for o, (p, m) in zip(own, pairs, strict=True)]
+
+
+def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:
+    return 2 * mapping.block_threads * thread_registers(program, mapping) > device.registers
+
+
+def with_staying(
+    programs: tuple[Program, ...], parts: list[Mapping], resident: int, device: Device
+) -> list[Mapping]:
+    """As many rows as there is room for: the same share of all bands, else the first whole rows."""
+    most = min(device.shared_block, device.shared_total // resident - RESERVED_SHARED)
+    room = most - static_bytes(programs, tuple(parts))
+    pairs = [*zip(programs, parts, strict=True)]
+    blocks = resident * device.multiprocessors
+    whole = [
+        replace(m, staying=m.block_rows * band_turns(p.space, m))
+        if p.staying and p.space.band is not None
+        else m
+        for p, m in pairs
+    ]
+    wanted = waiting_bytes(tuple(zip(programs, whole, strict=True)), blocks)
+    if wanted:
+        share = min(1.0, room / wanted)
+        found = [replace(m, staying=int(share * m.staying) // m.rows * m.rows) for m in whole]
+    else:
+        found = _with_whole_rows(programs, parts, room, blocks)
+    return parts if why_not(tuple(zip(programs, found, strict=True))) is not None else found
+
+
+def _with_whole_rows(
+    programs: tuple[Program, ...], parts: list[Mapping], room: int, blocks: int
+) -> list[Mapping]:
+    """The rows of the first turns of a grid wait."""
+    pairs = [*zip(programs, parts, strict=True)]
+    staying = [(p, m) for p, m in pairs if p.staying]
+    each = [m.block_rows * piece_of(p.space, m) * _widest(p) for p, m in staying]
+    left = dict.fromkeys((p.round for p in programs), blocks * (room // max(each, default=1)))
+    found = []
+    for program, mapping in pairs:
+        if program.staying:
+            own = min(blocks_of(program.space, mapping), left[program.round])
+            left[program.round] -= own
+            rows = min(own * mapping.block_rows, constant(program.space.rows) or 0)
+            mapping = replace(mapping, staying=rows)
+        found.append(mapping)
+    return found
+
+
+def _widest(program: Program) -> int:
+    return max(item_bytes(dtype_of(buffer)) for buffer in program.staying)
+
+
+def static_bytes(programs: tuple[Program, ...], parts: tuple[Mapping, ...]) -> int:
+    """Shared memory of a block where reductions meet."""
+    own = zip(programs, parts, strict=True)
+    scratch = sum(scratch_bytes(len(program.along), mapping) for program, mapping in own)
+    return scratch + max(map(meeting_bytes, programs, parts))
+
+
+def room_of_rounds(
+    programs: tuple[Program, ...], parts: tuple[Mapping, ...], device: Device, blocks: int = 1
+) -> int | Refused:
+    """Blocks of a grid that a multiprocessor has room for at once; all rounds are one kernel."""
+    memory = static_bytes(programs, parts)
+    if memory > STATIC_SHARED:
+        return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
+    memory += waiting_bytes(tuple(zip(programs, parts, strict=True)), blocks)
+    if memory > device.shared_block:
+        return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
+    needed = max(map(thread_registers, programs, parts))
+    if needed > MOST_REGISTERS:
+        return Refused(f"rounds of a grid need {needed} registers a thread")
+    threads = parts[0].block_threads
+    return min(
+        device.registers // (-(-needed // 8) * 8 * threads),
+        device.max_threads // threads,
+        device.shared_total // (memory + RESERVED_SHARED),
+        MOST_RESIDENT,
+    )
+
+
+def _resized(program: Program, mapping: Mapping) -> Mapping | Refused:
+    """The mapping in blocks of as many threads as all have."""
+    if mapping.residence == "shared" or mapping.cluster > 1:
+        return Refused("rows of a round wait in registers of one block")
+    if mapping.tile:
+        return Refused("what is read transposed comes through tiles, in a kernel of its own")
+    if mapping.threads > BLOCK_THREADS:
+        steps = mapping.steps * mapping.threads // BLOCK_THREADS
+        mapping = replace(mapping, threads=BLOCK_THREADS, steps=steps)
+    if mapping.split and program.space.band is None:
+        return replace(mapping, threads=BLOCK_THREADS, resident=0)
+    return replace(mapping, rows=BLOCK_THREADS // mapping.threads, resident=0)
+
+
+def thread_registers(program: Program, mapping: Mapping) -> int:
+    """Registers of a thread."""
+    residency = residency_of(program, mapping)
+    each = mapping.vector * mapping.steps
+    held = mapping.batch * loaded_bytes(program, residency) + SUM_BYTES * len(program.across)
+    if program.space.band is not None:
+        held += column_bytes(program)
+    if comes_apart(program):
+        whole = sum(item_bytes(dtype_of(buffer)) for buffer in program.staying)
+        held = whole + -(-(held - whole) // mapping.steps)
+    return max(registers(program, mapping, residency), -(-each * held // 4) + OVERHEAD_REGISTERS)
+
+
+def meeting_bytes(program: Program, mapping: Mapping) -> int:
+    """Shared memory where rows side by side meet; parts use it in turn."""
+    if not program.across or mapping.rows == 1:
+        return 0
+    return mapping.vector * mapping.steps * mapping.block_threads * SUM_BYTES

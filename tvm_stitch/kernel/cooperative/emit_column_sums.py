@@ -1,0 +1,269 @@
+"""Emits a part whose blocks take turns at the rows, and the sums over all rows where it has any.
+
+In: a Program, its Mapping with a fixed number of blocks, in the global scheme a workspace in device
+memory. Writes TIR into a Writer. Decides nothing.
+
+The rows are worked on as in any other part; the next one can be on its way meanwhile. In the global
+scheme each thread adds up its own columns in registers while the rows go by. Then every block
+writes its share into the workspace, once, and all blocks meet at a barrier of the grid. After it
+they share out the columns among them; the shares are combined in a fixed order, so that equal
+inputs give equal results to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from functools import partial
+
+from tvm import tirx
+from tvm.script import tirx as T
+
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
+from tvm_stitch.kernel.codegen import reduction
+from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of_row
+from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
+from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
+from tvm_stitch.kernel.rows.emit import Following, Part, emit_batch
+
+# A warp reads this many neighbouring columns of a share: a whole line of memory.
+TASK = 32
+
+
+def workspace(program: Program, mapping: Mapping) -> Var:
+    """Room for the share of every reduction that each group of blocks has collected."""
+    reductions, shares = int64(len(program.across)), int64(_shares(program.space, mapping))
+    dtype = reduction.accumulator_dtype(program.across[0])
+    return tirx.decl_buffer((reductions, shares, program.space.columns), dtype, "workspace")
+
+
+def _shares(space: Space, mapping: Mapping) -> int:
+    return mapping.blocks // blocks_of_row(space, mapping)
+
+
+class GridPart:
+    """One program of the global scheme on its way into TIR."""
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        mapping: Mapping,
+        views: MappingOf[Var, Var],
+        shares: Var | None,  # a flat view of the workspace
+        block: Expr,
+        thread: Expr,
+        writer: Writer,
+    ) -> None:
+        self.program, self.residency, self.mapping = program, residency, mapping
+        self.views, self.shares = views, shares
+        self.block, self.thread, self.writer = block, thread, writer
+        self.pieces = blocks_of_row(program.space, mapping)
+        self.count = _shares(program.space, mapping)
+        self.position = self._position(int64(0))
+        self.sums: dict[Var, Var] = {}
+
+    def emit(self) -> None:
+        """Write the whole part."""
+        self.sums = start_sums(self.program, self.mapping, self.writer)
+        turns = self._turns()
+        tiles = self._first_row(turns) if self.mapping.pipelined else {}
+        with self.writer.serial(turns, "turn") as turn:
+            following = None
+            if tiles:
+                following = Following(self._position(turn + 1), turn + 1 < turns, tiles)
+            emit_batch([self._part(turn, following)])
+        if self.program.across:
+            self._write_shares()
+            self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
+            self._finish()
+
+    def _position(self, turn: Expr) -> Position:
+        mapping, space = self.mapping, self.program.space
+        return Position(space, mapping, self.block, self.thread, self.writer, turn)
+
+    def _part(self, turn: Expr, following: Following | None = None) -> Part:
+        return Part(
+            self.program,
+            self.residency,
+            self.mapping,
+            self.views,
+            self._position(turn),
+            self.thread,
+            self.writer,
+            self.sums,
+            following,
+        )
+
+    def _first_row(self, turns: Expr) -> dict[Var, Var]:
+        part = self._part(int64(0))
+        tiles = {
+            buffer: part.tile(f"{buffer.name}_next", dtype_of(buffer))
+            for buffer in part.loads_of(0)
+        }
+        with self.writer.when(turns > 0 if constant(turns) is None else None):
+            part.load_row(tiles, part.position)
+        return tiles
+
+    def _turns(self) -> Expr:
+        """How often this block has rows to work on."""
+        mapping = self.mapping
+        groups = tirx.floordiv(self.program.space.rows + (mapping.rows - 1), mapping.rows)
+        exact = constant(groups)
+        if exact is not None and exact % self.count == 0:
+            return int64(exact // self.count)
+        first = tirx.floordiv(self.block, self.pieces)
+        return tirx.floordiv(groups - first + (self.count - 1), self.count)
+
+    # Shares
+
+    def _write_shares(self) -> None:
+        """What the rows of a block collected, out to the workspace."""
+        if self.mapping.rows > 1:
+            tile = rows_tile(self.program, self.mapping, self.writer)
+            add_rows(self.program, self.mapping, self.sums, self.position, self.writer, tile)
+        first = self.position.row_of_block == 0 if self.mapping.rows > 1 else None
+        with self.writer.when(first):
+            for number, stage in enumerate(self.program.across):
+                self._copy_share(number, self.sums[stage.output])
+
+    def _copy_share(self, number: int, own: Var) -> None:
+        mapping, position = self.mapping, self.position
+        share = tirx.floordiv(self.block, self.pieces) + number * self.count
+        start = share * self.program.space.columns
+        for steps in position.steps():
+            with self.writer.unrolled(steps.count, "step", steps.start) as step:
+                exists = None if steps.care == "none" else position.inside(step, int64(0))
+
+                def move(writer: Writer, lane: Expr, step: Expr = step) -> None:
+                    value = own[step * mapping.vector + lane]
+                    writer.store(self.shares, start + position.column(step, lane), value)
+
+                with self.writer.when(exists):
+                    vector_copy(self.writer, dtype_of(own), mapping.vector, move)
+
+    # After the barrier
+
+    def _finish(self) -> None:
+        """The blocks share out the columns; a block's warps share out the shares of each."""
+        writer, columns = self.writer, self.program.space.columns
+        tasks = -(-self._columns // TASK)
+        blocks = self.mapping.blocks
+        rounds = tirx.floordiv(int64(tasks + blocks - 1) - self.block, blocks)
+        tiles = {stage.output: self._tile(stage) for stage in self.program.across}
+        sync = tirx.Evaluate(T.tvm_storage_sync(reduction.scratch_scope(self.mapping)))
+        with writer.serial(rounds, "task") as task:
+            lane = tirx.floormod(self.thread, TASK)
+            column = (task * blocks + self.block) * TASK + lane
+            exists = column < columns if self._columns % TASK else None
+            for number, stage in enumerate(self.program.across):
+                value = self._own_shares(number, stage, column, exists)
+                writer.store(tiles[stage.output], self.thread, value)
+            writer.add(sync)
+            first = self.thread < TASK
+            with writer.when(first if exists is None else tirx.all(first, exists)):
+                self._finish_column(tiles, lane, column)
+            writer.add(sync)
+
+    @property
+    def _columns(self) -> int:
+        return constant(self.program.space.columns) or 0
+
+    def _tile(self, stage: Stage) -> Var:
+        size, dtype = self.mapping.block_threads, reduction.accumulator_dtype(stage)
+        scope = reduction.scratch_scope(self.mapping)
+        return self.writer.allocate(f"{stage.name}_shares", size, dtype, scope)
+
+    def _own_shares(self, number: int, stage: Stage, column: Expr, exists: Expr | None) -> Expr:
+        """The sum of every so many shares of a column, by the number of warps."""
+        writer, warps = self.writer, self.mapping.block_threads // TASK
+        dtype = reduction.accumulator_dtype(stage)
+        shares = self.shares
+        assert shares is not None, "sums over the rows have a workspace"
+        own = writer.allocate(f"{stage.name}_own", 1, dtype)
+        writer.store(own, int64(0), stage.identity.astype(dtype))
+        start, end = number * self.count, (number + 1) * self.count
+        with writer.when(exists), writer.serial(-(-self.count // warps), "turn") as turn:
+            share = start + turn * warps + tirx.floordiv(self.thread, TASK)
+            with writer.when(share < end if self.count % warps else None):
+                value = shares[share * self._columns + column]
+                writer.store(own, int64(0), reduction.combine(stage.combiner, own[int64(0)], value))
+        return own[int64(0)]
+
+    def _finish_column(self, tiles: dict[Var, Var], lane: Expr, column: Expr) -> None:
+        """One thread has a column's results, and what is computed from them."""
+        writer, values = self.writer, {}
+        part = self._part(int64(0))
+        for stage in self.program.across:
+            tile = tiles[stage.output]
+            total = writer.allocate(stage.name, 1, dtype_of(tile))
+            writer.store(total, int64(0), tile[lane])
+            with writer.serial(self.mapping.block_threads // TASK - 1, "warp", start=1) as warp:
+                other = tile[warp * TASK + lane]
+                writer.store(
+                    total, int64(0), reduction.combine(stage.combiner, total[int64(0)], other)
+                )
+            values[stage.output] = reduction.result(stage, total[int64(0)])
+        for stage in self.program.stages:
+            if stage.output not in self.program.columnwise:
+                continue
+            if not stage.is_reduction:
+                values[stage.output] = writer.value(
+                    stage.name, part.value(stage, partial(known, values), column)
+                )
+            if stage.output in self.program.outputs:
+                writer.store(self.views[stage.output], column, values[stage.output])
+
+
+def start_sums(program: Program, mapping: Mapping, writer: Writer) -> dict[Var, Var]:
+    """A thread's share of every reduction over the rows, with nothing in it yet."""
+    each, sums = mapping.vector * mapping.steps, {}
+    for stage in program.across:
+        dtype = reduction.accumulator_dtype(stage)
+        sums[stage.output] = writer.allocate(f"{stage.name}_sums", each, dtype)
+        with writer.unrolled(each, "element") as element:
+            writer.store(sums[stage.output], element, stage.identity.astype(dtype))
+    return sums
+
+
+def rows_tile(program: Program, mapping: Mapping, writer: Writer) -> Var:
+    """Room in shared memory for what the threads of a block have added up."""
+    scope, size = reduction.scratch_scope(mapping), mapping.vector * mapping.steps
+    dtype = reduction.accumulator_dtype(program.across[0])
+    return writer.allocate("rows", size * mapping.block_threads, dtype, scope)
+
+
+def add_rows(
+    program: Program,
+    mapping: Mapping,
+    sums: MappingOf[Var, Var],
+    position: Position,
+    writer: Writer,
+    tile: Var,
+) -> None:
+    """The first row's threads add up what those of the others hold of the same columns."""
+    scope, each = reduction.scratch_scope(mapping), mapping.vector * mapping.steps
+    sync = tirx.Evaluate(T.tvm_storage_sync(scope))
+    row, thread = position.row_of_block, position.thread
+
+    def slot(row: Expr, element: Expr) -> Expr:
+        return (row * each + element) * mapping.threads + thread
+
+    for stage in program.across:
+        own = sums[stage.output]
+        with writer.unrolled(each, "element") as element:
+            writer.store(tile, slot(row, element), own[element])
+        writer.add(sync)
+        with writer.when(row == 0), writer.unrolled(each, "element") as element:
+            for other in range(1, mapping.rows):
+                value = tile[slot(int64(other), element)]
+                total = reduction.combine(stage.combiner, own[element], value)
+                writer.store(own, element, total)
+        writer.add(sync)
+
+
+def known(values: MappingOf[Var, Expr], read: Read) -> Expr | None:
+    """What a column's stage reads, where that has been computed."""
+    return values.get(read.buffer)

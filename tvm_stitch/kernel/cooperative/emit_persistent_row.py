@@ -1,0 +1,136 @@
+"""Emits rows that wait in shared memory between the rounds of a grid.
+
+In: what a Part is made of, and the place of its row. Writes TIR into a Writer. Decides nothing. A
+thread reads there only what it has put there itself, so nothing has to be waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass
+
+from tvm import tirx
+
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
+from tvm_stitch.kernel.codegen.thread_indexing import Position, piece_of
+from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
+from tvm_stitch.kernel.cooperative.persistent_shared import Parts, comes_apart, rooms
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of
+from tvm_stitch.kernel.rows.emit import Part
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """Shared memory of a block, with a place for each turn of the grid."""
+
+    buffer: Var
+    each: int  # elements of a place
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """What waits, and which turn of the grid a block has."""
+
+    tiles: MappingOf[Var, Tile]  # by input
+    turn: Expr
+    back: bool  # whether the rows that do not wait are read the way back
+
+
+def waiting_tiles(parts: Parts, blocks: int, writer: Writer) -> dict[Var, Tile]:
+    """Shared memory where rows of inputs wait, by input."""
+    found: dict[Var, Tile] = {}
+    for room in rooms(parts, blocks):
+        name = f"{room.inputs[0].name}_staying"
+        tile = writer.allocate(name, room.elements, room.dtype, "shared.dyn")
+        found |= dict.fromkeys(room.inputs, Tile(tile, room.each))
+    return found
+
+
+class StayingRow(Part):
+    """A row that may come from shared memory or go there."""
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        mapping: Mapping,
+        views: MappingOf[Var, Var],
+        position: Position,
+        thread: Expr,
+        writer: Writer,
+        sums: MappingOf[Var, Var],
+        waiting: Waiting,
+    ) -> None:
+        super().__init__(program, residency, mapping, views, position, thread, writer, sums)
+        self.waiting = waiting
+        self.slot_of_row: Expr | None = None  # of the turn's rows; None: it does not wait
+        self.waits_if: Expr | None = None  # None: always
+
+    def beside(self, position: Position) -> StayingRow:
+        """The same for another row, as far as known one that does not wait."""
+        other = super().beside(position)
+        assert isinstance(other, StayingRow)
+        other.slot_of_row = None
+        return other
+
+    def loads_of(self, number: int) -> list[Var]:
+        """Of a long row of several inputs, only what stays is loaded as a whole."""
+        found = super().loads_of(number)
+        if not comes_apart(self.program):
+            return found
+        return [buffer for buffer in found if buffer in self.program.staying]
+
+    def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
+        """A thread's share of a row of each input, from where it is."""
+        waiting = {b: tile for b, tile in tiles.items() if self._waits(b, self.program.returning)}
+        others = {b: tile for b, tile in tiles.items() if b not in waiting}
+        super().load_row(others, position)
+        if not waiting:
+            return
+        with self.writer.when(self.waits_if):
+            self._copy_waiting(waiting, out=False)
+        if self.waits_if is not None:
+            with self.writer.when(tirx.Not(self.waits_if)):
+                super().load_row(waiting, position)
+
+    def leave(self) -> None:
+        """What the next rounds want, from the thread's registers to shared memory."""
+        ahead = {buffer: tile for buffer, (tile, _) in self.ahead.items()}
+        fresh = tuple(b for b in self.program.staying if b not in self.program.returning)
+        leaving = {b: tile for b, tile in ahead.items() if self._waits(b, fresh)}
+        if leaving:
+            with self.writer.when(self.waits_if):
+                self._copy_waiting(leaving, out=True)
+
+    def _waits(self, buffer: Var, among: tuple[Var, ...]) -> bool:
+        return self.slot_of_row is not None and buffer in among
+
+    def _copy_waiting(self, tiles: MappingOf[Var, Var], out: bool) -> None:
+        for steps in self.position.steps():
+            with (
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+                self.writer.when(
+                    None if steps.care == "none" else self.position.inside(step, int64(0))
+                ),
+            ):
+                for buffer, tile in tiles.items():
+                    self._copy_vector(buffer, tile, step, out)
+
+    def _copy_vector(self, buffer: Var, tile: Var, step: Expr, out: bool) -> None:
+        mapping, waiting = self.mapping, self.waiting.tiles[buffer]
+        assert self.slot_of_row is not None, "rows that wait have a place"
+        row = self.slot_of_row * mapping.rows + self.position.row_of_block
+        column = self.position.column(step, int64(0)) - self.position.rank * mapping.reach
+        start = row * piece_of(self.program.space, mapping) + column
+        start, there = start + self.waiting.turn * waiting.each, waiting.buffer
+
+        def move(writer: Writer, lane: Expr) -> None:
+            here = self.own_slot(step, lane)
+            if out:
+                writer.store(there, start + lane, tile[here])
+            else:
+                writer.store(tile, here, there[start + lane])
+
+        vector_copy(self.writer, dtype_of(buffer), mapping.vector, move)

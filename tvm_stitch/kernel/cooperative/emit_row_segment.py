@@ -1,0 +1,140 @@
+"""Emits a part that goes through the rows of bands: a block has a piece of the columns of one band.
+
+In: a Program whose space has bands, its Mapping, and what waits on the chip from earlier rounds.
+Writes TIR into a Writer. Decides nothing.
+
+Each thread adds up its own columns in registers while the band's rows go by; rows side by side in a
+block meet in shared memory. What is computed from a column's results follows at once. Rows that the
+next rounds read too wait in shared memory: a thread reads there only what it has put there itself.
+The others are read last that were read first, for those are the ones that the L2 has lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Mapping as MappingOf
+from functools import partial
+
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
+from tvm_stitch.kernel.codegen import reduction
+from tvm_stitch.kernel.codegen.thread_indexing import Position, band_turns
+from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.cooperative.emit_column_sums import add_rows, known, rows_tile, start_sums
+from tvm_stitch.kernel.cooperative.emit_persistent_row import StayingRow, Waiting
+from tvm_stitch.kernel.cooperative.hoisted_loads import load_columns
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.stage import Expr, Var
+from tvm_stitch.kernel.rows.emit import emit_batch
+
+
+def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var | None:
+    """Shared memory that all parts of a kernel use in turn; None if none needs any."""
+    wanted = [(m.vector * m.steps * m.block_threads, p, m) for p, m in parts if p.across]
+    wanted = [each for each in wanted if each[2].rows > 1]
+    if not wanted:
+        return None
+    _, program, mapping = max(wanted, key=lambda each: each[0])
+    return rows_tile(program, mapping, writer)
+
+
+class BandPart:
+    """One program in bands on its way into TIR."""
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        mapping: Mapping,
+        views: MappingOf[Var, Var],
+        block: Expr,
+        thread: Expr,
+        writer: Writer,
+        tile: Var | None,  # of shared memory, where rows side by side meet
+        waiting: Waiting,
+    ) -> None:
+        self.program, self.residency, self.mapping = program, residency, mapping
+        self.views, self.block, self.thread, self.writer = views, block, thread, writer
+        self.tile, self.waiting = tile, waiting
+        self.sums: dict[Var, Var] = {}
+        self.position = self._position(int64(0))
+
+    def emit(self) -> None:
+        """Write the whole part."""
+        self.sums = start_sums(self.program, self.mapping, self.writer)
+        self._go_through()
+        if not self.program.across:
+            return
+        mapping = self.mapping
+        if self.tile is not None and mapping.rows > 1:
+            add_rows(self.program, mapping, self.sums, self.position, self.writer, self.tile)
+        first = self.position.row_of_block == 0 if mapping.rows > 1 else None
+        with self.writer.when(first):
+            self._finish()
+
+    def _go_through(self) -> None:
+        """All rows of the band, those that wait before the others or after them."""
+        mapping, first = self.mapping, self._row(self.position)
+        load_columns(first)
+        turns = band_turns(self.program.space, mapping)
+        whole, rest = divmod(mapping.staying // mapping.rows, mapping.batch)
+        mixed = whole + (rest > 0)
+        runs = [(0, whole, mapping.batch), (whole, mixed, rest), (mixed, turns, 0)]
+        for start, end, waiting in reversed(runs) if self.waiting.back else runs:
+            if start < end:
+                self._turns(first, start, end, waiting)
+
+    def _turns(self, first: StayingRow, start: int, end: int, waiting: int) -> None:
+        """Turns of which so many rows wait, the first of each batch."""
+        mapping = self.mapping
+        with self.writer.serial(end - start, "turn") as count:
+            turn = end - 1 - count if self.waiting.back else start + count
+            rows = [first.beside(self._position(turn, n)) for n in range(mapping.batch)]
+            for number, row in enumerate(rows[:waiting]):
+                row.slot_of_row = turn * mapping.batch + number
+            emit_batch([*rows])
+            for row in rows:
+                row.leave()
+
+    def _position(self, turn: Expr, number: int = 0) -> Position:
+        mapping, space = self.mapping, self.program.space
+        return Position(space, mapping, self.block, self.thread, self.writer, turn, number)
+
+    def _row(self, position: Position) -> StayingRow:
+        return StayingRow(
+            self.program,
+            self.residency,
+            self.mapping,
+            self.views,
+            position,
+            self.thread,
+            self.writer,
+            self.sums,
+            self.waiting,
+        )
+
+    def _finish(self) -> None:
+        """A thread has the results of its columns, and what is computed from them."""
+        mapping, position = self.mapping, self.position
+        for steps in position.steps():
+            with (
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+                self.writer.unrolled(mapping.vector, "lane") as lane,
+                self.writer.when(None if steps.care == "none" else position.inside(step, lane)),
+            ):
+                self._finish_column(step * mapping.vector + lane, position.column(step, lane))
+
+    def _finish_column(self, element: Expr, column: Expr) -> None:
+        program, part, values = self.program, self._row(self.position), dict[Var, Expr]()
+        at = self.position.band * program.space.columns + column
+        for stage in program.stages:
+            if stage.output not in program.columnwise:
+                continue
+            if stage.is_reduction:
+                total = reduction.result(stage, self.sums[stage.output][element])
+                values[stage.output] = self.writer.value(stage.name, total)
+            else:
+                value = part.value(stage, partial(known, values), column)
+                values[stage.output] = self.writer.value(stage.name, value)
+            if stage.output in program.outputs:
+                self.writer.store(self.views[stage.output], at, values[stage.output])

@@ -1,0 +1,71 @@
+"""What the columns of a band need from memory, loaded once for all of its rows.
+
+In: a Part at any row of a band. Writes the loads of everything whose place depends on the column
+and the band alone, such as weights and the statistics that an earlier round has left, and tells the
+Part where they are.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.analysis.addressing import ROW, Address, Frame, Stride
+from tvm_stitch.kernel.codegen.tir_builder import int64
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.stage import dtype_of, find_reads, item_bytes, substitute
+from tvm_stitch.kernel.rows.emit import Part
+
+
+def load_columns(part: Part) -> None:
+    """See the module's docstring."""
+    for address in columns_of(part.program):
+        tile = part.tile(f"{address.buffer.name}_of_columns", dtype_of(address.buffer))
+        for steps in part.position.steps():
+            with (
+                part.writer.unrolled(steps.count, "step", steps.start) as step,
+                part.writer.unrolled(part.mapping.vector, "lane") as lane,
+                part.writer.when(
+                    None if steps.care == "none" else part.position.inside(step, int64(0))
+                ),
+            ):
+                value = part.load(address, part.position.column(step, lane))
+                part.writer.store(tile, part.own_slot(step, lane), value)
+        part.along[address.key] = (tile, part.own_slot)
+
+
+def column_bytes(program: Program) -> int:
+    """Bytes that a thread holds of them, for each of its columns."""
+    return sum(item_bytes(dtype_of(address.buffer)) for address in columns_of(program))
+
+
+def columns_of(program: Program) -> tuple[Address, ...]:
+    """The places that depend on the column and the band alone."""
+    if "columns" not in program.memo:
+        frame = Frame(program)
+        found = [
+            frame.address(stage, read)
+            for stage in program.stages
+            for read in stage.reads
+            if (stage.is_reduction or stage.output not in program.columnwise)
+            and read.buffer in program.inputs
+            and not (read.guarded or read.nested)
+            and program.place(stage, read) is Where.OTHER
+        ]
+        own = {a.key: a for a in found if a.stride is not Stride.STILL and _is_of_band(frame, a)}
+        program.memo["columns"] = tuple(own.values())
+    return program.memo["columns"]
+
+
+def _is_of_band(frame: Frame, address: Address) -> bool:
+    """Whether an address is the same for all rows of a band."""
+    if find_reads(address.index):
+        return False
+    space = frame.program.space
+    analyzer = frame.analyzer.clone()
+    band, inside = tirx.Var("band", "int64"), tirx.Var("inside", "int64")
+    analyzer.bind(band, tvm.ir.Range(int64(0), space.bands))
+    analyzer.bind(inside, tvm.ir.Range(int64(0), space.band_rows))
+    index = substitute(address.index, {ROW: band * space.band_rows + inside})
+    left = tirx.analysis.undefined_vars(analyzer.simplify(index))
+    return all(var != inside for var in left)

@@ -1,0 +1,95 @@
+"""Which rows can stay on the chip from one round to the next.
+
+In: Programs in rounds, each in a space of its own. Out: the same, those without reductions in the
+space of others that read the same tensors, and every program told which of its inputs other rounds
+read in the same rows. Must not know threads: how many rows stay is
+kernel/cooperative/choose_rounds' to say.
+
+A block then has the same rows of a tensor in every round, and what it has loaded need not leave.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.program import Program, make_program
+from tvm_stitch.kernel.ir.stage import Refused, Var, constant, handle, same_size
+
+# Shorter rows of an element-wise program are better read as one run.
+SHORTEST_OF_BAND = 32
+SHORTEST_ROW = 512
+
+Stay = tuple[int, tuple[str, ...]]  # a tensor in the rows of a space
+
+
+def with_stays(programs: tuple[Program, ...]) -> tuple[Program, ...]:
+    """See the module's docstring."""
+    spaces: dict[int, Space] = {}
+    for program in programs:
+        if _has_rows(program.space):
+            for buffer in program.rows_read:
+                spaces.setdefault(handle(buffer), program.space)
+    programs = tuple(_in_rows(program, spaces) for program in programs)
+    rounds: dict[Stay, set[int]] = defaultdict(set)
+    for program in programs:
+        for stay in _stays(program):
+            rounds[stay].add(program.round)
+    pairs = [(program, _chosen(program, rounds)) for program in programs]
+    first = {stay: program.round for program, own in reversed(pairs) for stay in own}
+    told = [_told(program, own, first) for program, own in pairs]
+    # A block finds the same rows in every round if these come first in each.
+    return tuple(sorted(told, key=lambda program: (program.round, not program.staying)))
+
+
+def _has_rows(space: Space) -> bool:
+    """Whether a space has bands, or several long rows that each lie in one run."""
+    columns = constant(space.columns) or 0
+    if space.band is not None:
+        return columns >= SHORTEST_OF_BAND
+    return space.whole and constant(space.rows) != 1 and columns >= SHORTEST_ROW
+
+
+def _in_rows(program: Program, spaces: dict[int, Space]) -> Program:
+    """An element-wise program in the rows in which one of its inputs has been reduced."""
+    if program.reduces:
+        return program
+    for buffer in program.rows_read:
+        space = spaces.get(handle(buffer))
+        if space is None or not same_size(space.size, program.space.size):
+            continue
+        key = ("in rows", space.key)
+        if key not in program.memo:
+            made = make_program(program.stages, program.outputs, space)
+            if isinstance(made, Program):
+                made = replace(
+                    made, round=program.round, crossing=program.crossing, joined=program.joined
+                )
+            program.memo[key] = made
+        made = program.memo[key]
+        return program if isinstance(made, Refused) else made
+    return program
+
+
+def _stays(program: Program) -> dict[Stay, Var]:
+    if program.space.band is None and not _has_rows(program.space):
+        return {}
+    return {(handle(buffer), program.space.key): buffer for buffer in program.rows_read}
+
+
+def _chosen(program: Program, rounds: dict[Stay, set[int]]) -> dict[Stay, Var]:
+    """The inputs that are read in most rounds: room is short."""
+    stays = _stays(program)
+    most = max((len(rounds[stay]) for stay in stays), default=0)
+    return {stay: b for stay, b in stays.items() if len(rounds[stay]) == most > 1}
+
+
+def _told(program: Program, chosen: dict[Stay, Var], first: dict[Stay, int]) -> Program:
+    """The program with what is chosen; asked again, it is remembered."""
+    returning = tuple(b for stay, b in chosen.items() if first[stay] < program.round)
+    key = ("staying", *chosen, len(returning))
+    if chosen and key not in program.memo:
+        own = tuple(chosen.values())
+        program.memo[key] = replace(program, staying=own, returning=returning)
+    return program.memo[key] if chosen else program

@@ -1,0 +1,267 @@
+"""Stages that share no space, in one kernel all the same: in rounds, between which all blocks meet.
+
+In: Stages in order and the buffers that must be written. Out: Programs, each with its round; those
+of one round stand side by side. What a round has reduced, the next ones read from device memory;
+everything of more elements they compute again from what was there before. Must not know threads.
+
+A reduction belongs to the first round in which all that it needs is in memory. Where it follows
+others along the same rows it stays in their round and Program. Reductions that would leave most of
+a device idle are split (kernel/cooperative/two_stage_reduction): shares in one round, their sums in
+the next.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm_stitch.kernel.analysis.op_pattern import is_product
+from tvm_stitch.kernel.cooperative.persistent_rows import with_stays
+from tvm_stitch.kernel.cooperative.two_stage_reduction import in_halves, is_split
+from tvm_stitch.kernel.ir.iteration_space import goes_across
+from tvm_stitch.kernel.ir.program import Program, make_program
+from tvm_stitch.kernel.ir.stage import (
+    Refused,
+    Stage,
+    Var,
+    buffer_shape,
+    constant,
+    dtype_of,
+    handle,
+    product,
+)
+
+# What crosses a barrier is at most this share of the kernel's largest tensor.
+CROSSING = 1 / 8
+MOST_ROUNDS = 8
+# Fewer elements than this are not worth the barriers of a grid.
+FEWEST_ELEMENTS = 1 << 12
+
+Home = tuple[str, int, int]  # rows of what kind, their number and length
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value can be used: from which round on, there only beside the rows of its home."""
+
+    round: int
+    home: Home | None = None
+
+
+def make_rounds(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> tuple[Program, ...] | Refused:
+    """Programs in rounds; of their own stages."""
+    if any(stage.is_reduction and is_product(stage) for stage in stages):
+        return Refused("products have no place in rounds of a grid")
+    sizes = [_total(stage) for stage in stages]
+    if None in sizes:
+        return Refused("rounds of a grid need constant shapes")
+    pairs = zip(stages, sizes, strict=True)
+    reduced = max((size or 0 for stage, size in pairs if stage.is_reduction), default=0)
+    if reduced < FEWEST_ELEMENTS:
+        return Refused("too little is reduced for a barrier of the grid")
+    if not any(map(is_split, stages)):
+        return Refused("no reduction of it needs all blocks of a grid")
+    rounds = _Rounds(*in_halves(stages, outputs))
+    return rounds.place() or rounds.programs()
+
+
+def _total(stage: Stage) -> int | None:
+    """Elements that a stage walks through; None: not known."""
+    if "total" not in stage.memo:
+        stage.memo["total"] = constant(stage.total_size)
+    return stage.memo["total"]
+
+
+class _Rounds:
+    """Stages by number: TVM's variables are slow keys, and planners ask often."""
+
+    def __init__(
+        self,
+        stages: tuple[Stage, ...],
+        outputs: tuple[Var, ...],
+        slices: dict[Var, tuple[Var, ...]],
+    ) -> None:
+        self.stages, self.outputs, self.slices = stages, outputs, slices
+        self.number = {_key(stage): number for number, stage in enumerate(stages)}
+        self.largest = max(_elements(stage) for stage in stages)
+        joined = {handle(whole): tuple(map(handle, of)) for whole, of in slices.items()}
+        reads = [[key for each in _reads(s) for key in joined.get(each, (each,))] for s in stages]
+        self.sources = [[self.number[key] for key in keys if key in self.number] for keys in reads]
+        self.is_small = [self._is_small(_elements(stage)) for stage in stages]
+        self.places: list[Place] = []
+        self.computed: dict[int, int] = {}  # the round of what others may read from memory
+        self.closures: dict[tuple[int, int], tuple[set[int], set[int]]] = {}
+
+    def place(self) -> Refused | None:
+        """Find the round of every stage."""
+        for index, stage in enumerate(self.stages):
+            before = [self.places[source] for source in self.sources[index]]
+            number = max((place.round for place in before), default=0)
+            homes = {place.home for place in before if place.round == number} - {None}
+            own = _home(stage) if stage.is_reduction else None
+            if len(homes) > 1 or any(not _joins(stage, own, home) for home in homes):
+                number, homes = number + 1, set()
+            home = own or next(iter(homes), None)
+            # Shares of bands are of no use before all are there.
+            waits = own is not None and own[0] == "bands"
+            self.places.append(Place(number + 1) if waits else Place(number, home))
+            if home is not None and (stage.is_reduction or self.is_small[index]):
+                self.computed[index] = number
+            if number >= MOST_ROUNDS:
+                return Refused(f"more than {MOST_ROUNDS} rounds")
+        return None
+
+    def programs(self) -> tuple[Program, ...] | Refused:
+        """The Programs of all rounds."""
+        wanted = self._wanted()
+        if isinstance(wanted, Refused):
+            return wanted
+        if len(wanted) < 2:
+            return Refused("its parts have nothing to meet for")
+        found: list[Program] = []
+        for number, key in enumerate(sorted(wanted)):
+            made = self._round(key, number, sorted(wanted[key]))
+            if isinstance(made, Refused):
+                return made
+            found += made
+        return with_stays(tuple(found))
+
+    def _round_of(self, index: int) -> int:
+        return self.computed.get(index, self.places[index].round)
+
+    def _wanted(self) -> dict[int, set[int]] | Refused:
+        """By round: the stages whose results it writes, for others or for the next rounds."""
+        missing = [output for output in self.outputs if handle(output) not in self.number]
+        if missing:
+            return Refused(f"output {missing[0]} is computed by no stage")
+        pending = [self.number[handle(output)] for output in self.outputs]
+        wanted: dict[int, set[int]] = defaultdict(set)
+        while pending:
+            target = pending.pop()
+            number = self._round_of(target)
+            if target in wanted[number]:
+                continue
+            wanted[number].add(target)
+            crossing = self._closure(target, number)[1]
+            for index in crossing:
+                output = self.stages[index].output
+                if not self.is_small[index]:
+                    return Refused(f"{output.name} is too large to cross a barrier of the grid")
+                if dtype_of(output) != "float32":
+                    return Refused(f"{output.name} of {dtype_of(output)} crosses a barrier")
+            pending += crossing
+        return wanted
+
+    def _closure(self, target: int, number: int) -> tuple[set[int], set[int]]:
+        """What is computed for a target in its round, and what comes from earlier ones."""
+        if (target, number) not in self.closures:
+            inside, crossing, pending = set[int](), set[int](), [target]
+            while pending:
+                index = pending.pop()
+                if index != target and self.computed.get(index, number) < number:
+                    crossing.add(index)
+                elif index not in inside:
+                    inside.add(index)
+                    pending += self.sources[index]
+            self.closures[target, number] = inside, crossing
+        return self.closures[target, number]
+
+    def _round(self, key: int, number: int, targets: list[int]) -> list[Program] | Refused:
+        """Targets that share values or tensors become one Program where they can."""
+        groups: list[tuple[list[int], set[int], set[int], Program]] = []
+        for target in targets:
+            inside, _ = self._closure(target, key)
+            touched = self._touched(inside)
+            for place, (others, computed, reached, _) in enumerate(groups):
+                if not touched & reached:
+                    continue
+                merged = self._made(number, [*others, target], computed | inside)
+                if isinstance(merged, Program):
+                    groups[place] = [*others, target], computed | inside, reached | touched, merged
+                    break
+            else:
+                program = self._made(number, [target], inside)
+                if isinstance(program, Refused):
+                    return program
+                groups.append(([target], inside, touched, program))
+        return [program for *_, program in groups]
+
+    def _made(self, number: int, targets: list[int], inside: set[int]) -> Program | Refused:
+        """Planners ask for the same Programs in many company: they stay with a stage."""
+        stages = tuple(self.stages[index] for index in sorted(inside))
+        asked = set(map(handle, self.outputs))
+        crossing = [index for index in targets if _key(self.stages[index]) not in asked]
+        parts = [tuple(_key(self.stages[i]) for i in part) for part in (targets, crossing)]
+        key = ("program", number, *parts, tuple(map(_key, stages)))
+        memo = self.stages[targets[0]].memo
+        if key not in memo:
+            made = make_program(stages, tuple(self.stages[index].output for index in targets))
+            if isinstance(made, Program):
+                made = replace(
+                    made,
+                    round=number,
+                    crossing=tuple(self.stages[index].output for index in crossing),
+                    joined=tuple((b, self.slices[b]) for b in made.inputs if b in self.slices),
+                )
+            memo[key] = made
+        return memo[key]
+
+    def _touched(self, inside: set[int]) -> set[int]:
+        """Large tensors and values that a set reads or computes, and reductions of it."""
+        found = {i for i in inside if self.stages[i].is_reduction or not self.is_small[i]}
+        keys = {_key(self.stages[index]) for index in found}
+        for index in inside:
+            keys |= {
+                key for key, size in _read_sizes(self.stages[index]) if not self._is_small(size)
+            }
+        return keys
+
+    def _is_small(self, size: int) -> bool:
+        return size <= max(1, self.largest * CROSSING)
+
+
+def _key(stage: Stage) -> int:
+    if "key" not in stage.memo:
+        stage.memo["key"] = handle(stage.output)
+    return stage.memo["key"]
+
+
+def _elements(stage: Stage) -> int:
+    if "elements" not in stage.memo:
+        stage.memo["elements"] = constant(stage.size) or 0
+    return stage.memo["elements"]
+
+
+def _reads(stage: Stage) -> tuple[int, ...]:
+    return tuple(key for key, _ in _read_sizes(stage))
+
+
+def _read_sizes(stage: Stage) -> tuple[tuple[int, int], ...]:
+    """What a stage reads, each with its elements."""
+    if "read sizes" not in stage.memo:
+        buffers = {handle(read.buffer): read.buffer for read in stage.reads}
+        stage.memo["read sizes"] = tuple(
+            (key, constant(product(buffer_shape(buffer))) or 0) for key, buffer in buffers.items()
+        )
+    return stage.memo["read sizes"]
+
+
+def _home(stage: Stage) -> Home:
+    """The rows that a reduction belongs to."""
+    size, reduced = constant(stage.size) or 0, constant(stage.reduced_size) or 0
+    if not goes_across(stage):
+        return "rows", size, reduced
+    columns = constant(product(stage.extents[stage.bands or 0 :])) or 0
+    return "bands" if stage.bands else "columns", reduced, columns
+
+
+def _joins(stage: Stage, own: Home | None, home: Any) -> bool:
+    """Whether a stage can be computed in the Program of a home, from values that are there."""
+    kind, rows, columns = home
+    if own is not None:
+        return kind == "rows" and own == home
+    size = constant(stage.size)
+    return size == columns if kind == "columns" else size in (rows, rows * columns)

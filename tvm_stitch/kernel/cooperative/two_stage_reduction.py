@@ -1,0 +1,341 @@
+"""A reduction in two: shares that many blocks can work out side by side, and their sum.
+
+In: a reduction of constant extents. Out: a Split, or None where nothing is gained by it. Must not
+know threads, nor what else is in the kernel.
+
+The axes of a reduction are looked at in the order in which they lie in memory. Where rows are
+reduced and columns kept, the rows are cut into bands, and every band gives a share of each column;
+so do rows whose columns are kept in short groups, such as a group norm's of images whose channels
+come last: memory is then read in order, and groups meet in the second half. A few long rows are cut
+into chunks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
+from tvm_stitch.kernel.cooperative.two_stage_variance import one_pass
+from tvm_stitch.kernel.ir.iteration_space import goes_across
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Read,
+    Stage,
+    Var,
+    bind_axes,
+    buffer_shape,
+    constant,
+    flatten,
+    handle,
+    product,
+    same_size,
+    substitute,
+    unflatten,
+)
+
+# Shares in all: enough to keep two blocks on every multiprocessor of a large device busy.
+SHARES = 264
+# Several blocks share the columns of a band where these fall into pieces: a block has one piece of
+# one band, and few bands make few shares. Measured on an H200: batch norm of 8192 x 1024 float32
+# takes 26.0 us with 32 bands in 8 pieces, 30.3 with 128 bands in 4; softmax over the rows of 8192 x
+# 4096 bfloat16 69.4 with 16 bands in 16 pieces, 70.3 with 64 in 8.
+PIECE = 128
+FEWEST_BANDS = 16
+ROWS_A_BAND = 8  # at least: every share is written and read once more
+CHUNK = (8192, 16384)  # elements, at least and at most
+UNEVEN = 8  # times shorter than wanted, chunks are of no use
+LONGEST = 1 << 17  # elements of a tensor that is one chunk
+GROUP = 32  # columns that are reduced together where they are kept in groups, at most
+WIDEST = 1 << 15  # columns that a share may have
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A reduction's two halves."""
+
+    shares: Stage
+    total: Stage
+    whole: Stage | None = None  # instead of both, where there is but one share
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of more than one element."""
+
+    var: Var
+    extent: int
+    is_reduced: bool
+
+
+def split(stage: Stage) -> Split | None:
+    """The halves of a reduction. Planners ask again and again: the answer stays with the stage."""
+    if "split" not in stage.memo:
+        stage.memo["split"] = _split(stage)
+    return stage.memo["split"]
+
+
+def is_split(stage: Stage) -> bool:
+    """Whether a stage is a reduction that falls into several shares."""
+    halves = split(stage) if stage.is_reduction else None
+    return halves is not None and halves.whole is None
+
+
+def _split(stage: Stage) -> Split | None:
+    axes = _memory_order(stage)
+    if axes is None or accumulator_dtype(stage) != "float32":
+        return None
+    kept = [axis for axis in axes if not axis.is_reduced]
+    own = [axis for axis in stage.axes if axis in {each.var for each in kept}]
+    if [axis.var for axis in kept] != own:
+        return None
+    first = next((n for n, axis in enumerate(axes) if axis.is_reduced), len(axes))
+    last = next((n for n in range(first, len(axes)) if not axes[n].is_reduced), len(axes))
+    outer, rows, columns = axes[:first], axes[first:last], axes[last:]
+    if columns:
+        return _in_bands(stage, outer, rows, columns)
+    return _in_chunks(stage, outer, rows)
+
+
+def _memory_order(stage: Stage) -> list[Axis] | None:
+    """The axes of a reduction as they follow each other in some tensor that it reads in order."""
+    pairs = [*zip(stage.axes, stage.extents, strict=True)]
+    reduced = [*zip(stage.reduced, stage.reduced_extents, strict=True)]
+    axes = [Axis(var, constant(extent) or 0, False) for var, extent in pairs]
+    axes += [Axis(var, constant(extent) or 0, True) for var, extent in reduced]
+    if any(axis.extent == 0 for axis in axes):
+        return None
+    wide = [axis for axis in axes if axis.extent > 1]
+    for read in stage.reads:
+        order = _order_in(read, stage, wide)
+        if order is not None:
+            return order
+    return None
+
+
+def _order_in(read: Read, stage: Stage, axes: list[Axis]) -> list[Axis] | None:
+    if read.nested or not same_size(product(buffer_shape(read.buffer)), stage.total_size):
+        return None
+    analyzer = bind_axes(stage)
+    flat = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+    zero = dict.fromkeys((*stage.axes, *stage.reduced), tirx.IntImm("int64", 0))
+    strides = {}
+    for axis in axes:
+        moved = substitute(flat, {**zero, axis.var: tirx.IntImm("int64", 1)})
+        strides[axis] = constant(analyzer.simplify(moved))
+    if None in strides.values():
+        return None
+    order = sorted(axes, key=lambda axis: -(strides[axis] or 0))
+    in_order = flatten(tuple(axis.var for axis in order), tuple(_extents(order)))
+    at = substitute(flat, {var: zero[var] for var in zero if var not in {a.var for a in axes}})
+    return order if analyzer.can_prove_equal(at, in_order) else None
+
+
+def _in_bands(
+    stage: Stage, outer: list[Axis], rows: list[Axis], columns: list[Axis]
+) -> Split | None:
+    inner = [axis for axis in columns if axis.is_reduced]
+    width = _size(columns)
+    if width > WIDEST or (inner and (_size(inner) > GROUP or columns[-1] not in inner)):
+        return None
+    pieces = width // PIECE if width % PIECE == 0 else 1
+    many = max(SHARES // pieces, FEWEST_BANDS)
+    wanted = min(many // _size(outer), _size(rows) // ROWS_A_BAND)
+    bands = _divisor(_size(rows), max(1, wanted))
+    band = tirx.Var("band", "int64")
+    shares = _shares(stage, outer, band, bands, rows, columns)
+    shares = replace(shares, bands=len(outer) + 1)
+    places = (*outer, Axis(band, bands, True), *columns)
+    total = _total(stage, shares, places)
+    if not inner:
+        before = {axis.var for axis in outer}
+        kept = [number + 1 for number, var in enumerate(stage.axes) if var in before]
+        total = replace(total, bands=max(kept, default=0))
+        if bands == 1:
+            return Split(shares, total, replace(stage, bands=total.bands))
+    return Split(shares, total)
+
+
+def _in_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | None:
+    if _size(outer) >= SHARES // 2 or not rows or goes_across(stage):
+        return None
+    shortest, longest = CHUNK
+    wanted = min(max(_size(rows) // SHARES, shortest), longest)
+    length = _divisor(_size(rows), wanted)
+    if length < wanted // UNEVEN:  # a prime number of elements, or nearly
+        length = _size(rows)
+    if length > LONGEST:
+        return None
+    chunks = _size(rows) // length
+    if outer and chunks == 1:
+        return None
+    chunk = tirx.Var("chunk", "int64")
+    shares = _shares(stage, outer, chunk, chunks, rows, [])
+    total = _total(stage, shares, (*outer, Axis(chunk, chunks, True)))
+    return Split(shares, total, stage if chunks == 1 else None)
+
+
+def _shares(
+    stage: Stage, outer: list[Axis], part: Var, parts: int, rows: list[Axis], columns: list[Axis]
+) -> Stage:
+    """What is reduced over a part of the rows."""
+    inside, length = tirx.Var("inside", "int64"), _size(rows) // parts
+    row = part * length + inside
+    own = unflatten(row, tuple(axis.var for axis in rows), tuple(_extents(rows)))
+    named = {axis.var for axis in (*outer, *rows, *columns)}
+    unit = {v: tirx.IntImm("int64", 0) for v in (*stage.axes, *stage.reduced) if v not in named}
+    axes = (*(axis.var for axis in outer), part, *(axis.var for axis in columns))
+    extents = (*_extents(outer), tirx.IntImm("int64", parts), *_extents(columns))
+    dtype = accumulator_dtype(stage)
+    output = tirx.decl_buffer(extents, dtype, f"{stage.name}_shares")
+    return Stage(
+        name=f"{stage.name}_shares",
+        output=output,
+        axes=axes,
+        extents=extents,
+        value=substitute(stage.value, {**own, **unit}),
+        reduced=(inside,),
+        reduced_extents=(tirx.IntImm("int64", length),),
+        combiner=stage.combiner,
+        identity=stage.identity.astype(dtype),
+    )
+
+
+def _total(stage: Stage, shares: Stage, places: Iterable[Axis]) -> Stage:
+    """The sum of shares that lie at the given axes."""
+    order = tuple(places)
+    reduced = [axis for axis in order if axis.is_reduced]
+    return replace(
+        stage,
+        value=shares.output[tuple(axis.var for axis in order)],
+        reduced=tuple(axis.var for axis in reduced),
+        reduced_extents=tuple(_extents(reduced)),
+    )
+
+
+Slices = dict[Var, tuple[Var, ...]]  # what shares a joined tensor is made of, in order
+
+
+def in_halves(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> tuple[tuple[Stage, ...], tuple[Var, ...], Slices]:
+    """All reductions that gain by it in two, and the same outputs.
+
+    Sums whose results are only added up become one sum, over the shares of all of them; a sum and
+    the squares around its mean are found together.
+    """
+    halves = {handle(s.output): split(s) for s in stages if s.is_reduction}
+    joining = _Joining(stages, outputs, halves)
+    joining.run()
+    many = {key: own for key, own in halves.items() if own is not None and own.whole is None}
+    moments = one_pass(stages, many)
+    found: list[Stage] = []
+    for stage in stages:
+        key = handle(stage.output)
+        own, total = halves.get(key), joining.replaced.get(key, stage)
+        if key in moments:
+            found += moments[key]
+            continue
+        if own is not None and total is not None:
+            found += [own.shares, own.total] if own.whole is None else [own.whole]
+        elif own is not None:
+            found.append(own.shares)
+        elif total is not None:
+            found.append(total)
+    return tuple(found), outputs, joining.slices
+
+
+class _Joining:
+    """Finds chains of additions, from their last to their first."""
+
+    def __init__(
+        self,
+        stages: tuple[Stage, ...],
+        outputs: tuple[Var, ...],
+        halves: dict[int, Split | None],
+    ) -> None:
+        self.stages, self.halves = stages, halves
+        self.producer = {handle(stage.output): stage for stage in stages}
+        self.readers = Counter(k for s in stages for k in {handle(r.buffer) for r in s.reads})
+        self.readers.update(map(handle, outputs))
+        self.replaced: dict[int, Stage | None] = {}  # None: by what comes later
+        self.slices: Slices = {}
+
+    def run(self) -> None:
+        """Find all."""
+        for stage in reversed(self.stages):
+            if handle(stage.output) not in self.replaced and self._terms(stage) is not None:
+                self._join(stage)
+
+    def _join(self, stage: Stage) -> None:
+        between: list[int] = []
+        sums: list[Split] = []
+        pending = [stage]
+        while pending:
+            current = pending.pop()
+            between.append(handle(current.output))
+            terms, own = self._terms(current), self.halves.get(between[-1])
+            if terms is not None:
+                pending += reversed(terms)
+            elif own is not None and constant(current.size) == 1 and current.combiner == "sum":
+                sums.append(own)
+            else:
+                return
+        if len(sums) < 2:
+            return
+        shares = tuple(own.shares.output for own in sums)
+        size = tirx.IntImm("int64", sum(constant(own.shares.size) or 0 for own in sums))
+        whole = tirx.decl_buffer((size,), "float32", "shares")
+        place = tirx.Var("share", "int64")
+        self.slices[whole] = shares
+        self.replaced |= dict.fromkeys(between)
+        self.replaced[handle(stage.output)] = replace(
+            stage,
+            value=whole[place],
+            reduced=(place,),
+            reduced_extents=(size,),
+            combiner="sum",
+            identity=tirx.const(0, "float32"),
+        )
+
+    def _terms(self, stage: Stage) -> list[Stage] | None:
+        """The stages whose results a scalar is the sum of; None if it is not."""
+        if stage.is_reduction or constant(stage.size) != 1:
+            return None
+        value = stage.value
+        if not isinstance(value, tirx.Add | tvm.ir.TensorLoad):
+            return None
+        found = []
+        for term in (value.a, value.b) if isinstance(value, tirx.Add) else (value,):
+            if isinstance(term, tirx.FloatImm) and term.value == 0:
+                continue
+            is_load = isinstance(term, tvm.ir.TensorLoad)
+            key = handle(term.source) if is_load else 0
+            if key not in self.producer or self.readers[key] > 1:
+                return None
+            found.append(self.producer[key])
+        return found
+
+
+def _size(axes: Iterable[Axis]) -> int:
+    total = 1
+    for axis in axes:
+        total *= axis.extent
+    return total
+
+
+def _extents(axes: Iterable[Axis]) -> list[Expr]:
+    return [tirx.IntImm("int64", axis.extent) for axis in axes]
+
+
+@cache
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor that is not larger; of equally good ones a multiple of a vector."""
+    found = [n for n in range(1, min(number, most) + 1) if number % n == 0]
+    even = [n for n in found if n % 8 == 0]
+    return even[-1] if even and 2 * even[-1] >= found[-1] else found[-1]

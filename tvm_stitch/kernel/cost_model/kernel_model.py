@@ -1,0 +1,171 @@
+"""What a kernel costs: the only cost model, asked by the planner, the tuner and the report.
+
+In: Programs (or their Profiles), their Schedule and the Device. Out: bytes and microseconds, or
+None where a symbolic dimension leaves them open.
+
+A kernel takes a launch, one block from start to end, and what is slowest of the rest: device
+memory, the L2, instructions, special functions, the other waves of blocks, handing out blocks. How
+well these overlap is a constant too; all are the device's Timing (bench/calibration).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.cost_model.part_model import Demand, grid_us
+from tvm_stitch.kernel.cost_model.profile import Profile, profile
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Var, buffer_shape, constant, dtype_of, item_bytes, product
+from tvm_stitch.kernel.rows.shared_input import keeps_step
+
+# Of the L2, the share in which the next round finds what the last ones read.
+IN_L2 = 0.5
+SPECIAL_RATE = 8  # plain operations in the time of a special function: 128 lanes against 16
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Where a kernel's time goes, in microseconds, and how the device is filled."""
+
+    launch_us: float
+    block_us: float  # one block from start to end, which nothing hides
+    dram_us: float
+    l2_us: float
+    issue_us: float  # plain instructions
+    special_us: float  # special functions, which have units of their own
+    latency_us: float  # the other waves of blocks, one after the other
+    dispatch_us: float  # handing blocks to multiprocessors
+    waves: float  # blocks over those that are resident at once
+    occupancy: float  # share of a multiprocessor's threads that are resident
+    us: float
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return (
+            f"{self.us:.2f} us: launch {self.launch_us:.2f}, one block {self.block_us:.2f}, "
+            f"DRAM {self.dram_us:.2f}, L2 {self.l2_us:.2f}, instructions {self.issue_us:.2f}, "
+            f"special functions {self.special_us:.2f}, waves {self.latency_us:.2f}, "
+            f"dispatch {self.dispatch_us:.2f} ({self.waves:.1f} waves, "
+            f"{self.occupancy:.0%} occupied)"
+        )
+
+
+def tensor_bytes(buffer: Var) -> int | None:
+    """Bytes of a tensor."""
+    elements = constant(product(buffer_shape(buffer)))
+    return None if elements is None else elements * item_bytes(dtype_of(buffer))
+
+
+def least_bytes(programs: tuple[Program, ...]) -> int | None:
+    """Each input read once, each output written once."""
+    passed = {buffer for program in programs for buffer in program.crossing}
+    buffers = {b: None for program in programs for b in (*program.inputs, *program.outputs)}
+    buffers = {buffer: None for buffer in buffers if buffer not in passed}
+    sizes = [tensor_bytes(buffer) for buffer in buffers]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
+
+
+def floor_us(programs: tuple[Program, ...], device: Device) -> float | None:
+    """What moving those bytes takes at the bandwidth of a large copy."""
+    least = least_bytes(programs)
+    return None if least is None else least / device.bandwidth * 1e6
+
+
+def predicted_us(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> float | None:
+    """What the kernel should take."""
+    cost = predicted(programs, schedule, device)
+    return None if cost is None else cost.us
+
+
+def predicted(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Cost | None:
+    """What the kernel should take, and why."""
+    found = [profile(p, m) for p, m in zip(programs, schedule.parts, strict=True)]
+    known = [each for each in found if each is not None]
+    if len(known) < len(found):
+        return None
+    return kernel_cost(known, schedule, device, shared_bytes(programs, schedule))
+
+
+def shared_bytes(programs: tuple[Program, ...], schedule: Schedule) -> int:
+    """Bytes that parts in step need not ask device memory for, as another one just has."""
+    shared = [tensor_bytes(buffer) or 0 for buffer in keeps_step(programs, schedule.parts)]
+    return sum(shared) * (len(programs) - 1)
+
+
+def kernel_cost(
+    profiles: Sequence[Profile], schedule: Schedule, device: Device, shared: int = 0
+) -> Cost:
+    """The cost of a kernel of these profiles, side by side or in rounds.
+
+    Of what its parts read, `shared` bytes are in the L2 when they do.
+    """
+    parts = [Demand(p, m, device) for p, m in zip(profiles, schedule.parts, strict=True)]
+    rounds: dict[int, list[Demand]] = defaultdict(list)
+    for part in parts:
+        rounds[part.profile.round].append(part)
+    found: list[Cost] = []
+    seen = 0.0  # bytes of earlier rounds, of which some are in the L2
+    for number in sorted(rounds):
+        in_l2 = min(seen, IN_L2 * device.l2_size) + shared
+        found.append(_round_cost(rounds[number], schedule, in_l2, device))
+        seen += sum(part.read_bytes for part in rounds[number])
+    if len(found) == 1:
+        return found[0]
+    names = [field.name for field in fields(Cost) if field.name not in ("waves", "occupancy")]
+    together = {name: sum(getattr(cost, name) for cost in found) for name in names}
+    barriers = (len(found) - 1) * grid_us(schedule.blocks, device)
+    together["us"] += barriers - device.timing.launch_us * (len(found) - 1)
+    together["launch_us"] = device.timing.launch_us
+    together["block_us"] += barriers
+    return Cost(**together, waves=max(cost.waves for cost in found), occupancy=found[0].occupancy)
+
+
+def _round_cost(parts: Sequence[Demand], schedule: Schedule, in_l2: float, device: Device) -> Cost:
+    """The cost of what runs between two barriers; mostly of the whole kernel."""
+    timing = device.timing
+    resident = schedule.resident or min(part.resident for part in parts)
+    blocks = sum(part.blocks for part in parts)
+    waves = blocks / (resident * device.multiprocessors)
+    cycle = 1e6 / device.clock / device.multiprocessors  # of all multiprocessors, in microseconds
+    # Multiprocessors that have a block less than others wait for them at the end.
+    busiest = -(-blocks // device.multiprocessors) * device.multiprocessors / blocks
+    lane = busiest * cycle / device.lanes
+    is_cluster = parts[0].mapping.cluster > 1
+    dispatch_ns = timing.cluster_dispatch_ns if is_cluster else timing.dispatch_ns
+    read = sum(part.read_bytes for part in parts)
+    dram = sum(part.dram_bytes for part in parts) - min(in_l2, read)
+    terms = {
+        "dram_us": dram / device.bandwidth * 1e6,
+        "l2_us": cycle * sum(part.l2_bytes for part in parts) / timing.l2_bytes,
+        "issue_us": lane * timing.issue * sum(part.instructions for part in parts),
+        "special_us": lane * timing.special * SPECIAL_RATE * sum(part.specials for part in parts),
+        "latency_us": _later_us(parts, blocks, math.ceil(waves), device),
+        "dispatch_us": blocks * dispatch_ns / 1e3,
+    }
+    block = max(part.block_us for part in parts)
+    sharp = timing.overlap
+    work = sum(term**sharp for term in terms.values()) ** (1 / sharp)
+    return Cost(
+        launch_us=timing.launch_us,
+        block_us=block,
+        waves=waves,
+        occupancy=resident * schedule.block_threads / device.max_threads,
+        us=timing.launch_us + block + work,
+        **terms,
+    )
+
+
+def _later_us(parts: Sequence[Demand], blocks: int, waves: int, device: Device) -> float:
+    """Blocks after the first of their place, and turns after a block's first."""
+    mean = sum(part.block_us * part.blocks for part in parts) / blocks
+    if parts[0].mapping.cluster > 1:
+        mean += device.timing.cluster_start_us
+    turns = max(part.turn_us * (part.turns - 1) for part in parts)
+    in_bands = any(part.profile.bands for part in parts)
+    return mean * (waves - 1) + turns * (waves if in_bands else 1)

@@ -1,0 +1,226 @@
+"""What one part of a kernel asks of a device: a Profile on the threads of a Mapping.
+
+In: the Profile, the Mapping, the Device with its constants. Out: blocks and how many are resident,
+bytes, instructions, and how long one block takes that has a multiprocessor to itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.kernel.cost_model.profile import Phase, Profile
+from tvm_stitch.kernel.ir.schedule import WARP, Mapping
+
+OVERHEAD_REGISTERS = 16  # addresses and counters, as ptxas reports them for 282 kernels
+SCRATCH_BYTES = 1024  # of shared memory that CUDA takes for every block
+MAX_BLOCKS = 32  # resident blocks of a multiprocessor
+SECTOR_BYTES = 32
+# Of loads that all rows, or neighbouring threads, share: the share that the L1 does not serve.
+MISSES = 1 / 4
+SUM_BYTES = 4  # of a share of a sum over the rows
+
+
+def grid_us(blocks: int, device: Device) -> float:
+    """A barrier of so many blocks."""
+    return max(device.timing.grid_us, blocks * device.timing.grid_block_ns / 1e3)
+
+
+class Demand:
+    """See the module's docstring."""
+
+    def __init__(self, profile: Profile, mapping: Mapping, device: Device) -> None:
+        self.profile, self.mapping, self.device = profile, mapping, device
+        self.timing = device.timing
+        # A mapping that takes rows of any length leaves open how often its threads step along.
+        wide = mapping.cluster * mapping.working * mapping.vector
+        self.steps = mapping.steps or -(-profile.columns // wide)
+        self.reach = mapping.working * mapping.vector * self.steps  # columns of a block
+        self.each = mapping.vector * self.steps * mapping.batch  # elements of a thread
+        self.in_registers = mapping.residence == "register"
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """The program's; what a tile serves is read in whole lines, and goes by shared memory."""
+        if not self.mapping.tile:
+            return self.profile.phases
+        return tuple(
+            replace(
+                phase,
+                reads=(*phase.reads, *phase.gathers),
+                gathers=(),
+                from_kept=phase.from_kept + len(phase.gathers),
+                to_kept=phase.to_kept + len(phase.gathers),
+            )
+            for phase in self.profile.phases
+        )
+
+    @cached_property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        profile, mapping = self.profile, self.mapping
+        if mapping.blocks:
+            return mapping.blocks
+        rows = -(-profile.rows // mapping.block_rows)
+        if mapping.split:
+            return -(-profile.columns // self.reach) * (profile.bands or rows)
+        return rows * mapping.cluster
+
+    @cached_property
+    def shares(self) -> int:
+        """Groups of blocks that take turns at the rows; a group has whole rows, or a band's."""
+        pieces = -(-self.profile.columns // self.reach) if self.mapping.split else 1
+        return max(1, self.blocks // pieces)
+
+    @cached_property
+    def turns(self) -> int:
+        """How often a block goes through all phases."""
+        if self.profile.bands:
+            return -(-self.profile.rows // (self.profile.bands * self.mapping.block_rows))
+        if not self.mapping.blocks:
+            return 1
+        groups = -(-self.profile.rows // self.mapping.block_rows)
+        return -(-groups // self.shares)
+
+    @cached_property
+    def waiting_bytes(self) -> float:
+        """Of what an earlier round has read, those that wait in shared memory."""
+        profile = self.profile
+        rows = min(profile.rows, self.mapping.staying * max(1, profile.bands))
+        return rows * profile.columns * profile.returning
+
+    @property
+    def read_bytes(self) -> float:
+        """Of tensors that hold an element for each row and column, those that do not wait."""
+        return self.profile.read_bytes - self.waiting_bytes
+
+    @cached_property
+    def resident(self) -> int:
+        """Blocks of a multiprocessor at once."""
+        device, mapping, profile = self.device, self.mapping, self.profile
+        threads = mapping.block_threads
+        waiting = profile.live_bytes if self.in_registers else 0
+        if mapping.batch > 1 or mapping.pipelined:
+            waiting = max(waiting, sum(profile.phases[0].reads))
+        waiting += SUM_BYTES * profile.across
+        registers = min(255, self.each * waiting // 4 + 2 * mapping.vector + OVERHEAD_REGISTERS)
+        shared = SCRATCH_BYTES
+        if not self.in_registers:
+            shared += profile.kept_bytes * self.each * threads
+        if mapping.tile:
+            shared += sum(map(sum, (phase.gathers for phase in profile.phases))) * self.reach
+        most = min(
+            device.max_threads // threads,
+            device.registers // (registers * threads),
+            device.shared_total // shared,
+            MAX_BLOCKS,
+        )
+        return max(1, most, mapping.resident if mapping.blocks else 0)
+
+    @property
+    def dram_bytes(self) -> float:
+        """Every tensor once, and what is read again but has left the L2 meanwhile."""
+        profile = self.profile
+        again = sum(sum(phase.again) for phase in profile.phases) * profile.elements
+        if not again:
+            return profile.least_bytes - self.waiting_bytes
+        block = sum(profile.phases[0].reads) * self.reach * self.mapping.block_rows
+        resident = min(self.blocks, self.resident * self.device.multiprocessors) * block
+        lost = max(0.0, 1 - self.device.l2_size / resident)
+        return profile.least_bytes + lost * again
+
+    @property
+    def l2_bytes(self) -> float:
+        """Bytes between the multiprocessors and the L2."""
+        profile = self.profile
+        total = 0.0
+        for phase in self.phases:
+            total += sum((*phase.reads, *phase.again, *phase.writes))
+            total += MISSES * (sum(phase.along) + SECTOR_BYTES * len(phase.gathers))
+        # A share of every sum over the rows goes to device memory and comes back.
+        shares = 2 * SUM_BYTES * profile.across * self.shares * profile.columns
+        return total * profile.elements + shares - self.waiting_bytes
+
+    @property
+    def instructions(self) -> float:
+        """Of all threads, in plain operations; threads beyond a row's end work as well."""
+        mapping = self.mapping
+        covered = self.reach * mapping.block_rows * self.blocks * self.turns
+        if mapping.split:
+            covered = self.profile.elements
+        return sum(map(self._instructions, self.phases)) * covered
+
+    @property
+    def specials(self) -> float:
+        """Special functions of all threads."""
+        return sum(phase.specials for phase in self.profile.phases) * self.profile.elements
+
+    @cached_property
+    def turn_us(self) -> float:
+        """One turn through all phases; the next turn's first loads may be on their way."""
+        loads = [self._load_us(n, phase) for n, phase in enumerate(self.phases)]
+        work = sum(map(self._work_us, self.phases))
+        if self.mapping.pipelined:
+            return max(loads[0], work + sum(loads[1:]))
+        return work + sum(loads)
+
+    @cached_property
+    def block_us(self) -> float:
+        """A block from its start to its end, of one turn."""
+        timing = self.timing
+        total = timing.block_us + self.turn_us
+        if self.profile.across and not self.profile.bands:
+            warps = max(1, self.mapping.block_threads // WARP)
+            total += grid_us(self.blocks, self.device) + self.shares / warps * timing.l2_latency_us
+        return total
+
+    def _work_us(self, phase: Phase) -> float:
+        """A thread's dependent instructions, and its row's reductions behind them."""
+        timing, mapping = self.timing, self.mapping
+        cycles = self._instructions(phase) * self.each * timing.chain
+        total = cycles / self.device.clock * 1e6
+        if mapping.tile:
+            total += timing.barrier_us
+        if phase.reductions:
+            total += timing.shuffle_us * min(mapping.threads, WARP).bit_length()
+            if mapping.threads > WARP:
+                total += timing.barrier_us + timing.warp_us * mapping.block_threads / WARP
+            if mapping.cluster > 1:
+                total += timing.cluster_us
+        return total
+
+    def _load_us(self, number: int, phase: Phase) -> float:
+        """Waiting for loads: so many bytes of a thread are on their way at once."""
+        timing, mapping = self.timing, self.mapping
+        flying = timing.flying if self.in_registers and number == 0 else timing.flying_later
+        own: float = sum(phase.reads) * self.each
+        if self.waiting_bytes:
+            own *= self.read_bytes / self.profile.read_bytes
+        # Asynchronous copies need no registers, so all of them are.
+        flights = 1.0 if mapping.asynchronous else max(1.0, own / flying)
+        total = flights * timing.dram_latency_us if own else 0.0
+        total += sum(phase.again) * self.each / flying * timing.l2_latency_us
+        if phase.along and not mapping.ahead:
+            total += timing.l2_latency_us * (1 + timing.serial * (self.steps - 1))
+        if phase.gathers:
+            total += timing.dram_latency_us * self.steps
+        return total
+
+    def _instructions(self, phase: Phase) -> float:
+        """Of an element, in plain operations."""
+        timing, mapping = self.timing, self.mapping
+        accesses = sum(map(self._accesses, (*phase.reads, *phase.again, *phase.writes)))
+        fewest = 1 if mapping.peeled else 0
+        accesses += sum(max(fewest, self._accesses(size)) for size in phase.along)
+        accesses += len(phase.gathers)
+        if mapping.tile or not self.in_registers:
+            accesses += phase.from_kept + phase.to_kept
+        plain = phase.operations + phase.specials
+        return plain + timing.access * accesses + timing.step / mapping.vector
+
+    def _accesses(self, size: int) -> float:
+        """Memory instructions that move an element of so many bytes."""
+        vector = self.mapping.vector
+        return -(-size * vector // ACCESS_BYTES) / vector

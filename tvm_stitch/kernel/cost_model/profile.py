@@ -1,0 +1,302 @@
+"""What a program asks of a device, whatever its mapping: bytes, instructions, reductions by phase.
+
+In: a Program and what it keeps (Residency). Out: a Profile, plain numbers that go to JSON and back;
+None where a dimension is symbolic. Must not know threads, nor any device.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from tvm_stitch.kernel.analysis.addressing import Frame, Stride
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
+from tvm_stitch.kernel.analysis.online_reduction import laid_out
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.small_matmul.profile import (
+    ACCESS,
+    accesses,
+    columns_of,
+    shared_by_rows,
+    shared_bytes,
+    tensor_bytes,
+)
+from tvm_stitch.kernel.small_matmul.program import ProductProgram
+
+# Plain operations of one evaluation in float32 and in half precision, and special-function
+# operations: instructions that nvcc 13 makes of TVM's CUDA with fast maths for sm_90. What is not
+# named is one plain operation; two halves share one.
+INSTRUCTIONS = {
+    "exp": (1, 8, 1), "log": (1, 8, 1), "exp2": (0, 8, 1), "log2": (0, 8, 1),
+    "tanh": (0, 2, 1), "sigmoid": (3, 20, 2), "sqrt": (0, 3, 1), "rsqrt": (0, 3, 1),
+    "sin": (1, 26, 1), "cos": (1, 26, 1), "tan": (2, 4, 3), "pow": (1, 3, 2),
+    "erf": (22, 24, 1), "Div": (2, 11, 1), "Max": (1, 3.5, 0), "Min": (1, 3.5, 0),
+    "Cast": (1, 1, 0), "FloorDiv": (4, 4, 0), "FloorMod": (5, 5, 0),
+}  # fmt: skip
+_OTHERS = (1, 0.5, 0)
+_FREE = ("Var", "IntImm", "FloatImm", "Op", "PrimType", "Array", "StringImm")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What one pass over the rows does, for each element; tuples hold bytes of an element."""
+
+    reads: tuple[int, ...] = ()  # tensors that hold an element for each row and column
+    again: tuple[int, ...] = ()  # the same tensors, which an earlier phase has read but not kept
+    along: tuple[int, ...] = ()  # loads of what rows share: weights, slices, repeated values
+    gathers: tuple[int, ...] = ()  # loads from anywhere
+    writes: tuple[int, ...] = ()
+    from_kept: int = 0  # values that an earlier phase has kept
+    to_kept: int = 0
+    operations: float = 0.0
+    specials: float = 0.0
+    reductions: int = 0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A program in numbers."""
+
+    rows: int
+    columns: int
+    reduces: bool
+    phases: tuple[Phase, ...]
+    other_bytes: int  # of tensors that hold no element for each row and column, each once
+    live_bytes: int  # an element's, that wait between phases
+    kept_bytes: int  # an element's, of all kept values
+    across: int = 0  # reductions over the rows
+    bands: int = 0  # of rows that these go over; 0: over all
+    round: int = 0  # of a kernel whose blocks meet in between
+    returning: int = 0  # an element's, that an earlier round has read
+
+    @property
+    def elements(self) -> int:
+        """Rows by columns."""
+        return self.rows * self.columns
+
+    @property
+    def least_bytes(self) -> int:
+        """Every tensor once."""
+        full = sum(sum(phase.reads) + sum(phase.writes) for phase in self.phases)
+        return full * self.elements + self.other_bytes
+
+    @property
+    def read_bytes(self) -> int:
+        """Of tensors that hold an element for each row and column, each once."""
+        return sum(sum(phase.reads) for phase in self.phases) * self.elements
+
+    @property
+    def reductions(self) -> int:
+        """Reductions of all phases."""
+        return sum(phase.reductions for phase in self.phases)
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Profile:
+        """What dataclasses.asdict made of a profile, perhaps by way of JSON."""
+        phases = tuple(map(_phase_from, data["phases"]))
+        return Profile(**{**data, "phases": phases})
+
+
+def _phase_from(data: dict[str, Any]) -> Phase:
+    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list | tuple)}
+    return Phase(**{**data, **lists})
+
+
+def profile(program: Program, mapping: Mapping) -> Profile | None:
+    """The profile of a program by what its mapping keeps; asked again, it is remembered."""
+    if isinstance(program, ProductProgram):
+        return _of_products(program, mapping)
+    own = laid_out(program, mapping)
+    key = ("profile", mapping.recompute, mapping.residence, own)
+    if key not in program.memo:
+        program.memo[key] = _profile(own, residency_of(program, mapping))
+    return program.memo[key]
+
+
+def elements_of(buffer: Var) -> int | None:
+    """Elements of a tensor."""
+    total = 1
+    for extent in buffer_shape(buffer):
+        size = constant(extent)
+        if size is None:
+            return None
+        total *= size
+    return total
+
+
+def _profile(program: Program, residency: Residency) -> Profile | None:
+    rows, columns = constant(program.space.rows), constant(program.space.columns)
+    if rows is None or columns is None:
+        return None
+    loads = _Loads(program)
+    phases = tuple(_phase(program, residency, loads, n) for n in range(residency.phases))
+    other = _other_bytes(program, residency, rows * columns)
+    if other is None:
+        return None
+    return Profile(
+        rows,
+        columns,
+        program.reduces,
+        phases,
+        other,
+        residency.live_bytes,
+        residency.kept_bytes,
+        len(program.across),
+        0 if program.space.band is None else constant(program.space.bands) or 1,
+        program.round,
+        sum(item_bytes(dtype_of(buffer)) for buffer in program.returning),
+    )
+
+
+def _of_products(program: ProductProgram, mapping: Mapping) -> Profile:
+    """One phase, its figures those of an element of the widest value."""
+    rows, columns = constant(program.space.rows) or 1, columns_of(program, mapping)
+    operations = specials = 0.0
+    for stage in program.stages:
+        share = program.walked(stage) / columns
+        contraction = program.contractions.get(stage.output)
+        plain, special = instructions(stage)
+        if contraction is not None:
+            each = accesses(program, stage, mapping)
+            plain, special = contraction.contracted * (1 + ACCESS * each), 0.0
+        operations, specials = operations + share * plain, specials + share * special
+    elements = rows * columns
+    block = mapping.block_rows * mapping.reach
+    read = tensor_bytes(program.inputs) // elements
+    return Profile(
+        rows,
+        columns,
+        True,
+        (
+            Phase(
+                reads=(read,),
+                along=(-(-shared_by_rows(program, mapping) // block),),
+                operations=operations,
+                specials=specials,
+                reductions=len(program.along) - len(program.contractions),
+            ),
+        ),
+        tensor_bytes((*program.inputs, *program.outputs)) - read * elements,
+        0,
+        -(-shared_bytes(program, mapping) // (mapping.reach * mapping.block_rows)),
+    )
+
+
+class _Loads:
+    """What the loads of a stage cost, the translation to rows and columns made once at most."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._frame: Frame | None = None
+
+    def strides(self, stage: Stage) -> tuple[tuple[Stride, int], ...]:
+        """Stride and bytes of every load that is neither of its own element nor of a row's."""
+        program = self._program
+        key = ("strides", program.space.key)
+        if key not in stage.memo:
+            # Planners ask for the same stages in many company.
+            self._frame = self._frame or Frame(program)
+            stage.memo[key] = tuple(
+                (self._frame.address(stage, read).stride, item_bytes(dtype_of(read.buffer)))
+                for read in stage.reads
+                if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
+            )
+        return stage.memo[key]
+
+
+def _phase(program: Program, residency: Residency, loads: _Loads, number: int) -> Phase:
+    stages = [stage for stage in program.stages if number in _phases_of(program, residency, stage)]
+    tuples: dict[str, list[int]] = defaultdict(list)
+    from_kept: set[Var] = set()
+    operations = specials = 0.0
+    for stage in stages:
+        plain, special = instructions(stage)
+        operations, specials = operations + plain, specials + special
+        for stride, size in loads.strides(stage):
+            if stride is not Stride.STILL:
+                tuples["gathers" if stride is Stride.GATHER else "along"].append(size)
+        from_kept.update(
+            read.buffer
+            for read in stage.reads
+            if residency.kept.get(read.buffer, (number,))[0] < number
+        )
+    for buffer in program.inputs:
+        needed = residency.needed.get(buffer, frozenset())
+        if number in needed:
+            kind = "reads" if number == min(needed) else "again"
+            tuples[kind].append(item_bytes(dtype_of(buffer)))
+    for buffer in program.outputs:
+        if program.is_full(buffer) and residency.available[buffer] == number:
+            tuples["writes"].append(item_bytes(dtype_of(buffer)))
+            # Kept by an earlier phase, it may be stored without being computed.
+            if residency.kept.get(buffer, (number,))[0] < number:
+                from_kept.add(buffer)
+    return Phase(
+        reads=tuple(tuples["reads"]),
+        again=tuple(tuples["again"]),
+        along=tuple(tuples["along"]),
+        gathers=tuple(tuples["gathers"]),
+        writes=tuple(tuples["writes"]),
+        from_kept=len(from_kept),
+        to_kept=sum(first == number for first, _ in residency.kept.values()),
+        operations=operations,
+        specials=specials,
+        reductions=sum(stage in program.along for stage in stages),
+    )
+
+
+def _phases_of(program: Program, residency: Residency, stage: Stage) -> Iterable[int]:
+    """The phases that compute a stage's elements; a row's own values cost next to nothing."""
+    if stage.is_reduction:
+        return (residency.available[stage.output] - 1,)
+    return residency.needed.get(stage.output, ())
+
+
+def _other_bytes(program: Program, residency: Residency, elements: int) -> int | None:
+    full = {buffer for buffer in program.inputs if buffer in residency.needed}
+    full |= {buffer for buffer in program.outputs if program.is_full(buffer)}
+    loads = Counter(read.buffer for stage in program.stages for read in stage.reads)
+    total = 0
+    for buffer in (*program.inputs, *program.outputs):
+        if buffer in full:
+            continue
+        count = elements_of(buffer)
+        if count is None:
+            return None
+        # A slice of a large tensor is read no further than it reaches; there may be several.
+        reached = elements * max(1, loads[buffer])
+        total += min(count, reached) * item_bytes(dtype_of(buffer))
+    return total
+
+
+def instructions(stage: Stage) -> tuple[float, float]:
+    """Plain and special-function operations of one of its elements."""
+    if "instructions" in stage.memo:
+        return stage.memo["instructions"]
+    plain = special = 0.0
+
+    def visit(node: Any) -> Any:
+        nonlocal plain, special
+        kind = type(node).__name__
+        if kind == "TensorLoad":
+            # Its index is not computed for each element: a thread moves along the row.
+            return tvm_ffi.WalkResult.SKIP
+        if kind == "Call":
+            kind = getattr(node.op, "name", "").removeprefix("tirx.")
+        if kind not in _FREE:
+            wide, half, more = INSTRUCTIONS.get(kind, _OTHERS)
+            plain += half if dtype_of(node) in ("float16", "bfloat16") else wide
+            special += more
+        return None
+
+    tvm_ffi.structural_walk(stage.value, (tvm.ir.Expr, visit), order="pre")
+    # A reduction combines once for each element.
+    stage.memo["instructions"] = plain + stage.is_reduction, special
+    return stage.memo["instructions"]

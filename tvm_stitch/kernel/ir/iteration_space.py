@@ -1,0 +1,250 @@
+"""Rows and columns: the space that the stages of a kernel share, found from its reductions.
+
+In: Stages in order. Out: a Space, or why there is none; which reductions go over its rows, and what
+depends on them. Must not know threads.
+
+What reductions keep is the row, what they reduce is the column. Others may reduce the rows of the
+same elements and keep the columns. Without reductions, all elements are one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Read,
+    Refused,
+    Stage,
+    Var,
+    bind_axes,
+    buffer_shape,
+    constant,
+    flatten,
+    product,
+    same_size,
+    shown,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Rows by columns; a program without reductions is one row of all elements.
+
+    A row lies in memory in runs of `run` elements. Where reductions keep trailing axes whole, a row
+    is one run. A reduction over the first and last axes, such as a batch norm's, finds a run of its
+    row in every image; the runs of all rows of an image follow each other. A group norm of images
+    whose channels come last has such rows too, but only those of the `inner` axes, the groups of
+    one batch entry, share their images.
+    """
+
+    rows: Expr
+    columns: Expr
+    run: Expr
+    inner: Expr | None = None  # None: all rows
+    band: Expr | None = None  # rows that a reduction over the rows combines; None: all
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether a row is one run."""
+        return same_size(self.run, self.columns)
+
+    @cached_property
+    def size(self) -> Expr:
+        """All elements."""
+        return product((self.rows, self.columns))
+
+    @cached_property
+    def sums(self) -> Expr:
+        """Elements of a reduction over the rows."""
+        return self.columns if self.band is None else product((self.bands, self.columns))
+
+    @cached_property
+    def band_rows(self) -> Expr:
+        """Rows of a band."""
+        return self.rows if self.band is None else self.band
+
+    @cached_property
+    def bands(self) -> Expr:
+        """Bands of rows."""
+        return product((tirx.floordiv(self.rows, self.band_rows),))
+
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """Equal for equal spaces."""
+        sizes = (self.rows, self.columns, self.run, self.inner, self.band)
+        return tuple("" if size is None else shown(size) for size in sizes)
+
+    def flat(self, row: Expr, column: Expr) -> Expr:
+        """Where an element lies in memory."""
+        if self.whole:
+            return row * self.columns + column
+        image, inside = tirx.floordiv(column, self.run), tirx.floormod(column, self.run)
+        if self.inner is None:
+            return (image * self.rows + row) * self.run + inside
+        image = tirx.floordiv(row, self.inner) * self.images + image
+        return (image * self.inner + tirx.floormod(row, self.inner)) * self.run + inside
+
+    @cached_property
+    def images(self) -> Expr:
+        """The runs of a row."""
+        return tirx.floordiv(self.columns, self.run)
+
+    def row_of(self, flat: Expr) -> Expr:
+        """The row of the element that lies there."""
+        run = tirx.floordiv(flat, self.run)
+        if self.whole:
+            return run
+        if self.inner is None:
+            return tirx.floormod(run, self.rows)
+        outer = tirx.floordiv(run, self.images * self.inner)
+        return outer * self.inner + tirx.floormod(run, self.inner)
+
+    def position(self, stage: Stage, across: bool = False) -> tuple[Expr, Expr | None]:
+        """Row and place in memory of a stage's iteration, in its own axes.
+
+        The place is None for a stage that computes one value a row. `across` says of a reduction
+        that it goes over the rows.
+        """
+        if across:
+            bands = stage.bands or 0
+            rows, of_rows = stage.axes[:bands], stage.extents[:bands]
+            row = flatten((*rows, *stage.reduced), (*of_rows, *stage.reduced_extents))
+            return row, self.flat(row, flatten(stage.axes[bands:], stage.extents[bands:]))
+        spatial = flatten(stage.axes, stage.extents)
+        if stage.is_reduction:
+            return spatial, self.flat(spatial, flatten(stage.reduced, stage.reduced_extents))
+        if not same_size(stage.size, self.size):
+            return spatial, None
+        for split in range(len(stage.axes) + 1):
+            # TVM proves little about divisions by a symbolic row length.
+            if self.whole and same_size(product(stage.extents[split:]), self.columns):
+                return flatten(stage.axes[:split], stage.extents[:split]), spatial
+        return self.row_of(spatial), spatial
+
+
+def find_space(
+    stages: tuple[Stage, ...], across: list[Stage], outputs: tuple[Var, ...]
+) -> Space | Refused:
+    """The space of stages, some of whose reductions go over its rows."""
+    along = [stage for stage in stages if stage.is_reduction and stage not in across]
+    if along:
+        space = _space_along(along)
+    elif across:
+        space = _space_across(across[0])
+    else:
+        space = _space_of_elements(outputs)
+    if isinstance(space, Refused):
+        return space
+    for stage in across:
+        if not (space.whole and _same_space(_space_across(stage), space)):
+            return Refused(
+                f"{stage.name} reduces {shown(stage.reduced_size)} rows of {shown(stage.size)}, "
+                f"other stages work on {shown(space.rows)} rows of {shown(space.columns)}"
+            )
+    return space
+
+
+def _space_across(stage: Stage) -> Space:
+    """The rows that a reduction goes over, and the columns that it keeps."""
+    if stage.bands is None:
+        return Space(stage.reduced_size, stage.size, stage.size)
+    columns = product(stage.extents[stage.bands :])
+    rows = product((*stage.extents[: stage.bands], stage.reduced_size))
+    return Space(rows, columns, columns, band=stage.reduced_size)
+
+
+def _same_space(left: Space, right: Space) -> bool:
+    pairs = [(left.rows, right.rows), (left.columns, right.columns)]
+    pairs.append((left.band_rows, right.band_rows))
+    return all(same_size(*pair) for pair in pairs)
+
+
+def _space_of_elements(outputs: tuple[Var, ...]) -> Space | Refused:
+    size = product(buffer_shape(outputs[0]))
+    for output in outputs[1:]:
+        if not same_size(product(buffer_shape(output)), size):
+            return Refused(f"outputs of different sizes, {outputs[0]} and {output}")
+    return Space(tirx.IntImm("int64", 1), size, size)
+
+
+def _space_along(reductions: list[Stage]) -> Space | Refused:
+    first = reductions[0]
+    for other in reductions[1:]:
+        if not same_size(other.size, first.size) or not same_size(
+            other.reduced_size, first.reduced_size
+        ):
+            return Refused(
+                f"{first.name} and {other.name} reduce different rows: {shown(first.size)} x "
+                f"{shown(first.reduced_size)} and {shown(other.size)} x "
+                f"{shown(other.reduced_size)}"
+            )
+    return _space_read_by(reductions)
+
+
+def goes_across(stage: Stage) -> bool:
+    """Whether a reduction keeps the last axes of what it reads and reduces the first.
+
+    Planners ask for the same stages in many company: the answer stays with the stage.
+    """
+    if "across" not in stage.memo:
+        found = stage.bands is not None or (stage.is_reduction and _reads_across(stage))
+        stage.memo["across"] = found
+    return stage.memo["across"]
+
+
+def _reads_across(stage: Stage) -> bool:
+    analyzer = bind_axes(stage)
+    space = Space(stage.reduced_size, stage.size, stage.size)
+    _, place = space.position(stage, across=True)
+    if constant(stage.size) == 1 or not any(
+        _reads_at(read, place, space, analyzer) for read in stage.reads
+    ):
+        return False
+    along = Space(stage.size, stage.reduced_size, stage.reduced_size)
+    _, place = along.position(stage)
+    return not any(_reads_at(read, place, along, analyzer) for read in stage.reads)
+
+
+def columnwise_of(stages: tuple[Stage, ...], across: list[Stage]) -> frozenset[Var]:
+    """All results that depend on a reduction over the rows."""
+    found = {stage.output for stage in across}
+    for stage in stages if across else ():
+        if any(read.buffer in found for read in stage.reads):
+            found.add(stage.output)
+    return frozenset(found)
+
+
+def _space_read_by(reductions: list[Stage]) -> Space:
+    """Rows lie in one run, unless some reduction's reads say otherwise."""
+    for stage in reductions:
+        analyzer = bind_axes(stage)
+        for space in _possible_spaces(stage):
+            _, place = space.position(stage)
+            if any(_reads_at(read, place, space, analyzer) for read in stage.reads):
+                return space
+    first = reductions[0]
+    return Space(first.size, first.reduced_size, first.reduced_size)
+
+
+def _possible_spaces(stage: Stage) -> Iterator[Space]:
+    yield Space(stage.size, stage.reduced_size, stage.reduced_size)
+    for split in range(1, len(stage.reduced)):
+        run = product(stage.reduced_extents[split:])
+        yield Space(stage.size, stage.reduced_size, run)
+        for kept in range(1, len(stage.axes)):
+            inner = product(stage.extents[kept:])
+            if constant(inner) != 1 and not same_size(inner, stage.size):
+                yield Space(stage.size, stage.reduced_size, run, inner)
+
+
+def _reads_at(read: Read, place: Expr, space: Space, analyzer: tvm.sym.Analyzer) -> bool:
+    shape = buffer_shape(read.buffer)
+    if not same_size(product(shape), space.size):
+        return False
+    return analyzer.can_prove_equal(flatten(tuple(read.load.indices), shape), place)

@@ -1,0 +1,378 @@
+"""Stages placed in one space of rows and columns.
+
+In: Stages in order and the buffers that must be written.
+Out: a Program, in which every value is one element for each (row, column), one for each row or one
+for each column, and every stage reads what its own row, column or element produced; or the reason
+why there is none. Must not know threads.
+
+Results of reductions over the rows are known once all rows have been seen: only stages of one value
+a column may use them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Read,
+    Refused,
+    Stage,
+    Var,
+    bind_axes,
+    buffer_shape,
+    constant,
+    find_reads,
+    flatten,
+    handle,
+    product,
+    same_size,
+    shown,
+    substitute,
+    unflatten,
+)
+
+# A value read at other places than its own is computed again there; this bounds how often.
+MAX_INLINED = 64
+# Of an index, once values are inlined: every nested one doubles the time that TVM takes over it.
+MAX_DIVISIONS = 12
+
+
+class Where(enum.Enum):
+    """Which element of a buffer a stage reads, seen from its own row and column."""
+
+    SAME = "the same row and column"
+    ROW = "one value for the row"
+    COLUMN = "one value for the column"
+    ALONG = "another column of the same row"
+    OTHER = "any other"
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What one kernel computes; see the module's docstring."""
+
+    stages: tuple[Stage, ...]
+    inputs: tuple[Var, ...]
+    outputs: tuple[Var, ...]
+    space: Space
+    reduces: bool
+    where: dict[tuple[int, int], Where]  # (handle of the stage's output, key of the read)
+    columnwise: frozenset[Var] = frozenset()  # what is one value a column: known after all rows
+    # Sums of exponentials that are found in the phase of a maximum, by their output.
+    follows: dict[Var, Var] = field(default_factory=dict)
+    # Sums of squares around a mean that are found in the phase of the sum that it is made of.
+    centred: dict[Var, Var] = field(default_factory=dict)
+    round: int = 0  # of a kernel whose blocks meet: how often they do before it is computed
+    crossing: tuple[Var, ...] = ()  # outputs that nobody asked for but later rounds
+    # Inputs that lie in memory as outputs of earlier rounds do, one behind the other.
+    joined: tuple[tuple[Var, tuple[Var, ...]], ...] = ()
+    # Inputs whose rows the programs of several rounds read, all of them in the same space.
+    staying: tuple[Var, ...] = ()
+    returning: tuple[Var, ...] = ()  # of these, what an earlier round has read
+
+    @cached_property
+    def producer(self) -> dict[Var, Stage]:
+        """The stage that computes a buffer; inputs have none."""
+        return {stage.output: stage for stage in self.stages}
+
+    @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """What was worked out of it and is asked again and again: residencies, profiles."""
+        return {}
+
+    def place(self, stage: Stage, read: Read) -> Where:
+        """Which element of its buffer a read takes."""
+        return self.where[handle(stage.output), read.key]
+
+    @cached_property
+    def across(self) -> tuple[Stage, ...]:
+        """The reductions over the rows."""
+        return tuple(s for s in self.stages if s.is_reduction and s.output in self.columnwise)
+
+    @cached_property
+    def along(self) -> tuple[Stage, ...]:
+        """The reductions along a row."""
+        return tuple(s for s in self.stages if s.is_reduction and s.output not in self.columnwise)
+
+    @cached_property
+    def rows_read(self) -> tuple[Var, ...]:
+        """The inputs that hold an element for each row and column, as these are worked on."""
+        same = {
+            read.buffer
+            for stage in self.stages
+            for read in stage.reads
+            if self.place(stage, read) is Where.SAME
+        }
+        return tuple(buffer for buffer in self.inputs if buffer in same)
+
+    def is_across(self, stage: Stage) -> bool:
+        """Whether a stage is a reduction over the rows."""
+        return stage.is_reduction and stage.output in self.columnwise
+
+    def holds(self, buffer: Var) -> Where:
+        """Whether a buffer that a stage computes has a value for each element, row or column."""
+        if buffer in self.columnwise:
+            return Where.COLUMN
+        stage = self.producer[buffer]
+        full = not stage.is_reduction and same_size(stage.size, self.space.size)
+        return Where.SAME if full else Where.ROW
+
+    def is_full(self, buffer: Var) -> bool:
+        """Whether a buffer that a stage computes holds an element for each row and column."""
+        return self.holds(buffer) is Where.SAME
+
+    def __repr__(self) -> str:
+        rows, columns = shown(self.space.rows), shown(self.space.columns)
+        lines = [f"program over {rows} rows x {columns} columns"]
+        return "\n  ".join([*lines, *map(repr, self.stages)])
+
+
+def make_program(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], space: Space | None = None
+) -> Program | Refused:
+    """Place stages in one space, a given one or their own; refuse if they do not share it."""
+    stages = unit_reductions_as_elements(stages)
+    across = [stage for stage in stages if goes_across(stage)]
+    own = space or find_space(stages, across, outputs)
+    if isinstance(own, Refused):
+        return own
+    return _Placing(own, stages, columnwise_of(stages, across), outputs).program()
+
+
+def unrelated(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> list[tuple[tuple[Stage, ...], tuple[Var, ...]]]:
+    """Parts that share no computed value, and no input that all elements of both read."""
+    writer = {stage.output: number for number, stage in enumerate(stages)}
+    leader = list(range(len(stages)))
+
+    def find(number: int) -> int:
+        while leader[number] != number:
+            leader[number] = leader[leader[number]]
+            number = leader[number]
+        return number
+
+    readers: dict[Var, int] = {}
+    for number, stage in enumerate(stages):
+        for buffer, is_whole in stage.buffers.items():
+            if buffer in writer:
+                leader[find(writer[buffer])] = find(number)
+            elif is_whole:
+                leader[find(readers.setdefault(buffer, number))] = find(number)
+    parts: dict[int, tuple[list[Stage], list[Var]]] = {}
+    for number, stage in enumerate(stages):
+        parts.setdefault(find(number), ([], []))[0].append(stage)
+    for output in outputs:
+        if output in writer:
+            parts[find(writer[output])][1].append(output)
+    return [(tuple(own), tuple(found)) for own, found in parts.values() if found]
+
+
+def unit_reductions_as_elements(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """A reduction over one element is that element."""
+
+    def plain(stage: Stage) -> Stage:
+        if not stage.is_reduction or constant(stage.reduced_size) != 1:
+            return stage
+        zero = tirx.IntImm("int64", 0)
+        value = substitute(stage.value, dict.fromkeys(stage.reduced, zero))
+        return replace(
+            stage, value=value, reduced=(), reduced_extents=(), combiner="", identity=None
+        )
+
+    return tuple(map(plain, stages))
+
+
+class _Placing:
+    """Works backwards from the outputs, inlining what is read at other places than its own."""
+
+    def __init__(
+        self,
+        space: Space,
+        stages: tuple[Stage, ...],
+        columnwise: frozenset[Var],
+        outputs: tuple[Var, ...],
+    ) -> None:
+        self.space = space
+        self.columnwise = columnwise
+        self.outputs = outputs
+        self.producer = {stage.output: stage for stage in stages}
+        self.order = {stage.output: number for number, stage in enumerate(stages)}
+        self.placed: dict[Var, Stage] = {}
+        self.where: dict[tuple[int, int], Where] = {}
+        self.inputs: dict[Var, None] = {}
+
+    def program(self) -> Program | Refused:
+        pending = list(self.outputs)
+        while pending:
+            buffer = pending.pop()
+            if buffer in self.placed:
+                continue
+            if buffer not in self.producer:
+                return Refused(f"output {buffer} is computed by no stage")
+            refused = self._fits(self.producer[buffer])
+            stage = refused or self._place(self.producer[buffer])
+            if isinstance(stage, Refused):
+                return stage
+            self.placed[buffer] = stage
+            pending.extend(r.buffer for r in stage.reads if r.buffer in self.producer)
+        stages = tuple(sorted(self.placed.values(), key=lambda stage: self.order[stage.output]))
+        reduces = any(stage.is_reduction for stage in stages)
+        inputs = [read.buffer for stage in stages for read in stage.reads]
+        inputs = [buffer for buffer in dict.fromkeys(inputs) if buffer not in self.placed]
+        columnwise = frozenset(s.output for s in stages if s.output in self.columnwise)
+        return Program(
+            stages, tuple(inputs), self.outputs, self.space, reduces, self.where, columnwise
+        )
+
+    def _fits(self, stage: Stage) -> Refused | None:
+        if stage.output in self.columnwise:
+            if same_size(stage.size, self.space.sums) and not self._reduces_along(stage):
+                return None
+            return Refused(f"{stage.name} needs sums over all rows before the first row")
+        sizes = (self.space.rows, self.space.size)
+        if stage.is_reduction or any(same_size(stage.size, size) for size in sizes):
+            return None
+        return Refused(
+            f"{stage.name} has {shown(stage.size)} elements, which is neither one a row nor one an "
+            f"element of {shown(self.space.rows)} rows x {shown(self.space.columns)} columns"
+        )
+
+    def _reduces_along(self, stage: Stage) -> bool:
+        return stage.is_reduction and not goes_across(stage)
+
+    def _place(self, stage: Stage) -> Stage | Refused:
+        """Inline until every computed value is read at its own row, column or both."""
+        key = (*self.space.key, stage.output in self.columnwise)
+        known: dict[int, Where] = {}
+        for _ in range(MAX_INLINED):
+            # Planners ask for the same stages in many company: the answer stays with the stage.
+            if key not in stage.memo:
+                stage.memo[key] = self._look(stage, known)
+            found = stage.memo[key]
+            if isinstance(found, Refused):
+                return found
+            known = {read.key: found[read.key] for read in stage.reads if not read.nested}
+            inline: dict[int, Read] = {}
+            for read in stage.reads:
+                where = self.where[handle(stage.output), read.key] = found[read.key]
+                if where is Where.OTHER and read.buffer in self.producer:
+                    source = self.producer[read.buffer]
+                    if source.is_reduction:
+                        why = "for an address" if read.nested else "of other rows"
+                        return Refused(f"{stage.name} needs {source.name} {why}")
+                    inline[read.key] = read
+            if not inline:
+                return stage
+            if len(inline) > MAX_INLINED:
+                break
+            stage = with_inlined(stage, inline, self.producer)
+        return Refused(f"{stage.name} reads computed values at too many places")
+
+    def _look(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
+        """Where each read of a stage goes; some are known from before others were inlined."""
+        analyzer = bind_axes(stage)
+        columns = stage.output in self.columnwise and not stage.is_reduction
+        row, flat = (None, None) if columns else self.space.position(stage, goes_across(stage))
+        found: dict[int, Where] = {}
+        for read in stage.reads:
+            if read.key in known and not read.nested:
+                found[read.key] = known[read.key]
+                continue
+            if max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
+                return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
+            at = address_of(read)
+            if at is None:
+                found[read.key] = Where.OTHER
+            elif columns:
+                found[read.key] = self._where_in_column(stage, read, at, analyzer)
+            else:
+                found[read.key] = self._where(read, at, analyzer, row, flat)
+        return found
+
+    def _where_in_column(
+        self, stage: Stage, read: Read, at: Expr, analyzer: tvm.sym.Analyzer
+    ) -> Where:
+        own = analyzer.can_prove_equal(at, flatten(stage.axes, stage.extents))
+        return Where.COLUMN if own and read.buffer in self.columnwise else Where.OTHER
+
+    def _where(
+        self, read: Read, at: Expr, analyzer: tvm.sym.Analyzer, row: Expr, flat: Expr
+    ) -> Where:
+        size = product(buffer_shape(read.buffer))
+        if same_size(size, self.space.size):
+            if flat is not None and analyzer.can_prove_equal(at, flat):
+                return Where.SAME
+            return Where.OTHER
+        if same_size(size, self.space.rows) and analyzer.can_prove_equal(at, row):
+            return Where.ROW
+        return Where.OTHER
+
+
+def address_of(read: Read) -> Expr | None:
+    """Where a read lies in its buffer, unless that is itself read from memory.
+
+    Of an axis with one element there is but one to read, whatever memory says.
+    """
+    if read.nested:
+        return None
+    shape = buffer_shape(read.buffer)
+    zero = tirx.IntImm("int64", 0)
+    indices = tuple(
+        zero if constant(extent) == 1 else index
+        for index, extent in zip(read.load.indices, shape, strict=True)
+    )
+    if any(find_reads(index) for index in indices):
+        return None
+    return flatten(indices, shape)
+
+
+def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var, Stage]) -> Stage:
+    """A stage that computes some of its reads itself; asked again, it is remembered."""
+    places = frozenset(reads)
+    if places not in stage.memo:
+        analyzer = bind_axes(stage)
+        values = {key: inlined(producer[r.buffer], r, analyzer) for key, r in reads.items()}
+        stage.memo[places] = replace(stage, value=replace_loads(stage.value, values))
+    return stage.memo[places]
+
+
+def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
+    """The value of an element-wise stage at the place that a load asks for."""
+    indices = tuple(map(analyzer.simplify, read.load.indices))
+    if len(indices) != len(source.axes):  # axes of extent 1 that only one of the two counts
+        place = flatten(indices, buffer_shape(read.buffer))
+        return substitute(source.value, unflatten(place, source.axes, source.extents))
+    return substitute(source.value, dict(zip(source.axes, indices, strict=True)))
+
+
+def _divisions(index: Expr) -> int:
+    if isinstance(index, (tirx.Var, tirx.IntImm)):
+        return 0
+    count = 0
+
+    def visit(node: Expr) -> None:
+        nonlocal count
+        count += type(node).__name__ in ("FloorDiv", "FloorMod")
+
+    tvm_ffi.structural_walk(index, (tvm.ir.Expr, visit))
+    return count
+
+
+def replace_loads(value: Expr, replacements: dict[int, Expr]) -> Expr:
+    """Replace loads by key. Works from the outside in, for a replaced load's indices are gone."""
+
+    def visit(load: Expr) -> Expr:
+        return replacements.get(handle(load), load)
+
+    return tvm_ffi.structural_map(value, (tvm.ir.TensorLoad, visit), order="pre")

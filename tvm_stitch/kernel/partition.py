@@ -1,0 +1,90 @@
+"""Every kind of Program that stages may become, and how many.
+
+In: Stages in order and the buffers that must be written. Out: Programs, one for each unrelated
+part, or several that take turns; or the reason why there are none. Must not know threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm_stitch.kernel.analysis.matmul_pattern import Factors, small_product
+from tvm_stitch.kernel.analysis.op_pattern import is_product
+from tvm_stitch.kernel.cooperative.rounds import make_rounds
+from tvm_stitch.kernel.cooperative.two_stage_reduction import GROUP
+from tvm_stitch.kernel.ir.program import (
+    Program,
+    make_program,
+    unit_reductions_as_elements,
+    unrelated,
+)
+from tvm_stitch.kernel.ir.schedule import SCHEMES
+from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, constant
+from tvm_stitch.kernel.rows.shared_input import programs_in_step
+from tvm_stitch.kernel.small_matmul.program import ProductProgram, make_product_program
+
+# Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
+FEW_ROWS, LONG_ROW = 8, 1 << 18
+
+
+def make_programs(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], schemes: Sequence[str] = SCHEMES
+) -> tuple[Program, ...] | Refused:
+    """One program if the stages share a space and data, else one for each unrelated part.
+
+    Where neither is possible, or memory would be read in short pieces or by few blocks only, the
+    programs follow each other in rounds, if the global scheme may be used.
+    """
+    found = _side_by_side(stages, outputs)
+    if "global" not in schemes:
+        return found
+    if not isinstance(found, Refused) and not any(map(_wants_rounds, found)):
+        return found
+    in_rounds = make_rounds(stages, outputs)
+    return found if isinstance(in_rounds, Refused) else in_rounds
+
+
+def _wants_rounds(program: Program) -> bool:
+    """Whether rows are so few and long, or in such short pieces, that shares of them are better."""
+    rows, columns = constant(program.space.rows), constant(program.space.columns)
+    if (
+        isinstance(program, ProductProgram)
+        or not program.reduces
+        or rows is None
+        or columns is None
+    ):
+        return False
+    if not program.space.whole:
+        return (constant(program.space.run) or GROUP) < GROUP
+    return rows <= FEW_ROWS and columns >= LONG_ROW
+
+
+def _side_by_side(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> tuple[Program, ...] | Refused:
+    parts = unrelated(stages, outputs)
+    if len(parts) == 1:
+        parts = [(stages, outputs)]
+    programs: list[Program] = []
+    for own_stages, own_outputs in parts:
+        program = _one_program(own_stages, own_outputs)
+        if isinstance(program, Refused):
+            in_step = programs_in_step(own_stages, own_outputs) if len(parts) == 1 else ()
+            if not in_step:
+                return program
+            programs += in_step
+        else:
+            programs.append(program)
+    return tuple(programs)
+
+
+def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
+    """Rows of one length where that is possible; products give them several."""
+    stages = unit_reductions_as_elements(stages)
+    if any(stage.is_reduction and is_product(stage) for stage in stages):
+        return make_product_program(stages, outputs)
+    program = make_program(stages, outputs)
+    if isinstance(program, Refused) and any(isinstance(small_product(s), Factors) for s in stages):
+        with_products = make_product_program(stages, outputs)
+        return program if isinstance(with_products, Refused) else with_products
+    return program

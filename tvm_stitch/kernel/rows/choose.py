@@ -1,0 +1,311 @@
+"""The mapping of a program with rows: threads, blocks and clusters of a row, and where it waits.
+
+In: one Program that reduces along its rows, their length and the Device. Out: a Mapping, or why
+there is none. Part of kernel/choose, the home of legality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import tvm
+
+from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.analysis.addressing import weights
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
+from tvm_stitch.kernel.analysis.online_reduction import in_one_pass, laid_out
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
+from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.rows import async_copy
+from tvm_stitch.kernel.rows.footprint import fits, has_many_rows, registers, shared_bytes
+from tvm_stitch.kernel.rows.row_batching import batched
+
+# A thread keeps at most this much of its row before more threads share the row. Measured: 32
+# fp32 elements a thread reach the copy bandwidth with 8 loads in flight, fewer threads spill.
+KEPT_BYTES = 128
+# Of a row of two KB less, as measured on 32768 rows of 1024 bf16 with 64 threads instead of 16:
+# RMS norm 34.1 us (35.3), layer norm 34.4 (34.9), softmax 33.3 (33.5), cross entropy 22.4 (22.8).
+SHORT_ROW_BYTES, SHORT_KEPT_BYTES = 1 << 11, 32
+ROW_BYTES = 128  # threads of a row read at least this much side by side
+BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
+CLUSTERS = (1, 2, 4, 8, 16)
+CLUSTER_CAPABILITY = 90
+# Rows get more threads until this share of what a multiprocessor holds is there, which keeps its
+# memory busy. At a half, 4096 rows of 768 float32 would just miss it, and with twice the threads
+# run into a second round: residual + layer norm took 14.1 us instead of 11.6.
+BUSY_SHARE = 0.45
+# Where kept values wait, whether they are computed again instead, and bytes a thread keeps. Where
+# there is a row or two for each multiprocessor, fewer threads that keep more do better: 64 x 30000
+# float32 log-softmax takes 7.7 us, in shared memory 8.3, in clusters 11; group norm of 256 rows of
+# 40960 float16 takes 16.0 us with 512 threads, 19.0 with 1024.
+SHARED_PLACE = ("shared", True, KEPT_BYTES)
+PAIR_BYTES = 64  # that a thread keeps in shared memory where two blocks share a multiprocessor
+PLACES = (("register", False, KEPT_BYTES), ("register", True, KEPT_BYTES), SHARED_PLACE)
+FEW_ROWS_PLACES = (PLACES[0], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
+CLUSTER_THREADS = 256  # blocks of a cluster have at least this many threads with work
+# Each with room for its copies: softmax of 4096 x 262144 bf16 takes 1022 us with 8 blocks of 256
+# threads and 1054 with 8 of 512.
+MAX_CLUSTER_THREADS = 256
+# With two weights or more a long piece of a row is better in more hands: layer norm of
+# 16384 x 65536 bf16 takes 1081 us with 2 blocks of 512 threads and 1138 with 2 of 256.
+WEIGHTED_CLUSTER_THREADS, WEIGHTED_COLUMNS = 512, 1 << 15
+LONG_COLUMNS = 1 << 16  # a block alone is slow with more
+IDLE_SHARE = 1 / 16  # of the threads of a row in pieces
+STREAM_THREADS = 512
+# Told that so many threads are enough on a multiprocessor, the CUDA compiler asks for the weights
+# of several vectors before it uses the first: they come from the L2, which is far away.
+# Layer norm of 32768 x 32768 bf16 takes 1050 us for 1024 threads, 1067 for 768 and 1084 not told.
+RESIDENT_THREADS = (0, 768, 1024)  # for no weights, one, two or more
+# Of rows that are read once and not kept: cross entropy of 16384 x 65536 bf16 takes 480 us with
+# 256 threads, 483 with 128 and 490 with 512, where rows that wait take 617.
+ONLINE_THREADS = 256
+
+
+def row_mapping(
+    program: Program, device: Device, columns: int, schemes: tuple[str, ...]
+) -> Mapping | Refused:
+    """The first place that has room, in order of preference.
+
+    A block keeps its row in registers, computing more again where that saves some, then in shared
+    memory. Where a multiprocessor has room for one such block only, a cluster whose rows are copied
+    asynchronously is better. What fits no cluster is read again in every phase; so is what need not
+    be kept at all.
+    """
+    if columns < 1:
+        return Refused("rows without elements")
+    clusters = _clusters(program, device, columns, schemes)
+    many_rows = has_many_rows(program, device)
+    refused, crowded = Refused("no cluster is large enough"), None
+    for cluster in clusters:
+        last = cluster == clusters[-1]
+        if not last and _leaves_idle(program, columns, cluster, device):
+            continue
+        places = PLACES if many_rows else FEW_ROWS_PLACES
+        for place in places if cluster == 1 else [SHARED_PLACE]:
+            mapping = _placed(program, device, columns, cluster, place)
+            residency = residency_of(program, mapping)
+            if mapping.online and not residency.kept and cluster == 1:
+                return replace(streamed(program, ONLINE_THREADS), online=True)
+            verdict = fits(program, residency, mapping, device, last)
+            if verdict is not None:
+                refused = verdict
+                continue
+            two = _two_at_once(program, columns, residency, mapping, device)
+            if two is None and (crowded is None or mapping.asynchronous):
+                return mapping
+            crowded = crowded or two
+    if crowded is not None:
+        return crowded
+    rows = constant(program.space.rows)
+    if rows is None or 2 * rows >= device.multiprocessors:  # fewer would leave most of it idle
+        return streamed(program)
+    return refused
+
+
+def _placed(
+    program: Program, device: Device, columns: int, cluster: int, place: tuple[str, bool, int]
+) -> Mapping:
+    """The mapping for a cluster size and a place to wait."""
+    residence, recompute, each = place
+    one_pass = in_one_pass(program) if residence == "shared" else None
+    residency = plan_residency(one_pass or program, recompute, residence)
+    mapping = _row_mapping_in(program, residency, device, columns, cluster, each)
+    mapping = replace(
+        mapping, residence=residence, recompute=recompute, online=one_pass is not None
+    )
+    mapping = batched(program, residency, mapping, device)
+    return _centred(program, _copied(program, residency, mapping, device))
+
+
+def _centred(program: Program, mapping: Mapping) -> Mapping:
+    """A variance in one pass with its mean, where threads see their first values beforehand."""
+    one_pass = replace(mapping, online=True)
+    return one_pass if laid_out(program, one_pass).centred else mapping
+
+
+def _two_at_once(
+    program: Program, columns: int, residency: Residency, mapping: Mapping, device: Device
+) -> Mapping | None:
+    """Rows for which a multiprocessor has room for one block only come in pairs in shared memory.
+
+    None: there is room for more, or there are too few rows. Measured on an H200: layer norm of
+    32768 x 32768 bf16 takes 1090 us in pairs and 1197 in registers, log-softmax and gather of
+    4096 x 50304 take 231 in pairs, 246 if not asked for.
+    """
+    needed = registers(program, mapping, residency) * mapping.block_threads
+    if mapping.cluster > 1 or not has_many_rows(program, device) or 2 * needed <= device.registers:
+        return None
+    kept = plan_residency(program, True, "shared")
+    pair = _row_mapping_in(program, kept, device, columns, 1, PAIR_BYTES)
+    if 2 * pair.block_threads != device.max_threads:
+        return None
+    room = 2 * (shared_bytes(program, kept, pair) + RESERVED_SHARED)
+    pair = replace(pair, residence="shared", recompute=True, resident=2)
+    return pair if room <= device.shared_total else mapping
+
+
+def _copied(program: Program, residency: Residency, mapping: Mapping, device: Device) -> Mapping:
+    """Rows of a cluster are copied into shared memory asynchronously, where they can be."""
+    if mapping.cluster == 1 or device.capability < async_copy.CAPABILITY:
+        return mapping
+    possible = async_copy.why_not(program, residency, mapping) is None
+    if not possible and mapping.threads == MAX_CLUSTER_THREADS:
+        mapping = _wider(mapping)
+    told = RESIDENT_THREADS[min(weights(program), 2)]
+    return replace(mapping, asynchronous=possible, resident=-(-told // mapping.threads))
+
+
+def _wider(mapping: Mapping) -> Mapping:
+    """Twice the threads of rows that arrive through registers: more is on its way at once.
+
+    64 rows of 401408 float32 in 16 blocks, centred: 71.3 us with 512 threads, 78.2 with 256.
+    """
+    return replace(mapping, threads=2 * mapping.threads, steps=-(-mapping.steps // 2))
+
+
+def streamed(program: Program, threads: int = STREAM_THREADS) -> Mapping:
+    """A block for each row, which it reads again in every phase; for rows too long to keep."""
+    columns = constant(program.space.columns)
+    vector, peeled = vectors_of_rows(program, columns or 0)
+    idle = idle_threads(program, threads, vector)
+    steps = 0
+    if columns is not None:
+        reach = columns + (vector - 1 if peeled else 0)
+        steps = -(-reach // ((threads - idle) * vector))
+    return Mapping(
+        "regional",
+        threads,
+        1,
+        vector,
+        steps,
+        residence="nowhere",
+        recompute=True,
+        peeled=peeled,
+        idle=idle,
+    )
+
+
+def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -> bool:
+    """Whether a few blocks would work through long rows while most multiprocessors wait."""
+    rows = constant(program.space.rows) or device.multiprocessors
+    return columns > cluster * LONG_COLUMNS and rows * cluster * 4 <= device.multiprocessors
+
+
+def _clusters(
+    program: Program, device: Device, columns: int, schemes: tuple[str, ...]
+) -> list[int]:
+    """Cluster sizes to try: each block has work for all of its threads."""
+    if device.capability < CLUSTER_CAPABILITY or "cluster" not in schemes:
+        return [1]
+    vector = vector_width(program)
+    return [n for n in CLUSTERS if n == 1 or columns >= n * CLUSTER_THREADS * vector]
+
+
+def _row_mapping_in(
+    program: Program,
+    residency: Residency,
+    device: Device,
+    columns: int,
+    cluster: int,
+    each: int,
+) -> Mapping:
+    """The mapping for a cluster size and the bytes that a thread keeps."""
+    own = -(-columns // cluster)
+    vector, peeled = vectors_of_rows(program, columns)
+    widest = power_of_two(-(-own // vector))
+    kept = max(residency.live_bytes, 2)
+    item = narrowest_item(program)
+    if own * item == SHORT_ROW_BYTES:
+        each = min(each, SHORT_KEPT_BYTES * kept // item)
+    threads = power_of_two(-(-own * kept // each))
+    most = threads if each > KEPT_BYTES else MAX_BLOCK_THREADS
+    narrowest = min(ROW_BYTES // (vector * item), WARP)
+    threads = min(max(threads, narrowest), widest, MAX_BLOCK_THREADS)
+    threads = _fill_device(program, threads, cluster, min(widest, most), device)
+    if cluster > 1:
+        weighted = own >= WEIGHTED_COLUMNS and weights(program) > 1
+        threads = min(threads, WEIGHTED_CLUSTER_THREADS if weighted else MAX_CLUSTER_THREADS)
+        scheme = "cluster"
+    else:
+        scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
+    rows = _rows_of_block(program, threads, device) if cluster == 1 else 1
+    reach = columns + (vector - 1 if peeled else 0)
+    idle = idle_threads(program, threads, vector)
+    steps = -(-reach // (cluster * (threads - idle) * vector))
+    return Mapping(scheme, threads, rows, vector, steps, cluster, peeled=peeled, idle=idle)
+
+
+def idle_threads(program: Program, threads: int, vector: int) -> int:
+    """Threads that are too many for a number of whole pieces, if they are few.
+
+    A thread's elements then lie at the same place in every piece: no divisions, the same weights.
+    """
+    pieces = (constant(program.space.run) or 0) // vector
+    if program.space.whole or not 0 < pieces <= threads:
+        return 0
+    idle = threads % pieces
+    return idle if idle <= threads * IDLE_SHARE else 0
+
+
+def vectors_of_rows(program: Program, columns: int) -> tuple[int, bool]:
+    """Vector width, and whether vectors must be peeled to aligned addresses."""
+    vector = vector_width(program)
+    space = program.space
+    if not space.whole:
+        run = constant(space.run) or 1
+        while run % vector:
+            vector //= 2
+        return vector, False
+    modular = tvm.sym.Analyzer().modular_set(space.columns)
+    exact = constant(space.columns)
+    step, rest = (modular.coeff, modular.base) if exact is None else (0, exact)
+    if step % vector == 0 and rest % vector == 0:
+        return vector, False
+    if exact is not None and columns < vector * WARP:
+        while exact % vector:
+            vector //= 2
+        return vector, False
+    return vector, True
+
+
+def _fill_device(program: Program, threads: int, cluster: int, widest: int, device: Device) -> int:
+    """More threads a row where there are too few rows to occupy the device."""
+    rows = constant(program.space.rows)
+    if rows is None:
+        return threads
+    wanted = device.multiprocessors * device.max_threads * BUSY_SHARE
+    while rows * cluster * threads < wanted and threads < min(widest, MAX_BLOCK_THREADS):
+        threads *= 2
+    return threads
+
+
+def _rows_of_block(program: Program, threads: int, device: Device) -> int:
+    rows = max(1, BLOCK_THREADS // threads)
+    total = constant(program.space.rows)
+    fewest = max(1, WARP // threads)
+    while total is not None and rows > fewest and -(-total // rows) < 2 * device.multiprocessors:
+        rows //= 2
+    return rows
+
+
+def vector_width(program: Program) -> int:
+    """Elements of 16 bytes of the narrowest tensor that is read or written element by element."""
+    return ACCESS_BYTES // narrowest_item(program)
+
+
+def narrowest_item(program: Program) -> int:
+    """Bytes of an element of that tensor, of which two are the least that a mapping minds."""
+    if "narrowest item" not in program.memo:
+        program.memo["narrowest item"] = _narrowest_item(program)
+    return program.memo["narrowest item"]
+
+
+def _narrowest_item(program: Program) -> int:
+    sizes = [item_bytes(dtype_of(buffer)) for buffer in program.outputs if program.is_full(buffer)]
+    for stage in program.stages:
+        for read in stage.reads:
+            if program.place(stage, read) is Where.SAME and read.buffer not in program.producer:
+                sizes.append(item_bytes(dtype_of(read.buffer)))
+    return max(2, min(sizes, default=4))

@@ -1,0 +1,311 @@
+"""Emits one part of a kernel: a Program by its Mapping.
+
+In: the Program, what it keeps (Residency), its Mapping, the block's number among the part's blocks
+and the thread's in the block. Writes TIR into a Writer. Decides nothing.
+
+A part goes through its row once for each phase. In a phase, all elements of a thread are computed
+one after the other from what it loads or has kept, and added to the phase's reductions; these end
+the phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tvm import tirx
+
+from tvm_stitch.kernel.analysis.addressing import Stride
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
+from tvm_stitch.kernel.codegen import cluster_exchange, reduction
+from tvm_stitch.kernel.codegen.thread_indexing import Position
+from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
+from tvm_stitch.kernel.rows import async_copy
+from tvm_stitch.kernel.rows.emit_phase import Phase, go_through
+from tvm_stitch.kernel.rows.emit_vector import Step
+from tvm_stitch.kernel.rows.global_access import Access, Element, Fragments
+
+
+@dataclass(frozen=True, eq=False)
+class Following:
+    """The row after this one: its tiles are full when its turn begins."""
+
+    position: Position
+    exists: Expr
+    tiles: MappingOf[Var, Var]
+
+
+def emit_batch(parts: list[Part]) -> None:
+    """Write parts that differ in the row only: a phase of all before the next."""
+    for part in parts:
+        part.begin()
+    for number in range(parts[0].residency.phases):
+        for part in parts:
+            part.emit_phase(number)
+
+
+class Part(Access):
+    """One program on its way into TIR, for one row of a thread."""
+
+    def __init__(
+        self,
+        program: Program,
+        residency: Residency,
+        mapping: Mapping,
+        views: MappingOf[Var, Var],
+        position: Position,
+        thread: Expr,
+        writer: Writer,
+        sums: MappingOf[Var, Var] | None = None,
+        following: Following | None = None,
+    ) -> None:
+        super().__init__(program, mapping, views, position, thread, writer)
+        self.residency = residency
+        self.sums = sums or {}  # a thread's share of each reduction over the rows
+        self.following = following
+        self.row_values: dict[Var, Expr] = {}
+        self.row_loads: dict[tuple[Var, str, str], Expr] = {}
+        self.kept: dict[Var, Var] = {}
+        self.ahead: dict[Var, tuple[Var, Element]] = {}  # inputs loaded before the first phase
+        self.barriers: dict[int, Expr] = {}  # of a cluster, by the phase that ends there
+        self.arriving = async_copy.arriving(program, residency, mapping)  # inputs copied meanwhile
+        self.along: Fragments = {}  # vectors along the columns loaded then
+
+    def beside(self, position: Position) -> Part:
+        """The same for another row: what does not depend on the row is shared."""
+        other = copy(self)
+        other.position = position
+        other.row_values, other.row_loads = {}, {}
+        other.kept, other.ahead = {}, {}
+        return other
+
+    def begin(self) -> None:
+        """Make room for what is kept, and issue loads before anything waits for the first."""
+        self._allocate_kept()
+        if self.mapping.cluster > 1:
+            self._open_barriers()
+        if self.mapping.residence == "register":
+            self._load_ahead()
+        if self.arriving:
+            async_copy.start_copies(self)
+        if self.mapping.ahead:
+            self._load_along_ahead()
+
+    def _open_barriers(self) -> None:
+        ending: dict[int, list[Stage]] = {}
+        for stage in self.program.along:
+            ending.setdefault(self.residency.available[stage.output] - 1, []).append(stage)
+        barriers = reduction.open_barriers(
+            self.writer, list(ending.values()), self.mapping, self.position
+        )
+        self.barriers = dict(zip(ending, barriers, strict=True))
+
+    def _allocate_kept(self) -> None:
+        mapping = self.mapping
+        each = mapping.vector * mapping.steps
+        for buffer in self.residency.kept:
+            if mapping.residence == "register":
+                tile = self.tile(f"{buffer.name}_kept", dtype_of(buffer))
+            else:
+                size = each * mapping.block_threads
+                tile = self.writer.allocate(
+                    f"{buffer.name}_kept", size, dtype_of(buffer), "shared.dyn"
+                )
+            self.kept[buffer] = tile
+
+    # Phases
+
+    def emit_phase(self, number: int) -> None:
+        """Write what is computed between two reductions."""
+        phase = Phase(number, self.ahead if number == 0 else {})
+        self._emit_row_stages(number)
+        for stage in self.program.stages:
+            if stage.output not in self.sums and self._ends(stage, number):
+                maximum = self.program.producer.get(self.program.follows.get(stage.output))
+                started = reduction.start(self.writer, stage, self.mapping, maximum)
+                phase.accumulators[stage.output] = started
+        roots = self._roots(phase)
+        if not roots:
+            return
+        phase.following = [stage for stage in roots if stage.output in self.program.follows]
+        needed = self.needed([s for s in roots if s not in phase.following], number)
+        self._load_row_scalars(needed)
+        if phase.following and number and self.mapping.residence == "register":
+            self._load_of_phase(phase)
+        if self.arriving and number == 0:
+            groups = async_copy.groups_of(self)
+            for group, all_steps in enumerate(groups):
+                async_copy.wait(self, len(groups) - 1 - group)
+                if group == 0:
+                    self._measure_from_first(phase, needed)
+                go_through(self, phase, needed, all_steps)
+        else:
+            go_through(self, phase, needed, self.position.steps())
+        if phase.accumulators:
+            if number == min(self.barriers, default=None):
+                cluster_exchange.await_barriers(self.writer)
+            results = reduction.finish(
+                self.writer,
+                list(phase.accumulators.values()),
+                self.mapping,
+                self.position,
+                self.program,
+                self.barriers.get(number),
+            )
+            self.row_values.update(results)
+            for output, value in results.items():
+                self._store_row(output, value)
+
+    def _measure_from_first(self, phase: Phase, needed: list[Stage]) -> None:
+        """A thread's first value of each sum stands for the sum, where squares ask for its mean."""
+        totals = {total for total in self.program.centred.values() if total in phase.accumulators}
+        if not totals:
+            return
+        before = [stage for stage in needed if stage.output not in self.program.centred]
+        first = Step(self, phase, before, int64(0), "none", again=True).first_values(totals)
+        self.row_values.update(first)
+        for total in totals:
+            accumulator = replace(phase.accumulators[total], first=first[total])
+            phase.accumulators[total] = accumulator
+
+    def _ends(self, stage: Stage, number: int) -> bool:
+        """Whether a stage is a reduction whose values a phase adds up."""
+        return stage.is_reduction and self.residency.available[stage.output] - 1 == number
+
+    def _roots(self, phase: Phase) -> list[Stage]:
+        """Reductions and outputs of a phase."""
+        available = self.residency.available
+        return [
+            stage
+            for stage in self.program.stages
+            if self._ends(stage, phase.number)
+            or (
+                stage.output in self.program.outputs
+                and self.program.is_full(stage.output)
+                and available[stage.output] == phase.number
+            )
+        ]
+
+    def needed(self, roots: list[Stage], number: int) -> list[Stage]:
+        """The stages whose elements a phase computes, in order."""
+        wanted = {stage.output for stage in roots}
+        for stage in reversed(self.program.stages):
+            if stage.output in wanted and not self.waits(stage.output, number):
+                for read in stage.reads:
+                    if self.program.place(stage, read) is Where.SAME:
+                        wanted.add(read.buffer)
+        return [
+            stage
+            for stage in self.program.stages
+            if stage.output in wanted and not self.waits(stage.output, number)
+        ]
+
+    def waits(self, buffer: Var, number: int) -> bool:
+        """Whether a value has been kept by an earlier phase."""
+        if buffer in self.arriving:
+            return True
+        return buffer in self.residency.kept and self.residency.kept[buffer][0] < number
+
+    def _emit_row_stages(self, number: int) -> None:
+        for stage in self.program.stages:
+            buffer = stage.output
+            if stage.is_reduction or self.program.holds(buffer) is not Where.ROW:
+                continue
+            if self.residency.available[buffer] != number:
+                continue
+            self._load_row_scalars([stage])
+            known = partial(self.row_value, stage)
+            self.row_values[buffer] = self.writer.value(
+                stage.name, self.value(stage, known, int64(0))
+            )
+            self._store_row(buffer, self.row_values[buffer])
+
+    def _store_row(self, buffer: Var, value: Expr) -> None:
+        if buffer not in self.program.outputs:
+            return
+        first = self.position.thread == 0
+        if self.mapping.split or self.mapping.cluster > 1:
+            first = tirx.all(first, self.position.rank == 0)
+        if self.position.row_exists is not None:
+            first = tirx.all(first, self.position.row_exists)
+        with self.writer.when(first):
+            self.writer.store(self.views[buffer], self.position.row, value)
+
+    def _load_row_scalars(self, stages: list[Stage]) -> None:
+        """Loads that do not depend on the column, once for the row."""
+        inputs = self.program.inputs
+        for stage in stages:
+            for read in stage.reads:
+                if read.guarded or read.buffer not in inputs or self.is_same(stage, read):
+                    continue
+                address = self.frame.address(stage, read)
+                if address.stride is Stride.STILL and address.key not in self.row_loads:
+                    name = f"{read.buffer.name}_of_row"
+                    value = self.load(address, int64(0))
+                    self.row_loads[address.key] = self.writer.value(name, value)
+
+    def _load_ahead(self) -> None:
+        """All loads of the row in the first phase are issued before their first use."""
+        for buffer in self.loads_of(0):
+            tile = self.kept.get(buffer)
+            if tile is None:
+                tile = self.tile(f"{buffer.name}_ahead", dtype_of(buffer))
+            self.ahead[buffer] = (tile, self.own_slot)
+        tiles = {buffer: tile for buffer, (tile, _) in self.ahead.items()}
+        if self.following is None:
+            self.load_row(tiles, self.position)
+            return
+        for buffer, tile in tiles.items():
+            each = self.mapping.vector * self.mapping.steps
+            with self.writer.unrolled(each, "element") as element:
+                self.writer.store(tile, element, self.following.tiles[buffer][element])
+        with self.writer.when(self.following.exists):
+            self.load_row(self.following.tiles, self.following.position)
+
+    def loads_of(self, number: int) -> list[Var]:
+        """The inputs of which a phase is the first to need whole rows."""
+        return [b for b in self.program.inputs if number in self.residency.needed.get(b, ())]
+
+    def _load_of_phase(self, phase: Phase) -> None:
+        """Inputs that a later phase is the first to need, where it goes over them twice."""
+        for buffer in self.loads_of(phase.number):
+            tile = self.kept.get(buffer)
+            if tile is None:
+                tile = self.tile(f"{buffer.name}_in", dtype_of(buffer))
+            phase.loaded[buffer] = (tile, self.own_slot)
+        self.load_row({b: tile for b, (tile, _) in phase.loaded.items()}, self.position)
+
+    def _load_along_ahead(self) -> None:
+        """Vectors along the columns that do not depend on the row, for all phases and rows."""
+        if self.along:
+            return
+        reads = [(stage, read) for stage in self.program.stages for read in stage.reads]
+        found = [along for along in self.plan_along(reads) if not along.of_row]
+        for along in found:
+            buffer = along.address.buffer
+            tile = self.tile(f"{buffer.name}_along", dtype_of(buffer))
+            self.along |= {address.key: (tile, self.own_slot) for address in along.serves}
+        for steps in self.position.steps():
+            if steps.care == "edge":
+                continue
+            with (
+                self.writer.when(self.position.works),
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+            ):
+                guard = self.position.inside(step, int64(0)) if steps.care == "vector" else None
+                with self.writer.when(guard):
+                    for along in found:
+                        tile, element = self.along[along.address.key]
+                        self.load_along(along, tile, step, element)
+
+    def row_value(self, stage: Stage, read: Read) -> Expr | None:
+        """What a load gives where that is one value for the row."""
+        if read.buffer in self.row_values:
+            return self.row_values[read.buffer]
+        address = self.frame.address(stage, read)
+        return self.row_loads.get(address.everywhere.key)

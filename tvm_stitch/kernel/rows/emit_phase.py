@@ -1,0 +1,141 @@
+"""How a thread goes through its elements in a phase: how many at once, and whether twice.
+
+In: a Part, a Phase, the stages that it computes and the thread's steps. Writes a Step for each.
+Where a row waits in registers, all of its loads have been issued; elsewhere those of some steps are
+issued together. Sums that are measured against a maximum need it first: what is at hand is gone
+through again, once the largest of it is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tvm_stitch.kernel.codegen import reduction
+from tvm_stitch.kernel.codegen.thread_indexing import Steps
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
+from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, item_bytes
+from tvm_stitch.kernel.rows.emit_vector import Step
+from tvm_stitch.kernel.rows.global_access import Element, Fragments
+
+if TYPE_CHECKING:
+    from tvm_stitch.kernel.rows.emit import Part
+
+# Bytes of a row that does not wait in registers which a thread has on their way at once.
+FLIGHT_BYTES = 64
+
+
+@dataclass
+class Phase:
+    """What a phase has at hand."""
+
+    number: int
+    loaded: dict[Var, tuple[Var, Element]] = field(default_factory=dict)
+    along: Fragments = field(default_factory=dict)  # vectors along the columns
+    accumulators: dict[Var, reduction.Accumulator] = field(default_factory=dict)
+    following: list[Stage] = field(default_factory=list)  # sums measured against maxima so far
+
+
+def go_through(part: Part, phase: Phase, needed: list[Stage], steps: list[Steps]) -> None:
+    """Write a thread's steps."""
+    if part.mapping.residence == "register":
+        _registers(part, phase, needed, steps)
+        if phase.following:
+            with _measured(part, phase) as again:
+                _registers(part, phase, again, steps, again=True)
+        return
+    for alike in steps:
+        with part.writer.when(part.position.works):
+            _flights(part, phase, needed, alike)
+
+
+def _registers(
+    part: Part, phase: Phase, needed: list[Stage], steps: list[Steps], again: bool = False
+) -> None:
+    for alike in steps:
+        with (
+            part.writer.when(part.position.works),
+            part.writer.unrolled(alike.count, "step", alike.start) as step,
+        ):
+            Step(part, phase, needed, step, alike.care, again).emit()
+
+
+@contextmanager
+def _measured(part: Part, phase: Phase) -> Iterator[list[Stage]]:
+    """Maxima as far as they are known, and the stages of the sums measured against them."""
+    largest = reduction.grow(part.writer, phase.accumulators, part.program.follows)
+    part.row_values.update(largest)
+    yield part.needed(phase.following, phase.number)
+    for buffer in largest:
+        del part.row_values[buffer]
+
+
+def _flights(part: Part, phase: Phase, needed: list[Stage], steps: Steps) -> None:
+    """Some steps at a time: the loads of all of them are issued before the first is used."""
+    first = [buffer for buffer in part.loads_of(phase.number) if buffer not in part.arriving]
+    each = part.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
+    flight = part.mapping.unroll or max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
+    flight = min(steps.count, flight) if isinstance(steps.count, int) else flight
+    many, rest = steps.count // flight, steps.count % flight
+    with part.writer.serial(many, "flight") as number:
+        start = steps.start + number * flight
+        _flight(part, phase, needed, first, replace(steps, start=start, count=flight))
+    done = steps.start + many * flight
+    if not isinstance(rest, int):
+        with part.writer.serial(rest, "last") as number:
+            _flight(part, phase, needed, first, replace(steps, start=done + number, count=1))
+    elif rest:
+        _flight(part, phase, needed, first, replace(steps, start=int64(done), count=rest))
+
+
+def _flight(part: Part, phase: Phase, needed: list[Stage], first: list[Var], steps: Steps) -> None:
+    writer, vector = part.writer, part.mapping.vector
+    tiles = {
+        buffer: writer.allocate(f"{buffer.name}_in", vector * steps.count, dtype_of(buffer))
+        for buffer in first
+    }
+
+    def slots(number: Expr) -> Element:
+        return lambda _, lane: number * vector + lane
+
+    along = _along(part, needed, steps, slots)
+
+    def through(stages: list[Stage], again: bool = False) -> None:
+        with writer.unrolled(steps.count, "step") as number:
+            loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
+            own = {key: (tile, slots(number)) for key, tile in along.items()}
+            of_step = replace(phase, loaded=loaded, along=own)
+            Step(part, of_step, stages, steps.start + number, steps.care, again).emit()
+
+    with writer.unrolled(steps.count, "load") as number:
+        for buffer, tile in tiles.items():
+            part.copy_in(buffer, tile, steps.start + number, steps.care, slots(number))
+    through(needed)
+    if phase.following:
+        with _measured(part, phase) as again:
+            through(again, again=True)
+
+
+def _along(
+    part: Part, needed: list[Stage], steps: Steps, slots: Callable[[Expr], Element]
+) -> dict[tuple[Var, str, str], Var]:
+    """Vectors along the columns: asked for one by one, each step would wait for its own."""
+    if steps.care == "edge" or not isinstance(steps.count, int):
+        return {}
+    writer = part.writer
+    tiles: dict[tuple[Var, str, str], Var] = {}
+    planned = part.plan_along((stage, read) for stage in needed for read in stage.reads)
+    for along in planned:
+        buffer = along.address.buffer
+        size = part.mapping.vector * steps.count
+        tile = writer.allocate(f"{buffer.name}_along", size, dtype_of(buffer))
+        tiles |= {address.key: tile for address in along.serves}
+    with writer.unrolled(steps.count, "along") as number:
+        step = steps.start + number
+        exists = part.position.inside(step, int64(0)) if steps.care == "vector" else None
+        with writer.when(exists):
+            for along in planned:
+                part.load_along(along, tiles[along.address.key], step, slots(number))
+    return tiles

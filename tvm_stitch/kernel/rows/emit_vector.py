@@ -1,0 +1,236 @@
+"""Emits one vector of a thread in one phase: loads, all values of its elements, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tvm_stitch.kernel.analysis.vector_loads import Along
+from tvm_stitch.kernel.codegen.reduction import combine
+from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
+from tvm_stitch.kernel.ir.program import Where
+from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
+from tvm_stitch.kernel.rows.global_access import Element, Fragments
+
+if TYPE_CHECKING:
+    from tvm_stitch.kernel.rows.emit import Part
+    from tvm_stitch.kernel.rows.emit_phase import Phase
+
+
+class Step:
+    """One vector of a thread in one phase."""
+
+    def __init__(
+        self,
+        part: Part,
+        phase: Phase,
+        needed: list[Stage],
+        step: Expr,
+        care: str,
+        again: bool = False,
+    ) -> None:
+        """`again` says that the phase has been here, and written what there is to write."""
+        self.again = again
+        self.part, self.phase, self.needed = part, phase, needed
+        self.step, self.care = step, care
+        self.writer = part.writer
+        self.vector = part.mapping.vector
+        self.fragments: Fragments = {}
+        self.loaded = dict(phase.loaded)
+        self.outputs: dict[Var, Var] = {}
+        self.keeping: dict[Var, Var] = {}  # what goes to shared memory when all lanes are done
+
+    def emit(self) -> None:
+        """Write the step."""
+        part, vector = self.part, self.care == "vector"
+        # Inside of the guard of a whole vector, copies need none of their own.
+        care = "none" if vector else self.care
+        with self.writer.when(part.position.inside(self.step, int64(0)) if vector else None):
+            self._load(care)
+            self._fetch(care)
+            for stage in self.needed:
+                if self._is_output(stage) and self.vector > 1:
+                    name = f"{stage.output.name}_out"
+                    dtype = dtype_of(stage.output)
+                    self.outputs[stage.output] = self.writer.allocate(name, self.vector, dtype)
+            with self.writer.unrolled(self.vector, "lane") as lane:
+                edge = self.care == "edge"
+                with self.writer.when(part.position.inside(self.step, lane) if edge else None):
+                    self._compute(lane)
+            self._keep(care)
+            for buffer, tile in self.outputs.items():
+                with self.writer.when(part.position.row_exists):
+                    part.copy_out(buffer, tile, self.step, care, lambda _, lane: lane)
+
+    def first_values(self, sums: Collection[Var]) -> dict[Var, Expr]:
+        """Of the step's first element, what it adds to each of some sums."""
+        self._load(self.care)
+        self._fetch(self.care)
+        lane, found = int64(0), {}
+        column = self.part.position.column(self.step, lane)
+        values: dict[Var, Expr] = {}
+        for stage in self.needed:
+            value = self.part.value(stage, partial(self._known, stage, values, lane), column)
+            if not stage.is_reduction:
+                values[stage.output] = self.writer.value(stage.name, value)
+            elif stage.output in sums:
+                found[stage.output] = self.writer.value("first", value)
+        return found
+
+    def _is_output(self, stage: Stage) -> bool:
+        part = self.part
+        return (
+            not self.again
+            and stage.output in part.program.outputs
+            and part.program.is_full(stage.output)
+            and part.residency.available[stage.output] == self.phase.number
+        )
+
+    def _load(self, care: str) -> None:
+        """Inputs that this phase is the first to need, and vectors along the columns."""
+        part = self.part
+        reads = [(stage, read) for stage in self.needed for read in stage.reads]
+        for stage, read in reads:
+            buffer = read.buffer
+            if buffer in part.program.inputs and part.program.place(stage, read) is Where.SAME:
+                waits = part.residency.kept.get(buffer, (self.phase.number,))[0]
+                if buffer in part.arriving or buffer in self.loaded:
+                    continue
+                if waits == self.phase.number:
+                    self._load_fragment(buffer, care)
+        if care == "edge":
+            return
+        self.fragments |= part.along | self.phase.along
+        for along in part.plan_along(reads):
+            if along.address.key not in self.fragments:
+                self._load_along(along)
+
+    def _load_fragment(self, buffer: Var, care: str) -> None:
+        """An input's vector; a phase after the first keeps it in its tile."""
+        part = self.part
+        in_tile = buffer in part.kept and part.mapping.residence == "register"
+        if in_tile:
+            self.loaded[buffer] = (part.kept[buffer], part.own_slot)
+        else:
+            fragment = self.writer.allocate(f"{buffer.name}_in", self.vector, dtype_of(buffer))
+            self.loaded[buffer] = (fragment, lambda _, lane: lane)
+        tile, element = self.loaded[buffer]
+        part.copy_in(buffer, tile, self.step, care, element)
+
+    def _load_along(self, along: Along) -> None:
+        buffer = along.address.buffer
+        tile = self.writer.allocate(f"{buffer.name}_along", self.vector, dtype_of(buffer))
+        self.part.load_along(along, tile, self.step, lambda _, lane: lane)
+        for address in along.serves:
+            self.fragments[address.key] = (tile, lambda _, lane: lane)
+
+    def _fetch(self, care: str) -> None:
+        """Values that wait in shared memory come as vectors, and what goes there is collected."""
+        part = self.part
+        if part.mapping.residence == "register" or care == "edge":
+            return
+        for stage in self.needed:
+            for read in stage.reads:
+                buffer = read.buffer
+                same = part.program.place(stage, read) is Where.SAME
+                if same and buffer not in self.loaded and part.waits(buffer, self.phase.number):
+                    tile = self.writer.allocate(
+                        f"{buffer.name}_back", self.vector, dtype_of(buffer)
+                    )
+                    self._copy_kept(buffer, tile, out=False)
+                    self.loaded[buffer] = (tile, lambda _, lane: lane)
+            if stage.output in part.kept and not self.again:
+                name = f"{stage.output.name}_keep"
+                tile = self.writer.allocate(name, self.vector, dtype_of(stage.output))
+                self.keeping[stage.output] = tile
+
+    def _keep(self, care: str) -> None:
+        """What was collected goes to shared memory, and inputs that later phases need."""
+        part = self.part
+        for buffer, tile in self.keeping.items():
+            self._copy_kept(buffer, tile, out=True)
+        if part.mapping.residence == "register" or care == "edge" or self.again:
+            return
+        for buffer, (tile, element) in self.loaded.items():
+            if buffer in part.kept and not part.waits(buffer, self.phase.number):
+                self._copy_kept(buffer, tile, out=True, element=element)
+
+    def _copy_kept(self, buffer: Var, tile: Var, out: bool, element: Element | None = None) -> None:
+        part = self.part
+
+        def move(writer: Writer, lane: Expr) -> None:
+            own = lane if element is None else element(self.step, lane)
+            slot = part.slot(self.step, lane)
+            if out:
+                writer.store(part.kept[buffer], slot, tile[own])
+            else:
+                writer.store(tile, lane, part.kept[buffer][slot])
+
+        vector_copy(self.writer, dtype_of(buffer), self.vector, move)
+
+    def _compute(self, lane: Expr) -> None:
+        """All values of one element, each once."""
+        part = self.part
+        column = part.position.column(self.step, lane)
+        values: dict[Var, Expr] = {}
+        for stage in self.needed:
+            buffer = stage.output
+            known = partial(self._known, stage, values, lane)
+            value = part.value(stage, known, column)
+            if buffer in part.sums:
+                self._add_to_column(stage, lane, value)
+                continue
+            if stage.is_reduction:
+                self.phase.accumulators[buffer].add(self.writer, lane, value)
+                continue
+            values[buffer] = self.writer.value(stage.name, value)
+            if buffer in self.keeping:
+                self.writer.store(self.keeping[buffer], lane, values[buffer])
+            elif buffer in part.kept and not self.again:
+                slot = part.slot(self.step, lane)
+                self.writer.store(part.kept[buffer], slot, values[buffer])
+            if buffer in self.outputs:
+                self.writer.store(self.outputs[buffer], lane, values[buffer])
+            elif self._is_output(stage):
+                at = part.position.address(self.step, int64(0))
+                with self.writer.when(part.position.row_exists):
+                    self.writer.store(part.views[buffer], at, values[buffer])
+        if self.care == "edge" and part.mapping.residence != "register" and not self.again:
+            self._keep_fragments(values, lane)
+
+    def _add_to_column(self, stage: Stage, lane: Expr, value: Expr) -> None:
+        """Add a value to the thread's share of its column; a row that is not there adds nothing."""
+        own, at = self.part.sums[stage.output], self.part.own_slot(self.step, lane)
+        total = combine(stage.combiner, own[at], value.astype(dtype_of(own)))
+        with self.writer.when(self.part.position.row_exists):
+            self.writer.store(own, at, total)
+
+    def _known(self, stage: Stage, values: dict[Var, Expr], lane: Expr, read: Read) -> Expr | None:
+        part, buffer = self.part, read.buffer
+        if part.program.place(stage, read) is Where.SAME:
+            if buffer in values:
+                return values[buffer]
+            if buffer in self.loaded:
+                tile, element = self.loaded[buffer]
+                return tile[element(self.step, lane)]
+            if part.waits(buffer, self.phase.number):
+                return part.kept[buffer][part.slot(self.step, lane)]
+            return None
+        if buffer in part.row_values:
+            return part.row_values[buffer]
+        address = part.frame.address(stage, read)
+        for key in (address.key, address.everywhere.key):
+            if key in self.fragments:
+                tile, element = self.fragments[key]
+                return tile[element(self.step, lane)]
+        return part.row_loads.get(address.everywhere.key)
+
+    def _keep_fragments(self, values: dict[Var, Expr], lane: Expr) -> None:
+        """Inputs that wait in shared memory go there from their registers, at a row's ends."""
+        part = self.part
+        for buffer, (tile, element) in self.loaded.items():
+            kept = part.kept.get(buffer)
+            if kept is not None and kept is not tile and buffer not in values:
+                slot = part.slot(self.step, lane)
+                self.writer.store(kept, slot, tile[element(self.step, lane)])

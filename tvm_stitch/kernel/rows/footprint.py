@@ -1,0 +1,96 @@
+"""What room a mapping takes on a multiprocessor: registers of a thread, shared memory of a block.
+
+In: a Program, what it keeps, a Mapping, the Device. Out: figures, or why there is no room. Part of
+kernel/choose, the home of legality.
+"""
+
+from __future__ import annotations
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.addressing import weights
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import WARP, Mapping
+from tvm_stitch.kernel.ir.stage import Refused, constant
+
+OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
+# Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
+# blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536
+# bf16 columns run in 1027 and 1141 us with 4 blocks, 1034 and 1209 with 2, log-softmax of 50304 in
+# 211 and 203; RMS norm of 131072 in 1050 with 8 blocks and 1073 with 4.
+_KB = 1024
+SHARED_BYTES = {1: 120 * _KB, 2: 54 * _KB, 4: 36 * _KB, 8: 112 * _KB, 16: 1024 * _KB}
+# With two weights, fewer blocks of more threads are better (choose_rows.WEIGHTED_COLUMNS), if there
+# are rows enough for all multiprocessors.
+WEIGHTED_SHARED_BYTES = {**SHARED_BYTES, 2: 72 * _KB, 4: 72 * _KB}
+
+
+def fits(
+    program: Program, residency: Residency, mapping: Mapping, device: Device, last: bool
+) -> Refused | None:
+    """Why a block of this mapping has no room, if so; the last resort may fill the device."""
+    if mapping.residence == "register":
+        limit = min(255, device.registers // max(mapping.block_threads, 128) // 8 * 8)
+        if registers(program, mapping, residency) > limit:
+            return Refused("too many registers")
+        return None
+    needed = shared_bytes(program, residency, mapping)
+    most = device.shared_block
+    if not last:
+        weighted = has_many_rows(program, device) and weights(program) > 1
+        by_cluster = WEIGHTED_SHARED_BYTES if weighted else SHARED_BYTES
+        most = min(most, by_cluster[mapping.cluster])
+    if needed > most:
+        return Refused(
+            f"a row of {mapping.cluster} x {mapping.reach} columns needs {needed} bytes of shared "
+            f"memory, a block has {device.shared_block}"
+        )
+    return None
+
+
+def has_many_rows(program: Program, device: Device) -> bool:
+    """Whether there are more than a row or two for each multiprocessor."""
+    rows = constant(program.space.rows)
+    return not rows or rows > 2 * device.multiprocessors
+
+
+def registers(program: Program, mapping: Mapping, residency: Residency) -> int:
+    """Registers of a thread: what it keeps, what is in flight, and overhead."""
+    waiting = 0
+    if mapping.residence == "register":
+        apart = _guarded_elements(program, mapping)
+        packed = mapping.vector * mapping.steps * mapping.batch - apart
+        waiting = -(-packed * residency.live_bytes // 4) + apart * _values(program, residency)
+    return waiting + 2 * mapping.vector + OVERHEAD_REGISTERS
+
+
+def _guarded_elements(program: Program, mapping: Mapping) -> int:
+    """A thread's elements that exist or not one by one.
+
+    Halves among them are not packed in pairs, and what is computed from them does not take their
+    place: layer norm, GELU and softmax of float16 rows of any length take four registers for each,
+    residual, sum, normal and input.
+    """
+    if not mapping.peeled:
+        return 0
+    ends = mapping.steps if constant(program.space.columns) is None else min(mapping.steps, 2)
+    return ends * mapping.vector * mapping.batch
+
+
+def _values(program: Program, residency: Residency) -> int:
+    """Values of an element that are loaded before the first reduction or kept."""
+    loaded = {buffer for buffer in program.inputs if 0 in residency.needed.get(buffer, ())}
+    return len(loaded | set(residency.kept))
+
+
+def shared_bytes(program: Program, residency: Residency, mapping: Mapping) -> int:
+    """Shared memory of a block: kept values and the scratch of block reductions."""
+    each = mapping.vector * mapping.steps * mapping.batch
+    kept = residency.kept_bytes * each * mapping.block_threads
+    scratch = scratch_bytes(sum(stage.is_reduction for stage in program.stages), mapping)
+    return (kept if mapping.residence == "shared" else 0) + scratch
+
+
+def scratch_bytes(reductions: int, mapping: Mapping) -> int:
+    """Shared memory of a block for reductions: a word for each of its warps."""
+    return reductions * mapping.batch * (8 * (mapping.block_threads // WARP) + 16)

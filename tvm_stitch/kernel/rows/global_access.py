@@ -1,0 +1,190 @@
+"""What a thread reads and writes: copies of vectors, loads of single elements, values of stages.
+
+In: a Program, its Mapping, the flat views of the parameters and the thread's Position. Writes TIR
+into a Writer. Must not know phases, nor what is kept between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from collections.abc import Mapping as MappingOf
+
+from tvm import tirx
+
+from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame
+from tvm_stitch.kernel.analysis.vector_loads import Along, plan_along
+from tvm_stitch.kernel.codegen.bf16_widen import widened
+from tvm_stitch.kernel.codegen.thread_indexing import Position
+from tvm_stitch.kernel.codegen.tir_builder import Writer, flat_loads, int64, vector_copy
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Read,
+    Stage,
+    Var,
+    dtype_of,
+    replaced,
+    substitute,
+)
+
+Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
+Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key
+
+
+class Access:
+    """A thread's way to memory, for one row."""
+
+    def __init__(
+        self,
+        program: Program,
+        mapping: Mapping,
+        views: MappingOf[Var, Var],
+        position: Position,
+        thread: Expr,
+        writer: Writer,
+    ) -> None:
+        self.program, self.mapping = program, mapping
+        self.views, self.position, self.writer = views, position, writer
+        self.block_thread = thread
+        self.frame = Frame(program)
+
+    # Where a thread has its elements
+
+    def tile(self, name: str, dtype: str) -> Var:
+        """Registers for all elements of a thread.
+
+        Where not all of them exist, they are set to zero first: TVM would otherwise allocate only
+        those that are seen to be used, and count them from one that it finds at run time.
+        """
+        each = self.mapping.vector * self.mapping.steps
+        tile = self.writer.allocate(name, each, dtype)
+        if any(steps.care == "edge" for steps in self.position.steps()):
+            with self.writer.unrolled(each, "element") as element:
+                self.writer.store(tile, element, tirx.const(0, dtype))
+        return tile
+
+    def slot(self, step: Expr, lane: Expr) -> Expr:
+        """Where a thread keeps an element. In shared memory, neighbours' vectors are neighbours."""
+        if self.mapping.residence == "register":
+            return self.own_slot(step, lane)
+        vector = step * self.mapping.block_threads + self.block_thread
+        return vector * self.mapping.vector + lane
+
+    def own_slot(self, step: Expr, lane: Expr) -> Expr:
+        """Where a thread has an element in a tile of registers."""
+        return step * self.mapping.vector + lane
+
+    # Copies between device memory and a thread's registers
+
+    def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
+        """A thread's share of a row of each input, into registers."""
+        for steps in position.steps():
+            with (
+                self.writer.when(position.works),
+                self.writer.unrolled(steps.count, "step", steps.start) as step,
+            ):
+                for buffer, tile in tiles.items():
+                    self.copy_in(buffer, tile, step, steps.care, self.own_slot, position)
+
+    def plan_along(self, reads: Iterable[tuple[Stage, Read]]) -> list[Along]:
+        """The vectors along the columns among loads of inputs."""
+        if self.mapping.vector == 1 or self.mapping.peeled:
+            return []
+        inputs = self.program.inputs
+        addresses = [
+            self.frame.address(stage, read)
+            for stage, read in reads
+            if read.buffer in inputs and not self.is_same(stage, read)
+        ]
+        return plan_along(self.frame, addresses, self.mapping.vector)
+
+    def load_along(self, along: Along, tile: Var, step: Expr, element: Element) -> None:
+        """A vector along the columns; where it is not loaded, nothing uses it."""
+        width, view, row = along.width, self.views[along.address.buffer], self.position.row
+        with self.writer.unrolled(self.mapping.vector // width, "part") as number:
+            column = self.position.column(step, number * width)
+            with (
+                self.writer.when(along.guard(row, column)),
+                self.writer.vectorized(width, "lane") as lane,
+            ):
+                # One place for all lanes: contiguity was proven, TVM need not find it again.
+                value = self.redirected(view[along.at(row, column) + lane])
+                self.writer.store(tile, element(step, number * width + lane), value)
+
+    def copy_in(
+        self,
+        buffer: Var,
+        tile: Var,
+        step: Expr,
+        care: str,
+        element: Element,
+        position: Position | None = None,
+    ) -> None:
+        """A vector of an input into a tile."""
+        place = position or self.position
+
+        def move(writer: Writer, lane: Expr) -> None:
+            at = place.address(step, lane)
+            writer.store(tile, element(step, lane), self.views[buffer][at])
+
+        self._copy(dtype_of(buffer), step, care, move)
+
+    def copy_out(self, buffer: Var, tile: Var, step: Expr, care: str, element: Element) -> None:
+        """A vector of a tile into an output."""
+
+        def move(writer: Writer, lane: Expr) -> None:
+            at = self.position.address(step, lane)
+            writer.store(self.views[buffer], at, tile[element(step, lane)])
+
+        self._copy(dtype_of(buffer), step, care, move)
+
+    def _copy(
+        self, dtype: str, step: Expr, care: str, move: Callable[[Writer, Expr], None]
+    ) -> None:
+        vector = self.mapping.vector
+        if vector == 1:
+            with self.writer.when(None if care == "none" else self.position.inside(step, int64(0))):
+                move(self.writer, int64(0))
+        elif care == "edge":
+            with self.writer.branch(self.position.whole(step)) as (then, otherwise):
+                vector_copy(then, dtype, vector, move)
+                with (
+                    otherwise.unrolled(vector, "lane") as lane,
+                    otherwise.when(self.position.inside(step, lane)),
+                ):
+                    move(otherwise, lane)
+        else:
+            with self.writer.when(
+                self.position.inside(step, int64(0)) if care == "vector" else None
+            ):
+                vector_copy(self.writer, dtype, vector, move)
+
+    # Values
+
+    def load(self, address: Address, column: Expr) -> Expr:
+        """A load of one element; loads inside of its index are redirected as well."""
+        index = address.at(self.position.row, column)
+        return self.redirected(self.views[address.buffer][index])
+
+    def redirected(self, expr: Expr) -> Expr:
+        """The expression with loads from parameters as loads from their flat views."""
+        return flat_loads(self.views, expr)
+
+    def value(self, stage: Stage, known: Callable[[Read], Expr | None], column: Expr) -> Expr:
+        """A stage's value at a column, loads replaced by what is known of them."""
+        replacements: dict[int, Expr] = {}
+        for read in stage.reads:
+            found = known(read)
+            if found is None:
+                found = self.load(self.frame.address(stage, read), column)
+            replacements[read.key] = found
+        axes = {
+            axis: substitute(expr, {ROW: self.position.row, COLUMN: column})
+            for axis, expr in self.frame.axes(stage).items()
+        }
+        return widened(replaced(stage.value, replacements, axes))
+
+    def is_same(self, stage: Stage, read: Read) -> bool:
+        """Whether a load takes the element of its stage's own row and column."""
+        return self.program.place(stage, read) is Where.SAME

@@ -1,0 +1,126 @@
+"""Short rows: how much of them is on its way from memory at once.
+
+In: a Program, what it keeps, its Mapping for one row after the other, the Device. Out: the Mapping
+with several rows for the same threads, and weights loaded early, where that keeps memory busy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.addressing import weights
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import WARP, Mapping
+from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
+from tvm_stitch.kernel.rows.footprint import registers
+
+# Bytes of short rows that a thread loads before it waits for the first of them, by taking several
+# rows at once. Little's law: an H200's memory gives each of 132 multiprocessors 36 bytes a
+# nanosecond, so at 1.5 microseconds under load some 50 KB of each must always be on their way.
+# 2048 threads with 16 bytes each ask for 32 KB, and for nothing while they start, reduce and end:
+# 750000 x 32 float32 row sums ran at 72 % of the bandwidth that way.
+FLIGHT_BYTES = 64
+# Where rows are written as well, stores fill the gaps and more loads are in their way: softmax of
+# 750000 x 32 float32 takes 46.9 us with 16 bytes a thread, 47.1 with two rows, 48.4 with four.
+WRITTEN_FLIGHT_BYTES = 16
+# Left alone, the CUDA compiler saves registers by moving loads behind the work on earlier ones: of
+# four rows, only three are on their way before the first reduction. Told that so many threads are
+# enough on a multiprocessor, it issues all loads first (53 registers instead of 32).
+RESIDENT_THREADS = 512
+MAX_BATCH = 4  # each row of a batch is written out
+# Where so many threads of every multiprocessor, with so many bytes each, are enough for all rows to
+# be on their way at once, blocks are of this size. In two waves the second one's loads wait for the
+# first one's stores: RMS norm of 32768 x 256 bf16 takes 10.2 us, at once 9.4.
+WAVE_THREADS, WAVE_BYTES, WAVE_BLOCK = 1024, 128, 256
+# Rows of a batch there, with no, one, two weights or more. More rows leave a thread fewer columns,
+# and registers of weights: layer norm of 32768 x 256 bf16 spills with 4 and takes 10.7 us with 8.
+WAVE_BATCHES = (4, 4, 8)
+# Weights are asked for with the row if a thread's share of the row is at most this: the first block
+# of every multiprocessor then waits for device memory once rather than twice.
+AHEAD_BYTES = 64
+
+
+def batched(program: Program, residency: Residency, mapping: Mapping, device: Device) -> Mapping:
+    """Several short rows for the same threads, where one keeps too few loads in flight."""
+    if mapping.residence != "register" or mapping.cluster > 1:
+        return mapping
+    wave = _blocks_of_one_wave(program, residency, mapping, device)
+    if mapping.threads > WARP:
+        return replace(mapping, resident=wave)
+    row_bytes = loaded_bytes(program, residency) * mapping.vector * mapping.steps
+    if row_bytes <= AHEAD_BYTES and weights(program) and not mapping.peeled:
+        mapping = replace(mapping, ahead=mapping.vector > 1)
+    rows = constant(program.space.rows)
+    busy = device.multiprocessors * device.max_threads // 2
+    wanted = WRITTEN_FLIGHT_BYTES if _writes_rows(program) else FLIGHT_BYTES
+    while mapping.batch * row_bytes < wanted and mapping.batch < MAX_BATCH:
+        wider = replace(mapping, batch=2 * mapping.batch)
+        if rows is not None and rows * mapping.threads < wider.batch * busy:
+            break
+        mapping = wider
+    return replace(mapping, resident=max(wave, RESIDENT_THREADS // mapping.block_threads, 1))
+
+
+def all_at_once(program: Program, mapping: Mapping, device: Device) -> Mapping | None:
+    """Batches of rows with which one full wave of blocks loads all there is, if there are such.
+
+    For a kernel of this program alone: in company, a wave is not its own.
+    """
+    if mapping.residence != "register" or mapping.row_scheme not in ("local", "warp"):
+        return None
+    residency = residency_of(program, mapping)
+    rows, columns = constant(program.space.rows), constant(program.space.columns)
+    places = device.multiprocessors * WAVE_THREADS
+    if rows is None or columns is None or mapping.peeled or not _writes_rows(program):
+        return None
+    loaded, batch = loaded_bytes(program, residency), WAVE_BATCHES[min(weights(program), 2)]
+    each = WAVE_BYTES // batch // max(1, loaded)
+    threads, rest = divmod(columns, max(1, each))
+    # Rows wait as they were loaded: what is computed of one is gone before that of the next.
+    heavy = residency.live_bytes * each > WAVE_BYTES // 2
+    if rest or each < mapping.vector or threads not in (8, 16, 32) or heavy:
+        return None
+    # With fewer rows, threads without a batch are enough.
+    if not places // 2 * batch < rows * threads <= places * batch:
+        return None
+    return replace(
+        mapping,
+        scheme="warp",
+        threads=threads,
+        rows=WAVE_BLOCK // threads,
+        steps=each // mapping.vector,
+        ahead=mapping.vector > 1 and weights(program) > 0,
+        batch=batch,
+        resident=WAVE_THREADS // WAVE_BLOCK,
+    )
+
+
+def _blocks_of_one_wave(
+    program: Program, residency: Residency, mapping: Mapping, device: Device
+) -> int:
+    """Blocks of a multiprocessor if all are resident at once, which the CUDA compiler must know.
+
+    With a register more than that, the last rows wait for the first to end, and the device is
+    nearly idle while it works on them. 0 where it takes more rounds anyhow.
+    """
+    rows = constant(program.space.rows)
+    if rows is None or rows < device.multiprocessors:
+        return 0
+    blocks = -(-rows // mapping.rows)
+    each = -(-blocks // device.multiprocessors)
+    threads = each * mapping.block_threads
+    needed = registers(program, mapping, residency) * threads
+    fits = threads <= device.max_threads and needed <= device.registers
+    return each if fits and threads > RESIDENT_THREADS else 0
+
+
+def _writes_rows(program: Program) -> bool:
+    return any(map(program.is_full, program.outputs))
+
+
+def loaded_bytes(program: Program, residency: Residency) -> int:
+    """Bytes an element that are loaded before the first reduction."""
+    first = [b for b in program.inputs if 0 in residency.needed.get(b, ())]
+    return sum(item_bytes(dtype_of(buffer)) for buffer in first)

@@ -1,0 +1,129 @@
+"""Programs over the same memory in rows of different lengths: side by side, and in step.
+
+In: Stages that no single space of rows holds. Out: a Program for each space, all of which read the
+same large input; and the order of blocks in which they come to the same place of it at about the
+same time, so that device memory is asked for it once. Must not know threads.
+
+What several of them need is computed in each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tvm import tirx
+
+from tvm_stitch.kernel.ir.program import Program, make_program
+from tvm_stitch.kernel.ir.schedule import WARP, Mapping
+from tvm_stitch.kernel.ir.stage import Expr, Refused, Stage, Var, constant, substitute
+
+MOST_SPACES = 3
+# Longer rows are few, or take clusters of blocks.
+MOST_COLUMNS = 1 << 15
+
+
+def programs_in_step(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tuple[Program, ...]:
+    """Programs that read the same, each with the outputs that share its rows, if there are such."""
+    found: list[Program] = []
+    for output in outputs:
+        for number, program in enumerate(found):
+            together = _program(stages, (*program.outputs, output))
+            if together is not None:
+                found[number] = together
+                break
+        else:
+            alone = _program(stages, (output,))
+            if alone is None or len(found) == MOST_SPACES:
+                return ()
+            found.append(alone)
+    return tuple(found) if len(found) > 1 and shared_rows(found) else ()
+
+
+def shared_rows(programs: Sequence[Program]) -> tuple[Var, ...]:
+    """The inputs that all of some programs go through from the first element to the last."""
+    sizes = {constant(program.space.size) for program in programs}
+    if len(sizes) > 1 or None in sizes or not all(map(_by_rows, programs)):
+        return ()
+    first, *rest = programs
+    return tuple(b for b in first.rows_read if all(b in program.rows_read for program in rest))
+
+
+def _by_rows(program: Program) -> bool:
+    """Whether its blocks have neighbouring rows, and nothing but them."""
+    return (
+        program.reduces
+        and not program.across
+        and not program.round
+        and program.space.whole
+        and program.space.band is None
+        and (constant(program.space.columns) or MOST_COLUMNS) <= MOST_COLUMNS
+    )
+
+
+def _program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | None:
+    """The program of some outputs, and of what they need."""
+    wanted, own = set(outputs), []
+    for stage in reversed(stages):
+        if stage.output in wanted:
+            own.append(stage)
+            wanted |= {read.buffer for read in stage.reads}
+    program = make_program(tuple(reversed(own)), outputs)
+    return None if isinstance(program, Refused) else program
+
+
+def take_turns(
+    var: Var, place: Expr, bodies: Sequence[tuple[Expr, tirx.Stmt]], start: int = 0
+) -> tirx.Stmt:
+    """Statements of parts, each with the number of the block after its last, by a place of a grid.
+
+    Of any first so many places, every part has the share that it has of all. The statements know
+    their block by `var`, which counts those of the parts before as well.
+    """
+    (end, body), *others = bodies
+    if not others:
+        return substitute(body, {var: place + start})
+    count, rest = (constant(end) or 0) - start, (constant(others[-1][0]) or 0) - start
+    common = math.gcd(count, rest)
+    own, all_ = count // common, rest // common
+    before = tirx.floordiv(place * own, all_)
+    return tirx.IfThenElse(
+        tirx.floordiv((place + 1) * own, all_) > before,
+        substitute(body, {var: before + start}),
+        take_turns(var, place - before, others, start + count),
+    )
+
+
+def evened(mappings: Sequence[Mapping]) -> list[Mapping]:
+    """Rows of a part whose threads have more elements than another's get more threads.
+
+    The registers of a kernel are those of its widest part, and leave room for few blocks: mean
+    squares of rows of 2048 float32 beside maxima of groups of 64 take 30.4 us with 32 threads a
+    row, which keep 127 registers, and 24.5 with 128, which keep 40.
+    """
+    least = min(map(_elements, mappings))
+    found = []
+    for mapping in mappings:
+        while mapping.rows > 1 and mapping.steps % 2 == 0 and _elements(mapping) > least:
+            threads = 2 * mapping.threads
+            mapping = replace(
+                mapping,
+                threads=threads,
+                rows=mapping.rows // 2,
+                steps=mapping.steps // 2,
+                scheme="warp" if threads <= WARP else "regional",
+                resident=0,
+            )
+        found.append(mapping)
+    return found
+
+
+def _elements(mapping: Mapping) -> int:
+    return mapping.vector * mapping.steps * mapping.batch
+
+
+def keeps_step(programs: Sequence[Program], mappings: Sequence[Mapping]) -> tuple[Var, ...]:
+    """The inputs that the parts of a kernel read in step."""
+    apart = any(m.split or m.cluster > 1 or m.blocks for m in mappings)
+    return () if apart or len(programs) == 1 else shared_rows(programs)

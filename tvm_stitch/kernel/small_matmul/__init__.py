@@ -1,0 +1,1 @@
+"""Small matrix products inside of stitched kernels."""

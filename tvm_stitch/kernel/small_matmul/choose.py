@@ -1,0 +1,239 @@
+"""Mapping and legality of kernels with small matrix products.
+
+In: a ProductProgram and a Device. Out: its Mapping, or why there is none; which panels are staged
+in shared memory, and which loads are issued before anything waits. Part of kernel/choose, the home
+of legality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.codegen.volatile_load import can_load_now
+from tvm_stitch.kernel.ir.schedule import WARP, Mapping, power_of_two
+from tvm_stitch.kernel.ir.stage import Read, Refused, Stage, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.rows import async_copy
+from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, waiting
+from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.kernel.small_matmul.shared_operand import Panel
+from tvm_stitch.kernel.small_matmul.smem_layout import Table, pitch, slices_of, steps_of, table_of
+
+COLUMNS_EACH = 4  # of a thread, where a row has so many
+ROWS_EACH = 4
+# Where rows that share their factors then still fill two warps. Measured on an H200: attention of
+# 50 x 64 takes 63.0 us with 8 rows a thread and 70.3 with 4, of 32 x 32 29.9 and 29.0.
+MORE_ROWS_EACH = 8
+MOST_ELEMENTS = 32  # of a product that a thread adds up at once
+MOST_EARLY = 16  # elements that a thread loads before it works on the first
+BLOCK_THREADS = 256
+BUSY_THREADS = 256  # of a multiprocessor, before threads get more than one row
+MOST_THREADS = 256  # of a row along which nothing is reduced
+FEWEST_SLICED = 8  # columns of a slice: 32 bytes come in one piece
+# A panel that fewer rows share is read through the caches where neighbours lie side by side.
+STAGED_ROWS = 4
+SHARED_BYTES = 64 * 1024  # of a block: every GPU has that much
+
+
+def waiting_bytes(program: ProductProgram, mapping: Mapping) -> int:
+    """Shared memory of the values that wait for the threads of their rows."""
+    waits = waiting(program, slices_of(program, mapping))
+    row = (pitch(columns) * item_bytes(dtype_of(buffer)) for buffer, columns in waits.items())
+    return mapping.block_rows * sum(row)
+
+
+def staged_tables(program: ProductProgram, mapping: Mapping) -> tuple[Table, ...]:
+    """The panels that have room in shared memory; the others are read through the caches."""
+    left = SHARED_BYTES - waiting_bytes(program, mapping)
+    found = []
+    for panel in sorted(program.panels, key=lambda panel: not _must_be_staged(program, panel)):
+        if mapping.block_rows < STAGED_ROWS and not _must_be_staged(program, panel):
+            continue
+        table = table_of(program, mapping, panel)
+        if table.bytes <= left:
+            left -= table.bytes
+            found.append(table)
+    return tuple(found)
+
+
+def early_loads(program: ProductProgram, mapping: Mapping) -> list[tuple[Stage, Read]]:
+    """Loads that need nothing computed, as far as a thread has registers for them."""
+    found: list[tuple[Stage, Read]] = []
+    left = MOST_EARLY if mapping.ahead else 0
+    own = {contraction.own for contraction in program.contractions.values()}
+    for stage in program.stages:
+        if stage.output in program.contractions or stage.output in own:
+            continue
+        steps = steps_of(program, mapping, stage)
+        nested = any(read.nested for read in stage.reads)
+        for read in stage.reads:
+            possible = can_load_now(dtype_of(read.buffer)) and not (read.guarded or nested)
+            if read.buffer in program.producer or not possible or steps > left:
+                continue
+            each = steps if program.is_common(stage, read) else mapping.batch * steps
+            if each <= left:
+                found.append((stage, read))
+                left -= each
+    return found
+
+
+def _must_be_staged(program: ProductProgram, panel: Panel) -> bool:
+    """Whether neighbouring threads would read elements that lie far apart."""
+    return any(c.by_depth for c in program.contractions.values() if c.panel.key == panel.key)
+
+
+def mapping_of_products(
+    program: ProductProgram, threads: int, rows: int, batch: int, split: bool = False
+) -> Mapping:
+    """The mapping of that many threads a row, rows side by side, and rows of a thread."""
+    slices = _few_slices(program, threads) if split else None
+    steps = slices.steps if isinstance(slices, Slices) else -(-_widest(program) // threads)
+    return Mapping(
+        "regional", threads, rows, 1, steps, residence="shared", batch=batch, split=split
+    )
+
+
+def _few_slices(program: ProductProgram, threads: int) -> Slices | Refused:
+    """Those with a few columns a thread, if a period still has one for every thread."""
+    slices = find_slices(program)
+    while isinstance(slices, Slices):
+        if slices.steps >= COLUMNS_EACH or slices.period < 2 * threads:
+            break
+        more = find_slices(program, 2 * slices.steps)
+        if isinstance(more, Refused):
+            break
+        slices = more
+    return slices
+
+
+def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refused:
+    """Rows in slices where all that follows the products allows it; else whole rows."""
+    mapping = _sliced(program, device) or _whole(program, device)
+    if isinstance(mapping, Refused):
+        return mapping
+    for change in (partial(replace, asynchronous=True), partial(replace, ahead=True)):
+        better: Mapping = change(mapping)
+        if next(product_reasons(program, better, device), None) is None:
+            mapping = better
+    return mapping
+
+
+def _sliced(program: ProductProgram, device: Device) -> Mapping | None:
+    """A block has up to twice as many columns as rows; None: there are no slices, or no gain.
+
+    Slices read the rows' factors once each and compute all that comes before the products once
+    each. So that is left to products of what memory holds.
+    """
+    slices = _few_slices(program, FEWEST_SLICED)
+    if isinstance(slices, Refused) or not slices.values.issuperset(program.contractions):
+        return None
+    if program.reduces_along or any(c.arrives is None for c in program.contractions.values()):
+        return None
+    elements = (constant(program.space.rows) or 1) * slices.period
+    batch = min(ROWS_EACH, power_of_two(program.inner))
+    while batch > 1 and elements // batch < device.multiprocessors * BUSY_THREADS:
+        batch //= 2
+    threads = min(FEWEST_SLICED, power_of_two(slices.period))
+    while 2 * threads <= slices.period and 2 * threads**2 * slices.steps <= BLOCK_THREADS * batch:
+        threads *= 2
+    together = BLOCK_THREADS // threads
+    while together * threads > WARP and (
+        together // 2 * batch >= program.inner
+        or 2 * elements < together * batch * threads * device.multiprocessors
+    ):
+        together //= 2
+    mapping = mapping_of_products(program, threads, together, batch, split=True)
+    refused = next(product_reasons(program, mapping, device), None)
+    return mapping if refused is None else None
+
+
+def _whole(program: ProductProgram, device: Device) -> Mapping | Refused:
+    """Threads have a few columns of a few rows each, unless rows are few."""
+    threads, batch = _threads_and_batch(program, device)
+    fewest = max(1, WARP // threads)
+    together = max(BLOCK_THREADS // threads, fewest)
+    rows = constant(program.space.rows) or 1
+    while together > fewest and (
+        together // 2 * batch >= program.inner
+        or rows // (together * batch) < device.multiprocessors
+    ):
+        together //= 2
+    mapping = mapping_of_products(program, threads, together, batch)
+    while refused := next(product_reasons(program, mapping, device), None):
+        if batch > 2 or (batch > 1 and together == fewest):
+            batch //= 2
+        elif together > fewest:
+            together //= 2
+        else:
+            return Refused(refused)
+        mapping = mapping_of_products(program, threads, together, batch)
+    return mapping
+
+
+def _threads_and_batch(program: ProductProgram, device: Device) -> tuple[int, int]:
+    """Of a row, and rows of a thread: as many as leave every multiprocessor busy."""
+    rows, widest = constant(program.space.rows) or 1, _widest(program)
+    busy = device.multiprocessors * BUSY_THREADS
+    threads = min(max(power_of_two(-(-widest // COLUMNS_EACH)), COLUMNS_EACH), WARP)
+    inner = power_of_two(program.inner)
+    most = MORE_ROWS_EACH if threads * inner >= 2 * WARP * MORE_ROWS_EACH else ROWS_EACH
+    batch = min(most, inner)
+    while batch > 1 and rows // batch * threads < busy:
+        batch //= 2
+    while threads < WARP and (rows // batch * threads < busy or WARP // threads > program.inner):
+        threads *= 2
+    most = min(power_of_two(widest), _most_threads(program))
+    while threads < most and rows * threads < 2 * busy:
+        threads *= 2
+    if threads > WARP:
+        # Blocks of one row each would all read the whole of the weights.
+        while batch < ROWS_EACH and rows // (2 * batch) >= device.multiprocessors:
+            batch *= 2
+    while batch > 1 and batch * -(-widest // threads) > MOST_ELEMENTS:
+        batch //= 2
+    return threads, batch
+
+
+def _most_threads(program: ProductProgram) -> int:
+    """Threads of a row: what is reduced along it meets in shuffles."""
+    return WARP if program.reduces_along else MOST_THREADS
+
+
+def _widest(program: ProductProgram) -> int:
+    return max(map(program.walked, program.stages))
+
+
+def product_reasons(program: ProductProgram, mapping: Mapping, device: Device) -> Iterator[str]:
+    """Why a mapping is not legal."""
+    if mapping.split and isinstance(slices := find_slices(program, mapping.steps), Refused):
+        yield slices.reason
+        return
+    own = mapping.threads, mapping.rows, mapping.batch, mapping.split
+    if replace(mapping, asynchronous=False, ahead=False) != mapping_of_products(program, *own):
+        yield "rows with products wait in shared memory, elements one by one"
+    if mapping.threads > _most_threads(program):
+        yield f"{mapping.threads} threads a row with products, more than {_most_threads(program)}"
+    if mapping.batch * mapping.steps > 2 * MOST_ELEMENTS:
+        yield f"{mapping.batch * mapping.steps} elements of a product a thread"
+    if waiting_bytes(program, mapping) > SHARED_BYTES:
+        yield f"{waiting_bytes(program, mapping)} bytes of shared memory for a block's rows"
+    staged = {table.panel.key for table in staged_tables(program, mapping)}
+    for panel in program.panels:
+        if _must_be_staged(program, panel) and panel.key not in staged:
+            needed = table_of(program, mapping, panel).bytes
+            yield f"a factor of {needed} bytes has no room in shared memory"
+    if mapping.ahead and not early_loads(program, mapping):
+        yield "loads issued ahead, where there are none"
+    if mapping.asynchronous:
+        yield from _asynchronous(program, mapping, device)
+
+
+def _asynchronous(program: ProductProgram, mapping: Mapping, device: Device) -> Iterator[str]:
+    if device.capability < async_copy.CAPABILITY:
+        yield f"asynchronous copies, which {device.name} does not have"
+    copied = [table.panel for table in staged_tables(program, mapping)]
+    copied += [c.arrives for c in program.contractions.values() if c.arrives is not None]
+    if not any(panel.as_it_is for panel in copied):
+        yield "asynchronous copies, where memory holds nothing as it is multiplied"

@@ -1,0 +1,59 @@
+"""What a kernel with small matrix products asks of a device.
+
+In: a ProductProgram and its Mapping. Out: a Profile of one phase, its figures those of an element
+of the widest value. Must not know any device.
+"""
+
+from __future__ import annotations
+
+from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.stage import (
+    Stage,
+    Var,
+    buffer_shape,
+    constant,
+    dtype_of,
+    item_bytes,
+    product,
+)
+from tvm_stitch.kernel.small_matmul.choose import staged_tables, waiting_bytes
+from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
+from tvm_stitch.kernel.small_matmul.smem_layout import slices_of, steps_of, table_of
+
+ACCESS = 4  # multiply-adds in the time of an access to shared memory
+
+
+def shared_bytes(program: ProductProgram, mapping: Mapping) -> int:
+    """Shared memory of a block."""
+    tables = sum(table.bytes for table in staged_tables(program, mapping))
+    return tables + waiting_bytes(program, mapping)
+
+
+def tensor_bytes(buffers: tuple[Var, ...]) -> int:
+    """All of them once."""
+    elements = (constant(product(buffer_shape(b))) or 0 for b in buffers)
+    return sum(n * item_bytes(dtype_of(b)) for n, b in zip(elements, buffers, strict=True))
+
+
+def accesses(program: ProductProgram, stage: Stage, mapping: Mapping) -> float:
+    """Accesses to shared memory for each multiply-add of a product."""
+    contraction = program.contractions[stage.output]
+    steps = steps_of(program, mapping, stage)
+    group = table_of(program, mapping, contraction.panel).group
+    shared = steps if contraction.by_depth else steps * CHUNK / group
+    return (mapping.batch + shared) / (CHUNK * mapping.batch * steps)
+
+
+def columns_of(program: ProductProgram, mapping: Mapping) -> int:
+    """The widest value, or the widest of those that blocks have slices of."""
+    slices = slices_of(program, mapping)
+    if slices is None:
+        return constant(program.space.columns) or 1
+    return slices.period * slices.steps
+
+
+def shared_by_rows(program: ProductProgram, mapping: Mapping) -> int:
+    """Bytes that a block reads of what others read as well: tables, and rows in slices."""
+    tables = sum(table_of(program, mapping, panel).bytes for panel in program.panels)
+    return tables + (waiting_bytes(program, mapping) if mapping.split else 0)

@@ -1,0 +1,382 @@
+"""Stages placed over common rows, where small matrix products give rows other columns.
+
+In: Stages in order, some of them small products, and the buffers that must be written.
+Out: a ProductProgram, in which every value is one element for each row or a row of as many columns
+as it likes, and every stage reads what its own row produced; or the reason why there is none. Must
+not know threads.
+
+A product becomes two stages: its row's own factor, a value like others, and the sum over it. The
+factor that rows share is computed from what is in memory alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
+from tvm_stitch.kernel.analysis.contiguity import bound_to
+from tvm_stitch.kernel.analysis.matmul_pattern import (
+    ACCUMULATED,
+    MAX_OUTPUTS,
+    Factors,
+    small_product,
+)
+from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.program import (
+    MAX_INLINED,
+    Program,
+    Where,
+    inlined,
+    replace_loads,
+    unit_reductions_as_elements,
+    with_inlined,
+)
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Read,
+    Refused,
+    Stage,
+    Var,
+    bind_axes,
+    constant,
+    find_reads,
+    flatten,
+    handle,
+    product,
+    substitute,
+)
+from tvm_stitch.kernel.small_matmul.row_axes import Axes, axes_of, place_in_row, reordered
+from tvm_stitch.kernel.small_matmul.shared_operand import (
+    ENTRY,
+    SLOW,
+    Contraction,
+    Panel,
+    load_of,
+    panel_of,
+    table_of_rows,
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProductProgram(Program):
+    """What one kernel with small matrix products computes; see the module's docstring.
+
+    The space's columns are those of the widest value.
+    """
+
+    inner: int  # neighbouring rows that share their factors
+    columns: dict[Var, int]  # of each value; 1 for one element a row
+    axes: dict[Var, dict[Var, Expr]]  # of each stage, in terms of ROW and COLUMN
+    column_of: dict[tuple[int, int], Expr]  # which column of its row a read takes from another
+    contractions: dict[Var, Contraction]
+
+    def holds(self, buffer: Var) -> Where:
+        """Whether a buffer that a stage computes has a value for each element or row."""
+        return Where.ROW if self.columns[buffer] == 1 else Where.SAME
+
+    def walked(self, stage: Stage) -> int:
+        """The columns that a stage goes through."""
+        if stage.is_reduction and stage.output not in self.contractions:
+            return constant(stage.reduced_size) or 1
+        return self.columns[stage.output]
+
+    def place_in_memory(self, buffer: Var) -> Expr:
+        """Where an output's element lies, as an expression of ROW and COLUMN."""
+        stage = self.producer[buffer]
+        if self.columns[buffer] == 1:
+            return ROW
+        axes = {axis: self.axes[buffer][axis] for axis in stage.axes}
+        return flatten(tuple(axes.values()), stage.extents)
+
+    def is_common(self, stage: Stage, read: Read) -> bool:
+        """Whether rows that share their factors read the same element from memory."""
+        key = "common", handle(stage.output), read.key
+        if key not in self.memo:
+            rows = constant(self.space.rows) or 1
+            analyzer = bound_to({ENTRY: rows // self.inner, SLOW: self.inner})
+            row = {ROW: ENTRY * self.inner + SLOW}
+            axes = {axis: substitute(at, row) for axis, at in self.axes[stage.output].items()}
+            indices = [analyzer.simplify(substitute(at, axes)) for at in read.load.indices]
+            self.memo[key] = not any(
+                SLOW in tirx.analysis.undefined_vars(index) for index in indices
+            )
+        common: bool = self.memo[key]
+        return common
+
+    @cached_property
+    def reduces_along(self) -> bool:
+        """Whether anything but products is reduced along a row."""
+        return len(self.along) > len(self.contractions)
+
+    @cached_property
+    def panels(self) -> tuple[Panel, ...]:
+        """The factors that rows share, each once."""
+        found = {each.panel.key: each.panel for each in self.contractions.values()}
+        return tuple(found.values())
+
+
+def make_product_program(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> ProductProgram | Refused:
+    """Place stages over the rows of their products; refuse with the reason if they have others."""
+    stages = unit_reductions_as_elements(stages)
+    asked = {stage.output: small_product(stage) for stage in stages}
+    found = {output: f for output, f in asked.items() if isinstance(f, Factors)}
+    if not found:
+        return Refused("no product is small enough for a stitched kernel")
+    rows = min(map(rows_of, found.values()))
+    products = {output: f for output, f in found.items() if rows_of(f) == rows}
+    return _Placing(rows, stages, products, outputs).program()
+
+
+def rows_of(factors: Factors) -> int:
+    """The rows of a product."""
+    return constant(product(factors.row_extents)) or 1
+
+
+class _Placing:
+    """Works backwards from the outputs, inlining what is not of the same row."""
+
+    def __init__(
+        self,
+        rows: int,
+        stages: tuple[Stage, ...],
+        products: dict[Var, Factors],
+        outputs: tuple[Var, ...],
+    ) -> None:
+        self.rows, self.products, self.outputs = rows, products, outputs
+        self.order: dict[Var, float] = {stage.output: number for number, stage in enumerate(stages)}
+        self.producer = {stage.output: stage for stage in stages}
+        self.placed: dict[Var, Stage] = {}
+        self.moved: dict[Var, Axes] = {}
+        self.where: dict[tuple[int, int], Where] = {}
+        self.column_of: dict[tuple[int, int], Expr] = {}
+        self.contractions: dict[Var, tuple[Factors, Var, Expr]] = {}
+        self.inner = rows
+        self.moved = self._find_moved()
+
+    def program(self) -> ProductProgram | Refused:
+        """All stages that the outputs need."""
+        pending = list(self.outputs)
+        while pending:
+            buffer = pending.pop()
+            if buffer in self.placed:
+                continue
+            if buffer not in self.producer:
+                return Refused(f"output {buffer} is computed by no stage")
+            stage = self._place(self.producer[buffer])
+            if isinstance(stage, Refused):
+                return stage
+            self.placed[buffer] = stage
+            pending.extend(r.buffer for r in stage.reads if r.buffer in self.producer)
+        return self._made() if self.contractions else Refused("it holds no product")
+
+    def _made(self) -> ProductProgram | Refused:
+        stages = tuple(sorted(self.placed.values(), key=lambda stage: self.order[stage.output]))
+        inputs = [read.buffer for stage in stages for read in stage.reads]
+        axes = {stage.output: self._axes(stage) for stage in stages}
+        columns = {
+            stage.output: 1 if self._is_reduction(stage) else found.count
+            for stage in stages
+            if (found := axes[stage.output])
+        }
+        analyzer = bound_to({ROW: self.rows, COLUMN: MAX_OUTPUTS})
+        in_space = {
+            stage.output: self._in_space(stage, found, analyzer)
+            for stage in stages
+            if (found := axes[stage.output])
+        }
+        widest = tirx.IntImm("int64", max(columns.values()))
+        return ProductProgram(
+            stages,
+            tuple(buffer for buffer in dict.fromkeys(inputs) if buffer not in self.placed),
+            self.outputs,
+            Space(tirx.IntImm("int64", self.rows), widest, widest),
+            True,
+            self.where,
+            inner=self.inner,
+            columns=columns,
+            axes=in_space,
+            column_of=self.column_of,
+            contractions={
+                output: self._contraction(factors, self.placed[own], in_space[own], shared)
+                for output, (factors, own, shared) in self.contractions.items()
+            },
+        )
+
+    def _in_space(self, stage: Stage, axes: Axes, analyzer: tvm.sym.Analyzer) -> dict[Var, Expr]:
+        key = "in space", self.rows, stage.output in self.moved, stage.output in self.products
+        return remembered(stage, key, lambda: axes.in_space(analyzer))
+
+    def _is_reduction(self, stage: Stage) -> bool:
+        return stage.is_reduction and stage.output not in self.products
+
+    # Where a stage's elements are
+
+    def _find_moved(self) -> dict[Var, Axes]:
+        """Outputs that hold a value's elements in another order, as heads that meet again do."""
+        found = {}
+        for output in self.outputs:
+            stage = self.producer.get(output)
+            if stage is None or stage.is_reduction:
+                continue
+            for read in stage.reads:
+                source = self.producer.get(read.buffer)
+                if source is None or self._is_reduction(source):
+                    continue
+                axes = self._axes(source)
+                moved = axes and reordered(stage, read, axes, self.rows)
+                if moved is not None:
+                    found[output] = moved
+        return found
+
+    def _axes(self, stage: Stage) -> Axes | None:
+        """None: they are not those of these rows."""
+        if stage.output in self.moved:
+            return self.moved[stage.output]
+        factors = self.products.get(stage.output)
+        key = "rows and columns", self.rows, factors is not None
+        return remembered(stage, key, lambda: axes_of(stage, self.rows, factors))
+
+    # What a stage reads
+
+    def _place(self, stage: Stage) -> Stage | Refused:
+        """Inline until every computed value is read from the stage's own row."""
+        if stage.output in self.products:
+            return self._place_product(stage)
+        axes = self._axes(stage)
+        if axes is None:
+            return Refused(f"{stage.name} has other rows than {self.rows} of a product")
+        for _ in range(MAX_INLINED):
+            inline: dict[int, Read] = {}
+            for read in stage.reads:
+                if read.buffer not in self.producer:
+                    self.where[handle(stage.output), read.key] = Where.OTHER
+                    continue
+                if self._place_read(stage, axes, read):
+                    continue
+                source = self.producer[read.buffer]
+                if source.is_reduction:
+                    return Refused(f"{stage.name} needs {source.name} of other rows")
+                inline[read.key] = read
+            if not inline:
+                return stage
+            if len(inline) > MAX_INLINED:
+                break
+            stage = with_inlined(stage, inline, self.producer)
+        return Refused(f"{stage.name} reads computed values at too many places")
+
+    def _place_read(self, stage: Stage, axes: Axes, read: Read) -> bool:
+        """Note which element of its row a read takes; whether it does so at all."""
+        source = self.producer[read.buffer]
+        found = self._axes(source)
+        if found is None or read.buffer in self.moved:
+            return False
+        count = 1 if self._is_reduction(source) else found.count
+        asked = "place", read.key, self.rows, count, stage.output in self.moved
+        answer = remembered(stage, asked, lambda: place_in_row(axes, read, count, bind_axes(stage)))
+        if answer is None:
+            return False
+        key = handle(stage.output), read.key
+        self.where[key], column = answer
+        if column is not None:
+            self.column_of[key] = column
+        return True
+
+    # Products
+
+    def _place_product(self, stage: Stage) -> Stage | Refused:
+        """The sum over a value of the row, which becomes a stage of its own, times a panel."""
+        factors = self.products[stage.output]
+        shared = self._from_memory(stage, factors.shared)
+        if isinstance(shared, Refused):
+            return shared
+        used = tirx.analysis.undefined_vars(shared)
+        last = max((n for n, axis in enumerate(factors.rows) if axis in used), default=-1)
+        inner = constant(product(factors.row_extents[last + 1 :])) or 1
+        if self.inner % inner and inner % self.inner:
+            return Refused(f"{stage.name} shares its factor among other rows than another product")
+        self.inner = min(self.inner, inner)
+        own = self._from_memory_if_load(
+            remembered(factors.stage, "own factor", lambda: self._own_factor(factors))
+        )
+        # What comes from memory is read before anything waits for the first of it.
+        computed = any(read.buffer in self.producer for read in own.reads)
+        self.order[own.output] = self.order[stage.output] - 0.5 if computed else -1
+        self.producer[own.output] = own
+        self.contractions[stage.output] = factors, own.output, shared
+        value = own.output[own.axes] * shared.astype(ACCUMULATED)
+        stage = replace(stage, value=value)
+        for read in stage.reads:
+            place = Where.ALONG if read.buffer == own.output else Where.OTHER
+            self.where[handle(stage.output), read.key] = place
+        return stage
+
+    def _own_factor(self, factors: Factors) -> Stage:
+        name = f"{factors.stage.name}_own"
+        extents = (*factors.row_extents, tirx.IntImm("int64", factors.contracted))
+        output = tirx.decl_buffer(extents, ACCUMULATED, name, layout=None)
+        axes = (*factors.rows, factors.depth)
+        return Stage(name, output, axes, extents, factors.own.astype(ACCUMULATED))
+
+    def _from_memory_if_load(self, own: Stage) -> Stage:
+        """What is only moved on its way to a product need not go through the row's threads."""
+        stage = own
+        for _ in range(MAX_INLINED):
+            computed = {r.key: r for r in stage.reads if r.buffer in self.producer}
+            if not computed:
+                return own if load_of(stage.value) is None else stage
+            if any(self.producer[read.buffer].is_reduction for read in computed.values()):
+                break
+            stage = with_inlined(stage, computed, self.producer)
+        return own
+
+    def _from_memory(self, stage: Stage, value: Expr) -> Expr | Refused:
+        """A factor with everything inlined that is computed on the way."""
+        analyzer = bind_axes(stage)
+        for _ in range(MAX_INLINED):
+            computed = [read for read in find_reads(value) if read.buffer in self.producer]
+            if not computed:
+                return value
+            for read in computed:
+                source = self.producer[read.buffer]
+                if source.is_reduction:
+                    return Refused(f"{stage.name} needs {source.name} of other rows")
+            places = {r.key: inlined(self.producer[r.buffer], r, analyzer) for r in computed}
+            value = replace_loads(value, places)
+        return Refused(f"{stage.name} reads computed values at too many places")
+
+    def _contraction(
+        self, factors: Factors, own: Stage, axes: dict[Var, Expr], shared: Expr
+    ) -> Contraction:
+        def find() -> tuple[Panel, bool]:
+            return panel_of(factors, shared, self.rows, self.inner)
+
+        key = "panel", self.rows, self.inner
+        known = shared is factors.shared
+        panel, by_depth = remembered(factors.stage, key, find) if known else find()
+        arrives = None
+        if not any(read.buffer in self.producer for read in own.reads):
+            arrives = remembered(
+                own,
+                ("arrives", self.rows),
+                lambda: table_of_rows(own.value, axes, self.rows, factors.contracted),
+            )
+        return Contraction(own.output, arrives, factors.contracted, panel, by_depth)
+
+
+Answer = TypeVar("Answer")
+
+
+def remembered(stage: Stage, key: object, find: Callable[[], Answer]) -> Answer:
+    """Planners ask for the same stages in many company: answers stay with the stage."""
+    if key not in stage.memo:
+        stage.memo[key] = find()
+    answer: Answer = stage.memo[key]
+    return answer

@@ -1,0 +1,118 @@
+"""Where a stage's elements are among rows that have other columns in every stage.
+
+In: a stage and the number of rows; a read of another stage. Out: its Axes, or nothing if it has
+other rows; which element of its row the read takes, if it stays in its row. Must not know what else
+is in a kernel, nor threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
+from tvm_stitch.kernel.analysis.matmul_pattern import MAX_OUTPUTS, Factors
+from tvm_stitch.kernel.ir.program import Where, address_of
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Read,
+    Stage,
+    Var,
+    constant,
+    flatten,
+    product,
+    substitute,
+    unflatten,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """A stage's axes, parted into those of its row and those along it."""
+
+    rows: dict[Var, Expr]  # with their extents
+    columns: dict[Var, Expr]
+    count: int  # columns; 1 where the row has one value
+
+    @property
+    def row(self) -> Expr:
+        """The number of the row, by the axes."""
+        return flatten(tuple(self.rows), tuple(self.rows.values()))
+
+    @property
+    def column(self) -> Expr:
+        """The number of the column, by the axes."""
+        return flatten(tuple(self.columns), tuple(self.columns.values()))
+
+    def in_space(self, analyzer: tvm.sym.Analyzer) -> dict[Var, Expr]:
+        """All axes as expressions of ROW and COLUMN."""
+        found = unflatten(ROW, tuple(self.rows), tuple(self.rows.values()))
+        found |= unflatten(COLUMN, tuple(self.columns), tuple(self.columns.values()))
+        return {axis: analyzer.simplify(expr) for axis, expr in found.items()}
+
+
+def axes_of(stage: Stage, rows: int, factors: Factors | None) -> Axes | None:
+    """A stage's axes by so many rows, a product's by its factors. None: it has other rows."""
+    if factors is not None:
+        own = dict(zip(factors.rows, factors.row_extents, strict=True))
+        columns = {factors.column: tirx.IntImm("int64", factors.columns)}
+        return Axes(own, columns, factors.columns)
+    own = dict(zip(stage.axes, stage.extents, strict=True))
+    size = constant(stage.size)
+    if stage.is_reduction:
+        reduced = dict(zip(stage.reduced, stage.reduced_extents, strict=True))
+        count = constant(stage.reduced_size)
+        fits = size == rows and count is not None and count <= MAX_OUTPUTS
+        return Axes(own, reduced, count) if fits and count else None
+    if not size or size % rows or size // rows > MAX_OUTPUTS:
+        return None
+    for split in range(len(stage.axes), -1, -1):
+        if constant(product(stage.extents[:split])) == rows:
+            items = list(own.items())
+            return Axes(dict(items[:split]), dict(items[split:]), size // rows)
+    return None
+
+
+def reordered(output: Stage, read: Read, source: Axes, rows: int) -> Axes | None:
+    """The axes of an output that holds a value's elements in another order, in the value's order.
+
+    They go through rows and columns as the value does; their place in memory follows from that.
+    """
+    order, split = tuple(read.load.indices), len(source.rows)
+    extents = dict(zip(output.axes, output.extents, strict=True))
+    if not _permutes(order, output.axes):
+        return None
+    if constant(product(tuple(extents[axis] for axis in order[:split]))) != rows:
+        return None
+    own = {axis: extents[axis] for axis in order[:split]}
+    return Axes(own, {axis: extents[axis] for axis in order[split:]}, source.count)
+
+
+def place_in_row(
+    axes: Axes, read: Read, count: int, analyzer: tvm.sym.Analyzer
+) -> tuple[Where, Expr | None] | None:
+    """Which of its row's elements a read takes, and the column of another; None: no such one."""
+    at = address_of(read)
+    if at is None:
+        return None
+    column = analyzer.simplify(at - axes.row * count)
+    if any(axis in axes.rows for axis in tirx.analysis.undefined_vars(column)):
+        return None
+    bound = analyzer.const_int_bound(column)
+    if bound.min_value < 0 or bound.max_value >= count:
+        return None
+    if count == 1:
+        return Where.ROW, None
+    if count == axes.count and analyzer.can_prove_equal(column, axes.column):
+        return Where.SAME, None
+    names = unflatten(COLUMN, tuple(axes.columns), tuple(axes.columns.values()))
+    return Where.ALONG, substitute(column, names)
+
+
+def _permutes(indices: tuple[Expr, ...], axes: tuple[Var, ...]) -> bool:
+    """Whether a load's indices are a stage's axes in another order."""
+    if len(indices) != len(axes) or not all(isinstance(each, tirx.Var) for each in indices):
+        return False
+    return indices != axes and set(indices) == set(axes)

@@ -1,0 +1,61 @@
+"""Matrix products on tensor cores as kernels: a fused PrimFunc in, a scheduled one out, or why not.
+
+Such a product is too large to live in a stitched kernel among others. It has one of its own, which
+computes what follows it as well; TVM's schedules leave tensor cores aside where halves are summed
+up in float32.
+"""
+
+from __future__ import annotations
+
+from tvm import tirx
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel
+from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
+from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.ir.stage import (
+    Refused,
+    buffer_shape,
+    outputs_of,
+    product,
+    read_stages,
+)
+from tvm_stitch.kernel.tensor_core.choose import choose_tiles
+from tvm_stitch.kernel.tensor_core.emit import TensorPart
+from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
+from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
+
+TILES_ATTRIBUTE = "tvm_stitch.tiles"
+
+
+def read_product(func: tirx.PrimFunc) -> TensorProduct | Refused:
+    """The product that a fused PrimFunc computes."""
+    stages = read_stages(func)
+    if isinstance(stages, Refused):
+        return stages
+    return tensor_product(stages, outputs_of(func, stages))
+
+
+def tensor_function(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc | Refused:
+    """Emit a PrimFunc as a product on tensor cores, its Tiles attached as JSON."""
+    found = read_product(func)
+    if isinstance(found, Refused):
+        return found
+    tiles = choose_tiles(found, device)
+    if isinstance(tiles, Refused):
+        return tiles
+    kernel = emit_product(func, found, tiles)
+    hazard = check_kernel(kernel, device)
+    return kernel.with_attr(TILES_ATTRIBUTE, tiles.to_json()) if hazard is None else hazard
+
+
+def emit_product(func: tirx.PrimFunc, found: TensorProduct, tiles: Tiles) -> tirx.PrimFunc:
+    """The kernel of a product by legal tiles."""
+    writer = Writer()
+    buffers = dict.fromkeys((*found.inputs, *found.outputs))
+    views = {buffer: writer.view(buffer, product(buffer_shape(buffer))) for buffer in buffers}
+    block, thread = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
+    place = block.astype("int64"), thread.astype("int64")
+    TensorPart(found, tiles, views, *place, writer).emit()
+    body = on_threads(writer.done(), thread, tiles.threads, tiles.resident)
+    return kernel_function(func, bound(block, "blockIdx.x", int64(blocks_of(found, tiles)), body))

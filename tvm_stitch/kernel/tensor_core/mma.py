@@ -1,0 +1,173 @@
+"""How tensor cores add up a product of tiles: by instructions of a warp, or of four warps together.
+
+In: where both factors' tiles lie in shared memory, and the thread's place. Writes TIR into a
+Writer. Must not know where tiles come from, nor what becomes of the sums.
+
+Either way a thread gets two neighbours of a row in every eight columns, and two eight rows below.
+"""
+
+from __future__ import annotations
+
+from tvm import tirx
+from tvm.script import tirx as T
+
+from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
+from tvm_stitch.kernel.codegen.tir_builder import Writer, divided, int64
+from tvm_stitch.kernel.ir.schedule import WARP
+from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of
+from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, Side
+from tvm_stitch.kernel.tensor_core.tiles import (
+    FRAGMENT_COLUMNS,
+    FRAGMENT_DEPTH,
+    FRAGMENT_ROWS,
+    GROUP_ROWS,
+    HALF,
+    LINE,
+    Tiles,
+)
+
+MATRIX = 8  # rows and columns of what a fragment is made of
+_ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX
+_UNIT = 16  # bytes that a descriptor counts in
+_SWIZZLE_128 = 3  # as TVM numbers how chunks are ordered
+
+
+class Sums:
+    """What a thread adds up, and the place of its warp."""
+
+    def __init__(
+        self, tiles: Tiles, left: Side, right: Side, arena: Var, thread: Expr, writer: Writer
+    ) -> None:
+        self.tiles, self.left, self.right = tiles, left, right
+        self.arena, self.thread, self.writer = arena, thread, writer
+        self.lane = tirx.floormod(thread, WARP)
+        warp_row, warp_column = divided(
+            tirx.floordiv(thread, WARP), tiles.columns // tiles.warp_columns
+        )
+        self.warp_row = warp_row * tiles.warp_rows
+        self.warp_column = warp_column * tiles.warp_columns
+        self.kind = _ELEMENT[dtype_of(left.factor.buffer)]
+        self.totals = writer.allocate("totals", tiles.accumulators, ACCUMULATED)
+
+    def total(self, height: Expr, width: Expr, number: Expr | int) -> Expr:
+        """The number'th of a thread's four sums in 16 rows by 8 columns."""
+        widths = self.tiles.warp_columns // MATRIX
+        return self.totals[(height * widths + width) * 4 + number]
+
+    def _words(self, place: Expr) -> Expr:
+        """A pointer to what lies in shared memory, by halves."""
+        return self.arena.ptr_to([tirx.floordiv(place, WORD // HALF)])
+
+
+class WarpSums(Sums):
+    """Each warp loads fragments of both factors and multiplies them, one after the other."""
+
+    def begin(self) -> None:
+        """Before the first stage."""
+        with self.writer.unrolled(self.tiles.accumulators, "number") as number:
+            self.writer.store(self.totals, number, tirx.const(0.0, ACCUMULATED))
+
+    def arrived(self) -> None:
+        """After the thread's own copies into a stage."""
+
+    def multiply(self, _turn: Expr, slot: Expr) -> None:
+        """A stage: fragments of both factors, and their product added to the totals."""
+        writer, tiles = self.writer, self.tiles
+        heights, widths = tiles.warp_rows // FRAGMENT_ROWS, tiles.warp_columns // FRAGMENT_COLUMNS
+        left = writer.allocate("left", 4 * heights, "uint32")
+        right = writer.allocate("right", 4 * widths, "uint32")
+        multiply = T.ptx[f"mma.sync.aligned.m16n8k16.row.col.f32.{self.kind}.{self.kind}.f32"]
+        with writer.unrolled(tiles.depth // FRAGMENT_DEPTH, "part") as part:
+            depth = part * FRAGMENT_DEPTH
+            with writer.unrolled(heights, "height") as height:
+                first = self.warp_row + height * FRAGMENT_ROWS
+                self._load_fragment(self.left, left, 4 * height, slot, first, depth)
+            with writer.unrolled(widths, "width") as width:
+                first = self.warp_column + width * FRAGMENT_COLUMNS
+                self._load_fragment(self.right, right, 4 * width, slot, first, depth)
+            with (
+                writer.unrolled(heights, "height") as height,
+                writer.unrolled(2 * widths, "width") as width,
+            ):
+                totals = [self.total(height, width, n) for n in range(4)]
+                own = [left[4 * height + n] for n in range(4)]
+                other = [right[2 * width + n] for n in range(2)]
+                self.writer.call(multiply(*totals, *own, *other, *totals))
+
+    def end(self) -> None:
+        """After the last stage."""
+
+    def _load_fragment(
+        self, side: Side, to: Var, at: Expr, slot: Expr, first: Expr, depth: Expr
+    ) -> None:
+        """Four matrices of 8 by 8 by one instruction; each lane says where one line begins.
+
+        Of the left factor they are the upper and lower rows, first at the lesser depth; of the
+        right one the lesser and greater depth, first of the left columns.
+        """
+        line, matrix = tirx.floormod(self.lane, MATRIX), tirx.floordiv(self.lane, MATRIX)
+        outer, inner = divided(matrix, 2)
+        beside, beyond = (inner, outer) if side is self.left else (outer, inner)
+        across, below = beside * MATRIX, beyond * MATRIX
+        # Lines run along what neighbours in memory: from columns, matrices are turned.
+        if side.factor.by_depth:
+            place, turned = side.place(slot, first + across + line, depth + below), ""
+        else:
+            place, turned = side.place(slot, first + across, depth + below + line), ".trans"
+        load = T.ptx[f"ldmatrix.sync.aligned.m8n8.x4{turned}.shared.b16"]
+        self.writer.call(load(*(to[at + number] for number in range(4)), self._words(place)))
+
+
+class WarpgroupSums(Sums):
+    """Four warps multiply 64 rows by all columns, straight from shared memory and in their time."""
+
+    def begin(self) -> None:
+        """Before the first stage: where the group's rows and all columns are."""
+        rows = tirx.floordiv(self.thread, GROUP_ROWS * WARP // FRAGMENT_ROWS) * GROUP_ROWS
+        self.descriptors = [
+            self._descriptor("left", self.left, rows),
+            self._descriptor("right", self.right, int64(0)),
+        ]
+
+    def arrived(self) -> None:
+        """After the thread's own copies into a stage: tensor cores must see them."""
+        self.writer.call(T.ptx.fence.proxy.async_.shared__cta())
+
+    def multiply(self, turn: Expr, slot: Expr) -> None:
+        """A stage, which goes on while the next is waited for."""
+        tiles, sides = self.tiles, (self.left, self.right)
+        shape = f"m64n{tiles.columns}k{FRAGMENT_DEPTH}"
+        multiply = T.ptx[f"wgmma.mma_async.sync.aligned.{shape}.f32.{self.kind}.{self.kind}"]
+        totals = [self.totals[number] for number in range(tiles.accumulators)]
+        self.writer.call(T.ptx.wgmma.fence.sync.aligned())
+        for part in range(tiles.depth // FRAGMENT_DEPTH):
+            factors = [
+                found + self._step(side, slot, part * FRAGMENT_DEPTH)
+                for found, side in zip(self.descriptors, sides, strict=True)
+            ]
+            # The first product of all begins the sums: registers that anybody else wrote last would
+            # have to be waited for.
+            adds = tirx.const(True, "bool") if part else turn > 0
+            turned = [int(not side.factor.by_depth) for side in sides]
+            self.writer.call(multiply(*totals, *factors, adds, 1, 1, *turned))
+        self.writer.call(T.ptx.wgmma.commit_group.sync.aligned())
+        self.writer.call(T.ptx.wgmma.wait_group.sync.aligned(1))
+
+    def end(self) -> None:
+        """After the last stage."""
+        self.writer.call(T.ptx.wgmma.wait_group.sync.aligned(0))
+
+    def _descriptor(self, name: str, side: Side, first: Expr) -> Expr:
+        """Where tensor cores find a factor in the first slot, from a row or column on."""
+        found = self.writer.allocate(f"{name}_descriptor", 1, "uint64")
+        piece, lines = self.tiles.depth * LINE * HALF // _UNIT, MATRIX * LINE * HALF // _UNIT
+        start = self._words(side.place(int64(0), first, int64(0)))
+        describe = T.cuda.wgmma.encode_matrix_descriptor
+        pointer = found.ptr_to([int64(0)])
+        self.writer.call(describe(pointer, start, piece, lines, _SWIZZLE_128))
+        return found[int64(0)]
+
+    def _step(self, side: Side, slot: Expr, depth: int) -> Expr:
+        """How much further a stage's elements of a depth are, in a descriptor's units."""
+        below = depth if side.factor.by_depth else depth * LINE
+        return ((slot * side.stage + below) * HALF // _UNIT).astype("uint64")

@@ -1,0 +1,248 @@
+"""Matrix products of halves for tensor cores, with the element-wise stages that follow them.
+
+In: the stages of a function. Out: a TensorProduct, or why it is none. Must not know threads.
+
+A product has entries (what both factors have of their own is the same for, such as a batch and its
+heads), each of rows that one factor has, by columns that the other has, summed over a depth that
+both have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
+from tvm_stitch.kernel.analysis.contiguity import bound_to, in_chunks
+from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
+from tvm_stitch.kernel.analysis.op_pattern import is_product
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Read,
+    Refused,
+    Stage,
+    Var,
+    buffer_shape,
+    constant,
+    dtype_of,
+    flatten,
+    interned,
+    product,
+    substitute,
+    unflatten,
+)
+
+ENTRY = tirx.Var("entry", "int64")
+DEPTH = tirx.Var("depth", "int64")
+MULTIPLIED = ("float16", "bfloat16")
+# A tensor core multiplies 16 rows; for fewer, TVM's kernels of matrices and vectors are as good.
+FEWEST_ROWS = 16
+WIDEST = 8  # elements of an access
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """One of the two: where its elements are, by ENTRY, DEPTH and its own ROW or COLUMN."""
+
+    buffer: Var
+    at: Expr
+    side: Var  # ROW or COLUMN
+    extents: dict[Var, int]
+
+    @cached_property
+    def by_depth(self) -> bool:
+        """Whether neighbours along the depth are neighbours in memory; else along its side."""
+        along_depth, along_side = (self._width(var) for var in (DEPTH, self.side))
+        return along_depth >= along_side
+
+    @cached_property
+    def vector(self) -> int:
+        """Elements that lie side by side in memory wherever so many neighbours begin."""
+        return self._width(DEPTH if self.by_depth else self.side)
+
+    def _width(self, along: Var) -> int:
+        width = WIDEST
+        while width > 1 and not in_chunks(self.at, along, self.extents, width):
+            width //= 2
+        return width
+
+
+@dataclass(frozen=True, eq=False)
+class TensorProduct:
+    """`output[entry, row, column] = sum over depth of left * right`, and what becomes of it."""
+
+    stage: Stage
+    result: Var  # what the product comes to: its output, or that rounded to halves at once
+    after: tuple[Stage, ...]  # element-wise, in order
+    outputs: tuple[Var, ...]
+    left: Factor
+    right: Factor
+    entries: int
+    rows: int
+    columns: int
+    contracted: int
+    axes: dict[Var, dict[Var, Expr]]  # of each stage, by what it computes
+
+    @property
+    def multiplied(self) -> str:
+        """The dtype of both factors."""
+        return dtype_of(self.left.buffer)
+
+    @property
+    def extents(self) -> dict[Var, int]:
+        """How far ENTRY, ROW and COLUMN go."""
+        return {ENTRY: self.entries, ROW: self.rows, COLUMN: self.columns}
+
+    @property
+    def flat(self) -> Expr:
+        """Where an element of the result is, and of all that follows."""
+        return (ENTRY * self.rows + ROW) * self.columns + COLUMN
+
+    @property
+    def computed(self) -> frozenset[Var]:
+        """What the kernel computes."""
+        return frozenset(self.axes)
+
+    @property
+    def inputs(self) -> tuple[Var, ...]:
+        """What it reads from memory."""
+        reads = (read.buffer for stage in (self.stage, *self.after) for read in stage.reads)
+        return tuple(buffer for buffer in dict.fromkeys(reads) if buffer not in self.computed)
+
+    def place(self, stage: Stage, read: Read) -> Expr:
+        """Where a load of what memory holds goes, by ENTRY, ROW and COLUMN."""
+        at = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+        return bound_to(self.extents).simplify(substitute(at, self.axes[stage.output]))
+
+
+def tensor_product(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> TensorProduct | Refused:
+    """The product that a function's stages are, if they are one."""
+    first, after = stages[0], stages[1:]
+    if not first.is_reduction or not is_product(first):
+        return Refused("it does not begin with a matrix product")
+    if any(stage.is_reduction for stage in after):
+        return Refused("it reduces what the product gives")
+    if any(constant(stage.total_size) is None for stage in stages):
+        return Refused("its sizes are known at run time only")
+    found = _product(first, outputs)
+    if isinstance(found, Refused):
+        return found
+    total = found.entries * found.rows * found.columns
+    axes = dict(found.axes)
+    for stage in after:
+        if constant(stage.size) != total:
+            return Refused(f"{stage.name} has another size than the product")
+        axes[stage.output] = unflatten(found.flat, stage.axes, stage.extents)
+        if [constant(e) for e in stage.extents] == [constant(e) for e in first.extents]:
+            own = axes[first.output]
+            axes[stage.output] = dict(zip(stage.axes, map(own.get, first.axes), strict=True))
+    whole = replace(found, axes=axes)
+    for stage in after:
+        for read in stage.reads:
+            if read.buffer in whole.computed and not _own_element(whole, stage, read):
+                return Refused(f"{stage.name} reads other elements than its own")
+    result = _rounded(first, after, outputs)
+    after = tuple(stage for stage in after if stage.output is not result)
+    return replace(whole, result=result, after=after)
+
+
+def _product(stage: Stage, outputs: tuple[Var, ...]) -> TensorProduct | Refused:
+    """The product alone."""
+    loads = _loads(stage)
+    if isinstance(loads, Refused):
+        return loads
+    used = [_variables(load) for load in loads]
+    wide = [axis for axis, e in zip(stage.axes, stage.extents, strict=True) if constant(e) != 1]
+    if not wide:
+        return Refused("a product of one result")
+    if wide[-1] in used[0]:
+        loads, used = loads[::-1], used[::-1]
+    left, right = used
+    kinds = [(axis in left) + 2 * (axis in right) for axis in wide]
+    # First what both have, or none, then what is the left one's, at last what is the right one's.
+    order = [{0: 0, 3: 0, 1: 1, 2: 2}[kind] for kind in kinds]
+    if order != sorted(order) or {1, 2} - set(order):
+        return Refused("a product that is none of rows by columns")
+    entry, row, column = (
+        [axis for axis, kind in zip(wide, order, strict=True) if kind == number]
+        for number in range(3)
+    )
+    extent_of = dict(zip(stage.axes, stage.extents, strict=True))
+    entries, rows, columns = (_size(extent_of, axes) for axes in (entry, row, column))
+    if rows < FEWEST_ROWS:
+        return Refused(f"a product of {rows} rows, too few for tensor cores")
+    names = {axis: tirx.IntImm("int64", 0) for axis in stage.axes}
+    for var, axes in ((ENTRY, entry), (ROW, row), (COLUMN, column)):
+        names |= unflatten(var, tuple(axes), tuple(extent_of[axis] for axis in axes))
+    names[stage.reduced[0]] = DEPTH
+    depth = constant(stage.reduced_size) or 1
+    own, other = (
+        _factor(load, names, {ENTRY: entries, side: size, DEPTH: depth}, side)
+        for load, side, size in zip(loads, (ROW, COLUMN), (rows, columns), strict=True)
+    )
+    return TensorProduct(
+        stage=stage,
+        result=stage.output,
+        after=(),
+        outputs=outputs,
+        left=own,
+        right=other,
+        entries=entries,
+        rows=rows,
+        columns=columns,
+        contracted=depth,
+        axes={stage.output: names},
+    )
+
+
+def _loads(stage: Stage) -> tuple[Expr, Expr] | Refused:
+    """The two factors."""
+    if stage.combiner != "sum" or not isinstance(stage.value, tirx.Mul) or len(stage.reduced) != 1:
+        return Refused("a product of another form than a sum of two factors along one axis")
+    if any(read.nested for read in stage.reads):
+        return Refused("a product of what is looked up by indices in memory")
+    found = []
+    for side in (stage.value.a, stage.value.b):
+        load = side.value if isinstance(side, tirx.Cast) else side
+        if not isinstance(load, tvm.ir.TensorLoad):
+            return Refused("a product of what is computed on the way")
+        if dtype_of(load.source) not in MULTIPLIED:
+            return Refused(f"a product of {dtype_of(load.source)}")
+        found.append(load)
+    left, right = found
+    if dtype_of(left.source) != dtype_of(right.source):
+        return Refused("a product of different halves")
+    if dtype_of(stage.output) not in (ACCUMULATED, dtype_of(left.source)):
+        return Refused(f"a product in {dtype_of(stage.output)}")
+    return left, right
+
+
+def _factor(load: Expr, names: dict[Var, Expr], extents: dict[Var, int], side: Var) -> Factor:
+    at = substitute(flatten(tuple(load.indices), buffer_shape(load.source)), names)
+    return Factor(interned(load.source), bound_to(extents).simplify(at), side, extents)
+
+
+def _size(extent_of: dict[Var, Expr], axes: list[Var]) -> int:
+    return constant(product(tuple(extent_of[axis] for axis in axes))) or 1
+
+
+def _variables(load: Expr) -> set[Var]:
+    return {var for index in load.indices for var in tirx.analysis.undefined_vars(index)}
+
+
+def _rounded(first: Stage, after: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Var:
+    """The product's output rounded to halves, if nobody wants it as it is."""
+    readers = [stage for stage in after for read in stage.reads if read.buffer is first.output]
+    if len(readers) != 1 or first.output in outputs or not isinstance(readers[0].value, tirx.Cast):
+        return first.output
+    (rounded,) = readers
+    plain = isinstance(rounded.value.value, tvm.ir.TensorLoad)
+    return rounded.output if plain and dtype_of(rounded.output) in MULTIPLIED else first.output
+
+
+def _own_element(whole: TensorProduct, stage: Stage, read: Read) -> bool:
+    """Whether a load of what the kernel computes takes the element at the same place."""
+    return bound_to(whole.extents).can_prove_equal(whole.place(stage, read), whole.flat)

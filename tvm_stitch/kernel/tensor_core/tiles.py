@@ -1,0 +1,164 @@
+"""Tiles of a matrix product on tensor cores: plain data, what they take, what makes them legal.
+
+In: a TensorProduct, Tiles and a Device. Out: counts and reasons. Part of kernel/choose, the home of
+legality.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP
+from tvm_stitch.kernel.ir.stage import dtype_of, item_bytes
+from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
+
+# The first with tensor cores for both kinds of halves, 16 deep, and with asynchronous copies.
+CAPABILITY = 80
+FRAGMENT_ROWS, FRAGMENT_COLUMNS, FRAGMENT_DEPTH = 16, 16, 16  # what a warp loads and multiplies
+# Between the lines of a tile, so that eight lines of a fragment come from different banks.
+PADDING = 8
+# By a warpgroup: 64 rows in lines of 64 halves, chunks of which it looks for in swizzled order.
+GROUP_ROWS, LINE, MOST_COLUMNS = 64, 64, 256
+HALF = 2  # bytes
+RESERVED_REGISTERS = 56  # of a thread, besides what it adds up and multiplies
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A block computes `rows` by `columns` results, each warp some of them, `depth` at a time.
+
+    So many `stages` of both factors are in shared memory: copies of the next are on their way while
+    one is multiplied. Neighbouring blocks walk through `group` tiles of rows before they go on to
+    the next tile of columns, so that what they read is still in the L2.
+
+    With `warpgroups`, four warps multiply together: their instructions take both factors from
+    shared memory, and go on while the warps do something else.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    warp_rows: int
+    warp_columns: int
+    stages: int
+    group: int = 8
+    resident: int = 0  # blocks that a multiprocessor must have room for; 0: as the compiler likes
+    warpgroups: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return WARP * (self.rows // self.warp_rows) * (self.columns // self.warp_columns)
+
+    @property
+    def accumulators(self) -> int:
+        """Results that a thread adds up."""
+        return self.warp_rows * self.warp_columns // WARP
+
+    @property
+    def multiplied(self) -> int:
+        """Stages that nothing is copied to: groups of warps begin one before the last is done."""
+        return 2 if self.warpgroups else 1
+
+    @property
+    def pitch(self) -> int:
+        """Elements of a line of results in shared memory."""
+        return self.columns + PADDING
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return (
+            f"tiles of {self.rows} x {self.columns} results by {self.threads // WARP} warps "
+            f"{'in groups ' if self.warpgroups else ''}on tensor cores, {self.depth} deep, "
+            f"{self.stages} in shared memory"
+        )
+
+    def to_json(self) -> str:
+        """The tiles as a JSON object."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Tiles:
+        """Read what to_json wrote."""
+        return Tiles(**json.loads(text))
+
+
+def fitted(product: TensorProduct, tiles: Tiles) -> Tiles:
+    """The same with no more stages than there are."""
+    return replace(tiles, stages=min(tiles.stages, turns_of(product, tiles)))
+
+
+def turns_of(product: TensorProduct, tiles: Tiles) -> int:
+    """How often a block goes on along the depth."""
+    return -(-product.contracted // tiles.depth)
+
+
+def ahead_of(product: TensorProduct, tiles: Tiles) -> int:
+    """Stages that are copied before the first is multiplied, and ahead of every later one."""
+    turns = turns_of(product, tiles)
+    return turns if tiles.stages >= turns else tiles.stages - tiles.multiplied
+
+
+def blocks_of(product: TensorProduct, tiles: Tiles) -> int:
+    """Blocks of the grid."""
+    across, along = pieces(product, tiles)
+    return product.entries * across * along
+
+
+def pieces(product: TensorProduct, tiles: Tiles) -> tuple[int, int]:
+    """Tiles along the rows and along the columns of an entry."""
+    return -(-product.rows // tiles.rows), -(-product.columns // tiles.columns)
+
+
+def stage_elements(tiles: Tiles, by_depth: bool, side: int) -> int:
+    """Elements of a stage of one factor, which has so many rows or columns in a block."""
+    if tiles.warpgroups:
+        # Whole pieces: the order of chunks goes by address, and repeats every 1024 bytes.
+        return -(-side // LINE) * LINE * tiles.depth
+    fast, slow = (tiles.depth, side) if by_depth else (side, tiles.depth)
+    return slow * (fast + PADDING)
+
+
+def shared_bytes(product: TensorProduct, tiles: Tiles) -> int:
+    """Shared memory of a block: stages of both factors, then, in the same place, the results."""
+    left = stage_elements(tiles, product.left.by_depth, tiles.rows)
+    right = stage_elements(tiles, product.right.by_depth, tiles.columns)
+    results = tiles.rows * tiles.pitch * item_bytes(dtype_of(product.result))
+    return max(tiles.stages * (left + right) * HALF, results)
+
+
+def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:
+    """Why tiles are not legal."""
+    if tiles.warp_rows % FRAGMENT_ROWS or tiles.warp_columns % FRAGMENT_COLUMNS:
+        yield f"a warp of {tiles.warp_rows} x {tiles.warp_columns} results"
+        return
+    if tiles.rows % tiles.warp_rows or tiles.columns % tiles.warp_columns:
+        yield "tiles that warps do not divide"
+    least = min(1 + tiles.multiplied, turns_of(product, tiles))
+    if tiles.depth % FRAGMENT_DEPTH or tiles.stages < least:
+        yield f"{tiles.stages} stages, {tiles.depth} deep"
+    if tiles.warpgroups:
+        yield from _group_reasons(product, tiles, device)
+    if tiles.threads > MAX_BLOCK_THREADS:
+        yield f"a block of {tiles.threads} threads"
+    fragments = (tiles.warp_rows // FRAGMENT_ROWS + tiles.warp_columns // FRAGMENT_COLUMNS) * 4
+    held = tiles.accumulators + (0 if tiles.warpgroups else fragments)
+    registers = held + RESERVED_REGISTERS
+    if registers * tiles.threads > device.registers or registers > 255:
+        yield f"{registers} registers of each of {tiles.threads} threads"
+    if shared_bytes(product, tiles) + RESERVED_SHARED > device.shared_block:
+        yield f"{shared_bytes(product, tiles)} bytes of shared memory a block"
+
+
+def _group_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:
+    if not device.warpgroups:
+        yield f"{device.name} has no instructions of four warps, or code for it may not use them"
+    if tiles.rows % GROUP_ROWS or tiles.warp_rows != FRAGMENT_ROWS or tiles.depth != LINE:
+        yield "rows or a depth that groups of four warps do not multiply"
+    if tiles.warp_columns != tiles.columns or tiles.columns > MOST_COLUMNS:
+        yield "columns that a group of four warps does not multiply at once"
+    if min(product.left.vector, product.right.vector) < WIDEST:
+        yield "factors whose neighbours in memory are too few for lines of 128 bytes"
