@@ -14,7 +14,7 @@ import tvm_stitch
 from tvm_stitch.build import stitch_passes
 from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
 from tvm_stitch.tuning.apply import RecordWarning, origin_of
-from tvm_stitch.tuning.jobs import Outcome
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.search import Trial
 from tvm_stitch.tuning.space import Space
 from tvm_stitch.tuning.store import Store

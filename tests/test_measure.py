@@ -19,9 +19,10 @@ from tvm import te, topi
 
 from tvm_stitch import simt
 from tvm_stitch.tuning import arrays, builder, gpu, measure
-from tvm_stitch.tuning.builder import Builder, Library
+from tvm_stitch.tuning.builder import Builder
 from tvm_stitch.tuning.handler import Handler
-from tvm_stitch.tuning.jobs import Outcome, Task
+from tvm_stitch.tuning.jobs import Task
+from tvm_stitch.tuning.library import Library, Outcome
 from tvm_stitch.tuning.measure import LocalRunner, SimtRunner, turn_by
 from tvm_stitch.tuning.seat import Child, Lost
 from tvm_stitch.tuning.space import Space

@@ -17,7 +17,8 @@ import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.errors import StitchError
 from tvm_stitch.tuning import rpc
-from tvm_stitch.tuning.jobs import Job, Outcome
+from tvm_stitch.tuning.jobs import Job
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.measure import ACCESSES
 from tvm_stitch.tuning.seat import ServerLost
 from tvm_stitch.tuning.store import Store

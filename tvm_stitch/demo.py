@@ -17,7 +17,7 @@ from tvm.relax import op
 from tvm_stitch.build import compile as stitch_compile
 from tvm_stitch.errors import CompilerMissing
 from tvm_stitch.report import Report, explain
-from tvm_stitch.report.report import DEFAULT
+from tvm_stitch.report.data import DEFAULT
 from tvm_stitch.target import cuda_target
 from tvm_stitch.verify import verify
 

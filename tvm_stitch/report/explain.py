@@ -24,9 +24,10 @@ from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Group, Plan
 from tvm_stitch.plan.saved import SavedPlan
+from tvm_stitch.report.data import DEFAULT, Before, Kernel
 from tvm_stitch.report.launches import calls, kernel_names, nests, outside_calls
 from tvm_stitch.report.operators import Operator, operator_name, operators
-from tvm_stitch.report.report import DEFAULT, Before, Kernel, Report
+from tvm_stitch.report.report import Report
 from tvm_stitch.report.stitched import Fused, describe, describe_product
 from tvm_stitch.target import full_target
 from tvm_stitch.tuning.apply import Database, origin_of

@@ -30,9 +30,9 @@ from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.report.data import Kernel
 from tvm_stitch.report.launches import shown
 from tvm_stitch.report.operators import Operator
-from tvm_stitch.report.report import Kernel
 
 # Where a kept value waits -> the scheme that this is.
 _RESIDENCE_SCHEME = {"register": "local", "shared": "regional"}

@@ -10,13 +10,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.tuning.jobs import Job, Outcome, Task, asked, prepare
+from tvm_stitch.tuning.jobs import Job, Task, asked, prepare
+from tvm_stitch.tuning.library import Library, Outcome
 from tvm_stitch.tuning.seat import Child, Seat
 
 BUILD_SECONDS = 90.0
@@ -58,19 +58,6 @@ class Pool:
         for seat in self._seats:
             seat.close()
         self._threads.shutdown(wait=True)
-
-
-@dataclass(frozen=True)
-class Library:
-    """A schedule that is being compiled."""
-
-    path: str
-    wait: Callable[[], Outcome]  # until it is there, or could not be compiled
-
-    def remove(self) -> None:
-        """Wait for the file and delete it."""
-        self.wait()
-        Path(self.path).unlink(missing_ok=True)
 
 
 class Builder:

@@ -18,7 +18,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.plan.measured import Time
 from tvm_stitch.plan.saved import SavedPlan
-from tvm_stitch.tuning.handler import Message
+from tvm_stitch.tuning.message import Message
 from tvm_stitch.tuning.seat import Child, Lost, Seat
 
 # Seconds. A module is many kernels; the first call of a process makes a CUDA context.

@@ -12,30 +12,19 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import tvm
 
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.tuning.handler import Message
+from tvm_stitch.tuning.library import Library, Outcome
+from tvm_stitch.tuning.message import Message
 from tvm_stitch.tuning.seat import Lost, Seat
 from tvm_stitch.tuning.workload import Workload
-
-if TYPE_CHECKING:
-    from tvm_stitch.tuning.builder import Library
 
 # Seconds. Starting a process means importing TVM; the first launch means making a CUDA context.
 START_SECONDS = 120.0
 RUN_SECONDS = 30.0
 COUNT_SECONDS = 300.0
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What measuring a schedule gave: a cost, or why there is none."""
-
-    cost: float | None
-    error: str = ""
 
 
 @dataclass(frozen=True)

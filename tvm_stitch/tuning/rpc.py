@@ -23,9 +23,10 @@ import tvm
 import tvm.rpc
 
 from tvm_stitch.errors import InputError, StitchError
-from tvm_stitch.tuning.handler import Message
-from tvm_stitch.tuning.jobs import START_SECONDS, Job, Outcome
+from tvm_stitch.tuning.jobs import START_SECONDS, Job
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.measure import ACCESSES, MICROSECONDS, Measuring
+from tvm_stitch.tuning.message import Message
 from tvm_stitch.tuning.records import PACKAGE
 from tvm_stitch.tuning.seat import Child, Lost, Seat, ServerLost
 from tvm_stitch.tuning.workload import Workload

@@ -19,7 +19,7 @@ import numpy as np
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.tuning.jobs import Outcome
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.model import Model
 from tvm_stitch.tuning.space import Point, Space
 from tvm_stitch.tuning.workload import Workload

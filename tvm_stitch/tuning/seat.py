@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from typing import IO, Any, Protocol
 
-from tvm_stitch.tuning.handler import Message
+from tvm_stitch.tuning.message import Message
 
 TAIL_BYTES = 2000
 

@@ -24,7 +24,7 @@ from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.features import NAMES, features
-from tvm_stitch.tuning.jobs import Outcome
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.measure import MICROSECONDS, LocalRunner, Runner, SimtRunner
 from tvm_stitch.tuning.model import Model, examples_of, make_model
 from tvm_stitch.tuning.progress import Bar, Progress, State, silent

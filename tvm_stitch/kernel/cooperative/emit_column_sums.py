@@ -26,7 +26,8 @@ from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
-from tvm_stitch.kernel.rows.emit import Following, Part, emit_batch
+from tvm_stitch.kernel.rows.emit import Part, emit_batch
+from tvm_stitch.kernel.rows.row_state import Following
 
 # A warp reads this many neighbouring columns of a share: a whole line of memory.
 TASK = 32

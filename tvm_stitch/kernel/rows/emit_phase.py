@@ -10,35 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.emit_vector import Step
-from tvm_stitch.kernel.rows.global_access import Element, Fragments
-
-if TYPE_CHECKING:
-    from tvm_stitch.kernel.rows.emit import Part
+from tvm_stitch.kernel.rows.global_access import Element
+from tvm_stitch.kernel.rows.row_state import Phase, RowState
 
 # Bytes of a row that does not wait in registers which a thread has on their way at once.
 FLIGHT_BYTES = 64
 
 
-@dataclass
-class Phase:
-    """What a phase has at hand."""
-
-    number: int
-    loaded: dict[Var, tuple[Var, Element]] = field(default_factory=dict)
-    along: Fragments = field(default_factory=dict)  # vectors along the columns
-    accumulators: dict[Var, reduction.Accumulator] = field(default_factory=dict)
-    following: list[Stage] = field(default_factory=list)  # sums measured against maxima so far
-
-
-def go_through(part: Part, phase: Phase, needed: list[Stage], steps: list[Steps]) -> None:
+def go_through(part: RowState, phase: Phase, needed: list[Stage], steps: list[Steps]) -> None:
     """Write a thread's steps."""
     if part.mapping.residence == "register":
         _registers(part, phase, needed, steps)
@@ -52,7 +38,7 @@ def go_through(part: Part, phase: Phase, needed: list[Stage], steps: list[Steps]
 
 
 def _registers(
-    part: Part, phase: Phase, needed: list[Stage], steps: list[Steps], again: bool = False
+    part: RowState, phase: Phase, needed: list[Stage], steps: list[Steps], again: bool = False
 ) -> None:
     for alike in steps:
         with (
@@ -63,7 +49,7 @@ def _registers(
 
 
 @contextmanager
-def _measured(part: Part, phase: Phase) -> Iterator[list[Stage]]:
+def _measured(part: RowState, phase: Phase) -> Iterator[list[Stage]]:
     """Maxima as far as they are known, and the stages of the sums measured against them."""
     largest = reduction.grow(part.writer, phase.accumulators, part.program.follows)
     part.row_values.update(largest)
@@ -72,7 +58,7 @@ def _measured(part: Part, phase: Phase) -> Iterator[list[Stage]]:
         del part.row_values[buffer]
 
 
-def _flights(part: Part, phase: Phase, needed: list[Stage], steps: Steps) -> None:
+def _flights(part: RowState, phase: Phase, needed: list[Stage], steps: Steps) -> None:
     """Some steps at a time: the loads of all of them are issued before the first is used."""
     first = [buffer for buffer in part.loads_of(phase.number) if buffer not in part.arriving]
     each = part.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
@@ -90,7 +76,9 @@ def _flights(part: Part, phase: Phase, needed: list[Stage], steps: Steps) -> Non
         _flight(part, phase, needed, first, replace(steps, start=int64(done), count=rest))
 
 
-def _flight(part: Part, phase: Phase, needed: list[Stage], first: list[Var], steps: Steps) -> None:
+def _flight(
+    part: RowState, phase: Phase, needed: list[Stage], first: list[Var], steps: Steps
+) -> None:
     writer, vector = part.writer, part.mapping.vector
     tiles = {
         buffer: writer.allocate(f"{buffer.name}_in", vector * steps.count, dtype_of(buffer))
@@ -119,7 +107,7 @@ def _flight(part: Part, phase: Phase, needed: list[Stage], first: list[Var], ste
 
 
 def _along(
-    part: Part, needed: list[Stage], steps: Steps, slots: Callable[[Expr], Element]
+    part: RowState, needed: list[Stage], steps: Steps, slots: Callable[[Expr], Element]
 ) -> dict[tuple[Var, str, str], Var]:
     """Vectors along the columns: asked for one by one, each step would wait for its own."""
     if steps.care == "edge" or not isinstance(steps.count, int):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tvm_stitch.kernel.analysis.vector_loads import Along
 from tvm_stitch.kernel.codegen.reduction import combine
@@ -12,10 +11,7 @@ from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
 from tvm_stitch.kernel.rows.global_access import Element, Fragments
-
-if TYPE_CHECKING:
-    from tvm_stitch.kernel.rows.emit import Part
-    from tvm_stitch.kernel.rows.emit_phase import Phase
+from tvm_stitch.kernel.rows.row_state import Phase, RowState
 
 
 class Step:
@@ -23,7 +19,7 @@ class Step:
 
     def __init__(
         self,
-        part: Part,
+        part: RowState,
         phase: Phase,
         needed: list[Stage],
         step: Expr,
