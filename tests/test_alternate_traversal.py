@@ -13,7 +13,7 @@ import tvm_stitch
 from tvm_stitch import Options, transform
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel import build as kernel_build
-from tvm_stitch.kernel.codegen.reverse_blocks import TURNED, way_back
+from tvm_stitch.kernel.codegen.reverse_blocks import REVERSED, reverse_blocks
 from tvm_stitch.kernel.ir.schedule import Schedule
 
 SMALL_L2 = replace(device_of(H200), l2_size=64)
@@ -39,7 +39,7 @@ def chain(rows, columns: int) -> Case:
 def turned(case: Case, options: Options = ONE_EACH) -> dict[str, bool]:
     """Of each kernel, whether it goes the way back."""
     kernels = primfuncs(case.module, options=options)
-    return {name: TURNED in k.attrs for name, k in kernels.items() if is_stitched(k)}
+    return {name: REVERSED in k.attrs for name, k in kernels.items() if is_stitched(k)}
 
 
 @pytest.mark.parametrize("rows", [1, 7, 33, 260])
@@ -89,10 +89,10 @@ def test_blocks_of_a_cluster_stay_in_order(small_l2, monkeypatch):
 
 def test_blocks_are_counted_from_the_last():
     kernel = the_kernel(chain(260, 136).module)
-    back = way_back(kernel)
-    assert back is not None and TURNED in back.attrs
+    back = reverse_blocks(kernel)
+    assert back is not None and REVERSED in back.attrs
     assert cuda_of(kernel) != cuda_of(back)
-    twice = way_back(back)
+    twice = reverse_blocks(back)
     assert twice is not None and cuda_of(twice) == cuda_of(kernel)
 
 

@@ -12,14 +12,14 @@ from tvm_stitch.plan import pack as packs
 
 def refusing(monkeypatch, name: str, reason: str = "not today") -> None:
     """The last look at a kernel refuses those that hold a stage of this name and another."""
-    real = judges.refused_at_last
+    real = judges.check_emitted
 
     def look(programs, schedule, device):
         names = [stage.name for program in programs for stage in program.stages]
         wrong = any(name in each for each in names) and len(names) > 1
         return Refused(reason) if wrong else real(programs, schedule, device)
 
-    monkeypatch.setattr(judges, "refused_at_last", look)
+    monkeypatch.setattr(judges, "check_emitted", look)
 
 
 def test_what_the_last_look_refuses_is_planned_anew(monkeypatch):
@@ -35,7 +35,7 @@ def test_what_the_last_look_refuses_is_planned_anew(monkeypatch):
 
 
 def test_a_region_whose_kernels_never_pass_is_left_to_tvm(monkeypatch):
-    monkeypatch.setattr(judges, "refused_at_last", lambda *_: Refused("not today"))
+    monkeypatch.setattr(judges, "check_emitted", lambda *_: Refused("not today"))
     module = random_case(4, operators=20).module
     found, plan = graph_and_plan(module)
     assert_sound(found, plan)
@@ -55,7 +55,7 @@ def test_kernels_that_are_refused_side_by_side_have_launches_of_their_own(monkey
         looked.append(len(programs))
         return Refused("not today")
 
-    monkeypatch.setattr(packs, "refused_at_last", look)
+    monkeypatch.setattr(packs, "check_emitted", look)
     found, plan = graph_and_plan(module)
     assert_sound(found, plan)
     assert looked == [2] and len(plan.groups) == 2

@@ -62,7 +62,7 @@ def test_threads_of_short_rows_load_several_at_once(columns, threads, batch):
     x = tensor(11_000 if columns == 123 else 750_000, columns)
     found = mapping(x, topi.sum(x, axis=1))
     assert (found.threads, found.batch) == (threads, batch)
-    assert found.resident * found.block_threads >= 512
+    assert found.min_blocks_per_sm * found.block_threads >= 512
 
 
 def test_rows_that_are_written_as_well_keep_memory_busy():
@@ -75,8 +75,8 @@ def test_rows_of_a_device_that_holds_them_all_come_at_once():
     total = topi.add(x, r)
     found = mapping(x, r, topi.divide(total, topi.sum(total, axis=1, keepdims=True)))
     blocks = 4096 // found.rows
-    assert -(-blocks // BIG.multiprocessors) == found.resident
-    assert found.resident * found.block_threads <= BIG.max_threads
+    assert -(-blocks // BIG.multiprocessors) == found.min_blocks_per_sm
+    assert found.min_blocks_per_sm * found.block_threads <= BIG.max_threads
 
 
 def test_few_short_rows_get_threads_of_their_own():
@@ -92,8 +92,8 @@ def test_rows_that_keep_enough_loads_in_flight_are_not_batched():
 def test_weights_of_short_rows_are_loaded_with_them(columns, ahead):
     x, w = tensor(100_000, columns), tensor(columns, name="w")
     normal = topi.divide(x, topi.sum(x, axis=1, keepdims=True))
-    assert mapping(x, w, topi.multiply(normal, w)).ahead == ahead
-    assert not mapping(x, normal).ahead
+    assert mapping(x, w, topi.multiply(normal, w)).prefetch_weights == ahead
+    assert not mapping(x, normal).prefetch_weights
 
 
 def test_a_warp_for_a_row_that_fits_it():
@@ -125,7 +125,7 @@ def test_rows_of_a_cluster_are_copied_meanwhile_and_gone_through_once():
 def test_a_cluster_rather_than_a_block_that_fills_a_multiprocessor():
     assert mapping(*softmax(10_000, 32_768, "bfloat16")).cluster == 2
     pair = mapping(*softmax(10_000, 32_768, "bfloat16"), schemes=("regional", "warp", "local"))
-    assert (pair.cluster, pair.residence, pair.resident) == (1, "shared", 2)
+    assert (pair.cluster, pair.residence, pair.min_blocks_per_sm) == (1, "shared", 2)
 
 
 def test_rows_that_need_not_wait_are_read_once():
@@ -246,7 +246,7 @@ def test_rows_beyond_a_cluster():
     """They are reduced by all blocks, which meet in between."""
     found = chosen(*softmax(2, 4_000_000))
     assert found.scheme == "global"
-    assert found.blocks == found.resident * BIG.multiprocessors
+    assert found.blocks == found.min_blocks_per_sm * BIG.multiprocessors
 
 
 @pytest.mark.parametrize(

@@ -171,5 +171,5 @@ def test_the_schedule_says_what_waits_for_whom():
     (kernel,) = primfuncs(norm_backward("float32", (8192,), 1024).module).values()
     (mapping,) = schedule_of(kernel).parts
     assert mapping.scheme == "global"
-    assert mapping.blocks <= mapping.resident * 132
-    assert mapping.resident * mapping.block_threads <= 2048
+    assert mapping.blocks <= mapping.min_blocks_per_sm * 132
+    assert mapping.min_blocks_per_sm * mapping.block_threads <= 2048

@@ -24,15 +24,15 @@ from tvm_stitch.tuning.handler import Handler
 from tvm_stitch.tuning.jobs import Task
 from tvm_stitch.tuning.library import Library, Outcome
 from tvm_stitch.tuning.measure import LocalRunner, SimtRunner, turn_by
-from tvm_stitch.tuning.seat import Child, Lost
 from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.worker_process import WorkerLost, WorkerProcess
 
 # Processes
 
 
 @pytest.fixture(scope="module")
 def child():
-    found = Child()
+    found = WorkerProcess()
     yield found
     found.close()
 
@@ -51,7 +51,7 @@ def test_a_child_that_crashes_is_replaced(child):
     child.ask(HELLO, 60)
     child.prepared = "something"
     os.kill(child._process.pid, signal.SIGSEGV)
-    with pytest.raises(Lost, match="signal 11"):
+    with pytest.raises(WorkerLost, match="signal 11"):
         child.ask(HELLO, 60)
     assert child.prepared == ""
     assert "package" in child.ask(HELLO, 60)
@@ -62,7 +62,7 @@ def test_a_child_that_hangs_is_killed(child):
     process = child._process
     os.kill(process.pid, signal.SIGSTOP)
     started = time.monotonic()
-    with pytest.raises(Lost, match="took longer than 1 s"):
+    with pytest.raises(WorkerLost, match="took longer than 1 s"):
         child.ask(HELLO, 1)
     assert time.monotonic() - started < 10
     assert process.poll() == -signal.SIGKILL
@@ -263,16 +263,16 @@ def local(monkeypatch):
         if message["do"] == "run":
             threads = json.loads(message["schedule"])["parts"][0]["threads"]
             if threads == 64:
-                raise Lost("its process ended with signal 11: illegal memory access")
+                raise WorkerLost("its process ended with signal 11: illegal memory access")
             return {"cost": float(threads)}
         if message["do"] == "race":
             if any('"threads": 64' in runner["schedule"] for runner in message["runners"]):
-                raise Lost("its process ended with signal 11: illegal memory access")
+                raise WorkerLost("its process ended with signal 11: illegal memory access")
             return {"costs": [float(number) for number in range(1, 1 + len(message["runners"]))]}
         return {}
 
     for room in (measure, builder):
-        monkeypatch.setattr(room, "Child", Played)
+        monkeypatch.setattr(room, "WorkerProcess", Played)
     monkeypatch.setattr(measure.tvm, "cuda", lambda number: tvm.cpu(number))
     runner = LocalRunner(H200, jobs=2)
     yield runner, asked

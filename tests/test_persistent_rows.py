@@ -21,7 +21,7 @@ from tvm_stitch import explain, simt
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs, scheduled
 from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.codegen.thread_indexing import band_turns
+from tvm_stitch.kernel.codegen.thread_indexing import row_segment_iterations
 from tvm_stitch.kernel.cooperative import two_stage_reduction
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.ir.program import Program
@@ -36,7 +36,7 @@ SMALL = replace(device_of(H200), multiprocessors=2)
 def long_bands(monkeypatch):
     """Few bands, so that small tensors make long ones."""
     monkeypatch.setattr(two_stage_reduction, "SHARES", 6)
-    monkeypatch.setattr(two_stage_reduction, "FEWEST_BANDS", 2)
+    monkeypatch.setattr(two_stage_reduction, "FEWEST_SEGMENTS", 2)
 
 
 def run(case: Case, share: float) -> list[np.ndarray]:
@@ -45,12 +45,14 @@ def run(case: Case, share: float) -> list[np.ndarray]:
     (function,) = (f for _, f in module.functions_items() if isinstance(f, tvm.tirx.PrimFunc))
     programs = read_programs(function)
     # Two blocks have many bands each.
-    schedule = replace(choose(programs, SMALL), blocks=2, resident=1)
+    schedule = replace(choose(programs, SMALL), blocks=2, min_blocks_per_sm=1)
     parts = []
     for program, mapping in zip(programs, schedule.parts, strict=True):
-        rows = most_rows(program, mapping) if program.staying else 0
-        parts.append(replace(mapping, staying=int(share * rows) // mapping.rows * mapping.rows))
-    assert any(part.staying for part in parts) == (share > 0)
+        rows = most_rows(program, mapping) if program.persistent_inputs else 0
+        parts.append(
+            replace(mapping, persistent_rows=int(share * rows) // mapping.rows * mapping.rows)
+        )
+    assert any(part.persistent_rows for part in parts) == (share > 0)
     roomy = replace(SMALL, shared_block=1 << 24, shared_total=1 << 25)
     schedule = replace(schedule, parts=tuple(parts))
     assert legal(programs, schedule, roomy) is None
@@ -65,9 +67,9 @@ def run(case: Case, share: float) -> list[np.ndarray]:
 
 def most_rows(program: Program, mapping: Mapping) -> int:
     """Rows of a band that can stay, or of a tensor."""
-    if program.space.band is None:
+    if program.space.row_segment is None:
         return int(program.space.rows)
-    return mapping.block_rows * band_turns(program.space, mapping)
+    return mapping.block_rows * row_segment_iterations(program.space, mapping)
 
 
 @pytest.mark.parametrize(
@@ -155,10 +157,10 @@ def with_variance(values: np.ndarray) -> Case:
 def test_schedules_whose_rows_would_be_elsewhere_are_refused():
     programs, schedule = programs_of(softmax_over_rows((4096, 64)))
     device = device_of(H200)
-    staying = [number for number, program in enumerate(programs) if program.staying]
+    staying = [number for number, program in enumerate(programs) if program.persistent_inputs]
     assert [programs[number].round for number in staying] == [0, 2, 4]
     first = schedule.parts[staying[0]]
-    assert 0 < first.staying < int(programs[0].space.band_rows)
+    assert 0 < first.persistent_rows < int(programs[0].space.segment_rows)
 
     def changed(number: int, **fields: int):
         parts = list(schedule.parts)
@@ -166,9 +168,9 @@ def test_schedules_whose_rows_would_be_elsewhere_are_refused():
         return replace(schedule, parts=tuple(parts))
 
     for wrong, why in (
-        (changed(staying[0], staying=first.staying + 1), "rows wait, of which"),
+        (changed(staying[0], persistent_rows=first.persistent_rows + 1), "rows wait, of which"),
         (changed(staying[1], batch=2 * first.batch), "in other blocks"),
-        (changed(1, staying=4), "no other round reads"),
+        (changed(1, persistent_rows=4), "no other round reads"),
     ):
         refused = legal(programs, wrong, device)
         assert isinstance(refused, Refused)
@@ -177,7 +179,9 @@ def test_schedules_whose_rows_would_be_elsewhere_are_refused():
 
 def test_rows_that_stay_cost_less():
     programs, schedule = programs_of(batch_norm("float32", (8192, 1024)))
-    none = replace(schedule, parts=tuple(replace(part, staying=0) for part in schedule.parts))
+    none = replace(
+        schedule, parts=tuple(replace(part, persistent_rows=0) for part in schedule.parts)
+    )
     device = device_of(H200)
     assert predicted_us(programs, schedule, device) < predicted_us(programs, none, device)
 
@@ -186,5 +190,5 @@ def test_the_report_says_what_stays():
     case = batch_norm("float32", (2048, 1024))
     (kernel,) = explain(case.module, H200, TOGETHER).kernels
     assert "% of the inputs that they read again they find in shared memory" in kernel.why
-    assert "rows of a band stay on the chip" in kernel.mapping
+    assert "rows of a segment stay on the chip" in kernel.mapping
     assert kernel.bytes_min < kernel.bytes_planned < 1.7 * kernel.bytes_min

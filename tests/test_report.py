@@ -231,7 +231,7 @@ def test_why_operators_are_together_and_why_not():
     (plan,) = report.plans
     assert plan.status == "optimal" and plan.gap < 0.02
     text, data = str(report), report.to_json()
-    assert "together" in text and "gap" in text
+    assert "fused" in text and "gap" in text
     assert data["plans"][0]["cost_us"] == plan.cost_us
     assert [cut["reason"] for cut in data["cuts"]] == [cut.reason for cut in report.cuts]
 

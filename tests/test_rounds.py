@@ -164,7 +164,7 @@ def test_rows_and_columns_in_turn():
 def test_sums_that_are_only_added_up_are_one():
     programs, _ = programs_of(divided_by_their_norm((32, 1024), (3, 8192), (64, 100)))
     (total,) = (program for program in programs if program.round == 1)
-    assert len(total.along) == 1
+    assert len(total.row_reductions) == 1
     ((_, shares),) = total.joined
     assert [int(buffer.ty.shape[0]) for buffer in shares] == [4, 3, 1]
 
@@ -179,9 +179,9 @@ def test_rounds_share_their_launch_with_nothing_else():
 def test_a_band_of_rows_is_a_share():
     programs, schedule = programs_of(softmax_over_rows((4096, 64)))
     assert [program.round for program in programs] == [0, 1, 2, 3, 4]
-    assert [int(program.space.bands) for program in programs[:4]] == [256, 1, 256, 1]
+    assert [int(program.space.row_segments) for program in programs[:4]] == [256, 1, 256, 1]
     assert schedule.scheme == "global"
-    assert schedule.blocks == schedule.resident * 132
+    assert schedule.blocks == schedule.min_blocks_per_sm * 132
 
 
 def test_every_order_gives_the_same_bits():
@@ -207,7 +207,7 @@ def test_schedules_that_would_hang_are_refused():
     assert Schedule.from_json(schedule.to_json()) == schedule
     for wrong, why in (
         (replace(schedule, blocks=schedule.blocks + 1), "not all are resident"),
-        (replace(schedule, resident=9), "has room for"),
+        (replace(schedule, min_blocks_per_sm=9), "has room for"),
         (replace(schedule, blocks=0), "not all resident"),
     ):
         refused = legal(programs, wrong, device)

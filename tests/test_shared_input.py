@@ -59,13 +59,15 @@ def test_sums_over_the_rows_are_not_in_step_with_sums_along_them():
 
     case = graph("float32", [(40, 136)], build, lambda x: (x.sum(0), grouped(x).max(2)))
     check(case, kernels=None)
-    assert all("in step" not in each.why for each in tvm_stitch.explain(case.module, H200).kernels)
+    assert all(
+        "co-scheduled" not in each.why for each in tvm_stitch.explain(case.module, H200).kernels
+    )
 
 
 def test_the_report_says_so_and_counts_what_is_shared_once():
     report = tvm_stitch.explain(row_and_group_statistics("float32").module, H200)
     (kernel,) = report.kernels
-    assert "rows of 2 lengths are taken in step" in kernel.why
+    assert "rows of 2 lengths are co-scheduled" in kernel.why
     assert kernel.bytes_planned == kernel.bytes_min
 
 
@@ -75,4 +77,6 @@ def test_a_row_of_everything_is_not_in_step():
 
     case = graph("float32", [(8, 8192)], build, lambda x: (x.sum(), x.max(1)))
     check(case, kernels=None)
-    assert all("in step" not in each.why for each in tvm_stitch.explain(case.module, H200).kernels)
+    assert all(
+        "co-scheduled" not in each.why for each in tvm_stitch.explain(case.module, H200).kernels
+    )

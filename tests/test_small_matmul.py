@@ -172,7 +172,7 @@ def test_products_of_odd_sizes(rows, inner, outputs):
 @pytest.mark.parametrize("threads, rows, batch, asynchronous", [(8, 4, 2, True), (32, 4, 1, False)])
 def test_blocks_with_some_units_of_a_cell(laid_out, threads, rows, batch, asynchronous):
     """Of 24 units, 8 gates of which a thread of each has all four; 33 rows are no whole blocks."""
-    flags = {"asynchronous": asynchronous, "ahead": True}
+    flags = {"asynchronous": asynchronous, "prefetch_weights": True}
     laid_out(threads=threads, rows=rows, batch=batch, split=True, **flags)
     case = lstm_cell("float32", 33, 20, 24)
     check(case, options=TOGETHER, orders=2)

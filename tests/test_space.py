@@ -127,10 +127,10 @@ def test_parts_of_one_kind_share_their_choice():
 def test_parts_in_rounds_share_blocks_that_are_all_resident():
     found = workload(*KINDS["rounds"]())
     space = space_of(found)
-    assert {point.schedule.resident for point in space} >= {1, 2, 4}
+    assert {point.schedule.min_blocks_per_sm for point in space} >= {1, 2, 4}
     for point in space:
         schedule = point.schedule
-        assert schedule.blocks == schedule.resident * DEVICE.multiprocessors
+        assert schedule.blocks == schedule.min_blocks_per_sm * DEVICE.multiprocessors
         assert {part.block_threads for part in schedule.parts} == {schedule.block_threads}
     bands = {point.schedule.parts[0] for point in space}
     for name in ("threads", "rows", "batch"):
@@ -142,8 +142,8 @@ def test_kernels_in_rounds_compute_the_same_by_any_schedule():
     small = replace(DEVICE, multiprocessors=2)
     found = workload(*softmax_over_rows(517, 33), device=small)
     space = [point.schedule for point in Space(found.programs, found.groups, small)]
-    few = [each for each in space if (each.block_threads, each.resident) == (128, 2)]
-    by_staying = {any(part.staying for part in each.parts): each for each in few}
+    few = [each for each in space if (each.block_threads, each.min_blocks_per_sm) == (128, 2)]
+    by_staying = {any(part.persistent_rows for part in each.parts): each for each in few}
     first, other = by_staying[False], by_staying[True]
     handler = Handler()
     handler.answer(Task(found, H200, first).message)

@@ -62,7 +62,7 @@ def test_batches_of_short_rows(columns):
 @pytest.mark.parametrize("columns", (8, 40, 64))
 def test_weights_that_are_loaded_with_short_rows(columns, dtype):
     case = layer_norm(dtype, (ROWS, 131), columns)
-    assert schedule_of(the_kernel(case.module)).parts[0].ahead
+    assert schedule_of(the_kernel(case.module)).parts[0].prefetch_weights
     check(case, orders=2)
 
 

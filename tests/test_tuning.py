@@ -438,7 +438,7 @@ def test_kernels_in_rounds_are_tuned_and_applied(path):
     (entry,) = tvm_stitch.explain(module, H200, database=path).kernels
     assert (entry.origin, entry.scheme) == ("tuned", "global")
     best = best_first(list(Store(path).read().records))[0].schedule
-    assert entry.mapping == best.mapping and best.blocks == 132 * best.resident
+    assert entry.mapping == best.mapping and best.blocks == 132 * best.min_blocks_per_sm
     # The blocks of another shape, with the rows that it has.
     (entry,) = tvm_stitch.explain(other, H200, database=path).kernels
     assert entry.origin.startswith("tuned for ")
@@ -449,7 +449,7 @@ def test_a_record_of_more_blocks_than_there_is_room_for_is_not_applied(path):
     tuned(path, module=over_rows_model(), trials=2)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
-        line["schedule"] |= {"resident": 64, "blocks": 64 * 132}
+        line["schedule"] |= {"min_blocks_per_sm": 64, "blocks": 64 * 132}
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.warns(RecordWarning, match="which has room for"):
         (entry,) = tvm_stitch.explain(over_rows_model(), H200, database=path).kernels

@@ -20,8 +20,8 @@ from tvm_stitch.tuning import rpc
 from tvm_stitch.tuning.jobs import Job
 from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.measure import ACCESSES
-from tvm_stitch.tuning.seat import ServerLost
 from tvm_stitch.tuning.store import Store
+from tvm_stitch.tuning.worker_process import ServerLost
 
 missing = [name for name in ("tornado", "cloudpickle") if importlib.util.find_spec(name) is None]
 needs_rpc = pytest.mark.skipif(bool(missing), reason=f"TVM's RPC needs {missing}")

@@ -30,7 +30,9 @@ def laid_out(monkeypatch):
     def with_fields(**changes):
         def choose(programs, *rest):
             (mapping,), (program,) = chosen(programs, *rest).parts, programs
-            mapping = replace(mapping, batch=1, ahead=False, resident=0, **changes)
+            mapping = replace(
+                mapping, batch=1, prefetch_weights=False, min_blocks_per_sm=0, **changes
+            )
             legality = Legality(program, device_of(H200))
             reach = legality.columns + (mapping.vector - 1 if mapping.peeled else 0)
             wide = mapping.cluster * mapping.threads * mapping.vector

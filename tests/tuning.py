@@ -100,8 +100,8 @@ def made_up_cost(schedule: Schedule) -> float:
         cost = 10.0 + abs(mapping.block_threads.bit_length() - 8)
         cost += 2 * abs(mapping.threads.bit_length() - 6) + 3 * (mapping.residence != "register")
         cost += 4.0 / mapping.vector + 0.1 * mapping.recompute + 0.5 * (mapping.cluster > 1)
-        cost += 0.3 * abs(mapping.batch - 2) + 0.7 * (not mapping.ahead)
-        cost += 1.5 * (mapping.blocks > 0) + 0.4 * (mapping.resident > 0)
+        cost += 0.3 * abs(mapping.batch - 2) + 0.7 * (not mapping.prefetch_weights)
+        cost += 1.5 * (mapping.blocks > 0) + 0.4 * (mapping.min_blocks_per_sm > 0)
         return cost + 0.01 * mapping.steps
 
     return sum(map(of, schedule.parts))

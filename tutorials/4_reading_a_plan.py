@@ -48,7 +48,7 @@ print(report)
 for kernel in report.kernels:
     if kernel.stitched:
         print(f"\n{kernel.name}: {', '.join(kernel.ops)}")
-        print("  together:", kernel.together)
+        print("  fused:", kernel.together)
 
 # --- 3. Why others are not ------------------------------------------------------
 # A cut is a value that goes from one kernel to another through memory. Its reason is what kernel/

@@ -20,7 +20,7 @@ from tvm import relax, tirx
 
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError
-from tvm_stitch.graph.back.alternate_traversal import with_turns
+from tvm_stitch.graph.back.alternate_traversal import with_alternate_traversal
 from tvm_stitch.graph.back.fewer_calls import FewerCalls
 from tvm_stitch.graph.back.workspace import with_workspaces
 from tvm_stitch.graph.front import decompose
@@ -198,6 +198,6 @@ def StitchSchedule(
                 mod.update_func(var, kernel)
         if records is not None:
             records.warn()
-        return with_turns(with_workspaces(mod), device.l2_size)
+        return with_alternate_traversal(with_workspaces(mod), device.l2_size)
 
     return stitch_schedule

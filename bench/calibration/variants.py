@@ -125,10 +125,10 @@ def _flat_mappings(program: Program, mapping: Mapping, device: Device) -> Iterat
 def _row_mappings(program: Program, mapping: Mapping, device: Device) -> Iterator[Mapping]:
     if mapping.batch > 1:
         yield replace(mapping, batch=mapping.batch // 2)
-        yield replace(mapping, batch=1, resident=0)
-    if mapping.ahead:
-        yield replace(mapping, ahead=False)
-    mapping = replace(mapping, batch=1, ahead=False, resident=0)
+        yield replace(mapping, batch=1, min_blocks_per_sm=0)
+    if mapping.prefetch_weights:
+        yield replace(mapping, prefetch_weights=False)
+    mapping = replace(mapping, batch=1, prefetch_weights=False, min_blocks_per_sm=0)
     for factor in (0.25, 0.5, 2, 4):
         yield from _with_threads(program, mapping, int(mapping.threads * factor))
     if mapping.cluster == 1:

@@ -68,7 +68,7 @@ def _stitched(
     return scheduled(func, programs, schedule, device)
 
 
-def refused_at_last(
+def check_emitted(
     programs: tuple[Program, ...], schedule: Schedule, device: Device
 ) -> Refused | None:
     """What the last look at a kernel will find, asked before there is a fused PrimFunc."""

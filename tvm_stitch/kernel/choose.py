@@ -16,13 +16,13 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.transposed_reads import find_tiling, tile_bytes, tile_mapping
 from tvm_stitch.kernel.cooperative.choose_column_sums import grid_mapping
-from tvm_stitch.kernel.cooperative.choose_rounds import band_mapping, in_rounds
+from tvm_stitch.kernel.cooperative.choose_rounds import in_rounds, row_segment_mapping
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, shown
 from tvm_stitch.kernel.rows.choose import narrowest_item, row_mapping, streamed, vector_width
-from tvm_stitch.kernel.rows.row_batching import all_at_once
-from tvm_stitch.kernel.rows.shared_input import evened, keeps_step
+from tvm_stitch.kernel.rows.row_batching import single_wave
+from tvm_stitch.kernel.rows.shared_input import balance_registers, shares_input
 from tvm_stitch.kernel.small_matmul.choose import product_mapping
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 
@@ -126,9 +126,9 @@ def _choose(
 
 def _alone(program: Program, mapping: Mapping, device: Device) -> Mapping:
     """The mapping of a program that has the device to itself; what it has in company is kept."""
-    if not program.reduces or isinstance(program, ProductProgram) or program.across:
+    if not program.reduces or isinstance(program, ProductProgram) or program.column_reductions:
         return mapping
-    alone = all_at_once(program, mapping, device) or mapping
+    alone = single_wave(program, mapping, device) or mapping
     program.memo["in company", alone] = mapping
     return alone
 
@@ -158,10 +158,10 @@ def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedul
         elif constant(program.space.rows) is None or common % part.threads:
             return Refused("its parts need blocks of different sizes")
         else:
-            resident = part.resident * part.block_threads // common  # as many threads
-            equal.append(replace(part, rows=common // part.threads, resident=resident))
-    if keeps_step(programs, equal):
-        equal = evened(equal)
+            resident = part.min_blocks_per_sm * part.block_threads // common  # as many threads
+            equal.append(replace(part, rows=common // part.threads, min_blocks_per_sm=resident))
+    if shares_input(programs, equal):
+        equal = balance_registers(equal)
     needed = sum(tile_bytes(p, m) for p, m in zip(programs, equal, strict=True))
     if needed > TILES_BYTES:
         return Refused(f"its parts' tiles need {needed} bytes of shared memory")
@@ -204,13 +204,13 @@ def _mapping(
 ) -> Mapping | Refused:
     if isinstance(program, ProductProgram):
         return product_mapping(program, device)
-    if program.space.band is not None:
-        return band_mapping(program, vector_width(program))
+    if program.space.row_segment is not None:
+        return row_segment_mapping(program, vector_width(program))
     if not program.reduces and constant(program.space.rows) == 1:
         return _flat_mapping(program, device, schemes)
     if columns is None:
         return streamed(program)
-    if program.across:
+    if program.column_reductions:
         return grid_mapping(program, device, vector_width(program), columns)
     return row_mapping(program, device, columns, schemes)
 

@@ -16,14 +16,18 @@ from tvm import ir, tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
-from tvm_stitch.kernel.analysis.online_reduction import laid_out
+from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.transposed_reads import tiling_of
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, sequence
 from tvm_stitch.kernel.cooperative.emit_column_sums import GridPart, workspace
-from tvm_stitch.kernel.cooperative.emit_persistent_row import StayingRow, Waiting, waiting_tiles
-from tvm_stitch.kernel.cooperative.emit_row_segment import BandPart, shared_tile
+from tvm_stitch.kernel.cooperative.emit_persistent_row import (
+    PersistentRow,
+    PersistentTile,
+    persistent_tiles,
+)
+from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart, shared_tile
 from tvm_stitch.kernel.cooperative.workspace import crossing_views, crossing_workspace
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
@@ -37,7 +41,7 @@ from tvm_stitch.kernel.ir.stage import (
 )
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
 from tvm_stitch.kernel.rows.emit_transposed import TilePart, TilePosition
-from tvm_stitch.kernel.rows.shared_input import keeps_step, take_turns
+from tvm_stitch.kernel.rows.shared_input import interleave_blocks, shares_input
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 
@@ -63,7 +67,7 @@ def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
     if schedule.blocks:
         return [crossing_workspace(programs)]
     own = zip(programs, schedule.parts, strict=True)
-    return [workspace(program, mapping) for program, mapping in own if program.across]
+    return [workspace(program, mapping) for program, mapping in own if program.column_reductions]
 
 
 def _host(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) -> tirx.Stmt:
@@ -115,17 +119,21 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         first: Expr = int64(schedule.blocks)
     else:
         flat = [writer.view(buffer, product(buffer_shape(buffer))) for buffer in shared]
-        in_step = bool(keeps_step(programs, schedule.parts))
+        in_step = bool(shares_input(programs, schedule.parts))
         place = tirx.Var("place", "int64") if in_step else block
         bodies = _bodies(parts, views, flat, place, thread)
-        writer.add(take_turns(place, block, bodies) if in_step else _side_by_side(block, bodies))
+        writer.add(
+            interleave_blocks(place, block, bodies) if in_step else _side_by_side(block, bodies)
+        )
         first = bodies[-1][0]
     body = _scratch_apart(writer.done())
     if len({mapping.split for mapping in schedule.parts}) > 1 and not schedule.blocks:
         number = tirx.Var("block", "int32")
         body = substitute(body, {block_var: _interleaved(number, constant(first))})
         block_var = number
-    resident = schedule.resident or max(mapping.resident for mapping in schedule.parts)
+    resident = schedule.min_blocks_per_sm or max(
+        mapping.min_blocks_per_sm for mapping in schedule.parts
+    )
     body = on_threads(body, thread_var, schedule.block_threads, resident)
     cluster = max(mapping.cluster for mapping in schedule.parts)
     if cluster > 1:
@@ -141,7 +149,7 @@ def _bodies(
     block: Expr,
     thread: Expr,
     tile: Var | None = None,
-    waiting: Waiting | None = None,
+    waiting: PersistentTile | None = None,
 ) -> list[tuple[Expr, tirx.Stmt]]:
     """For each part the number of the block after its last, and its statements."""
     first: Expr = int64(0)
@@ -156,16 +164,16 @@ def _bodies(
             bodies.append((first, inner.done()))
             continue
         residency = residency_of(program, mapping)
-        program = laid_out(program, mapping)
-        part: Part | GridPart | BandPart
+        program = apply_online(program, mapping)
+        part: Part | GridPart | RowSegmentPart
         if mapping.blocks:
-            own = shares[0] if program.across else None
+            own = shares[0] if program.column_reductions else None
             part = GridPart(program, residency, mapping, views, own, *place)
             part.emit()
-        elif waiting is not None and program.space.band is not None:
-            part = BandPart(program, residency, mapping, views, *place, tile, waiting)
+        elif waiting is not None and program.space.row_segment is not None:
+            part = RowSegmentPart(program, residency, mapping, views, *place, tile, waiting)
             part.emit()
-        elif waiting is not None and program.staying:
+        elif waiting is not None and program.persistent_inputs:
             part = _staying_row(program, residency, mapping, views, place, waiting)
             emit_batch([part])
             part.leave()
@@ -191,13 +199,13 @@ def _staying_row(
     mapping: Mapping,
     views: dict[Var, Var],
     place: tuple[Expr, Expr, Writer],
-    waiting: Waiting,
-) -> StayingRow:
+    waiting: PersistentTile,
+) -> PersistentRow:
     """Whole rows of which the first wait, each turn of the grid in a place of its own."""
     block, thread, writer = place
     position = Position(program.space, mapping, *place)
-    row = StayingRow(program, residency, mapping, views, position, thread, writer, {}, waiting)
-    blocks = -(-mapping.staying // mapping.block_rows)
+    row = PersistentRow(program, residency, mapping, views, position, thread, writer, {}, waiting)
+    blocks = -(-mapping.persistent_rows // mapping.block_rows)
     if blocks:
         row.slot_of_row = int64(0)
         row.waits_if = block < blocks if blocks < blocks_of(program.space, mapping) else None
@@ -218,7 +226,7 @@ def _rounds(
     likely to be in the L2.
     """
     tile = shared_tile(parts, writer)
-    tiles = waiting_tiles(parts, schedule.blocks, writer)
+    tiles = persistent_tiles(parts, schedule.blocks, writer)
     rounds = [[p for p in parts if p[0].round == n] for n in range(parts[-1][0].round + 1)]
     sizes = [sum(constant(p.space.size) or 0 for p, _ in own) for own in rounds]
     back = False
@@ -227,26 +235,26 @@ def _rounds(
             writer.add(tirx.Evaluate(T.cuda.grid_sync()))
             if tiles:  # for TVM, which would look for a place of its own
                 writer.add(tirx.Evaluate(T.tvm_storage_sync("shared.dyn")))
-        turns = _turns(own, schedule.blocks, block)
-        with writer.serial(turns, "turn") as turn:
-            turn = turns - 1 - turn if back else turn
-            waiting = Waiting(tiles, turn, back)
-            place = turn * schedule.blocks + block
+        iterations = _iterations(own, schedule.blocks, block)
+        with writer.serial(iterations, "turn") as iteration:
+            iteration = iterations - 1 - iteration if back else iteration
+            waiting = PersistentTile(tiles, iteration, back)
+            place = iteration * schedule.blocks + block
             bodies = _bodies(own, views, [], place, thread, tile, waiting)
             writer.add(_side_by_side(place, bodies))
-            if any(program.along for program, _ in own):
+            if any(program.row_reductions for program, _ in own):
                 # The next turn's reductions write where this one's are still being read.
                 writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
         if 2 * sizes[number] >= max(sizes):
             back = not back
 
 
-def _turns(parts: Sequence[tuple[Program, Mapping]], blocks: int, block: Expr) -> Expr:
+def _iterations(parts: Sequence[tuple[Program, Mapping]], blocks: int, block: Expr) -> Expr:
     """How often a block of the grid takes one of those that a round's parts ask for."""
     places = [Position(p.space, m, block, int64(0), Writer()).blocks for p, m in parts]
     total = sum(constant(count) or 0 for count in places)
-    turns = tirx.floordiv(int64(total + blocks - 1) - block, blocks)
-    return tvm.sym.Analyzer().simplify(turns)
+    iterations = tirx.floordiv(int64(total + blocks - 1) - block, blocks)
+    return tvm.sym.Analyzer().simplify(iterations)
 
 
 def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:

@@ -15,7 +15,7 @@ import tvm
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
-from tvm_stitch.kernel.analysis.online_reduction import laid_out
+from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.transposed_reads import find_tiling, tile_bytes
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, unsupported
 from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
@@ -76,7 +76,7 @@ def legal(
 def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Refused | None:
     """What blocks that meet between rounds need: all of them resident at once."""
     if not any(program.round for program in programs):
-        if any(part.staying for part in schedule.parts):
+        if any(part.persistent_rows for part in schedule.parts):
             return Refused("rows that wait, which no other round reads")
         return Refused("rounds, of which there is one") if schedule.blocks else None
     if any(part.residence == "shared" or part.cluster > 1 for part in schedule.parts):
@@ -89,9 +89,11 @@ def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -
     room = room_of_rounds(programs, schedule.parts, device, schedule.blocks)
     if isinstance(room, Refused):
         return room
-    if not 1 <= schedule.resident <= room:
-        return Refused(f"{schedule.resident} blocks of a multiprocessor, which has room for {room}")
-    if schedule.blocks > device.multiprocessors * schedule.resident:
+    if not 1 <= schedule.min_blocks_per_sm <= room:
+        return Refused(
+            f"{schedule.min_blocks_per_sm} blocks of a multiprocessor, which has room for {room}"
+        )
+    if schedule.blocks > device.multiprocessors * schedule.min_blocks_per_sm:
         return Refused(f"{schedule.blocks} blocks, of which not all are resident at once")
     return None
 
@@ -130,7 +132,7 @@ class Legality:
     def recomputes(self) -> bool:
         """Whether anything can be computed again rather than kept."""
         return list(plan_residency(self.program).kept) != list(
-            plan_residency(self.program, thrifty=True).kept
+            plan_residency(self.program, rematerialize=True).kept
         )
 
     @cached_property
@@ -148,20 +150,20 @@ class Legality:
             yield from product_reasons(self.program, mapping, self.device)
             return
         if mapping.online and (
-            self.program.across or laid_out(self.program, mapping) is self.program
+            self.program.column_reductions or apply_online(self.program, mapping) is self.program
         ):
             yield "one pass, where no sum is measured against a maximum or a mean"
             return
-        if self.program.space.band is not None:
+        if self.program.space.row_segment is not None:
             yield from self._band(mapping)
             return
-        if self.program.across:
+        if self.program.column_reductions:
             yield from self._grid(mapping)
             return
         yield from self._split(mapping) if mapping.split else self._rows(mapping)
         yield from self._room(mapping)
         if mapping.blocks:
-            yield from self._turns(mapping)
+            yield from self._iterations(mapping)
 
     def _split(self, mapping: Mapping) -> Iterator[str]:
         if self.program.reduces:
@@ -209,7 +211,7 @@ class Legality:
             yield "rows that lie in pieces cannot be peeled"
         if mapping.idle and whole:
             yield "idle threads, where rows do not lie in pieces"
-        if mapping.batch > 1 or mapping.ahead:
+        if mapping.batch > 1 or mapping.prefetch_weights:
             yield from self._batch(mapping)
         if mapping.asynchronous:
             yield from self._asynchronous(mapping)
@@ -221,7 +223,7 @@ class Legality:
             yield f"batches of {mapping.batch} rows"
         if mapping.threads > WARP or mapping.residence != "register":
             yield "rows of a batch are those of a warp or less, and wait in registers"
-        if mapping.ahead and (mapping.vector == 1 or mapping.peeled):
+        if mapping.prefetch_weights and (mapping.vector == 1 or mapping.peeled):
             yield "what is loaded ahead comes in aligned vectors"
 
     def _asynchronous(self, mapping: Mapping) -> Iterator[str]:
@@ -231,11 +233,11 @@ class Legality:
         if reason is not None:
             yield reason
 
-    def _turns(self, mapping: Mapping) -> Iterator[str]:
+    def _iterations(self, mapping: Mapping) -> Iterator[str]:
         """Of a grid of fixed size, whose blocks need not be resident at once."""
-        alone = (mapping.cluster, mapping.batch, mapping.ahead, mapping.residence)
+        alone = (mapping.cluster, mapping.batch, mapping.prefetch_weights, mapping.residence)
         if mapping.split or alone != (1, 1, False, "register"):
-            yield "blocks that take turns keep one row a thread in registers"
+            yield "blocks that iterate over the rows keep one a thread in registers"
 
     def _cluster(self, mapping: Mapping) -> Iterator[str]:
         if self.device.capability < CLUSTER_CAPABILITY:
@@ -248,15 +250,15 @@ class Legality:
     def _grid(self, mapping: Mapping) -> Iterator[str]:
         program = self.program
         if mapping.scheme != "global" or mapping.blocks < 1:
-            yield "sums over the rows need blocks that take turns, in the global scheme"
+            yield "sums over the rows need blocks that iterate over the rows, in the global scheme"
         alone = (mapping.cluster, mapping.batch, mapping.idle, mapping.residence, mapping.peeled)
-        if alone != (1, 1, 0, "register", False) or mapping.ahead or mapping.unroll:
+        if alone != (1, 1, 0, "register", False) or mapping.prefetch_weights or mapping.unroll:
             yield "rows that are summed over wait in registers of one block, and are not peeled"
         if constant(program.space.columns) is None:
             yield "sums over rows of unknown length"
         if not self.aligned(mapping.vector):
             yield f"rows that do not start at multiples of {mapping.vector} elements"
-        if mapping.split and program.along:
+        if mapping.split and program.row_reductions:
             yield "a row that is reduced cannot be split over blocks"
         if not mapping.split and mapping.capacity < self.columns:
             yield f"rows of {self.columns} columns, of which it covers {mapping.capacity}"
@@ -269,15 +271,16 @@ class Legality:
         # A block that waits for room would keep the others waiting for it at the barrier.
         residency = self.residency(mapping)
         room = resident_blocks(program, residency, mapping, self.device)
-        if not 1 <= mapping.resident <= room:
-            yield f"{mapping.resident} blocks of a multiprocessor, which has room for {room}"
-        if mapping.blocks > self.device.multiprocessors * mapping.resident:
+        if not 1 <= mapping.min_blocks_per_sm <= room:
+            asked = f"{mapping.min_blocks_per_sm} blocks of a multiprocessor"
+            yield f"{asked}, which has room for {room}"
+        if mapping.blocks > self.device.multiprocessors * mapping.min_blocks_per_sm:
             yield f"{mapping.blocks} blocks, more than are resident at once"
 
     def _band(self, mapping: Mapping) -> Iterator[str]:
-        """Sums over the rows of bands: a block has a piece of the columns of one."""
+        """Sums over the rows of segments: a block has a piece of the columns of one."""
         alone = (mapping.cluster, mapping.idle, mapping.residence, mapping.peeled, mapping.blocks)
-        if mapping.scheme != "global" or not mapping.split or mapping.ahead:
+        if mapping.scheme != "global" or not mapping.split or mapping.prefetch_weights:
             yield "sums over the rows of bands split the columns, in the global scheme"
         if alone != (1, 0, "register", False, 0):
             yield "rows of bands wait in registers of one block, and are not peeled"
@@ -297,8 +300,9 @@ class Legality:
         ahead = loaded_bytes(self.program, residency) * mapping.vector * mapping.unroll
         if ahead > MAX_AHEAD_BYTES:
             yield f"{ahead} bytes that a thread loads ahead"
-        if mapping.resident * mapping.block_threads > self.device.max_threads:
-            yield f"{mapping.resident} blocks of {mapping.block_threads} threads a multiprocessor"
+        if mapping.min_blocks_per_sm * mapping.block_threads > self.device.max_threads:
+            asked = f"{mapping.min_blocks_per_sm} blocks of {mapping.block_threads} threads"
+            yield f"{asked} a multiprocessor"
 
     def _elements(self, mapping: Mapping) -> Iterator[str]:
         """Of a thread that has them all in registers."""
@@ -306,14 +310,14 @@ class Legality:
         if each > MAX_ELEMENTS:
             yield f"{each} elements a thread, more than {MAX_ELEMENTS}"
         first = loaded_bytes(self.program, self.residency(mapping))
-        ahead = first * each * (2 if mapping.pipelined else 1)
+        ahead = first * each * (2 if mapping.prefetch_next_row else 1)
         if ahead > MAX_AHEAD_BYTES:
             yield f"{ahead} bytes that a thread loads ahead"
 
 
 def scheme_of(mapping: Mapping, program: Program) -> str:
     """The scheme that a program and the threads of its rows make necessary."""
-    if program.across:
+    if program.column_reductions:
         return "global"
     if mapping.cluster > 1:
         return "cluster"
@@ -342,9 +346,13 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         yield f"{mapping.unroll} steps at once"
     if not 0 <= mapping.idle < mapping.threads:
         yield f"{mapping.idle} idle threads of {mapping.threads}"
-    if min(mapping.blocks, mapping.resident) < 0 or mapping.blocks > 0 == mapping.resident:
-        yield f"{mapping.blocks} blocks in turns, {mapping.resident} a multiprocessor"
+    if (
+        min(mapping.blocks, mapping.min_blocks_per_sm) < 0
+        or mapping.blocks > 0 == mapping.min_blocks_per_sm
+    ):
+        grid = f"{mapping.blocks} blocks in a grid-stride loop"
+        yield f"{grid}, {mapping.min_blocks_per_sm} a multiprocessor"
     if mapping.asynchronous and mapping.residence != "shared":
         yield "asynchronous copies of what does not wait in shared memory"
-    if mapping.pipelined and not mapping.blocks:
-        yield "the next turn's row loaded ahead, where there are no turns"
+    if mapping.prefetch_next_row and not mapping.blocks:
+        yield "the next turn's row loaded ahead, where there are no iterations"

@@ -20,7 +20,7 @@ from tvm_stitch.kernel.ir.program import (
 )
 from tvm_stitch.kernel.ir.schedule import SCHEMES
 from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, constant
-from tvm_stitch.kernel.rows.shared_input import programs_in_step
+from tvm_stitch.kernel.rows.shared_input import co_scheduled_programs
 from tvm_stitch.kernel.small_matmul.program import ProductProgram, make_product_program
 
 # Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
@@ -69,7 +69,7 @@ def _side_by_side(
     for own_stages, own_outputs in parts:
         program = _one_program(own_stages, own_outputs)
         if isinstance(program, Refused):
-            in_step = programs_in_step(own_stages, own_outputs) if len(parts) == 1 else ()
+            in_step = co_scheduled_programs(own_stages, own_outputs) if len(parts) == 1 else ()
             if not in_step:
                 return program
             programs += in_step

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
-from tvm_stitch.kernel.build import refused_at_last
+from tvm_stitch.kernel.build import check_emitted
 from tvm_stitch.kernel.choose import Bounds, choose
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -61,13 +61,13 @@ class Judge:
             self.known[key] = self._judge(nodes, wanted)
         return self.known[key]
 
-    def withdrawn(self, verdicts: Iterable[Verdict]) -> list[Refused]:
+    def revoked(self, verdicts: Iterable[Verdict]) -> list[Refused]:
         """Why verdicts do not hold after all: each is looked at as the kernel that it becomes."""
         found: list[Refused] = []
         for verdict in verdicts:
             if verdict in self.confirmed:
                 continue
-            refused = refused_at_last(verdict.programs, verdict.schedule, self.device)
+            refused = check_emitted(verdict.programs, verdict.schedule, self.device)
             if refused is None:
                 self.confirmed.add(verdict)
                 continue

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.build import refused_at_last
+from tvm_stitch.kernel.build import check_emitted
 from tvm_stitch.kernel.choose import side_by_side
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -136,7 +136,7 @@ def holding(packs: Iterable[Pack], device: Device) -> list[Pack]:
         verdicts = tuple(item.verdict for item in each.items)
         if len(verdicts) > 1 and verdicts not in known:
             kernel = _together(each.items)
-            known[verdicts] = kernel is not None and refused_at_last(*kernel, device) is None
+            known[verdicts] = kernel is not None and check_emitted(*kernel, device) is None
         found += [each] if known.get(verdicts, True) else map(Pack.of, each.items)
     return found
 

@@ -28,7 +28,7 @@ class Group:
         if not self.launches_saved:
             return f"one operator by itself: {self.cost_us:.1f} us"
         return (
-            f"together {self.cost_us:.1f} us, apart {self.apart_us:.1f} us: "
+            f"fused {self.cost_us:.1f} us, separate {self.apart_us:.1f} us: "
             f"{self.launches_saved} launch{'' if self.launches_saved == 1 else 'es'} and "
             f"{shown_bytes(self.bytes_saved)} of traffic less"
         )

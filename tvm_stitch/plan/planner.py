@@ -30,7 +30,7 @@ from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
 Timed = Callable[[Region, Plan], Measured]
 
 # Plans of a region whose kernels are refused at last, before all of it is left to TVM.
-LAST_LOOKS = 8
+MAX_REPLANS = 8
 UNUSED = "nothing of it is used"
 
 
@@ -108,9 +108,9 @@ def _holding_plan(
     region: Region, judge: Judge, options: Options, seconds: float, explained: bool
 ) -> RegionPlan:
     """A plan all of whose kernels pass the last look; what does not is planned anew without."""
-    for _ in range(LAST_LOOKS):
+    for _ in range(MAX_REPLANS):
         plan = plan_region(region, judge, options, seconds, explained)
-        refused = judge.withdrawn(pick.verdict for pick in plan.picks if pick.verdict)
+        refused = judge.revoked(pick.verdict for pick in plan.picks if pick.verdict)
         if not refused:
             return plan
         seconds -= plan.seconds

@@ -102,7 +102,7 @@ def solve(
             return best
         order = in_order(problem, found.chosen)
         if order is None:
-            model.forbid(find_circle(problem, found.chosen))
+            model.forbid(find_cycle(problem, found.chosen))
             cuts += 1
             continue
         cost = problem.cost(order)
@@ -175,7 +175,7 @@ def in_order(problem: Problem, chosen: Iterable[int]) -> tuple[int, ...] | None:
     return None if stuck else tuple(ready)
 
 
-def find_circle(problem: Problem, chosen: Iterable[int]) -> tuple[frozenset[int], frozenset[Value]]:
+def find_cycle(problem: Problem, chosen: Iterable[int]) -> tuple[frozenset[int], frozenset[Value]]:
     """Kernels that wait for each other, and for what; nobody else among the chosen writes that."""
     ready, stuck = _run(problem, chosen)
     there = {value for number in ready for value in problem.choices[number].writes}

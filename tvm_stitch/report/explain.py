@@ -17,7 +17,7 @@ from tvm_stitch.build import check_well_formed, stitch_passes
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
-from tvm_stitch.kernel.codegen.reverse_blocks import TURNED
+from tvm_stitch.kernel.codegen.reverse_blocks import REVERSED
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
@@ -166,7 +166,7 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
             schedule = Schedule.from_json(function.attrs[SCHEDULE_ATTRIBUTE])
             fused = Fused(names[0], held, notes.fused[name], launches)
             kernel = describe(fused, schedule, device, origin_of(function))
-            if TURNED in function.attrs:
+            if REVERSED in function.attrs:
                 mapping = f"{kernel.mapping}; from the last block to the first"
                 kernel = replace(kernel, mapping=mapping)
             yield _with_group(kernel, groups[name]) if name in groups else kernel

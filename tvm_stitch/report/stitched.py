@@ -25,7 +25,7 @@ from tvm_stitch.kernel.ir.stage import (
     item_bytes,
     read_stages,
 )
-from tvm_stitch.kernel.rows.shared_input import keeps_step
+from tvm_stitch.kernel.rows.shared_input import shares_input
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import read_product
@@ -95,7 +95,7 @@ def describe_product(fused: Fused, tiles: Tiles, device: Device) -> Kernel:
     least = tensor_cost.least_bytes(product)
     sizes = f"{product.rows} x {product.contracted} x {product.columns}"
     times = f"{product.entries} products" if product.entries > 1 else "a product"
-    follows = "; what follows finds its results in shared memory" if product.after else ""
+    online_after = "; what follows finds its results in shared memory" if product.after else ""
     return Kernel(
         name=fused.kernel,
         ops=tuple(operator.name for operator in fused.operators),
@@ -105,7 +105,7 @@ def describe_product(fused: Fused, tiles: Tiles, device: Device) -> Kernel:
         bytes_planned=least,
         floor_us=least / device.bandwidth * 1e6,
         predicted_us=tensor_cost.predicted_us(product, tiles, device),
-        why=f"{times} of {sizes} on tensor cores{follows}",
+        why=f"{times} of {sizes} on tensor cores{online_after}",
         launches=fused.launches,
         schemes={_value_names(fused).get(product.stage.output, product.stage.name): "regional"},
         origin="chosen",
@@ -126,7 +126,7 @@ def planned_bytes(parts: Sequence[Part]) -> int | None:
             size = kernel_model.tensor_bytes(buffer)
             if size is None:
                 return None
-            if buffer in program.returning:
+            if buffer in program.reused_inputs:
                 size -= int(size * _staying_share(part))
             if program.round and buffer in program.inputs and buffer not in program.rows_read:
                 size = min(size, _looked_up(program, buffer))
@@ -136,8 +136,8 @@ def planned_bytes(parts: Sequence[Part]) -> int | None:
 
 def _staying_share(part: Part) -> float:
     """The share of a band's rows that stays on the chip."""
-    rows = constant(part.program.space.band_rows) or 1
-    return min(1.0, part.mapping.staying / rows)
+    rows = constant(part.program.space.segment_rows) or 1
+    return min(1.0, part.mapping.persistent_rows / rows)
 
 
 def _looked_up(program: Program, buffer: Var) -> int:
@@ -175,7 +175,7 @@ def _schemes(fused: Fused, parts: Sequence[Part]) -> dict[str, str]:
         flows = dict.fromkeys(part.residency.kept, _RESIDENCE_SCHEME[part.mapping.residence])
         for stage in part.program.stages:
             if stage.is_reduction:
-                across = part.program.is_across(stage)
+                across = part.program.is_column_reduction(stage)
                 flows[stage.output] = "global" if across else part.mapping.row_scheme
         order = (*part.program.inputs, *(stage.output for stage in part.program.stages))
         for buffer in order:
@@ -207,15 +207,15 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
     if schedule.blocks:
         rounds = parts[-1].program.round + 1
         return (
-            f"{rounds} rounds, between which all {schedule.blocks} blocks meet; what one has "
-            f"reduced, the next ones read from device memory{_why_staying(parts)}: "
+            f"{rounds} rounds, between which all {schedule.blocks} blocks synchronise; what one "
+            f"has reduced, the next ones read from device memory{_why_staying(parts)}: "
             f"{'; '.join(sentences)}"
         )
     if len(parts) == 1:
         return sentences[0]
     together = f"{len(parts)} unrelated computations share one launch, by ranges of blocks"
-    if keeps_step([part.program for part in parts], [part.mapping for part in parts]):
-        together = f"rows of {len(parts)} lengths are taken in step: what they share is read once"
+    if shares_input([part.program for part in parts], [part.mapping for part in parts]):
+        together = f"rows of {len(parts)} lengths are co-scheduled: what they share is read once"
     return f"{together}: {'; '.join(sentences)}"
 
 
@@ -224,7 +224,7 @@ def _why_staying(parts: Sequence[Part]) -> str:
     found = {
         buffer: (kernel_model.tensor_bytes(buffer) or 0, _staying_share(part))
         for part in parts
-        for buffer in part.program.returning
+        for buffer in part.program.reused_inputs
     }
     stays = sum(size * share for size, share in found.values())
     if not stays:
@@ -237,15 +237,16 @@ def _why_part(part: Part) -> str:
     program, mapping = part.program, part.mapping
     if isinstance(program, ProductProgram):
         return _why_products(program, mapping)
-    along = len(program.along)
+    along = len(program.row_reductions)
     columns = shown(program.space.columns)
     times = "once" if along == 1 else f"{along} times"
     exchange = _EXCHANGE[mapping.row_scheme]
     text = f"a row of {columns} columns is reduced {times} {exchange}" if along else ""
-    if program.across:
-        sums = f"{len(program.across)} sum{'s' if len(program.across) > 1 else ''} over the rows"
+    if program.column_reductions:
+        count = len(program.column_reductions)
+        sums = f"{count} sum{'s' if count > 1 else ''} over the rows"
         where = "behind a barrier of the grid" if part.mapping.blocks else "in shared memory"
-        text += f"{'; ' if text else ''}{sums} meet {where}"
+        text += f"{'; ' if text else ''}{sums} synchronise {where}"
     if mapping.tile:
         return "what is read transposed comes in whole lines, through tiles in shared memory"
     if not text:
@@ -263,8 +264,8 @@ def _why_products(program: ProductProgram, mapping: Mapping) -> str:
     text = f"{products}: {rows} a factor in shared memory, and there a row waits for its threads"
     if mapping.split:
         text += "; blocks have some of a row's columns each, and no more of the shared factor"
-    if not program.reduces_along:
+    if not program.reduces_rows:
         return text
-    reductions = len(program.along) - count
+    reductions = len(program.row_reductions) - count
     times = "once" if reductions == 1 else f"{reductions} times"
     return f"{text}; it is reduced {times} by shuffles within a warp"

@@ -117,7 +117,7 @@ def _details(number: int, kernel: Kernel) -> list[str]:
         flows = (f"{name}: {scheme}" for name, scheme in kernel.schemes.items())
         lines += _wrapped("   values    ", ", ".join(flows))
     if kernel.together:
-        lines += _wrapped("   together  ", kernel.together)
+        lines += _wrapped("   fused     ", kernel.together)
     return [*lines, *_wrapped("   why       ", kernel.why)]
 
 

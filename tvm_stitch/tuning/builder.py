@@ -17,7 +17,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.jobs import Job, Task, asked, prepare
 from tvm_stitch.tuning.library import Library, Outcome
-from tvm_stitch.tuning.seat import Child, Seat
+from tvm_stitch.tuning.worker_process import Worker, WorkerProcess
 
 BUILD_SECONDS = 90.0
 MOST_BUILDERS = 32
@@ -34,29 +34,29 @@ class Pool:
     """Seats of this machine that take turns at jobs."""
 
     def __init__(self, size: int) -> None:
-        self._seats = tuple(Child() for _ in range(size))
-        self._free: Queue[Seat] = Queue()
-        for seat in self._seats:
-            self._free.put(seat)
+        self._workers = tuple(WorkerProcess() for _ in range(size))
+        self._free: Queue[Worker] = Queue()
+        for worker in self._workers:
+            self._free.put(worker)
         self._threads = ThreadPoolExecutor(size)
 
     def submit(self, job: Job) -> Callable[[], list[Outcome]]:
         """Have some seat do the job; what is returned waits for the outcomes."""
 
         def run() -> list[Outcome]:
-            seat = self._free.get()
+            worker = self._free.get()
             try:
-                return job.do(seat)
+                return job.do(worker)
             finally:
-                self._free.put(seat)
+                self._free.put(worker)
 
         return self._threads.submit(run).result
 
     def close(self) -> None:
         """End all processes, whatever they are at."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for seat in self._seats:
-            seat.close()
+        for worker in self._workers:
+            worker.close()
         self._threads.shutdown(wait=True)
 
 
@@ -77,9 +77,9 @@ class Builder:
             path = str(Path(self._folder.name) / f"{self._count}.so")
         build = {"do": "build", "schedule": schedule.to_json(), "library": path}
 
-        def do(seat: Seat) -> list[Outcome]:
-            found = prepare(seat, task)
-            return [found if found.error else asked(seat, build, BUILD_SECONDS)]
+        def do(worker: Worker) -> list[Outcome]:
+            found = prepare(worker, task)
+            return [found if found.error else asked(worker, build, BUILD_SECONDS)]
 
         outcomes = self._pool.submit(Job(1, do))
         return Library(path, lambda: outcomes()[0])

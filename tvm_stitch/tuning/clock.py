@@ -19,7 +19,7 @@ from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.plan.measured import Time
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.tuning.message import Message
-from tvm_stitch.tuning.seat import Child, Lost, Seat
+from tvm_stitch.tuning.worker_process import Worker, WorkerLost, WorkerProcess
 
 # Seconds. A module is many kernels; the first call of a process makes a CUDA context.
 BUILD_SECONDS = 300.0
@@ -33,8 +33,8 @@ class GpuClock:
         _check_gpu(target)
         self._target = tvm.ir.save_json(target)
         self._schemes = list(schemes)
-        self._builders: list[Child] = []  # one for each plan of a module
-        self._seat = Child()
+        self._builders: list[WorkerProcess] = []  # one for each plan of a module
+        self._worker = WorkerProcess()
         self._folder = tempfile.TemporaryDirectory(prefix="tvm_stitch_")
 
     def times(self, module: tvm.IRModule, plans: tuple[SavedPlan, ...]) -> list[Time]:
@@ -45,7 +45,7 @@ class GpuClock:
         libraries = [
             str(Path(self._folder.name) / f"{number}.so") for number, _ in enumerate(plans)
         ]
-        self._builders += [Child() for _ in plans[len(self._builders) :]]
+        self._builders += [WorkerProcess() for _ in plans[len(self._builders) :]]
         builds = [
             self._build_message(text, plan, library)
             for plan, library in zip(plans, libraries, strict=True)
@@ -53,7 +53,9 @@ class GpuClock:
         with ThreadPoolExecutor(len(plans)) as threads:
             built = list(threads.map(_asked, self._builders, builds, [BUILD_SECONDS] * len(plans)))
         return [
-            found if found.error else _asked(self._seat, _time_message(text, library), RUN_SECONDS)
+            found
+            if found.error
+            else _asked(self._worker, _time_message(text, library), RUN_SECONDS)
             for found, library in zip(built, libraries, strict=True)
         ]
 
@@ -69,7 +71,7 @@ class GpuClock:
 
     def close(self) -> None:
         """End all processes; their libraries go with them."""
-        for child in (*self._builders, self._seat):
+        for child in (*self._builders, self._worker):
             child.close()
         self._folder.cleanup()
 
@@ -78,11 +80,11 @@ def _time_message(module: str, library: str) -> Message:
     return {"do": "time_module", "module": module, "library": library}
 
 
-def _asked(seat: Seat, message: Message, seconds: float) -> Time:
+def _asked(worker: Worker, message: Message, seconds: float) -> Time:
     """What a process answers, or why it does not."""
     try:
-        answer = seat.ask(message, seconds)
-    except Lost as lost:
+        answer = worker.ask(message, seconds)
+    except WorkerLost as lost:
         return Time(None, str(lost))
     return Time(answer.get("cost"), answer.get("error", ""))
 

@@ -75,7 +75,9 @@ def features(workload: Workload, schedule: Schedule) -> list[float]:
         "parts": float(len(schedule.parts)),
     }
     if schedule.blocks:
-        found |= {name: math.log2(1 + getattr(schedule, name)) for name in ("blocks", "resident")}
+        found |= {
+            name: math.log2(1 + getattr(schedule, name)) for name in ("blocks", "min_blocks_per_sm")
+        }
     return [found[name] for name in NAMES]
 
 

@@ -18,7 +18,7 @@ import tvm
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.library import Library, Outcome
 from tvm_stitch.tuning.message import Message
-from tvm_stitch.tuning.seat import Lost, Seat
+from tvm_stitch.tuning.worker_process import Worker, WorkerLost
 from tvm_stitch.tuning.workload import Workload
 
 # Seconds. Starting a process means importing TVM; the first launch means making a CUDA context.
@@ -32,7 +32,7 @@ class Job:
     """Something that any seat can do: the outcomes of so many schedules."""
 
     size: int
-    do: Callable[[Seat], list[Outcome]]
+    do: Callable[[Worker], list[Outcome]]
 
     def failed(self, reason: str) -> list[Outcome]:
         """The outcomes where it cannot be done."""
@@ -88,50 +88,50 @@ def _plain(value: object) -> object:
     return list(value) if isinstance(value, tvm.ir.Array) else str(value)
 
 
-def asked(seat: Seat, message: Message, seconds: float) -> Outcome:
+def asked(worker: Worker, message: Message, seconds: float) -> Outcome:
     """One message as an outcome: a lost process has its reason, too."""
-    answer = _answer(seat, message, seconds)
+    answer = _answer(worker, message, seconds)
     return Outcome(answer.get("cost"), answer.get("error", ""))
 
 
-def _answer(seat: Seat, message: Message, seconds: float) -> Message:
+def _answer(worker: Worker, message: Message, seconds: float) -> Message:
     try:
-        return seat.ask(message, seconds)
-    except Lost as lost:
+        return worker.ask(message, seconds)
+    except WorkerLost as lost:
         return {"error": str(lost)}
 
 
-def prepare(seat: Seat, task: Task) -> Outcome:
+def prepare(worker: Worker, task: Task) -> Outcome:
     """Have a seat know the task."""
-    if seat.prepared.startswith(task.key):
+    if worker.prepared.startswith(task.key):
         return Outcome(None)
-    seat.prepared = ""
-    found = asked(seat, task.message, START_SECONDS)
+    worker.prepared = ""
+    found = asked(worker, task.message, START_SECONDS)
     if not found.error:
-        seat.prepared = task.key
+        worker.prepared = task.key
     return found
 
 
-def _prepare_reference(seat: Seat, task: Task, base: Library) -> Outcome:
+def _prepare_reference(worker: Worker, task: Task, base: Library) -> Outcome:
     """Have a seat that knows the task run the default schedule, for its outputs."""
     ready = f"{task.key} with the default schedule's outputs"
-    if seat.prepared == ready:
+    if worker.prepared == ready:
         return Outcome(None)
-    found = asked(seat, {"do": "reference", "library": seat.put(base.path)}, START_SECONDS)
+    found = asked(worker, {"do": "reference", "library": worker.put(base.path)}, START_SECONDS)
     if found.error:
-        seat.prepared = ""
+        worker.prepared = ""
         return Outcome(None, f"the default schedule failed: {found.error}")
-    seat.prepared = ready
+    worker.prepared = ready
     return found
 
 
 def counting(task: Task, schedule: Schedule) -> Job:
     """Have the CPU executor count a schedule's accesses to memory."""
 
-    def do(seat: Seat) -> list[Outcome]:
+    def do(worker: Worker) -> list[Outcome]:
         question = {"do": "count", "schedule": schedule.to_json()}
-        found = prepare(seat, task)
-        return [found if found.error else asked(seat, question, COUNT_SECONDS)]
+        found = prepare(worker, task)
+        return [found if found.error else asked(worker, question, COUNT_SECONDS)]
 
     return Job(1, do)
 
@@ -141,18 +141,18 @@ def timing(
 ) -> Job:
     """Have a GPU time a library that is compiled here, and compare what it computes."""
 
-    def do(seat: Seat) -> list[Outcome]:
-        missing = _missing(base, library) or prepare(seat, task).error
+    def do(worker: Worker) -> list[Outcome]:
+        missing = _missing(base, library) or prepare(worker, task).error
         if missing:
             return [Outcome(None, missing)]
-        path = seat.put(library.path)
+        path = worker.put(library.path)
         question = {"do": "run", **_named(path, schedule), "best": best.cost}
         with turn():
-            found = _prepare_reference(seat, task, base)
+            found = _prepare_reference(worker, task, base)
             if not found.error:
-                found = asked(seat, question, RUN_SECONDS)
+                found = asked(worker, question, RUN_SECONDS)
         if not found.error:
-            wrong = asked(seat, {"do": "compare"}, RUN_SECONDS)
+            wrong = asked(worker, {"do": "compare"}, RUN_SECONDS)
             found = wrong if wrong.error else found
         best.add(found.cost)
         return [found]
@@ -172,27 +172,27 @@ def racing(
     One that crashes or hangs takes the others with it: each then runs beside the first alone.
     """
 
-    def do(seat: Seat) -> list[Outcome]:
+    def do(worker: Worker) -> list[Outcome]:
         missing = _missing(base, *libraries)
         if missing:
             return failures(len(schedules), missing)
-        paths = [seat.put(library.path) for library in libraries]
+        paths = [worker.put(library.path) for library in libraries]
         runners = [_named(path, each) for path, each in zip(paths, schedules, strict=True)]
         with turn():
-            together = _race(seat, task, base, runners)
+            together = _race(worker, task, base, runners)
             if len(runners) < 3 or not together[0].error:
                 return together
-            return _beside_first([_race(seat, task, base, [runners[0], o]) for o in runners[1:]])
+            return _beside_first([_race(worker, task, base, [runners[0], o]) for o in runners[1:]])
 
     return Job(len(schedules), do)
 
 
-def _race(seat: Seat, task: Task, base: Library, runners: list[Message]) -> list[Outcome]:
-    ready = prepare(seat, task)
-    found = ready if ready.error else _prepare_reference(seat, task, base)
+def _race(worker: Worker, task: Task, base: Library, runners: list[Message]) -> list[Outcome]:
+    ready = prepare(worker, task)
+    found = ready if ready.error else _prepare_reference(worker, task, base)
     if found.error:
         return failures(len(runners), found.error)
-    answer = _answer(seat, {"do": "race", "runners": runners}, RUN_SECONDS)
+    answer = _answer(worker, {"do": "race", "runners": runners}, RUN_SECONDS)
     if "error" in answer:
         return failures(len(runners), answer["error"])
     return [Outcome(cost) for cost in answer["costs"]]

@@ -29,7 +29,7 @@ from tvm_stitch.tuning.builder import Builder, Pool, jobs_or_cores, removed
 from tvm_stitch.tuning.jobs import Best, Job, Task, Turn, counting, racing, timing
 from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.records import UNITS
-from tvm_stitch.tuning.seat import Child
+from tvm_stitch.tuning.worker_process import WorkerProcess
 from tvm_stitch.tuning.workload import Workload
 
 MICROSECONDS, ACCESSES = UNITS
@@ -124,18 +124,18 @@ class LocalRunner(Measuring):
                 'runner="rpc", or count memory accesses on the CPU with runner="simt"'
             )
         super().__init__(target, MICROSECONDS, jobs, turn_by(lock) if lock else nullcontext)
-        self._seat = Child()
+        self._worker = WorkerProcess()
 
     def gpu_name(self, workload: Workload) -> str:
         """This machine's GPU."""
         return workload.device.name
 
     def _do(self, jobs: Sequence[Job]) -> list[Outcome]:
-        return [outcome for job in jobs for outcome in job.do(self._seat)]
+        return [outcome for job in jobs for outcome in job.do(self._worker)]
 
     def close(self) -> None:
         """End all processes."""
-        self._seat.close()
+        self._worker.close()
         super().close()
 
 

@@ -16,18 +16,21 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.cooperative.choose_rounds import with_staying
+from tvm_stitch.kernel.cooperative.choose_rounds import with_persistent_rows
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import SCHEMES, Mapping, Schedule
 from tvm_stitch.kernel.legal import legal
 
 AXES: dict[str, tuple[int, ...]] = {
     "threads": (128, 256, 512, 1024),  # of a block
-    "resident": (1, 2, 3, 4),  # blocks of a multiprocessor
-    "rows": (1, 2, 4, 8, 16, 32),  # of a band, side by side in a block
+    "min_blocks_per_sm": (1, 2, 3, 4),  # blocks of a multiprocessor
+    "rows": (1, 2, 4, 8, 16, 32),  # of a segment, side by side in a block
     "batch": (1, 2, 4, 8),  # of these, that a thread loads at once
     "steps": (1, 2, 4),  # vectors of a thread where a part has no rows
-    "staying": (0, 1),  # whether rows stay on the chip between rounds, as many as there is room for
+    "persistent_rows": (
+        0,
+        1,
+    ),  # whether rows stay on the chip between rounds, as many as there is room for
 }
 
 
@@ -53,15 +56,15 @@ def schedules(
 def values_of(schedule: Schedule, programs: tuple[Program, ...]) -> dict[str, int]:
     """The values of the axes that make a schedule."""
     pairs = list(zip(programs, schedule.parts, strict=True))
-    bands = [part for program, part in pairs if _is_band(program)]
+    row_segments = [part for program, part in pairs if _has_row_segments(program)]
     flat = [part for program, part in pairs if _is_flat(program, part)]
     return {
         "threads": schedule.block_threads,
-        "resident": schedule.resident,
-        "rows": bands[0].rows if bands else 1,
-        "batch": bands[0].batch if bands else 1,
+        "min_blocks_per_sm": schedule.min_blocks_per_sm,
+        "rows": row_segments[0].rows if row_segments else 1,
+        "batch": row_segments[0].batch if row_segments else 1,
         "steps": flat[0].steps if flat else 1,
-        "staying": int(any(part.staying for part in schedule.parts)),
+        "persistent_rows": int(any(part.persistent_rows for part in schedule.parts)),
     }
 
 
@@ -70,22 +73,24 @@ def fitted(
 ) -> Schedule:
     """The schedule of these values, perhaps not legal; the rest is as it was chosen."""
     parts = [_part(*each, values) for each in zip(programs, chosen.parts, strict=True)]
-    resident = values["resident"]
-    if values["staying"]:
-        parts = with_staying(programs, parts, resident, device)
-    return Schedule(tuple(parts), blocks=resident * device.multiprocessors, resident=resident)
+    resident = values["min_blocks_per_sm"]
+    if values["persistent_rows"]:
+        parts = with_persistent_rows(programs, parts, resident, device)
+    return Schedule(
+        tuple(parts), blocks=resident * device.multiprocessors, min_blocks_per_sm=resident
+    )
 
 
 def _combinations(programs: tuple[Program, ...], chosen: Schedule) -> Iterator[tuple[int, ...]]:
     """Values of all axes, the chosen ones among them; one where an axis says nothing."""
     own: dict[str, Any] = values_of(chosen, programs)
     silent = set()
-    if not any(map(_is_band, programs)):
+    if not any(map(_has_row_segments, programs)):
         silent |= {"rows", "batch"}
     if not any(map(_is_flat, programs, chosen.parts)):
         silent.add("steps")
-    if not any(program.staying for program in programs):
-        silent.add("staying")
+    if not any(program.persistent_inputs for program in programs):
+        silent.add("persistent_rows")
     axes = [
         (own[name],) if name in silent else sorted({*values, own[name]})
         for name, values in AXES.items()
@@ -95,22 +100,22 @@ def _combinations(programs: tuple[Program, ...], chosen: Schedule) -> Iterator[t
 
 def _part(program: Program, chosen: Mapping, values: dict[str, int]) -> Mapping:
     threads = values["threads"]
-    if _is_band(program):
+    if _has_row_segments(program):
         rows = min(values["rows"], threads)
         each = threads // rows
-        return replace(chosen, threads=each, rows=rows, batch=values["batch"], staying=0)
+        return replace(chosen, threads=each, rows=rows, batch=values["batch"], persistent_rows=0)
     if _is_flat(program, chosen):
         return replace(chosen, threads=threads, steps=values["steps"])
     each = min(chosen.threads, threads)
     steps = chosen.steps * chosen.threads // each
-    return replace(chosen, threads=each, rows=threads // each, steps=steps, staying=0)
+    return replace(chosen, threads=each, rows=threads // each, steps=steps, persistent_rows=0)
 
 
-def _is_band(program: Program) -> bool:
-    """Whether it goes through the rows of bands."""
-    return program.space.band is not None
+def _has_row_segments(program: Program) -> bool:
+    """Whether it goes through the rows of segments."""
+    return program.space.row_segment is not None
 
 
 def _is_flat(program: Program, mapping: Mapping) -> bool:
     """Whether it has no rows."""
-    return mapping.split and not _is_band(program)
+    return mapping.split and not _has_row_segments(program)

@@ -28,7 +28,7 @@ from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.measure import ACCESSES, MICROSECONDS, Measuring
 from tvm_stitch.tuning.message import Message
 from tvm_stitch.tuning.records import PACKAGE
-from tvm_stitch.tuning.seat import Child, Lost, Seat, ServerLost
+from tvm_stitch.tuning.worker_process import ServerLost, Worker, WorkerLost, WorkerProcess
 from tvm_stitch.tuning.workload import Workload
 
 ANSWER = "tvm_stitch.tuning.answer"
@@ -75,12 +75,12 @@ def _register_counting() -> None:
 
 def _register(unit: str) -> None:
     """Runs in the server's process; sessions are forks of it, each with a child of its own."""
-    child = Child()
+    child = WorkerProcess()
 
     def answer(message: str, seconds: float) -> str:
         try:
             return json.dumps(child.ask(json.loads(message), seconds))
-        except Lost as lost:
+        except WorkerLost as lost:
             return json.dumps({"error": str(lost), "lost": True})
 
     tvm.register_global_func(ANSWER, answer, override=True)
@@ -247,11 +247,11 @@ class _Spread:
         """In the order of the jobs."""
         return [outcome for number in range(len(self._jobs)) for outcome in self._found[number]]
 
-    def work(self, seat: Seat) -> bool:
+    def work(self, worker: Worker) -> bool:
         """Do jobs until all are done, or the server is lost; whether it is still there."""
         while (number := self._take()) is not None:
             try:
-                self._put(number, self._jobs[number].do(seat))
+                self._put(number, self._jobs[number].do(worker))
             except ServerLost as lost:
                 self._put_back(number, str(lost))
                 return False

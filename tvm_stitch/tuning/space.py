@@ -29,12 +29,21 @@ from tvm_stitch.kernel.rows.footprint import registers
 from tvm_stitch.kernel.small_matmul.choose import mapping_of_products
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.tuning import rounds
-from tvm_stitch.tuning.pointless import Values, is_pointless
+from tvm_stitch.tuning.redundant import Values, is_redundant
 
 _POWERS = tuple(1 << n for n in range(11))
 # What is tried of every field of a Mapping, but for those that follow from others: the scheme and
 # how steps cover a row from its threads and its length, peeling from its alignment.
-FOLLOWING = ("scheme", "peeled", "idle", "steps", "split", "blocks", "pipelined", "staying")
+FOLLOWING = (
+    "scheme",
+    "peeled",
+    "idle",
+    "steps",
+    "split",
+    "blocks",
+    "prefetch_next_row",
+    "persistent_rows",
+)
 ROW_AXES: dict[str, tuple[object, ...]] = {
     "cluster": CLUSTERS,
     "threads": _POWERS,
@@ -43,8 +52,8 @@ ROW_AXES: dict[str, tuple[object, ...]] = {
     "residence": ("register", "shared", "nowhere"),
     "recompute": (False, True),
     "batch": (1, 2, 4),
-    "ahead": (False, True),
-    "resident": (0, 512, 1024, 2048),  # threads that a multiprocessor has registers for
+    "prefetch_weights": (False, True),
+    "min_blocks_per_sm": (0, 512, 1024, 2048),  # threads that a multiprocessor has registers for
     "unroll": (0, 2, 8),
     "turns": ("none", "plain", "pipelined"),  # blocks take turns at the rows
 }
@@ -52,7 +61,7 @@ FLAT_AXES: dict[str, tuple[object, ...]] = {
     "threads": _POWERS[5:],
     "vector": _POWERS[:5],
     "steps": _POWERS[:5],
-    "resident": (0, 1024, 2048),
+    "min_blocks_per_sm": (0, 1024, 2048),
 }
 # Where something is read transposed.
 TILE_AXES: dict[str, tuple[object, ...]] = {**FLAT_AXES, "tile": (0, *_POWERS[3:8])}
@@ -65,8 +74,8 @@ GRID_AXES: dict[str, tuple[object, ...]] = {
     "split": (False, True),
     "steps": _POWERS[:4],
     "recompute": (False, True),
-    "pipelined": (False, True),
-    "resident": (1, 2, 3, 4, 6, 8),
+    "prefetch_next_row": (False, True),
+    "min_blocks_per_sm": (1, 2, 3, 4, 6, 8),
 }
 # For small matrix products; steps follow from the widest value.
 PRODUCT_AXES: dict[str, tuple[object, ...]] = {
@@ -74,7 +83,7 @@ PRODUCT_AXES: dict[str, tuple[object, ...]] = {
     "rows": _POWERS,
     "batch": (1, 2, 4, 8),
     "split": (False, True),
-    "ahead": (False, True),
+    "prefetch_weights": (False, True),
 }
 # Yes or no: whatever else a Mapping says that way is tried of every kernel; legality has the say.
 FLAGS: dict[str, tuple[object, ...]] = {
@@ -248,7 +257,7 @@ def tables_of(program: Program) -> dict[str, tuple[object, ...]]:
     """The axes of a program's mappings, without flags."""
     if isinstance(program, ProductProgram):
         return PRODUCT_AXES
-    if program.across:
+    if program.column_reductions:
         return GRID_AXES
     if program.reduces:
         return ROW_AXES
@@ -257,10 +266,12 @@ def tables_of(program: Program) -> dict[str, tuple[object, ...]]:
 
 def values_of(mapping: Mapping, program: Program) -> Values:
     """The values of the axes that make a mapping."""
-    turns = "none" if not mapping.blocks else "pipelined" if mapping.pipelined else "plain"
+    turns = "none" if not mapping.blocks else "pipelined" if mapping.prefetch_next_row else "plain"
     values = {**vars(mapping), "turns": turns}
-    if not program.across:
-        values["resident"] = 0 if mapping.blocks else mapping.resident * mapping.block_threads
+    if not program.column_reductions:
+        values["min_blocks_per_sm"] = (
+            0 if mapping.blocks else mapping.min_blocks_per_sm * mapping.block_threads
+        )
     return {name: values[name] for name in (*tables_of(program), *FLAGS)}
 
 
@@ -283,13 +294,13 @@ def _without_flags(values: Values, legality: Legality) -> Mapping | None:
     if isinstance(program, ProductProgram):
         sizes = mapping.threads, mapping.rows, mapping.batch
         products = mapping_of_products(program, *sizes, mapping.split)
-        return replace(products, ahead=mapping.ahead)
+        return replace(products, prefetch_weights=mapping.prefetch_weights)
     if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
         return None
-    if program.across:
+    if program.column_reductions:
         return _grid_mapping(mapping, legality)
-    resident = mapping.resident // mapping.block_threads
-    mapping = replace(mapping, scheme=scheme_of(mapping, program), resident=resident)
+    resident = mapping.min_blocks_per_sm // mapping.block_threads
+    mapping = replace(mapping, scheme=scheme_of(mapping, program), min_blocks_per_sm=resident)
     return _row_mapping(mapping, legality, str(values["turns"])) if program.reduces else mapping
 
 
@@ -321,7 +332,9 @@ def _in_turns(mapping: Mapping, legality: Legality, pipelined: bool) -> Mapping 
     blocks = max(1, resident) * device.multiprocessors
     if rows is not None and -(-rows // mapping.rows) <= blocks:
         return None
-    return replace(mapping, blocks=blocks, resident=max(1, resident), pipelined=pipelined)
+    return replace(
+        mapping, blocks=blocks, min_blocks_per_sm=max(1, resident), prefetch_next_row=pipelined
+    )
 
 
 def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
@@ -329,7 +342,7 @@ def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
     if not mapping.split:
         mapping = replace(mapping, steps=_steps(mapping, legality.columns))
     residency = legality.residency(mapping)
-    wanted = mapping.resident
+    wanted = mapping.min_blocks_per_sm
     found = with_blocks(
         legality.program,
         residency,
@@ -338,13 +351,13 @@ def _grid_mapping(mapping: Mapping, legality: Legality) -> Mapping | None:
         legality.columns,
         wanted,
     )
-    return found if found is not None and found.resident == wanted else None
+    return found if found is not None and found.min_blocks_per_sm == wanted else None
 
 
 def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterator[Choice]:
     """The legal choices of programs that share theirs."""
     legalities = [Legality(program, device, bounds) for program in programs]
-    for plain in _combinations(tables_of(programs[0]), partial(is_pointless, legalities)):
+    for plain in _combinations(tables_of(programs[0]), partial(is_redundant, legalities)):
         found = _fitted_to_all(plain, legalities)
         if not found:
             continue
@@ -380,7 +393,7 @@ def _fitted_to_all(values: Values, legalities: list[Legality]) -> tuple[Mapping,
 def _combinations(
     axes: dict[str, tuple[object, ...]], skip: Callable[[Values], bool]
 ) -> Iterator[Values]:
-    """Values of all axes, without those of which the first few are pointless already."""
+    """Values of all axes, without those of which the first few are redundant already."""
     pending: list[Values] = [{}]
     while pending:
         values = pending.pop()

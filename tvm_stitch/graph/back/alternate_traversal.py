@@ -11,13 +11,13 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
-from tvm_stitch.kernel.codegen.reverse_blocks import way_back
+from tvm_stitch.kernel.codegen.reverse_blocks import reverse_blocks
 from tvm_stitch.kernel.ir.stage import constant, item_bytes, product
 
 Tensor = tuple[relax.Var, int]  # a field of a variable, or the variable
 
 
-def with_turns(mod: tvm.IRModule, l2_size: int) -> tvm.IRModule:
+def with_alternate_traversal(mod: tvm.IRModule, l2_size: int) -> tvm.IRModule:
     """The module with every other kernel of such a chain turned; one of many calls by its first."""
     turned: dict[tvm.ir.GlobalVar, tirx.PrimFunc | None] = {}
     for _, function in mod.functions_items():
@@ -53,7 +53,7 @@ def _turn_function(
         again = touched & before
         if var not in turned:
             turns = again and not back and SCHEDULE_ATTRIBUTE in (mod[var].attrs or {})
-            turned[var] = way_back(mod[var]) if turns else None
+            turned[var] = reverse_blocks(mod[var]) if turns else None
         back = turned[var] is not None
         own = binding.var.ty
         fields = own.fields if isinstance(own, relax.TupleType) else [own]

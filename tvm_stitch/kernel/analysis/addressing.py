@@ -37,9 +37,9 @@ COLUMN = tirx.Var("column", "int64")
 class Stride(enum.Enum):
     """How an address moves when the column does."""
 
-    STILL = "one element for the whole row"
+    UNIFORM = "one element for the whole row"
     UNIT = "neighbours lie side by side"
-    REPEAT = "one element for several neighbours"
+    BROADCAST = "one element for several neighbours"
     GATHER = "anywhere"
 
 
@@ -113,10 +113,10 @@ class Frame:
     def _axes(self, stage: Stage) -> dict[Var, Expr]:
         space = self.program.space
         if stage.output in self.program.columnwise:
-            bands = stage.bands or 0
-            axes = unflatten(COLUMN, stage.axes[bands:], stage.extents[bands:])
-            of_row = (*stage.axes[:bands], *stage.reduced)
-            extents = (*stage.extents[:bands], *stage.reduced_extents)
+            row_segments = stage.row_segments or 0
+            axes = unflatten(COLUMN, stage.axes[row_segments:], stage.extents[row_segments:])
+            of_row = (*stage.axes[:row_segments], *stage.reduced)
+            extents = (*stage.extents[:row_segments], *stage.reduced_extents)
             axes |= unflatten(ROW, of_row, extents)
         elif stage.is_reduction:
             axes = unflatten(ROW, stage.axes, stage.extents)
@@ -137,7 +137,7 @@ class Frame:
 
     def _address(self, stage: Stage, read: Read, where: Where) -> Address:
         if where is Where.ROW:
-            return Address(read.buffer, ROW, Stride.STILL)
+            return Address(read.buffer, ROW, Stride.UNIFORM)
         if where is Where.SAME:
             return Address(read.buffer, self.program.space.flat(ROW, COLUMN), Stride.UNIT)
         indices = tuple(read.load.indices)
@@ -199,7 +199,7 @@ class Frame:
         if any(_mentions(i, COLUMN) for read in find_reads(index) for i in read.load.indices):
             return Stride.GATHER
         if not _mentions(index, COLUMN):
-            return Stride.STILL
+            return Stride.UNIFORM
         step = substitute(index, {COLUMN: COLUMN + 1}) - index
         change = constant(self.analyzer.simplify(step))
         if change == 1:
@@ -213,7 +213,7 @@ class Frame:
         bound = self.analyzer.const_int_bound(index)
         columns = constant(self.program.space.columns)
         if columns and bound.max_value - bound.min_value < columns // 4:
-            return Stride.REPEAT
+            return Stride.BROADCAST
         return Stride.GATHER
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import tvm
 import tvm_ffi
 
-from tvm_stitch.kernel.analysis.online_reduction import laid_out
+from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Stage, Var, dtype_of, item_bytes
@@ -53,25 +53,25 @@ class Residency:
 
 def residency_of(program: Program, mapping: Mapping) -> Residency:
     """What a mapping keeps."""
-    return plan_residency(laid_out(program, mapping), mapping.recompute, mapping.residence)
+    return plan_residency(apply_online(program, mapping), mapping.recompute, mapping.residence)
 
 
 def plan_residency(
-    program: Program, thrifty: bool = False, residence: str = "register"
+    program: Program, rematerialize: bool = False, residence: str = "register"
 ) -> Residency:
-    """Decide phases and kept values; `thrifty` computes again whatever saves room.
+    """Decide phases and kept values; `rematerialize` computes again whatever saves room.
 
     Nowhere means that every phase reads its inputs and computes all that it needs. In shared memory
     waits only what the first phase has at hand: a phase that reads and writes there would get a
     barrier from TVM for every element, which cannot be placed in a branch.
     """
-    key = ("residency", thrifty, residence)
+    key = ("residency", rematerialize, residence)
     if key not in program.memo:
-        program.memo[key] = _plan_residency(program, thrifty, residence)
+        program.memo[key] = _plan_residency(program, rematerialize, residence)
     return program.memo[key]
 
 
-def _plan_residency(program: Program, thrifty: bool, residence: str) -> Residency:
+def _plan_residency(program: Program, rematerialize: bool, residence: str) -> Residency:
     keep = residence != "nowhere"
     available = _available(program)
     wanted: dict[Var, set[int]] = defaultdict(set)
@@ -85,7 +85,7 @@ def _plan_residency(program: Program, thrifty: bool, residence: str) -> Residenc
             if buffer in program.outputs:
                 wanted[buffer].add(available[buffer])
             late = residence == "shared" and min(wanted[buffer], default=0) > 0
-            if keep and not late and _worth_keeping(program, stage, wanted, thrifty):
+            if keep and not late and _worth_keeping(program, stage, wanted, rematerialize):
                 kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
                 phases = frozenset([min(wanted[buffer])])
             else:
@@ -108,7 +108,7 @@ def _plan_residency(program: Program, thrifty: bool, residence: str) -> Residenc
 
 def _phases(program: Program, available: dict[Var, int]) -> int:
     """Reductions along a row make the next phase begin, those over the rows do not."""
-    over_rows = {stage.output for stage in program.across}
+    over_rows = {stage.output for stage in program.column_reductions}
     return max((available[b] + (b not in over_rows) for b in available), default=1)
 
 
@@ -119,14 +119,14 @@ def _available(program: Program) -> dict[Var, int]:
         if stage.output in program.columnwise and not stage.is_reduction:
             continue
         ready = max((available.get(read.buffer, 0) for read in stage.reads), default=0)
-        behind = stage.output in program.follows or stage.output in program.centred
+        behind = stage.output in program.online_after or stage.output in program.variance_of
         ends = stage.is_reduction and not behind
         available[stage.output] = ready + 1 if ends else ready
     return available
 
 
 def _worth_keeping(
-    program: Program, stage: Stage, wanted: dict[Var, set[int]], thrifty: bool
+    program: Program, stage: Stage, wanted: dict[Var, set[int]], rematerialize: bool
 ) -> bool:
     """Whether a value that several phases want is kept rather than computed again.
 
@@ -143,7 +143,7 @@ def _worth_keeping(
             return True
         if where is Where.SAME:
             sources.add(read.buffer)
-    if _operations(stage) > CHEAP_OPERATIONS and not thrifty:
+    if _operations(stage) > CHEAP_OPERATIONS and not rematerialize:
         return True
     extra = [source for source in sources if not _waits_anyhow(wanted[source], phases)]
     extra_bytes = sum(item_bytes(dtype_of(source)) for source in extra)

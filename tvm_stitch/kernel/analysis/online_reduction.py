@@ -27,7 +27,7 @@ MAX_CHAIN = 4  # element-wise stages between a maximum and the sum behind it
 DTYPE = "float32"  # of the maximum and the sum: halves were widened before
 
 
-def laid_out(program: Program, mapping: Mapping) -> Program:
+def apply_online(program: Program, mapping: Mapping) -> Program:
     """The program as a mapping goes through it; kernel/legal asks whether that is in one pass."""
     if not mapping.online:
         return program
@@ -50,14 +50,14 @@ def _has_first_values(program: Program, mapping: Mapping) -> bool:
 
 def _in_one_pass(program: Program, squares: bool) -> Program | None:
     stages: list[Stage] = []
-    follows: dict[Var, Var] = {}
-    centred: dict[Var, Var] = {}
+    online_after: dict[Var, Var] = {}
+    variance_of: dict[Var, Var] = {}
     where = dict(program.where)
     for stage in program.stages:
-        behind = follows
+        behind = online_after
         found = _written_out(program, stage)
         if found is None and squares:
-            behind, found = centred, _of_first_value(program, stage)
+            behind, found = variance_of, _of_first_value(program, stage)
         if found is not None:
             stage, leader = found
             behind[stage.output] = leader
@@ -65,22 +65,24 @@ def _in_one_pass(program: Program, squares: bool) -> Program | None:
                 place = Where.ROW if read.buffer == leader else Where.SAME
                 where[handle(stage.output), read.key] = place
         stages.append(stage)
-    if not follows and not centred:
+    if not online_after and not variance_of:
         return None
     used = set(program.outputs)
     for stage in reversed(stages):
         if stage.output in used:
             used |= {read.buffer for read in stage.reads}
     kept = tuple(stage for stage in stages if stage.output in used)
-    return replace(program, stages=kept, where=where, follows=follows, centred=centred)
+    return replace(
+        program, stages=kept, where=where, online_after=online_after, variance_of=variance_of
+    )
 
 
 def _of_first_value(program: Program, stage: Stage) -> tuple[Stage, Var] | None:
     """A sum of squares around the mean of a sum, as squares around what stands for the sum."""
-    if stage not in program.along:
+    if stage not in program.row_reductions:
         return None
     centre = centre_of(stage, {handle(other.output): other for other in program.stages})
-    if centre is None or centre.total not in program.along:
+    if centre is None or centre.total not in program.row_reductions:
         return None
     if program.place(centre.total, centre.total.reads[0]) is not Where.SAME:
         return None
@@ -90,7 +92,11 @@ def _of_first_value(program: Program, stage: Stage) -> tuple[Stage, Var] | None:
 
 def _written_out(program: Program, stage: Stage) -> tuple[Stage, Var] | None:
     """A sum of exp(x - maximum of x), without stages in between, and the maximum."""
-    if stage.combiner != "sum" or stage not in program.along or dtype_of(stage.output) != DTYPE:
+    if (
+        stage.combiner != "sum"
+        or stage not in program.row_reductions
+        or dtype_of(stage.output) != DTYPE
+    ):
         return None
     origin = stage  # whose loads the value has
     for _ in range(MAX_CHAIN):
@@ -125,7 +131,7 @@ def _is_shifted(program: Program, origin: Stage, value: Expr, lowest: Expr) -> b
     than some finite number: infinities have no difference."""
     places = {read.buffer: program.place(origin, read) for read in origin.reads}
     maximum = program.producer.get(lowest.source)
-    if maximum is None or maximum.combiner != "max" or maximum not in program.along:
+    if maximum is None or maximum.combiner != "max" or maximum not in program.row_reductions:
         return False
     taken = maximum.value.source if isinstance(maximum.value, ir.TensorLoad) else None
     return (

@@ -183,7 +183,7 @@ def _scattered(program: Program) -> list[Address]:
                 continue
             address = frame.address(stage, read)
             plain = address.guard is None and not read.guarded and not address.from_memory
-            if plain and address.stride in (Stride.GATHER, Stride.REPEAT):
+            if plain and address.stride in (Stride.GATHER, Stride.BROADCAST):
                 found[address.key] = address
     return list(found.values())
 

@@ -18,7 +18,7 @@ from tvm_stitch.kernel.ir.stage import Expr, dtype_of, item_bytes
 
 
 @dataclass(frozen=True, eq=False)
-class Along:
+class VectorLoad:
     """A vector of elements that neighbouring columns read, loaded in accesses of `width`.
 
     Where a concatenation reads one buffer at either of two places, `otherwise` is the second: the
@@ -52,9 +52,9 @@ class Along:
         return None if self.otherwise is not None else self.address.guard_at(row, column)
 
 
-def plan_along(frame: Frame, addresses: Iterable[Address], vector: int) -> list[Along]:
+def plan_vector_loads(frame: Frame, addresses: Iterable[Address], vector: int) -> list[VectorLoad]:
     """The vectors among the addresses; those that fit none are loaded element by element."""
-    found: dict[object, Along] = {}
+    found: dict[object, VectorLoad] = {}
     for address in addresses:
         if address.key in found or address.everywhere.key in found:
             continue
@@ -63,17 +63,17 @@ def plan_along(frame: Frame, addresses: Iterable[Address], vector: int) -> list[
             continue
         partner = _partner(frame, address, found.values())
         if partner is not None:
-            merged = Along(partner.address, address, min(width, partner.width))
+            merged = VectorLoad(partner.address, address, min(width, partner.width))
             found[partner.address.key] = found[address.key] = merged
         else:
-            found[address.key] = Along(address, None, width)
+            found[address.key] = VectorLoad(address, None, width)
     return list(dict.fromkeys(found.values()))
 
 
 def _width(frame: Frame, address: Address, vector: int) -> int:
     """Elements of an access: a power of two."""
     dtype = dtype_of(address.buffer)
-    if address.stride is Stride.STILL or dtype == "bool":
+    if address.stride is Stride.UNIFORM or dtype == "bool":
         return 1
     vector = min(vector, ACCESS_BYTES // item_bytes(dtype))
     while vector > 1 and not _fits(frame, address, vector):
@@ -89,7 +89,7 @@ def _fits(frame: Frame, address: Address, width: int) -> bool:
     )
 
 
-def _partner(frame: Frame, address: Address, candidates: Iterable[Along]) -> Along | None:
+def _partner(frame: Frame, address: Address, candidates: Iterable[VectorLoad]) -> VectorLoad | None:
     """A vector of the same buffer that is loaded exactly where this one is not."""
     for other in candidates:
         if (

@@ -107,11 +107,11 @@ def open_barriers(
 
 
 def grow(
-    writer: Writer, accumulators: MappingOf[Var, Accumulator], follows: MappingOf[Var, Var]
+    writer: Writer, accumulators: MappingOf[Var, Accumulator], online_after: MappingOf[Var, Var]
 ) -> dict[Var, Expr]:
     """The maxima so far, to which the sums that follow them are rescaled."""
     found: dict[Var, Expr] = {}
-    for output, maximum in follows.items():
+    for output, maximum in online_after.items():
         if output not in accumulators:
             continue
         total, largest = accumulators[output], accumulators[maximum]
@@ -183,7 +183,7 @@ def _measure_from_zero(
             continue
         distance = writer.value("distance", own[output][0])
         own[output] = [writer.value("own", distance + first * float(count))]
-        for squares, total in program.centred.items():
+        for squares, total in program.variance_of.items():
             if total == output:
                 own[squares] = [own[squares][0] - distance * distance * (1.0 / count)]
 
@@ -200,17 +200,17 @@ def _combined(
 
     `count` says how many values each share is of.
     """
-    follows, centred = program.follows, program.centred
+    online_after, variance_of = program.online_after, program.variance_of
     totals: dict[Var, Expr] = {}
     for accumulator in accumulators:
         output, combiner = accumulator.stage.output, accumulator.stage.combiner
         own = shares[output]
-        if output in follows:
-            before, largest = shares[follows[output]], totals[follows[output]]
+        if output in online_after:
+            before, largest = shares[online_after[output]], totals[online_after[output]]
             own = [s * tirx.exp(b - largest) for s, b in zip(own, before, strict=True)]
-        if output in centred:
-            sums, size = shares[centred[output]], count * len(own) * width
-            mean = writer.value("mean", totals[centred[output]] * (1.0 / size))
+        if output in variance_of:
+            sums, size = shares[variance_of[output]], count * len(own) * width
+            mean = writer.value("mean", totals[variance_of[output]] * (1.0 / size))
             apart = [writer.value("apart", b * (1.0 / count) - mean) for b in sums]
             own = [s + a * a * float(count) for s, a in zip(own, apart, strict=True)]
         value = own[0]
@@ -260,8 +260,8 @@ def _exchange(
     for accumulator in accumulators:
         shares, scratch = [], accumulator.scratch
         assert scratch is not None
-        for turn in range(warps * mapping.cluster // width):
-            share = scratch[first + tirx.floormod(thread, width) + turn * width]
+        for iteration in range(warps * mapping.cluster // width):
+            share = scratch[first + tirx.floormod(thread, width) + iteration * width]
             share = share.astype(dtype_of(accumulator.partial))
             shares.append(writer.value(f"{accumulator.stage.name}_share", share))
         found[accumulator.stage.output] = shares

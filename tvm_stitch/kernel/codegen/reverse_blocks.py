@@ -12,10 +12,10 @@ from tvm import tirx
 from tvm_stitch.kernel.codegen.prim_func import LAUNCH_ATTRIBUTE
 from tvm_stitch.kernel.ir.stage import constant, substitute
 
-TURNED = "tvm_stitch.way_back"  # of such a kernel
+REVERSED = "tvm_stitch.reversed"  # of such a kernel
 
 
-def way_back(kernel: tirx.PrimFunc) -> tirx.PrimFunc | None:
+def reverse_blocks(kernel: tirx.PrimFunc) -> tirx.PrimFunc | None:
     """The kernel from its last block to its first; None: it has no such order."""
     extents: dict[str, list[tirx.AttrStmt]] = {}
 
@@ -42,4 +42,4 @@ def way_back(kernel: tirx.PrimFunc) -> tirx.PrimFunc | None:
         return tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body)
 
     body = tvm_ffi.structural_map(kernel.body, (tirx.AttrStmt, turn))
-    return kernel.with_body(body).with_attr(TURNED, True)
+    return kernel.with_body(body).with_attr(REVERSED, True)

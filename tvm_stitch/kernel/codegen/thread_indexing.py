@@ -6,6 +6,7 @@ computed.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 import tvm
@@ -17,13 +18,21 @@ from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, constant
 
 
+class Guard(enum.Enum):
+    """What must be asked at the row's ends before an access."""
+
+    NONE = "nothing: all elements exist"
+    VECTOR = "whether the vector exists, whole"
+    EDGE = "whether each element exists: a row may end inside of a vector"
+
+
 @dataclass(frozen=True)
 class Steps:
-    """Consecutive steps of a thread that need the same care at the row's ends."""
+    """Consecutive steps of a thread that need the same guard at the row's ends."""
 
     start: int | Expr
     count: int | Expr
-    care: str  # "none"; "vector": a whole vector may lie outside; "edge": a part of one may
+    guard: Guard
 
 
 class Position:
@@ -36,7 +45,7 @@ class Position:
         block: Expr,
         thread: Expr,
         writer: Writer,
-        turn: Expr | None = None,
+        iteration: Expr | None = None,
         number: int = 0,
     ) -> None:
         """`number` says which row of the threads' batch."""
@@ -48,11 +57,11 @@ class Position:
             self.thread = tirx.floormod(thread, mapping.threads)
         self.rank: Expr = int64(0)  # of the block among those that share the row
         self.row_exists: Expr | None = None
-        self.band: Expr = int64(0)  # of rows that are reduced over
-        if turn is not None and space.band is not None:
-            self._take_band(block, turn, number)
-        elif turn is not None:
-            self._take_turn(block, turn)
+        self.row_segment: Expr = int64(0)  # of rows that are reduced over
+        if iteration is not None and space.row_segment is not None:
+            self._take_row_segment(block, iteration, number)
+        elif iteration is not None:
+            self._take_iteration(block, iteration)
         elif mapping.split:
             self.row: Expr = int64(0)
             self.rank = block
@@ -60,25 +69,25 @@ class Position:
             self._place_row(block, number)
         self._start_row(writer)
 
-    def _take_turn(self, block: Expr, turn: Expr) -> None:
+    def _take_iteration(self, block: Expr, iteration: Expr) -> None:
         """A grid of fixed size: neighbouring blocks share a row."""
         pieces = blocks_of_row(self.space, self.mapping)
         first, self.rank = block, int64(0)
         if pieces > 1:
             first, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
-        self._place_group(turn * (self.mapping.blocks // pieces) + first, 0)
+        self._place_group(iteration * (self.mapping.blocks // pieces) + first, 0)
 
-    def _take_band(self, block: Expr, turn: Expr, number: int) -> None:
-        """Neighbouring blocks share a band of rows, of which they take one after the other."""
-        mapping, band = self.mapping, self.space.band_rows
+    def _take_row_segment(self, block: Expr, iteration: Expr, number: int) -> None:
+        """Neighbouring blocks share a segment of rows, of which they take one after the other."""
+        mapping, row_segment = self.mapping, self.space.segment_rows
         pieces = blocks_of_row(self.space, mapping)
-        self.band, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
-        inside = (turn * mapping.batch + number) * mapping.rows + self.row_of_block
-        exact = constant(band)
+        self.row_segment, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
+        inside = (iteration * mapping.batch + number) * mapping.rows + self.row_of_block
+        exact = constant(row_segment)
         if exact is None or exact % mapping.block_rows:
-            self.row_exists = inside < band
-            inside = tirx.min(inside, band - 1)
-        self.row = self.band * band + inside
+            self.row_exists = inside < row_segment
+            inside = tirx.min(inside, row_segment - 1)
+        self.row = self.row_segment * row_segment + inside
 
     def _place_row(self, block: Expr, number: int) -> None:
         mapping = self.mapping
@@ -122,8 +131,8 @@ class Position:
         space, mapping = self.space, self.mapping
         if mapping.blocks:
             return int64(mapping.blocks)
-        if space.band is not None:
-            return tvm.sym.Analyzer().simplify(space.bands * blocks_of_row(space, mapping))
+        if space.row_segment is not None:
+            return tvm.sym.Analyzer().simplify(space.row_segments * blocks_of_row(space, mapping))
         if mapping.split:
             count = tirx.floordiv(space.columns + (mapping.reach - 1), mapping.reach)
         else:
@@ -135,10 +144,10 @@ class Position:
         """Of a thread's vector in the row, counted from the first aligned element."""
         mapping = self.mapping
         if mapping.split:
-            turn = self.rank * mapping.steps + step
+            iteration = self.rank * mapping.steps + step
         else:
-            turn = step * mapping.cluster + self.rank if mapping.cluster > 1 else step
-        return (turn * mapping.working + self.thread) * mapping.vector
+            iteration = step * mapping.cluster + self.rank if mapping.cluster > 1 else step
+        return (iteration * mapping.working + self.thread) * mapping.vector
 
     @property
     def works(self) -> Expr | None:
@@ -169,17 +178,17 @@ class Position:
         return tirx.all(self.column(step, int64(0)) >= 0, last)
 
     def steps(self) -> list[Steps]:
-        """Steps grouped by the care that they need."""
+        """Steps grouped by the guard that they need."""
         if not self.mapping.steps:
-            return [Steps(0, self._steps_of_row(), self._care(0))]
+            return [Steps(0, self._steps_of_row(), self._guard(0))]
         groups: list[Steps] = []
         for step in range(self.mapping.steps):
-            care = self._care(step)
-            if groups and groups[-1].care == care:
+            guard = self._guard(step)
+            if groups and groups[-1].guard == guard:
                 last = groups.pop()
-                groups.append(Steps(last.start, last.count + 1, care))
+                groups.append(Steps(last.start, last.count + 1, guard))
             else:
-                groups.append(Steps(step, 1, care))
+                groups.append(Steps(step, 1, guard))
         return groups
 
     def _steps_of_row(self) -> Expr:
@@ -187,7 +196,7 @@ class Position:
         per_step = mapping.cluster * mapping.working * mapping.vector
         return tirx.floordiv(self.space.columns - self.first_column + (per_step - 1), per_step)
 
-    def _care(self, step: int) -> str:
+    def _guard(self, step: int) -> Guard:
         mapping = self.mapping
         columns = constant(self.space.columns)
         if columns is not None:
@@ -197,10 +206,10 @@ class Position:
                 per_step = mapping.cluster * mapping.working * mapping.vector
                 covered = (step + 1) * per_step <= columns
             if covered and not (mapping.peeled and step == 0):
-                return "none"
+                return Guard.NONE
         modular = tvm.sym.Analyzer().modular_set(self.space.columns)
         fits = modular.coeff % mapping.vector == 0 and modular.base % mapping.vector == 0
-        return "vector" if fits and not mapping.peeled else "edge"
+        return Guard.VECTOR if fits and not mapping.peeled else Guard.EDGE
 
 
 def blocks_of_row(space: Space, mapping: Mapping) -> int:
@@ -213,16 +222,16 @@ def blocks_of_row(space: Space, mapping: Mapping) -> int:
 
 def blocks_of(space: Space, mapping: Mapping) -> int:
     """Blocks that a space of constant shape takes in a round of a grid."""
-    if space.band is not None:
-        return (constant(space.bands) or 0) * blocks_of_row(space, mapping)
+    if space.row_segment is not None:
+        return (constant(space.row_segments) or 0) * blocks_of_row(space, mapping)
     return -(-(constant(space.rows) or 0) // mapping.block_rows)
 
 
-def band_turns(space: Space, mapping: Mapping) -> int:
-    """How often a block takes rows of its band."""
-    return -(-(constant(space.band_rows) or 0) // mapping.block_rows)
+def row_segment_iterations(space: Space, mapping: Mapping) -> int:
+    """How often a block takes rows of its segment."""
+    return -(-(constant(space.segment_rows) or 0) // mapping.block_rows)
 
 
 def piece_of(space: Space, mapping: Mapping) -> int:
-    """Columns of a band that a block has."""
+    """Columns of a segment that a block has."""
     return min(mapping.reach, constant(space.columns) or 0)

@@ -43,24 +43,28 @@ def grid_mapping(program: Program, device: Device, vector: int, columns: int) ->
     """The mapping for rows of so many columns, read and written in vectors of so many elements."""
     if constant(program.space.columns) is None:
         return Refused("sums over rows of unknown length")
-    if len({accumulator_dtype(stage) for stage in program.across}) > 1:
+    if len({accumulator_dtype(stage) for stage in program.column_reductions}) > 1:
         return Refused("sums of several types over the rows")
     while columns % vector:
         vector //= 2
-    residency = plan_residency(program, thrifty=True)
-    mapping = _whole_rows(columns, vector) if program.along else _pieces(columns, vector, device)
+    residency = plan_residency(program, rematerialize=True)
+    mapping = (
+        _whole_rows(columns, vector) if program.row_reductions else _pieces(columns, vector, device)
+    )
     while mapping.rows > 1 and grid_shared_bytes(program, mapping) > STATIC_SHARED:
         mapping = replace(mapping, rows=mapping.rows // 2)
     plain = with_blocks(program, residency, mapping, device, columns)
-    ahead = with_blocks(program, residency, replace(mapping, pipelined=True), device, columns)
+    ahead = with_blocks(
+        program, residency, replace(mapping, prefetch_next_row=True), device, columns
+    )
     if plain is None:
         return Refused(f"rows of {columns} columns leave no room for the sums over them")
     if ahead is None:
         return plain
-    if plain.rows == 1 and plain.resident * plain.block_threads >= AHEAD_THREADS:
+    if plain.rows == 1 and plain.min_blocks_per_sm * plain.block_threads >= AHEAD_THREADS:
         return plain
-    many = ahead.resident * ahead.block_threads >= AHEAD_THREADS
-    return ahead if many or ahead.resident == plain.resident else plain
+    many = ahead.min_blocks_per_sm * ahead.block_threads >= AHEAD_THREADS
+    return ahead if many or ahead.min_blocks_per_sm == plain.min_blocks_per_sm else plain
 
 
 def _whole_rows(columns: int, vector: int) -> Mapping:
@@ -103,7 +107,7 @@ def with_blocks(
         fewest = min(groups, max(1, device.multiprocessors // pieces))
         shares = min(shares, groups, max(fewest, rows // ROWS_A_SHARE))
     blocks = shares * pieces
-    return replace(mapping, blocks=blocks, resident=-(-blocks // device.multiprocessors))
+    return replace(mapping, blocks=blocks, min_blocks_per_sm=-(-blocks // device.multiprocessors))
 
 
 def resident_blocks(
@@ -123,8 +127,8 @@ def resident_blocks(
 def grid_registers(program: Program, residency: Residency, mapping: Mapping) -> int:
     """Registers of a thread."""
     each = mapping.vector * mapping.steps
-    held = residency.live_bytes + SUM_BYTES * len(program.across)
-    if mapping.pipelined:
+    held = residency.live_bytes + SUM_BYTES * len(program.column_reductions)
+    if mapping.prefetch_next_row:
         held += loaded_bytes(program, residency)
     return -(-each * held // 4) + 2 * mapping.vector + OVERHEAD_REGISTERS
 
@@ -132,5 +136,5 @@ def grid_registers(program: Program, residency: Residency, mapping: Mapping) -> 
 def grid_shared_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory of a block: its rows' sums, the warps' shares, scratch of the rows."""
     rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
-    shares = len(program.across) * mapping.block_threads * SUM_BYTES
-    return rows + shares + len(program.along) * (8 * (mapping.block_threads // WARP) + 16)
+    shares = len(program.column_reductions) * mapping.block_threads * SUM_BYTES
+    return rows + shares + len(program.row_reductions) * (8 * (mapping.block_threads // WARP) + 16)

@@ -12,9 +12,13 @@ from dataclasses import replace
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
 from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
-from tvm_stitch.kernel.codegen.thread_indexing import band_turns, blocks_of, piece_of
+from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, row_segment_iterations
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
-from tvm_stitch.kernel.cooperative.persistent_shared import comes_apart, waiting_bytes, why_not
+from tvm_stitch.kernel.cooperative.persistent_shared import (
+    loads_inputs_separately,
+    waiting_bytes,
+    why_not,
+)
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import WARP, Mapping, Schedule, power_of_two
 from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, item_bytes
@@ -26,19 +30,19 @@ MOST_RESIDENT = 4
 OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
 SHARE_THREADS = 8  # neighbours that read a whole line of memory
-MOST_BATCH = 4  # rows that a thread of a band loads before it uses the first
+MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
 SUM_BYTES = 4
 
 
-def band_mapping(program: Program, vector: int) -> Mapping:
-    """A block has a piece of the columns of a band, some of its rows side by side."""
+def row_segment_mapping(program: Program, vector: int) -> Mapping:
+    """A block has a piece of the columns of a segment, some of its rows side by side."""
     columns = constant(program.space.columns) or 1
     while columns % vector:
         vector //= 2
-    rows = constant(program.space.band_rows) or 1
+    rows = constant(program.space.segment_rows) or 1
     threads = min(BLOCK_THREADS, power_of_two(-(-columns // vector)))
-    # Shares of all bands are few: what matters is that all of a column are loaded at once.
-    narrowest = SHARE_THREADS if constant(program.space.bands) == 1 else WARP
+    # Shares of all segments are few: what matters is that all of a column are loaded at once.
+    narrowest = SHARE_THREADS if constant(program.space.row_segments) == 1 else WARP
     least = max(narrowest, BLOCK_THREADS // power_of_two(rows))
     while threads > least and columns % (threads // 2 * vector) == 0:
         threads //= 2
@@ -66,8 +70,8 @@ def in_rounds(
     if isinstance(resident, Refused):
         return resident
     blocks = resident * device.multiprocessors
-    parts = with_staying(programs, parts, resident, device)
-    return Schedule(tuple(parts), blocks=blocks, resident=resident)
+    parts = with_persistent_rows(programs, parts, resident, device)
+    return Schedule(tuple(parts), blocks=blocks, min_blocks_per_sm=resident)
 
 
 def _alike(programs: tuple[Program, ...], parts: list[Mapping], device: Device) -> list[Mapping]:
@@ -79,15 +83,15 @@ def _alike(programs: tuple[Program, ...], parts: list[Mapping], device: Device) 
     common: dict[tuple[str, ...], Mapping] = {}
     for program, mapping in pairs:
         key = program.space.key
-        if program.space.band is not None:
+        if program.space.row_segment is not None:
             common[key] = min(common.get(key, mapping), mapping, key=lambda each: each.vector)
-        elif program.staying and (program.reduces or key not in common):
+        elif program.persistent_inputs and (program.reduces or key not in common):
             common[key] = mapping
     for program in programs:
         key = program.space.key
         while key in common and common[key].batch > 1 and _is_crowded(program, common[key], device):
             common[key] = replace(common[key], batch=common[key].batch // 2)
-    own = [p.space.band is not None or bool(p.staying) for p in programs]
+    own = [p.space.row_segment is not None or bool(p.persistent_inputs) for p in programs]
     return [common[p.space.key] if o else m for o, (p, m) in zip(own, pairs, strict=True)]
 
 
@@ -95,24 +99,27 @@ def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:
     return 2 * mapping.block_threads * thread_registers(program, mapping) > device.registers
 
 
-def with_staying(
+def with_persistent_rows(
     programs: tuple[Program, ...], parts: list[Mapping], resident: int, device: Device
 ) -> list[Mapping]:
-    """As many rows as there is room for: the same share of all bands, else the first whole rows."""
+    """As many rows as there is room for: the same share of all segments, else first whole rows."""
     most = min(device.shared_block, device.shared_total // resident - RESERVED_SHARED)
     room = most - static_bytes(programs, tuple(parts))
     pairs = [*zip(programs, parts, strict=True)]
     blocks = resident * device.multiprocessors
     whole = [
-        replace(m, staying=m.block_rows * band_turns(p.space, m))
-        if p.staying and p.space.band is not None
+        replace(m, persistent_rows=m.block_rows * row_segment_iterations(p.space, m))
+        if p.persistent_inputs and p.space.row_segment is not None
         else m
         for p, m in pairs
     ]
     wanted = waiting_bytes(tuple(zip(programs, whole, strict=True)), blocks)
     if wanted:
         share = min(1.0, room / wanted)
-        found = [replace(m, staying=int(share * m.staying) // m.rows * m.rows) for m in whole]
+        found = [
+            replace(m, persistent_rows=int(share * m.persistent_rows) // m.rows * m.rows)
+            for m in whole
+        ]
     else:
         found = _with_whole_rows(programs, parts, room, blocks)
     return parts if why_not(tuple(zip(programs, found, strict=True))) is not None else found
@@ -123,28 +130,28 @@ def _with_whole_rows(
 ) -> list[Mapping]:
     """The rows of the first turns of a grid wait."""
     pairs = [*zip(programs, parts, strict=True)]
-    staying = [(p, m) for p, m in pairs if p.staying]
+    staying = [(p, m) for p, m in pairs if p.persistent_inputs]
     each = [m.block_rows * piece_of(p.space, m) * _widest(p) for p, m in staying]
     left = dict.fromkeys((p.round for p in programs), blocks * (room // max(each, default=1)))
     found = []
     for program, mapping in pairs:
-        if program.staying:
+        if program.persistent_inputs:
             own = min(blocks_of(program.space, mapping), left[program.round])
             left[program.round] -= own
             rows = min(own * mapping.block_rows, constant(program.space.rows) or 0)
-            mapping = replace(mapping, staying=rows)
+            mapping = replace(mapping, persistent_rows=rows)
         found.append(mapping)
     return found
 
 
 def _widest(program: Program) -> int:
-    return max(item_bytes(dtype_of(buffer)) for buffer in program.staying)
+    return max(item_bytes(dtype_of(buffer)) for buffer in program.persistent_inputs)
 
 
 def static_bytes(programs: tuple[Program, ...], parts: tuple[Mapping, ...]) -> int:
     """Shared memory of a block where reductions meet."""
     own = zip(programs, parts, strict=True)
-    scratch = sum(scratch_bytes(len(program.along), mapping) for program, mapping in own)
+    scratch = sum(scratch_bytes(len(program.row_reductions), mapping) for program, mapping in own)
     return scratch + max(map(meeting_bytes, programs, parts))
 
 
@@ -179,26 +186,28 @@ def _resized(program: Program, mapping: Mapping) -> Mapping | Refused:
     if mapping.threads > BLOCK_THREADS:
         steps = mapping.steps * mapping.threads // BLOCK_THREADS
         mapping = replace(mapping, threads=BLOCK_THREADS, steps=steps)
-    if mapping.split and program.space.band is None:
-        return replace(mapping, threads=BLOCK_THREADS, resident=0)
-    return replace(mapping, rows=BLOCK_THREADS // mapping.threads, resident=0)
+    if mapping.split and program.space.row_segment is None:
+        return replace(mapping, threads=BLOCK_THREADS, min_blocks_per_sm=0)
+    return replace(mapping, rows=BLOCK_THREADS // mapping.threads, min_blocks_per_sm=0)
 
 
 def thread_registers(program: Program, mapping: Mapping) -> int:
     """Registers of a thread."""
     residency = residency_of(program, mapping)
     each = mapping.vector * mapping.steps
-    held = mapping.batch * loaded_bytes(program, residency) + SUM_BYTES * len(program.across)
-    if program.space.band is not None:
+    held = mapping.batch * loaded_bytes(program, residency) + SUM_BYTES * len(
+        program.column_reductions
+    )
+    if program.space.row_segment is not None:
         held += column_bytes(program)
-    if comes_apart(program):
-        whole = sum(item_bytes(dtype_of(buffer)) for buffer in program.staying)
+    if loads_inputs_separately(program):
+        whole = sum(item_bytes(dtype_of(buffer)) for buffer in program.persistent_inputs)
         held = whole + -(-(held - whole) // mapping.steps)
     return max(registers(program, mapping, residency), -(-each * held // 4) + OVERHEAD_REGISTERS)
 
 
 def meeting_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory where rows side by side meet; parts use it in turn."""
-    if not program.across or mapping.rows == 1:
+    if not program.column_reductions or mapping.rows == 1:
         return 0
     return mapping.vector * mapping.steps * mapping.block_threads * SUM_BYTES

@@ -20,14 +20,14 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of_row
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
-from tvm_stitch.kernel.rows.row_state import Following
+from tvm_stitch.kernel.rows.row_state import NextRow
 
 # A warp reads this many neighbouring columns of a share: a whole line of memory.
 TASK = 32
@@ -35,8 +35,11 @@ TASK = 32
 
 def workspace(program: Program, mapping: Mapping) -> Var:
     """Room for the share of every reduction that each group of blocks has collected."""
-    reductions, shares = int64(len(program.across)), int64(_shares(program.space, mapping))
-    dtype = reduction.accumulator_dtype(program.across[0])
+    reductions, shares = (
+        int64(len(program.column_reductions)),
+        int64(_shares(program.space, mapping)),
+    )
+    dtype = reduction.accumulator_dtype(program.column_reductions[0])
     return tirx.decl_buffer((reductions, shares, program.space.columns), dtype, "workspace")
 
 
@@ -69,46 +72,46 @@ class GridPart:
     def emit(self) -> None:
         """Write the whole part."""
         self.sums = start_sums(self.program, self.mapping, self.writer)
-        turns = self._turns()
-        tiles = self._first_row(turns) if self.mapping.pipelined else {}
-        with self.writer.serial(turns, "turn") as turn:
-            following = None
+        iterations = self._iterations()
+        tiles = self._first_row(iterations) if self.mapping.prefetch_next_row else {}
+        with self.writer.serial(iterations, "turn") as iteration:
+            next_row = None
             if tiles:
-                following = Following(self._position(turn + 1), turn + 1 < turns, tiles)
-            emit_batch([self._part(turn, following)])
-        if self.program.across:
+                next_row = NextRow(self._position(iteration + 1), iteration + 1 < iterations, tiles)
+            emit_batch([self._part(iteration, next_row)])
+        if self.program.column_reductions:
             self._write_shares()
             self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
             self._finish()
 
-    def _position(self, turn: Expr) -> Position:
+    def _position(self, iteration: Expr) -> Position:
         mapping, space = self.mapping, self.program.space
-        return Position(space, mapping, self.block, self.thread, self.writer, turn)
+        return Position(space, mapping, self.block, self.thread, self.writer, iteration)
 
-    def _part(self, turn: Expr, following: Following | None = None) -> Part:
+    def _part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
         return Part(
             self.program,
             self.residency,
             self.mapping,
             self.views,
-            self._position(turn),
+            self._position(iteration),
             self.thread,
             self.writer,
             self.sums,
-            following,
+            next_row,
         )
 
-    def _first_row(self, turns: Expr) -> dict[Var, Var]:
+    def _first_row(self, iterations: Expr) -> dict[Var, Var]:
         part = self._part(int64(0))
         tiles = {
             buffer: part.tile(f"{buffer.name}_next", dtype_of(buffer))
             for buffer in part.loads_of(0)
         }
-        with self.writer.when(turns > 0 if constant(turns) is None else None):
+        with self.writer.when(iterations > 0 if constant(iterations) is None else None):
             part.load_row(tiles, part.position)
         return tiles
 
-    def _turns(self) -> Expr:
+    def _iterations(self) -> Expr:
         """How often this block has rows to work on."""
         mapping = self.mapping
         groups = tirx.floordiv(self.program.space.rows + (mapping.rows - 1), mapping.rows)
@@ -127,7 +130,7 @@ class GridPart:
             add_rows(self.program, self.mapping, self.sums, self.position, self.writer, tile)
         first = self.position.row_of_block == 0 if self.mapping.rows > 1 else None
         with self.writer.when(first):
-            for number, stage in enumerate(self.program.across):
+            for number, stage in enumerate(self.program.column_reductions):
                 self._copy_share(number, self.sums[stage.output])
 
     def _copy_share(self, number: int, own: Var) -> None:
@@ -136,7 +139,7 @@ class GridPart:
         start = share * self.program.space.columns
         for steps in position.steps():
             with self.writer.unrolled(steps.count, "step", steps.start) as step:
-                exists = None if steps.care == "none" else position.inside(step, int64(0))
+                exists = None if steps.guard is Guard.NONE else position.inside(step, int64(0))
 
                 def move(writer: Writer, lane: Expr, step: Expr = step) -> None:
                     value = own[step * mapping.vector + lane]
@@ -153,13 +156,13 @@ class GridPart:
         tasks = -(-self._columns // TASK)
         blocks = self.mapping.blocks
         rounds = tirx.floordiv(int64(tasks + blocks - 1) - self.block, blocks)
-        tiles = {stage.output: self._tile(stage) for stage in self.program.across}
+        tiles = {stage.output: self._tile(stage) for stage in self.program.column_reductions}
         sync = tirx.Evaluate(T.tvm_storage_sync(reduction.scratch_scope(self.mapping)))
         with writer.serial(rounds, "task") as task:
             lane = tirx.floormod(self.thread, TASK)
             column = (task * blocks + self.block) * TASK + lane
             exists = column < columns if self._columns % TASK else None
-            for number, stage in enumerate(self.program.across):
+            for number, stage in enumerate(self.program.column_reductions):
                 value = self._own_shares(number, stage, column, exists)
                 writer.store(tiles[stage.output], self.thread, value)
             writer.add(sync)
@@ -186,8 +189,8 @@ class GridPart:
         own = writer.allocate(f"{stage.name}_own", 1, dtype)
         writer.store(own, int64(0), stage.identity.astype(dtype))
         start, end = number * self.count, (number + 1) * self.count
-        with writer.when(exists), writer.serial(-(-self.count // warps), "turn") as turn:
-            share = start + turn * warps + tirx.floordiv(self.thread, TASK)
+        with writer.when(exists), writer.serial(-(-self.count // warps), "turn") as iteration:
+            share = start + iteration * warps + tirx.floordiv(self.thread, TASK)
             with writer.when(share < end if self.count % warps else None):
                 value = shares[share * self._columns + column]
                 writer.store(own, int64(0), reduction.combine(stage.combiner, own[int64(0)], value))
@@ -197,7 +200,7 @@ class GridPart:
         """One thread has a column's results, and what is computed from them."""
         writer, values = self.writer, {}
         part = self._part(int64(0))
-        for stage in self.program.across:
+        for stage in self.program.column_reductions:
             tile = tiles[stage.output]
             total = writer.allocate(stage.name, 1, dtype_of(tile))
             writer.store(total, int64(0), tile[lane])
@@ -221,7 +224,7 @@ class GridPart:
 def start_sums(program: Program, mapping: Mapping, writer: Writer) -> dict[Var, Var]:
     """A thread's share of every reduction over the rows, with nothing in it yet."""
     each, sums = mapping.vector * mapping.steps, {}
-    for stage in program.across:
+    for stage in program.column_reductions:
         dtype = reduction.accumulator_dtype(stage)
         sums[stage.output] = writer.allocate(f"{stage.name}_sums", each, dtype)
         with writer.unrolled(each, "element") as element:
@@ -232,7 +235,7 @@ def start_sums(program: Program, mapping: Mapping, writer: Writer) -> dict[Var, 
 def rows_tile(program: Program, mapping: Mapping, writer: Writer) -> Var:
     """Room in shared memory for what the threads of a block have added up."""
     scope, size = reduction.scratch_scope(mapping), mapping.vector * mapping.steps
-    dtype = reduction.accumulator_dtype(program.across[0])
+    dtype = reduction.accumulator_dtype(program.column_reductions[0])
     return writer.allocate("rows", size * mapping.block_threads, dtype, scope)
 
 
@@ -252,7 +255,7 @@ def add_rows(
     def slot(row: Expr, element: Expr) -> Expr:
         return (row * each + element) * mapping.threads + thread
 
-    for stage in program.across:
+    for stage in program.column_reductions:
         own = sums[stage.output]
         with writer.unrolled(each, "element") as element:
             writer.store(tile, slot(row, element), own[element])

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
-from tvm_stitch.kernel.codegen.thread_indexing import Position, piece_of
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, piece_of
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
-from tvm_stitch.kernel.cooperative.persistent_shared import Parts, comes_apart, rooms
+from tvm_stitch.kernel.cooperative.persistent_shared import (
+    Parts,
+    loads_inputs_separately,
+    smem_slots,
+)
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of
@@ -30,25 +34,25 @@ class Tile:
 
 
 @dataclass(frozen=True, eq=False)
-class Waiting:
+class PersistentTile:
     """What waits, and which turn of the grid a block has."""
 
     tiles: MappingOf[Var, Tile]  # by input
-    turn: Expr
+    iteration: Expr
     back: bool  # whether the rows that do not wait are read the way back
 
 
-def waiting_tiles(parts: Parts, blocks: int, writer: Writer) -> dict[Var, Tile]:
+def persistent_tiles(parts: Parts, blocks: int, writer: Writer) -> dict[Var, Tile]:
     """Shared memory where rows of inputs wait, by input."""
     found: dict[Var, Tile] = {}
-    for room in rooms(parts, blocks):
+    for room in smem_slots(parts, blocks):
         name = f"{room.inputs[0].name}_staying"
         tile = writer.allocate(name, room.elements, room.dtype, "shared.dyn")
         found |= dict.fromkeys(room.inputs, Tile(tile, room.each))
     return found
 
 
-class StayingRow(Part):
+class PersistentRow(Part):
     """A row that may come from shared memory or go there."""
 
     def __init__(
@@ -61,30 +65,32 @@ class StayingRow(Part):
         thread: Expr,
         writer: Writer,
         sums: MappingOf[Var, Var],
-        waiting: Waiting,
+        waiting: PersistentTile,
     ) -> None:
         super().__init__(program, residency, mapping, views, position, thread, writer, sums)
         self.waiting = waiting
         self.slot_of_row: Expr | None = None  # of the turn's rows; None: it does not wait
         self.waits_if: Expr | None = None  # None: always
 
-    def beside(self, position: Position) -> StayingRow:
+    def beside(self, position: Position) -> PersistentRow:
         """The same for another row, as far as known one that does not wait."""
         other = super().beside(position)
-        assert isinstance(other, StayingRow)
+        assert isinstance(other, PersistentRow)
         other.slot_of_row = None
         return other
 
     def loads_of(self, number: int) -> list[Var]:
         """Of a long row of several inputs, only what stays is loaded as a whole."""
         found = super().loads_of(number)
-        if not comes_apart(self.program):
+        if not loads_inputs_separately(self.program):
             return found
-        return [buffer for buffer in found if buffer in self.program.staying]
+        return [buffer for buffer in found if buffer in self.program.persistent_inputs]
 
     def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
         """A thread's share of a row of each input, from where it is."""
-        waiting = {b: tile for b, tile in tiles.items() if self._waits(b, self.program.returning)}
+        waiting = {
+            b: tile for b, tile in tiles.items() if self._waits(b, self.program.reused_inputs)
+        }
         others = {b: tile for b, tile in tiles.items() if b not in waiting}
         super().load_row(others, position)
         if not waiting:
@@ -98,7 +104,9 @@ class StayingRow(Part):
     def leave(self) -> None:
         """What the next rounds want, from the thread's registers to shared memory."""
         ahead = {buffer: tile for buffer, (tile, _) in self.ahead.items()}
-        fresh = tuple(b for b in self.program.staying if b not in self.program.returning)
+        fresh = tuple(
+            b for b in self.program.persistent_inputs if b not in self.program.reused_inputs
+        )
         leaving = {b: tile for b, tile in ahead.items() if self._waits(b, fresh)}
         if leaving:
             with self.writer.when(self.waits_if):
@@ -112,7 +120,7 @@ class StayingRow(Part):
             with (
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
                 self.writer.when(
-                    None if steps.care == "none" else self.position.inside(step, int64(0))
+                    None if steps.guard is Guard.NONE else self.position.inside(step, int64(0))
                 ),
             ):
                 for buffer, tile in tiles.items():
@@ -124,7 +132,7 @@ class StayingRow(Part):
         row = self.slot_of_row * mapping.rows + self.position.row_of_block
         column = self.position.column(step, int64(0)) - self.position.rank * mapping.reach
         start = row * piece_of(self.program.space, mapping) + column
-        start, there = start + self.waiting.turn * waiting.each, waiting.buffer
+        start, there = start + self.waiting.iteration * waiting.each, waiting.buffer
 
         def move(writer: Writer, lane: Expr) -> None:
             here = self.own_slot(step, lane)

@@ -1,12 +1,13 @@
-"""Emits a part that goes through the rows of bands: a block has a piece of the columns of one band.
+"""Emits a part that goes through the rows of segments: a block has a piece of the columns of one
+segment.
 
-In: a Program whose space has bands, its Mapping, and what waits on the chip from earlier rounds.
+In: a Program whose space has segments, its Mapping, and what waits on the chip from earlier rounds.
 Writes TIR into a Writer. Decides nothing.
 
-Each thread adds up its own columns in registers while the band's rows go by; rows side by side in a
-block meet in shared memory. What is computed from a column's results follows at once. Rows that the
-next rounds read too wait in shared memory: a thread reads there only what it has put there itself.
-The others are read last that were read first, for those are the ones that the L2 has lost.
+Each thread adds up its own columns in registers while the segment's rows go by; rows side by side
+in a block meet in shared memory. What is computed from a column's results follows at once. Rows
+that the next rounds read too wait in shared memory: a thread reads there only what it has put there
+itself. The others are read last that were read first, for those are the ones that the L2 has lost.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from functools import partial
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Position, band_turns
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, row_segment_iterations
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.cooperative.emit_column_sums import add_rows, known, rows_tile, start_sums
-from tvm_stitch.kernel.cooperative.emit_persistent_row import StayingRow, Waiting
+from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, PersistentTile
 from tvm_stitch.kernel.cooperative.hoisted_loads import load_columns
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Mapping
@@ -30,7 +31,7 @@ from tvm_stitch.kernel.rows.emit import emit_batch
 
 def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var | None:
     """Shared memory that all parts of a kernel use in turn; None if none needs any."""
-    wanted = [(m.vector * m.steps * m.block_threads, p, m) for p, m in parts if p.across]
+    wanted = [(m.vector * m.steps * m.block_threads, p, m) for p, m in parts if p.column_reductions]
     wanted = [each for each in wanted if each[2].rows > 1]
     if not wanted:
         return None
@@ -38,8 +39,8 @@ def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var
     return rows_tile(program, mapping, writer)
 
 
-class BandPart:
-    """One program in bands on its way into TIR."""
+class RowSegmentPart:
+    """One program in segments on its way into TIR."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class BandPart:
         thread: Expr,
         writer: Writer,
         tile: Var | None,  # of shared memory, where rows side by side meet
-        waiting: Waiting,
+        waiting: PersistentTile,
     ) -> None:
         self.program, self.residency, self.mapping = program, residency, mapping
         self.views, self.block, self.thread, self.writer = views, block, thread, writer
@@ -63,7 +64,7 @@ class BandPart:
         """Write the whole part."""
         self.sums = start_sums(self.program, self.mapping, self.writer)
         self._go_through()
-        if not self.program.across:
+        if not self.program.column_reductions:
             return
         mapping = self.mapping
         if self.tile is not None and mapping.rows > 1:
@@ -73,35 +74,35 @@ class BandPart:
             self._finish()
 
     def _go_through(self) -> None:
-        """All rows of the band, those that wait before the others or after them."""
+        """All rows of the segment, those that wait before the others or after them."""
         mapping, first = self.mapping, self._row(self.position)
         load_columns(first)
-        turns = band_turns(self.program.space, mapping)
-        whole, rest = divmod(mapping.staying // mapping.rows, mapping.batch)
+        iterations = row_segment_iterations(self.program.space, mapping)
+        whole, rest = divmod(mapping.persistent_rows // mapping.rows, mapping.batch)
         mixed = whole + (rest > 0)
-        runs = [(0, whole, mapping.batch), (whole, mixed, rest), (mixed, turns, 0)]
+        runs = [(0, whole, mapping.batch), (whole, mixed, rest), (mixed, iterations, 0)]
         for start, end, waiting in reversed(runs) if self.waiting.back else runs:
             if start < end:
-                self._turns(first, start, end, waiting)
+                self._iterations(first, start, end, waiting)
 
-    def _turns(self, first: StayingRow, start: int, end: int, waiting: int) -> None:
+    def _iterations(self, first: PersistentRow, start: int, end: int, waiting: int) -> None:
         """Turns of which so many rows wait, the first of each batch."""
         mapping = self.mapping
         with self.writer.serial(end - start, "turn") as count:
-            turn = end - 1 - count if self.waiting.back else start + count
-            rows = [first.beside(self._position(turn, n)) for n in range(mapping.batch)]
+            iteration = end - 1 - count if self.waiting.back else start + count
+            rows = [first.beside(self._position(iteration, n)) for n in range(mapping.batch)]
             for number, row in enumerate(rows[:waiting]):
-                row.slot_of_row = turn * mapping.batch + number
+                row.slot_of_row = iteration * mapping.batch + number
             emit_batch([*rows])
             for row in rows:
                 row.leave()
 
-    def _position(self, turn: Expr, number: int = 0) -> Position:
+    def _position(self, iteration: Expr, number: int = 0) -> Position:
         mapping, space = self.mapping, self.program.space
-        return Position(space, mapping, self.block, self.thread, self.writer, turn, number)
+        return Position(space, mapping, self.block, self.thread, self.writer, iteration, number)
 
-    def _row(self, position: Position) -> StayingRow:
-        return StayingRow(
+    def _row(self, position: Position) -> PersistentRow:
+        return PersistentRow(
             self.program,
             self.residency,
             self.mapping,
@@ -120,13 +121,15 @@ class BandPart:
             with (
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
                 self.writer.unrolled(mapping.vector, "lane") as lane,
-                self.writer.when(None if steps.care == "none" else position.inside(step, lane)),
+                self.writer.when(
+                    None if steps.guard is Guard.NONE else position.inside(step, lane)
+                ),
             ):
                 self._finish_column(step * mapping.vector + lane, position.column(step, lane))
 
     def _finish_column(self, element: Expr, column: Expr) -> None:
         program, part, values = self.program, self._row(self.position), dict[Var, Expr]()
-        at = self.position.band * program.space.columns + column
+        at = self.position.row_segment * program.space.columns + column
         for stage in program.stages:
             if stage.output not in program.columnwise:
                 continue

@@ -1,8 +1,8 @@
-"""What the columns of a band need from memory, loaded once for all of its rows.
+"""What the columns of a segment need from memory, loaded once for all of its rows.
 
-In: a Part at any row of a band. Writes the loads of everything whose place depends on the column
-and the band alone, such as weights and the statistics that an earlier round has left, and tells the
-Part where they are.
+In: a Part at any row of a segment. Writes the loads of everything whose place depends on the column
+and the segment alone, such as weights and the statistics that an earlier round has left, and tells
+the Part where they are.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import ROW, Address, Frame, Stride
+from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import int64
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.stage import dtype_of, find_reads, item_bytes, substitute
@@ -26,12 +27,12 @@ def load_columns(part: Part) -> None:
                 part.writer.unrolled(steps.count, "step", steps.start) as step,
                 part.writer.unrolled(part.mapping.vector, "lane") as lane,
                 part.writer.when(
-                    None if steps.care == "none" else part.position.inside(step, int64(0))
+                    None if steps.guard is Guard.NONE else part.position.inside(step, int64(0))
                 ),
             ):
                 value = part.load(address, part.position.column(step, lane))
                 part.writer.store(tile, part.own_slot(step, lane), value)
-        part.along[address.key] = (tile, part.own_slot)
+        part.vectors[address.key] = (tile, part.own_slot)
 
 
 def column_bytes(program: Program) -> int:
@@ -40,7 +41,7 @@ def column_bytes(program: Program) -> int:
 
 
 def columns_of(program: Program) -> tuple[Address, ...]:
-    """The places that depend on the column and the band alone."""
+    """The places that depend on the column and the segment alone."""
     if "columns" not in program.memo:
         frame = Frame(program)
         found = [
@@ -52,20 +53,22 @@ def columns_of(program: Program) -> tuple[Address, ...]:
             and not (read.guarded or read.nested)
             and program.place(stage, read) is Where.OTHER
         ]
-        own = {a.key: a for a in found if a.stride is not Stride.STILL and _is_of_band(frame, a)}
+        own = {
+            a.key: a for a in found if a.stride is not Stride.UNIFORM and _is_of_segment(frame, a)
+        }
         program.memo["columns"] = tuple(own.values())
     return program.memo["columns"]
 
 
-def _is_of_band(frame: Frame, address: Address) -> bool:
-    """Whether an address is the same for all rows of a band."""
+def _is_of_segment(frame: Frame, address: Address) -> bool:
+    """Whether an address is the same for all rows of a segment."""
     if find_reads(address.index):
         return False
     space = frame.program.space
     analyzer = frame.analyzer.clone()
-    band, inside = tirx.Var("band", "int64"), tirx.Var("inside", "int64")
-    analyzer.bind(band, tvm.ir.Range(int64(0), space.bands))
-    analyzer.bind(inside, tvm.ir.Range(int64(0), space.band_rows))
-    index = substitute(address.index, {ROW: band * space.band_rows + inside})
+    row_segment, inside = tirx.Var("band", "int64"), tirx.Var("inside", "int64")
+    analyzer.bind(row_segment, tvm.ir.Range(int64(0), space.row_segments))
+    analyzer.bind(inside, tvm.ir.Range(int64(0), space.segment_rows))
+    index = substitute(address.index, {ROW: row_segment * space.segment_rows + inside})
     left = tirx.analysis.undefined_vars(analyzer.simplify(index))
     return all(var != inside for var in left)

@@ -18,13 +18,13 @@ from tvm_stitch.kernel.ir.program import Program, make_program
 from tvm_stitch.kernel.ir.stage import Refused, Var, constant, handle, same_size
 
 # Shorter rows of an element-wise program are better read as one run.
-SHORTEST_OF_BAND = 32
+SHORTEST_OF_SEGMENT = 32
 SHORTEST_ROW = 512
 
-Stay = tuple[int, tuple[str, ...]]  # a tensor in the rows of a space
+PersistentKey = tuple[int, tuple[str, ...]]  # a tensor in the rows of a space
 
 
-def with_stays(programs: tuple[Program, ...]) -> tuple[Program, ...]:
+def with_persistent_inputs(programs: tuple[Program, ...]) -> tuple[Program, ...]:
     """See the module's docstring."""
     spaces: dict[int, Space] = {}
     for program in programs:
@@ -32,7 +32,7 @@ def with_stays(programs: tuple[Program, ...]) -> tuple[Program, ...]:
             for buffer in program.rows_read:
                 spaces.setdefault(handle(buffer), program.space)
     programs = tuple(_in_rows(program, spaces) for program in programs)
-    rounds: dict[Stay, set[int]] = defaultdict(set)
+    rounds: dict[PersistentKey, set[int]] = defaultdict(set)
     for program in programs:
         for stay in _stays(program):
             rounds[stay].add(program.round)
@@ -40,14 +40,14 @@ def with_stays(programs: tuple[Program, ...]) -> tuple[Program, ...]:
     first = {stay: program.round for program, own in reversed(pairs) for stay in own}
     told = [_told(program, own, first) for program, own in pairs]
     # A block finds the same rows in every round if these come first in each.
-    return tuple(sorted(told, key=lambda program: (program.round, not program.staying)))
+    return tuple(sorted(told, key=lambda program: (program.round, not program.persistent_inputs)))
 
 
 def _has_rows(space: Space) -> bool:
-    """Whether a space has bands, or several long rows that each lie in one run."""
+    """Whether a space has segments, or several long rows that each lie in one run."""
     columns = constant(space.columns) or 0
-    if space.band is not None:
-        return columns >= SHORTEST_OF_BAND
+    if space.row_segment is not None:
+        return columns >= SHORTEST_OF_SEGMENT
     return space.whole and constant(space.rows) != 1 and columns >= SHORTEST_ROW
 
 
@@ -72,24 +72,26 @@ def _in_rows(program: Program, spaces: dict[int, Space]) -> Program:
     return program
 
 
-def _stays(program: Program) -> dict[Stay, Var]:
-    if program.space.band is None and not _has_rows(program.space):
+def _stays(program: Program) -> dict[PersistentKey, Var]:
+    if program.space.row_segment is None and not _has_rows(program.space):
         return {}
     return {(handle(buffer), program.space.key): buffer for buffer in program.rows_read}
 
 
-def _chosen(program: Program, rounds: dict[Stay, set[int]]) -> dict[Stay, Var]:
+def _chosen(program: Program, rounds: dict[PersistentKey, set[int]]) -> dict[PersistentKey, Var]:
     """The inputs that are read in most rounds: room is short."""
     stays = _stays(program)
     most = max((len(rounds[stay]) for stay in stays), default=0)
     return {stay: b for stay, b in stays.items() if len(rounds[stay]) == most > 1}
 
 
-def _told(program: Program, chosen: dict[Stay, Var], first: dict[Stay, int]) -> Program:
+def _told(
+    program: Program, chosen: dict[PersistentKey, Var], first: dict[PersistentKey, int]
+) -> Program:
     """The program with what is chosen; asked again, it is remembered."""
-    returning = tuple(b for stay, b in chosen.items() if first[stay] < program.round)
-    key = ("staying", *chosen, len(returning))
+    reused_inputs = tuple(b for stay, b in chosen.items() if first[stay] < program.round)
+    key = ("persistent", *chosen, len(reused_inputs))
     if chosen and key not in program.memo:
         own = tuple(chosen.values())
-        program.memo[key] = replace(program, staying=own, returning=returning)
+        program.memo[key] = replace(program, persistent_inputs=own, reused_inputs=reused_inputs)
     return program.memo[key] if chosen else program

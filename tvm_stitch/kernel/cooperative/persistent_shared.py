@@ -4,8 +4,8 @@ In: its parts, Programs with their Mappings, and the blocks of its grid. Out: ho
 input waits, and why the rows of a schedule could not, if so. Which can stay is
 kernel/cooperative/persistent_rows's to say.
 
-Of a band the first rows wait, of every band that a block has. Whole rows wait as far as the first
-turns of the grid go, whatever tensors they belong to.
+Of a segment the first rows wait, of every segment that a block has. Whole rows wait as far as the
+first turns of the grid go, whatever tensors they belong to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tvm_stitch.kernel.codegen.thread_indexing import band_turns, blocks_of, piece_of
+from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, row_segment_iterations
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Var, constant, dtype_of, item_bytes
@@ -22,50 +22,56 @@ Parts = Sequence[tuple[Program, Mapping]]
 
 
 @dataclass(frozen=True)
-class Room:
+class SmemSlot:
     """Shared memory of a block for one input, or for whole rows of several."""
 
     inputs: tuple[Var, ...]
     dtype: str
-    turns: int  # of the grid, each with a place of its own
+    iterations: int  # of the grid, each with a place of its own
     each: int  # elements of a place
 
     @property
     def elements(self) -> int:
         """Of all turns."""
-        return self.turns * self.each
+        return self.iterations * self.each
 
 
-def rooms(parts: Parts, blocks: int) -> list[Room]:
+def smem_slots(parts: Parts, blocks: int) -> list[SmemSlot]:
     """Where rows wait in a block, of a grid of so many."""
-    found: dict[Var | str, Room] = {}
+    found: dict[Var | str, SmemSlot] = {}
     for program, mapping, first in _places(parts):
-        for buffer in program.staying if mapping.staying else ():
+        for buffer in program.persistent_inputs if mapping.persistent_rows else ():
             dtype, piece = dtype_of(buffer), piece_of(program.space, mapping)
-            if program.space.band is not None:
-                turns = -(-(first + blocks_of(program.space, mapping)) // blocks)
-                found[buffer] = Room((buffer,), dtype, turns, mapping.staying * piece)
+            if program.space.row_segment is not None:
+                iterations = -(-(first + blocks_of(program.space, mapping)) // blocks)
+                found[buffer] = SmemSlot(
+                    (buffer,), dtype, iterations, mapping.persistent_rows * piece
+                )
                 continue
-            turns = -(-(first + -(-mapping.staying // mapping.block_rows)) // blocks)
-            shared = found.get(dtype, Room((), dtype, 0, 0))
+            iterations = -(-(first + -(-mapping.persistent_rows // mapping.block_rows)) // blocks)
+            shared = found.get(dtype, SmemSlot((), dtype, 0, 0))
             each = max(shared.each, mapping.block_rows * piece)
             inputs = tuple(dict.fromkeys((*shared.inputs, buffer)))
-            found[dtype] = Room(inputs, dtype, max(shared.turns, turns), each)
+            found[dtype] = SmemSlot(inputs, dtype, max(shared.iterations, iterations), each)
     return list(found.values())
 
 
-def comes_apart(program: Program) -> bool:
+def loads_inputs_separately(program: Program) -> bool:
     """Whether a thread loads what stays of its row as a whole, and other inputs step by step.
 
     Rows have as many elements a thread as where they were reduced: of several inputs that would
     take the registers of other blocks.
     """
-    return bool(program.staying) and program.space.band is None and not program.reduces
+    return (
+        bool(program.persistent_inputs)
+        and program.space.row_segment is None
+        and not program.reduces
+    )
 
 
 def waiting_bytes(parts: Parts, blocks: int) -> int:
     """Bytes of shared memory of a block."""
-    return sum(item_bytes(room.dtype) * room.elements for room in rooms(parts, blocks))
+    return sum(item_bytes(room.dtype) * room.elements for room in smem_slots(parts, blocks))
 
 
 def why_not(parts: Parts) -> str | None:
@@ -73,34 +79,37 @@ def why_not(parts: Parts) -> str | None:
     places: dict[Var, tuple[int, Mapping]] = {}
     rounds: set[tuple[Var, int]] = set()
     filled: set[int] = set()  # rounds that leave whole rows, for which there is one place a turn
-    if any(mapping.staying and not program.staying for program, mapping in parts):
+    if any(mapping.persistent_rows and not program.persistent_inputs for program, mapping in parts):
         return "rows that wait, which no other round reads"
     for program, mapping, first in _places(parts):
-        reason = _cannot_wait(program, mapping) if mapping.staying else None
+        reason = _cannot_wait(program, mapping) if mapping.persistent_rows else None
         if reason is not None:
             return reason
-        for buffer in program.staying:
+        for buffer in program.persistent_inputs:
             moved = places.setdefault(buffer, (first, mapping)) != (first, mapping)
-            if mapping.staying and (moved or (buffer, program.round) in rounds):
+            if mapping.persistent_rows and (moved or (buffer, program.round) in rounds):
                 return "rows that wait in other blocks than those that want them"
             rounds.add((buffer, program.round))
-            if program.space.band is None and buffer not in program.returning:
+            if program.space.row_segment is None and buffer not in program.reused_inputs:
                 filled.add(program.round)
     return "rows that wait in each other's place" if len(filled) > 1 else None
 
 
 def _cannot_wait(program: Program, mapping: Mapping) -> str | None:
-    if program.space.band is not None:
-        most, each = mapping.block_rows * band_turns(program.space, mapping), mapping.rows
+    if program.space.row_segment is not None:
+        most, each = (
+            mapping.block_rows * row_segment_iterations(program.space, mapping),
+            mapping.rows,
+        )
     else:
         most, each = constant(program.space.rows) or 0, 1
         plain = (mapping.residence, mapping.batch, mapping.peeled, mapping.idle)
         if plain != ("register", 1, False, 0):
             return "rows that wait come one by one, in aligned vectors, through registers"
-        if len(program.staying) > 1:
+        if len(program.persistent_inputs) > 1:
             return "whole rows of several inputs that wait"
-    if mapping.staying % each or not 0 <= mapping.staying <= most:
-        return f"{mapping.staying} of {most} rows wait, of which {each} come at once"
+    if mapping.persistent_rows % each or not 0 <= mapping.persistent_rows <= most:
+        return f"{mapping.persistent_rows} of {most} rows wait, of which {each} come at once"
     return None
 
 
@@ -108,7 +117,7 @@ def _places(parts: Parts) -> Iterator[tuple[Program, Mapping, int]]:
     """The parts whose rows may wait, each with the number of its first block in its round."""
     first = dict.fromkeys((program.round for program, _ in parts), 0)
     for program, mapping in parts:
-        if not program.staying:
+        if not program.persistent_inputs:
             continue
         yield program, mapping, first[program.round]
         first[program.round] += blocks_of(program.space, mapping)

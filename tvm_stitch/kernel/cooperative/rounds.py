@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm_stitch.kernel.analysis.op_pattern import is_product
-from tvm_stitch.kernel.cooperative.persistent_rows import with_stays
-from tvm_stitch.kernel.cooperative.two_stage_reduction import in_halves, is_split
+from tvm_stitch.kernel.cooperative.persistent_rows import with_persistent_inputs
+from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages, is_split
 from tvm_stitch.kernel.ir.iteration_space import goes_across
 from tvm_stitch.kernel.ir.program import Program, make_program
 from tvm_stitch.kernel.ir.stage import (
@@ -64,7 +64,7 @@ def make_rounds(
         return Refused("too little is reduced for a barrier of the grid")
     if not any(map(is_split, stages)):
         return Refused("no reduction of it needs all blocks of a grid")
-    rounds = _Rounds(*in_halves(stages, outputs))
+    rounds = _Rounds(*in_two_stages(stages, outputs))
     return rounds.place() or rounds.programs()
 
 
@@ -105,7 +105,7 @@ class _Rounds:
             if len(homes) > 1 or any(not _joins(stage, own, home) for home in homes):
                 number, homes = number + 1, set()
             home = own or next(iter(homes), None)
-            # Shares of bands are of no use before all are there.
+            # Shares of segments are of no use before all are there.
             waits = own is not None and own[0] == "bands"
             self.places.append(Place(number + 1) if waits else Place(number, home))
             if home is not None and (stage.is_reduction or self.is_small[index]):
@@ -127,7 +127,7 @@ class _Rounds:
             if isinstance(made, Refused):
                 return made
             found += made
-        return with_stays(tuple(found))
+        return with_persistent_inputs(tuple(found))
 
     def _round_of(self, index: int) -> int:
         return self.computed.get(index, self.places[index].round)
@@ -254,8 +254,8 @@ def _home(stage: Stage) -> Home:
     size, reduced = constant(stage.size) or 0, constant(stage.reduced_size) or 0
     if not goes_across(stage):
         return "rows", size, reduced
-    columns = constant(product(stage.extents[stage.bands or 0 :])) or 0
-    return "bands" if stage.bands else "columns", reduced, columns
+    columns = constant(product(stage.extents[stage.row_segments or 0 :])) or 0
+    return "bands" if stage.row_segments else "columns", reduced, columns
 
 
 def _joins(stage: Stage, own: Home | None, home: Any) -> bool:

@@ -4,10 +4,10 @@ In: a reduction of constant extents. Out: a Split, or None where nothing is gain
 know threads, nor what else is in the kernel.
 
 The axes of a reduction are looked at in the order in which they lie in memory. Where rows are
-reduced and columns kept, the rows are cut into bands, and every band gives a share of each column;
-so do rows whose columns are kept in short groups, such as a group norm's of images whose channels
-come last: memory is then read in order, and groups meet in the second half. A few long rows are cut
-into chunks.
+reduced and columns kept, the rows are cut into segments, and every segment gives a share of each
+column; so do rows whose columns are kept in short groups, such as a group norm's of images whose
+channels come last: memory is then read in order, and groups meet in the second half. A few long
+rows are cut into chunks.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from tvm_stitch.kernel.ir.stage import (
 
 # Shares in all: enough to keep two blocks on every multiprocessor of a large device busy.
 SHARES = 264
-# Several blocks share the columns of a band where these fall into pieces: a block has one piece of
-# one band, and few bands make few shares. Measured on an H200: batch norm of 8192 x 1024 float32
-# takes 26.0 us with 32 bands in 8 pieces, 30.3 with 128 bands in 4; softmax over the rows of 8192 x
-# 4096 bfloat16 69.4 with 16 bands in 16 pieces, 70.3 with 64 in 8.
+# Several blocks share the columns of a segment where these fall into pieces: a block has one piece
+# of one segment, and few segments make few shares. Measured on an H200: batch norm of 8192 x 1024
+# float32 takes 26.0 us with 32 segments in 8 pieces, 30.3 with 128 segments in 4; softmax over the
+# rows of 8192 x 4096 bfloat16 69.4 with 16 segments in 16 pieces, 70.3 with 64 in 8.
 PIECE = 128
-FEWEST_BANDS = 16
-ROWS_A_BAND = 8  # at least: every share is written and read once more
+FEWEST_SEGMENTS = 16
+ROWS_A_SEGMENT = 8  # at least: every share is written and read once more
 CHUNK = (8192, 16384)  # elements, at least and at most
 UNEVEN = 8  # times shorter than wanted, chunks are of no use
 LONGEST = 1 << 17  # elements of a tensor that is one chunk
@@ -98,7 +98,7 @@ def _split(stage: Stage) -> Split | None:
     last = next((n for n in range(first, len(axes)) if not axes[n].is_reduced), len(axes))
     outer, rows, columns = axes[:first], axes[first:last], axes[last:]
     if columns:
-        return _in_bands(stage, outer, rows, columns)
+        return _in_row_segments(stage, outer, rows, columns)
     return _in_chunks(stage, outer, rows)
 
 
@@ -136,7 +136,7 @@ def _order_in(read: Read, stage: Stage, axes: list[Axis]) -> list[Axis] | None:
     return order if analyzer.can_prove_equal(at, in_order) else None
 
 
-def _in_bands(
+def _in_row_segments(
     stage: Stage, outer: list[Axis], rows: list[Axis], columns: list[Axis]
 ) -> Split | None:
     inner = [axis for axis in columns if axis.is_reduced]
@@ -144,20 +144,20 @@ def _in_bands(
     if width > WIDEST or (inner and (_size(inner) > GROUP or columns[-1] not in inner)):
         return None
     pieces = width // PIECE if width % PIECE == 0 else 1
-    many = max(SHARES // pieces, FEWEST_BANDS)
-    wanted = min(many // _size(outer), _size(rows) // ROWS_A_BAND)
-    bands = _divisor(_size(rows), max(1, wanted))
-    band = tirx.Var("band", "int64")
-    shares = _shares(stage, outer, band, bands, rows, columns)
-    shares = replace(shares, bands=len(outer) + 1)
-    places = (*outer, Axis(band, bands, True), *columns)
+    many = max(SHARES // pieces, FEWEST_SEGMENTS)
+    wanted = min(many // _size(outer), _size(rows) // ROWS_A_SEGMENT)
+    row_segments = _divisor(_size(rows), max(1, wanted))
+    row_segment = tirx.Var("band", "int64")
+    shares = _shares(stage, outer, row_segment, row_segments, rows, columns)
+    shares = replace(shares, row_segments=len(outer) + 1)
+    places = (*outer, Axis(row_segment, row_segments, True), *columns)
     total = _total(stage, shares, places)
     if not inner:
         before = {axis.var for axis in outer}
         kept = [number + 1 for number, var in enumerate(stage.axes) if var in before]
-        total = replace(total, bands=max(kept, default=0))
-        if bands == 1:
-            return Split(shares, total, replace(stage, bands=total.bands))
+        total = replace(total, row_segments=max(kept, default=0))
+        if row_segments == 1:
+            return Split(shares, total, replace(stage, row_segments=total.row_segments))
     return Split(shares, total)
 
 
@@ -221,7 +221,7 @@ def _total(stage: Stage, shares: Stage, places: Iterable[Axis]) -> Stage:
 Slices = dict[Var, tuple[Var, ...]]  # what shares a joined tensor is made of, in order
 
 
-def in_halves(
+def in_two_stages(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> tuple[tuple[Stage, ...], tuple[Var, ...], Slices]:
     """All reductions that gain by it in two, and the same outputs.

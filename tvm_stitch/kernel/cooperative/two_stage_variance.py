@@ -62,7 +62,7 @@ def one_pass(stages: tuple[Stage, ...], halves: MappingOf[int, Halves]) -> dict[
 def _alike(own: Halves, other: Halves) -> bool:
     """Whether two reductions fall into the same shares, of columns."""
     shares = own.shares, other.shares
-    if not all(stage.bands for stage in shares):
+    if not all(stage.row_segments for stage in shares):
         return False
     length = constant(own.shares.reduced_size) or 0
     sizes = [tuple(map(constant, stage.extents)) for stage in shares]
@@ -122,5 +122,5 @@ def _element(total: Stage, value: Expr, written: Stage) -> Stage:
         reduced_extents=(),
         combiner="",
         identity=None,
-        bands=None,
+        row_segments=None,
     )

@@ -21,7 +21,7 @@ from tvm_stitch.kernel.cost_model.profile import Profile, profile
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Var, buffer_shape, constant, dtype_of, item_bytes, product
-from tvm_stitch.kernel.rows.shared_input import keeps_step
+from tvm_stitch.kernel.rows.shared_input import shares_input
 
 # Of the L2, the share in which the next round finds what the last ones read.
 IN_L2 = 0.5
@@ -94,7 +94,7 @@ def predicted(programs: tuple[Program, ...], schedule: Schedule, device: Device)
 
 def shared_bytes(programs: tuple[Program, ...], schedule: Schedule) -> int:
     """Bytes that parts in step need not ask device memory for, as another one just has."""
-    shared = [tensor_bytes(buffer) or 0 for buffer in keeps_step(programs, schedule.parts)]
+    shared = [tensor_bytes(buffer) or 0 for buffer in shares_input(programs, schedule.parts)]
     return sum(shared) * (len(programs) - 1)
 
 
@@ -129,7 +129,7 @@ def kernel_cost(
 def _round_cost(parts: Sequence[Demand], schedule: Schedule, in_l2: float, device: Device) -> Cost:
     """The cost of what runs between two barriers; mostly of the whole kernel."""
     timing = device.timing
-    resident = schedule.resident or min(part.resident for part in parts)
+    resident = schedule.min_blocks_per_sm or min(part.resident_blocks for part in parts)
     blocks = sum(part.blocks for part in parts)
     waves = blocks / (resident * device.multiprocessors)
     cycle = 1e6 / device.clock / device.multiprocessors  # of all multiprocessors, in microseconds
@@ -166,6 +166,6 @@ def _later_us(parts: Sequence[Demand], blocks: int, waves: int, device: Device) 
     mean = sum(part.block_us * part.blocks for part in parts) / blocks
     if parts[0].mapping.cluster > 1:
         mean += device.timing.cluster_start_us
-    turns = max(part.turn_us * (part.turns - 1) for part in parts)
+    iterations = max(part.turn_us * (part.iterations - 1) for part in parts)
     in_bands = any(part.profile.bands for part in parts)
-    return mean * (waves - 1) + turns * (waves if in_bands else 1)
+    return mean * (waves - 1) + iterations * (waves if in_bands else 1)

@@ -75,7 +75,7 @@ class Demand:
         return max(1, self.blocks // pieces)
 
     @cached_property
-    def turns(self) -> int:
+    def iterations(self) -> int:
         """How often a block goes through all phases."""
         if self.profile.bands:
             return -(-self.profile.rows // (self.profile.bands * self.mapping.block_rows))
@@ -88,7 +88,7 @@ class Demand:
     def waiting_bytes(self) -> float:
         """Of what an earlier round has read, those that wait in shared memory."""
         profile = self.profile
-        rows = min(profile.rows, self.mapping.staying * max(1, profile.bands))
+        rows = min(profile.rows, self.mapping.persistent_rows * max(1, profile.bands))
         return rows * profile.columns * profile.returning
 
     @property
@@ -97,12 +97,12 @@ class Demand:
         return self.profile.read_bytes - self.waiting_bytes
 
     @cached_property
-    def resident(self) -> int:
+    def resident_blocks(self) -> int:
         """Blocks of a multiprocessor at once."""
         device, mapping, profile = self.device, self.mapping, self.profile
         threads = mapping.block_threads
         waiting = profile.live_bytes if self.in_registers else 0
-        if mapping.batch > 1 or mapping.pipelined:
+        if mapping.batch > 1 or mapping.prefetch_next_row:
             waiting = max(waiting, sum(profile.phases[0].reads))
         waiting += SUM_BYTES * profile.across
         registers = min(255, self.each * waiting // 4 + 2 * mapping.vector + OVERHEAD_REGISTERS)
@@ -117,7 +117,7 @@ class Demand:
             device.shared_total // shared,
             MAX_BLOCKS,
         )
-        return max(1, most, mapping.resident if mapping.blocks else 0)
+        return max(1, most, mapping.min_blocks_per_sm if mapping.blocks else 0)
 
     @property
     def dram_bytes(self) -> float:
@@ -127,7 +127,7 @@ class Demand:
         if not again:
             return profile.least_bytes - self.waiting_bytes
         block = sum(profile.phases[0].reads) * self.reach * self.mapping.block_rows
-        resident = min(self.blocks, self.resident * self.device.multiprocessors) * block
+        resident = min(self.blocks, self.resident_blocks * self.device.multiprocessors) * block
         lost = max(0.0, 1 - self.device.l2_size / resident)
         return profile.least_bytes + lost * again
 
@@ -147,7 +147,7 @@ class Demand:
     def instructions(self) -> float:
         """Of all threads, in plain operations; threads beyond a row's end work as well."""
         mapping = self.mapping
-        covered = self.reach * mapping.block_rows * self.blocks * self.turns
+        covered = self.reach * mapping.block_rows * self.blocks * self.iterations
         if mapping.split:
             covered = self.profile.elements
         return sum(map(self._instructions, self.phases)) * covered
@@ -162,7 +162,7 @@ class Demand:
         """One turn through all phases; the next turn's first loads may be on their way."""
         loads = [self._load_us(n, phase) for n, phase in enumerate(self.phases)]
         work = sum(map(self._work_us, self.phases))
-        if self.mapping.pipelined:
+        if self.mapping.prefetch_next_row:
             return max(loads[0], work + sum(loads[1:]))
         return work + sum(loads)
 
@@ -202,7 +202,7 @@ class Demand:
         flights = 1.0 if mapping.asynchronous else max(1.0, own / flying)
         total = flights * timing.dram_latency_us if own else 0.0
         total += sum(phase.again) * self.each / flying * timing.l2_latency_us
-        if phase.along and not mapping.ahead:
+        if phase.along and not mapping.prefetch_weights:
             total += timing.l2_latency_us * (1 + timing.serial * (self.steps - 1))
         if phase.gathers:
             total += timing.dram_latency_us * self.steps

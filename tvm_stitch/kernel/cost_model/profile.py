@@ -16,7 +16,7 @@ import tvm_ffi
 
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
-from tvm_stitch.kernel.analysis.online_reduction import laid_out
+from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
@@ -113,7 +113,7 @@ def profile(program: Program, mapping: Mapping) -> Profile | None:
     """The profile of a program by what its mapping keeps; asked again, it is remembered."""
     if isinstance(program, ProductProgram):
         return _of_products(program, mapping)
-    own = laid_out(program, mapping)
+    own = apply_online(program, mapping)
     key = ("profile", mapping.recompute, mapping.residence, own)
     if key not in program.memo:
         program.memo[key] = _profile(own, residency_of(program, mapping))
@@ -148,10 +148,10 @@ def _profile(program: Program, residency: Residency) -> Profile | None:
         other,
         residency.live_bytes,
         residency.kept_bytes,
-        len(program.across),
-        0 if program.space.band is None else constant(program.space.bands) or 1,
+        len(program.column_reductions),
+        0 if program.space.row_segment is None else constant(program.space.row_segments) or 1,
         program.round,
-        sum(item_bytes(dtype_of(buffer)) for buffer in program.returning),
+        sum(item_bytes(dtype_of(buffer)) for buffer in program.reused_inputs),
     )
 
 
@@ -180,7 +180,7 @@ def _of_products(program: ProductProgram, mapping: Mapping) -> Profile:
                 along=(-(-shared_by_rows(program, mapping) // block),),
                 operations=operations,
                 specials=specials,
-                reductions=len(program.along) - len(program.contractions),
+                reductions=len(program.row_reductions) - len(program.contractions),
             ),
         ),
         tensor_bytes((*program.inputs, *program.outputs)) - read * elements,
@@ -220,7 +220,7 @@ def _phase(program: Program, residency: Residency, loads: _Loads, number: int) -
         plain, special = instructions(stage)
         operations, specials = operations + plain, specials + special
         for stride, size in loads.strides(stage):
-            if stride is not Stride.STILL:
+            if stride is not Stride.UNIFORM:
                 tuples["gathers" if stride is Stride.GATHER else "along"].append(size)
         from_kept.update(
             read.buffer
@@ -248,7 +248,7 @@ def _phase(program: Program, residency: Residency, loads: _Loads, number: int) -
         to_kept=sum(first == number for first, _ in residency.kept.values()),
         operations=operations,
         specials=specials,
-        reductions=sum(stage in program.along for stage in stages),
+        reductions=sum(stage in program.row_reductions for stage in stages),
     )
 
 

@@ -47,7 +47,7 @@ class Space:
     columns: Expr
     run: Expr
     inner: Expr | None = None  # None: all rows
-    band: Expr | None = None  # rows that a reduction over the rows combines; None: all
+    row_segment: Expr | None = None  # rows that a reduction over the rows combines; None: all
 
     @cached_property
     def whole(self) -> bool:
@@ -62,22 +62,24 @@ class Space:
     @cached_property
     def sums(self) -> Expr:
         """Elements of a reduction over the rows."""
-        return self.columns if self.band is None else product((self.bands, self.columns))
+        return (
+            self.columns if self.row_segment is None else product((self.row_segments, self.columns))
+        )
 
     @cached_property
-    def band_rows(self) -> Expr:
-        """Rows of a band."""
-        return self.rows if self.band is None else self.band
+    def segment_rows(self) -> Expr:
+        """Rows of a segment."""
+        return self.rows if self.row_segment is None else self.row_segment
 
     @cached_property
-    def bands(self) -> Expr:
-        """Bands of rows."""
-        return product((tirx.floordiv(self.rows, self.band_rows),))
+    def row_segments(self) -> Expr:
+        """Row segments of rows."""
+        return product((tirx.floordiv(self.rows, self.segment_rows),))
 
     @cached_property
     def key(self) -> tuple[str, ...]:
         """Equal for equal spaces."""
-        sizes = (self.rows, self.columns, self.run, self.inner, self.band)
+        sizes = (self.rows, self.columns, self.run, self.inner, self.row_segment)
         return tuple("" if size is None else shown(size) for size in sizes)
 
     def flat(self, row: Expr, column: Expr) -> Expr:
@@ -112,10 +114,12 @@ class Space:
         that it goes over the rows.
         """
         if across:
-            bands = stage.bands or 0
-            rows, of_rows = stage.axes[:bands], stage.extents[:bands]
+            row_segments = stage.row_segments or 0
+            rows, of_rows = stage.axes[:row_segments], stage.extents[:row_segments]
             row = flatten((*rows, *stage.reduced), (*of_rows, *stage.reduced_extents))
-            return row, self.flat(row, flatten(stage.axes[bands:], stage.extents[bands:]))
+            return row, self.flat(
+                row, flatten(stage.axes[row_segments:], stage.extents[row_segments:])
+            )
         spatial = flatten(stage.axes, stage.extents)
         if stage.is_reduction:
             return spatial, self.flat(spatial, flatten(stage.reduced, stage.reduced_extents))
@@ -152,16 +156,16 @@ def find_space(
 
 def _space_across(stage: Stage) -> Space:
     """The rows that a reduction goes over, and the columns that it keeps."""
-    if stage.bands is None:
+    if stage.row_segments is None:
         return Space(stage.reduced_size, stage.size, stage.size)
-    columns = product(stage.extents[stage.bands :])
-    rows = product((*stage.extents[: stage.bands], stage.reduced_size))
-    return Space(rows, columns, columns, band=stage.reduced_size)
+    columns = product(stage.extents[stage.row_segments :])
+    rows = product((*stage.extents[: stage.row_segments], stage.reduced_size))
+    return Space(rows, columns, columns, row_segment=stage.reduced_size)
 
 
 def _same_space(left: Space, right: Space) -> bool:
     pairs = [(left.rows, right.rows), (left.columns, right.columns)]
-    pairs.append((left.band_rows, right.band_rows))
+    pairs.append((left.segment_rows, right.segment_rows))
     return all(same_size(*pair) for pair in pairs)
 
 
@@ -193,7 +197,7 @@ def goes_across(stage: Stage) -> bool:
     Planners ask for the same stages in many company: the answer stays with the stage.
     """
     if "across" not in stage.memo:
-        found = stage.bands is not None or (stage.is_reduction and _reads_across(stage))
+        found = stage.row_segments is not None or (stage.is_reduction and _reads_across(stage))
         stage.memo["across"] = found
     return stage.memo["across"]
 

@@ -69,16 +69,16 @@ class Program:
     where: dict[tuple[int, int], Where]  # (handle of the stage's output, key of the read)
     columnwise: frozenset[Var] = frozenset()  # what is one value a column: known after all rows
     # Sums of exponentials that are found in the phase of a maximum, by their output.
-    follows: dict[Var, Var] = field(default_factory=dict)
+    online_after: dict[Var, Var] = field(default_factory=dict)
     # Sums of squares around a mean that are found in the phase of the sum that it is made of.
-    centred: dict[Var, Var] = field(default_factory=dict)
+    variance_of: dict[Var, Var] = field(default_factory=dict)
     round: int = 0  # of a kernel whose blocks meet: how often they do before it is computed
     crossing: tuple[Var, ...] = ()  # outputs that nobody asked for but later rounds
     # Inputs that lie in memory as outputs of earlier rounds do, one behind the other.
     joined: tuple[tuple[Var, tuple[Var, ...]], ...] = ()
     # Inputs whose rows the programs of several rounds read, all of them in the same space.
-    staying: tuple[Var, ...] = ()
-    returning: tuple[Var, ...] = ()  # of these, what an earlier round has read
+    persistent_inputs: tuple[Var, ...] = ()
+    reused_inputs: tuple[Var, ...] = ()  # of these, what an earlier round has read
 
     @cached_property
     def producer(self) -> dict[Var, Stage]:
@@ -95,12 +95,12 @@ class Program:
         return self.where[handle(stage.output), read.key]
 
     @cached_property
-    def across(self) -> tuple[Stage, ...]:
+    def column_reductions(self) -> tuple[Stage, ...]:
         """The reductions over the rows."""
         return tuple(s for s in self.stages if s.is_reduction and s.output in self.columnwise)
 
     @cached_property
-    def along(self) -> tuple[Stage, ...]:
+    def row_reductions(self) -> tuple[Stage, ...]:
         """The reductions along a row."""
         return tuple(s for s in self.stages if s.is_reduction and s.output not in self.columnwise)
 
@@ -115,7 +115,7 @@ class Program:
         }
         return tuple(buffer for buffer in self.inputs if buffer in same)
 
-    def is_across(self, stage: Stage) -> bool:
+    def is_column_reduction(self, stage: Stage) -> bool:
         """Whether a stage is a reduction over the rows."""
         return stage.is_reduction and stage.output in self.columnwise
 

@@ -68,8 +68,8 @@ class Stage:
     reduced_extents: tuple[Expr, ...] = ()
     combiner: str = ""  # one of COMBINERS' values for a reduction, else empty
     identity: Expr = None
-    # Of a reduction over the rows of bands: how many of its axes number the bands. None: of others.
-    bands: int | None = None
+    # Of a reduction over segments of the rows: how many axes number the segments. None: of others.
+    row_segments: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "output", interned(self.output))

@@ -17,7 +17,7 @@ CAPABILITY = 80  # the first with copies that go past the registers
 LEAST_BYTES = 4  # of such a copy
 
 
-def arriving(program: Program, residency: Residency, mapping: Mapping) -> tuple[Var, ...]:
+def async_inputs(program: Program, residency: Residency, mapping: Mapping) -> tuple[Var, ...]:
     """The inputs that a mapping has copied into shared memory."""
     if not mapping.asynchronous:
         return ()
@@ -28,7 +28,7 @@ def why_not(program: Program, residency: Residency, mapping: Mapping) -> str | N
     """Why a mapping cannot have its rows copied that way, if so."""
     if mapping.residence != "shared" or mapping.peeled:
         return "asynchronous copies of what does not wait in shared memory in aligned vectors"
-    copied = arriving(program, residency, replace(mapping, asynchronous=True))
+    copied = async_inputs(program, residency, replace(mapping, asynchronous=True))
     if not copied:
         return "asynchronous copies, where nothing waits as it was read"
     if len(copied) < len(residency.kept):

@@ -13,7 +13,7 @@ import tvm
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
-from tvm_stitch.kernel.analysis.online_reduction import in_one_pass, laid_out
+from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
@@ -122,7 +122,7 @@ def _placed(
 def _centred(program: Program, mapping: Mapping) -> Mapping:
     """A variance in one pass with its mean, where threads see their first values beforehand."""
     one_pass = replace(mapping, online=True)
-    return one_pass if laid_out(program, one_pass).centred else mapping
+    return one_pass if apply_online(program, one_pass).variance_of else mapping
 
 
 def _two_at_once(
@@ -142,7 +142,7 @@ def _two_at_once(
     if 2 * pair.block_threads != device.max_threads:
         return None
     room = 2 * (shared_bytes(program, kept, pair) + RESERVED_SHARED)
-    pair = replace(pair, residence="shared", recompute=True, resident=2)
+    pair = replace(pair, residence="shared", recompute=True, min_blocks_per_sm=2)
     return pair if room <= device.shared_total else mapping
 
 
@@ -154,7 +154,7 @@ def _copied(program: Program, residency: Residency, mapping: Mapping, device: De
     if not possible and mapping.threads == MAX_CLUSTER_THREADS:
         mapping = _wider(mapping)
     told = RESIDENT_THREADS[min(weights(program), 2)]
-    return replace(mapping, asynchronous=possible, resident=-(-told // mapping.threads))
+    return replace(mapping, asynchronous=possible, min_blocks_per_sm=-(-told // mapping.threads))
 
 
 def _wider(mapping: Mapping) -> Mapping:

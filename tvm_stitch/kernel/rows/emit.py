@@ -18,7 +18,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import Stride
 from tvm_stitch.kernel.codegen import cluster_exchange, reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Position
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 from tvm_stitch.kernel.codegen.tir_builder import int64
 from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
@@ -55,14 +55,14 @@ class Part(RowState):
             self._open_barriers()
         if self.mapping.residence == "register":
             self._load_ahead()
-        if self.arriving:
+        if self.async_inputs:
             emit_async_copy.start_copies(self)
-        if self.mapping.ahead:
-            self._load_along_ahead()
+        if self.mapping.prefetch_weights:
+            self._prefetch_weights()
 
     def _open_barriers(self) -> None:
         ending: dict[int, list[Stage]] = {}
-        for stage in self.program.along:
+        for stage in self.program.row_reductions:
             ending.setdefault(self.residency.available[stage.output] - 1, []).append(stage)
         barriers = reduction.open_barriers(
             self.writer, list(ending.values()), self.mapping, self.position
@@ -90,18 +90,18 @@ class Part(RowState):
         self._emit_row_stages(number)
         for stage in self.program.stages:
             if stage.output not in self.sums and self._ends(stage, number):
-                maximum = self.program.producer.get(self.program.follows.get(stage.output))
+                maximum = self.program.producer.get(self.program.online_after.get(stage.output))
                 started = reduction.start(self.writer, stage, self.mapping, maximum)
                 phase.accumulators[stage.output] = started
         roots = self._roots(phase)
         if not roots:
             return
-        phase.following = [stage for stage in roots if stage.output in self.program.follows]
-        needed = self.needed([s for s in roots if s not in phase.following], number)
+        phase.rescaled = [stage for stage in roots if stage.output in self.program.online_after]
+        needed = self.needed([s for s in roots if s not in phase.rescaled], number)
         self._load_row_scalars(needed)
-        if phase.following and number and self.mapping.residence == "register":
+        if phase.rescaled and number and self.mapping.residence == "register":
             self._load_of_phase(phase)
-        if self.arriving and number == 0:
+        if self.async_inputs and number == 0:
             groups = emit_async_copy.groups_of(self)
             for group, all_steps in enumerate(groups):
                 emit_async_copy.wait(self, len(groups) - 1 - group)
@@ -127,11 +127,15 @@ class Part(RowState):
 
     def _measure_from_first(self, phase: Phase, needed: list[Stage]) -> None:
         """A thread's first value of each sum stands for the sum, where squares ask for its mean."""
-        totals = {total for total in self.program.centred.values() if total in phase.accumulators}
+        totals = {
+            total for total in self.program.variance_of.values() if total in phase.accumulators
+        }
         if not totals:
             return
-        before = [stage for stage in needed if stage.output not in self.program.centred]
-        first = Step(self, phase, before, int64(0), "none", again=True).first_values(totals)
+        before = [stage for stage in needed if stage.output not in self.program.variance_of]
+        first = Step(self, phase, before, int64(0), Guard.NONE, second_pass=True).first_values(
+            totals
+        )
         self.row_values.update(first)
         for total in totals:
             accumulator = replace(phase.accumulators[total], first=first[total])
@@ -188,7 +192,7 @@ class Part(RowState):
                 if read.guarded or read.buffer not in inputs or self.is_same(stage, read):
                     continue
                 address = self.frame.address(stage, read)
-                if address.stride is Stride.STILL and address.key not in self.row_loads:
+                if address.stride is Stride.UNIFORM and address.key not in self.row_loads:
                     name = f"{read.buffer.name}_of_row"
                     value = self.load(address, int64(0))
                     self.row_loads[address.key] = self.writer.value(name, value)
@@ -201,15 +205,15 @@ class Part(RowState):
                 tile = self.tile(f"{buffer.name}_ahead", dtype_of(buffer))
             self.ahead[buffer] = (tile, self.own_slot)
         tiles = {buffer: tile for buffer, (tile, _) in self.ahead.items()}
-        if self.following is None:
+        if self.next_row is None:
             self.load_row(tiles, self.position)
             return
         for buffer, tile in tiles.items():
             each = self.mapping.vector * self.mapping.steps
             with self.writer.unrolled(each, "element") as element:
-                self.writer.store(tile, element, self.following.tiles[buffer][element])
-        with self.writer.when(self.following.exists):
-            self.load_row(self.following.tiles, self.following.position)
+                self.writer.store(tile, element, self.next_row.tiles[buffer][element])
+        with self.writer.when(self.next_row.exists):
+            self.load_row(self.next_row.tiles, self.next_row.position)
 
     def _load_of_phase(self, phase: Phase) -> None:
         """Inputs that a later phase is the first to need, where it goes over them twice."""
@@ -220,28 +224,30 @@ class Part(RowState):
             phase.loaded[buffer] = (tile, self.own_slot)
         self.load_row({b: tile for b, (tile, _) in phase.loaded.items()}, self.position)
 
-    def _load_along_ahead(self) -> None:
+    def _prefetch_weights(self) -> None:
         """Vectors along the columns that do not depend on the row, for all phases and rows."""
-        if self.along:
+        if self.vectors:
             return
         reads = [(stage, read) for stage in self.program.stages for read in stage.reads]
-        found = [along for along in self.plan_along(reads) if not along.of_row]
-        for along in found:
-            buffer = along.address.buffer
+        found = [load for load in self.plan_vector_loads(reads) if not load.of_row]
+        for load in found:
+            buffer = load.address.buffer
             tile = self.tile(f"{buffer.name}_along", dtype_of(buffer))
-            self.along |= {address.key: (tile, self.own_slot) for address in along.serves}
+            self.vectors |= {address.key: (tile, self.own_slot) for address in load.serves}
         for steps in self.position.steps():
-            if steps.care == "edge":
+            if steps.guard is Guard.EDGE:
                 continue
             with (
                 self.writer.when(self.position.works),
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
             ):
-                guard = self.position.inside(step, int64(0)) if steps.care == "vector" else None
+                guard = (
+                    self.position.inside(step, int64(0)) if steps.guard is Guard.VECTOR else None
+                )
                 with self.writer.when(guard):
-                    for along in found:
-                        tile, element = self.along[along.address.key]
-                        self.load_along(along, tile, step, element)
+                    for load in found:
+                        tile, element = self.vectors[load.address.key]
+                        self.load_vector(load, tile, step, element)
 
     def row_value(self, stage: Stage, read: Read) -> Expr | None:
         """What a load gives where that is one value for the row."""

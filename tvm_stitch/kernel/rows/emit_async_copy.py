@@ -10,7 +10,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.thread_indexing import Steps
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.row_state import RowState
@@ -30,7 +30,7 @@ def groups_of(row: RowState) -> list[list[Steps]]:
             assert isinstance(steps.count, int), "rows that wait have steps"
             first, last = max(start, steps.start), min(end, steps.start + steps.count)
             if first < last:
-                own.append(Steps(first, last - first, steps.care))
+                own.append(Steps(first, last - first, steps.guard))
         groups.append(own)
     return groups
 
@@ -43,9 +43,11 @@ def start_copies(row: RowState) -> None:
                 row.writer.when(row.position.works),
                 row.writer.unrolled(int(steps.count), "copy", steps.start) as step,
             ):
-                exists = row.position.inside(step, int64(0)) if steps.care != "none" else None
+                exists = (
+                    row.position.inside(step, int64(0)) if steps.guard is not Guard.NONE else None
+                )
                 with row.writer.when(exists):
-                    for buffer in row.arriving:
+                    for buffer in row.async_inputs:
                         _copy(row, buffer, step)
         row.writer.add(tirx.Evaluate(T.ptx.cp.async_.commit_group()))
 
@@ -63,4 +65,4 @@ def _copy(row: RowState, buffer: Var, step: Expr) -> None:
         lane = int64(first)
         to = row.kept[buffer].ptr_to([row.slot(step, lane)])
         source = row.views[buffer].ptr_to([row.position.address(step, lane)])
-        row.writer.copy_past(to, source, width * size)
+        row.writer.cp_async(to, source, width * size)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Steps
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.emit_vector import Step
@@ -28,9 +28,9 @@ def go_through(part: RowState, phase: Phase, needed: list[Stage], steps: list[St
     """Write a thread's steps."""
     if part.mapping.residence == "register":
         _registers(part, phase, needed, steps)
-        if phase.following:
-            with _measured(part, phase) as again:
-                _registers(part, phase, again, steps, again=True)
+        if phase.rescaled:
+            with _measured(part, phase) as second_pass:
+                _registers(part, phase, second_pass, steps, second_pass=True)
         return
     for alike in steps:
         with part.writer.when(part.position.works):
@@ -38,29 +38,29 @@ def go_through(part: RowState, phase: Phase, needed: list[Stage], steps: list[St
 
 
 def _registers(
-    part: RowState, phase: Phase, needed: list[Stage], steps: list[Steps], again: bool = False
+    part: RowState, phase: Phase, needed: list[Stage], steps: list[Steps], second_pass: bool = False
 ) -> None:
     for alike in steps:
         with (
             part.writer.when(part.position.works),
             part.writer.unrolled(alike.count, "step", alike.start) as step,
         ):
-            Step(part, phase, needed, step, alike.care, again).emit()
+            Step(part, phase, needed, step, alike.guard, second_pass).emit()
 
 
 @contextmanager
 def _measured(part: RowState, phase: Phase) -> Iterator[list[Stage]]:
     """Maxima as far as they are known, and the stages of the sums measured against them."""
-    largest = reduction.grow(part.writer, phase.accumulators, part.program.follows)
+    largest = reduction.grow(part.writer, phase.accumulators, part.program.online_after)
     part.row_values.update(largest)
-    yield part.needed(phase.following, phase.number)
+    yield part.needed(phase.rescaled, phase.number)
     for buffer in largest:
         del part.row_values[buffer]
 
 
 def _flights(part: RowState, phase: Phase, needed: list[Stage], steps: Steps) -> None:
     """Some steps at a time: the loads of all of them are issued before the first is used."""
-    first = [buffer for buffer in part.loads_of(phase.number) if buffer not in part.arriving]
+    first = [buffer for buffer in part.loads_of(phase.number) if buffer not in part.async_inputs]
     each = part.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
     flight = part.mapping.unroll or max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
     flight = min(steps.count, flight) if isinstance(steps.count, int) else flight
@@ -88,42 +88,42 @@ def _flight(
     def slots(number: Expr) -> Element:
         return lambda _, lane: number * vector + lane
 
-    along = _along(part, needed, steps, slots)
+    vectors = _load_vectors(part, needed, steps, slots)
 
-    def through(stages: list[Stage], again: bool = False) -> None:
+    def through(stages: list[Stage], second_pass: bool = False) -> None:
         with writer.unrolled(steps.count, "step") as number:
             loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
-            own = {key: (tile, slots(number)) for key, tile in along.items()}
-            of_step = replace(phase, loaded=loaded, along=own)
-            Step(part, of_step, stages, steps.start + number, steps.care, again).emit()
+            own = {key: (tile, slots(number)) for key, tile in vectors.items()}
+            of_step = replace(phase, loaded=loaded, vectors=own)
+            Step(part, of_step, stages, steps.start + number, steps.guard, second_pass).emit()
 
     with writer.unrolled(steps.count, "load") as number:
         for buffer, tile in tiles.items():
-            part.copy_in(buffer, tile, steps.start + number, steps.care, slots(number))
+            part.copy_in(buffer, tile, steps.start + number, steps.guard, slots(number))
     through(needed)
-    if phase.following:
-        with _measured(part, phase) as again:
-            through(again, again=True)
+    if phase.rescaled:
+        with _measured(part, phase) as second_pass:
+            through(second_pass, second_pass=True)
 
 
-def _along(
+def _load_vectors(
     part: RowState, needed: list[Stage], steps: Steps, slots: Callable[[Expr], Element]
 ) -> dict[tuple[Var, str, str], Var]:
     """Vectors along the columns: asked for one by one, each step would wait for its own."""
-    if steps.care == "edge" or not isinstance(steps.count, int):
+    if steps.guard is Guard.EDGE or not isinstance(steps.count, int):
         return {}
     writer = part.writer
     tiles: dict[tuple[Var, str, str], Var] = {}
-    planned = part.plan_along((stage, read) for stage in needed for read in stage.reads)
-    for along in planned:
-        buffer = along.address.buffer
+    planned = part.plan_vector_loads((stage, read) for stage in needed for read in stage.reads)
+    for load in planned:
+        buffer = load.address.buffer
         size = part.mapping.vector * steps.count
         tile = writer.allocate(f"{buffer.name}_along", size, dtype_of(buffer))
-        tiles |= {address.key: tile for address in along.serves}
+        tiles |= {address.key: tile for address in load.serves}
     with writer.unrolled(steps.count, "along") as number:
         step = steps.start + number
-        exists = part.position.inside(step, int64(0)) if steps.care == "vector" else None
+        exists = part.position.inside(step, int64(0)) if steps.guard is Guard.VECTOR else None
         with writer.when(exists):
-            for along in planned:
-                part.load_along(along, tiles[along.address.key], step, slots(number))
+            for load in planned:
+                part.load_vector(load, tiles[load.address.key], step, slots(number))
     return tiles

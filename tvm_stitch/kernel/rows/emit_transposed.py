@@ -23,7 +23,7 @@ from tvm_stitch.kernel.analysis.transposed_reads import (
     shuffled,
     tile_rows,
 )
-from tvm_stitch.kernel.codegen.thread_indexing import Position, Steps
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, Steps
 from tvm_stitch.kernel.codegen.tir_builder import divided, int64
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.schedule import Mapping
@@ -79,8 +79,8 @@ class TilePosition(Position):
     def own(self, step: Expr) -> tuple[Expr, Expr]:
         """The first element of a thread's vector in the tile, across and inner."""
         mapping = self.mapping
-        turn, line = divided(step, self.lines)
-        number = turn * mapping.threads + self.thread
+        iteration, line = divided(step, self.lines)
+        number = iteration * mapping.threads + self.thread
         across, inner = divided(number, mapping.tile // mapping.vector)
         return across * self.lines + line, inner * mapping.vector
 
@@ -106,7 +106,7 @@ class TilePosition(Position):
     def steps(self) -> list[Steps]:
         """All steps need the same care."""
         even = self.inside_of(self.place(*self.own(int64(0)))) is None
-        return [Steps(0, self.mapping.steps, "none" if even else "vector")]
+        return [Steps(0, self.mapping.steps, Guard.NONE if even else Guard.VECTOR)]
 
 
 class TilePart(Part):
@@ -131,17 +131,17 @@ class TilePart(Part):
         size = self.mapping.tile * pitch_of(address.buffer, self.mapping)
         tile = writer.allocate(f"{name}_tile", size, dtype, "shared")
         vector = self._vector(number)
-        registers = writer.allocate(f"{name}_lines", self._turns(vector) * vector, dtype)
-        with writer.unrolled(self._turns(vector), "turn") as turn:
-            across, inner = self._from(vector, turn)
+        registers = writer.allocate(f"{name}_lines", self._iterations(vector) * vector, dtype)
+        with writer.unrolled(self._iterations(vector), "turn") as iteration:
+            across, inner = self._from(vector, iteration)
             place = self.position.place(across, inner)
             index = substitute(self.position.tiling.indices[number], place)
             with (
-                writer.when(self._exists(vector, turn, place)),
+                writer.when(self._exists(vector, iteration, place)),
                 writer.vectorized(vector, "lane") as lane,
             ):
                 value = self.views[address.buffer][index + lane]
-                writer.store(registers, turn * vector + lane, value)
+                writer.store(registers, iteration * vector + lane, value)
 
         return registers, tile
 
@@ -150,9 +150,9 @@ class TilePart(Part):
         vector, writer = self._vector(number), self.writer
         buffer = self.position.tiling.addresses[number].buffer
         width = min(vector, shuffled(buffer, self.mapping) or 1)
-        with writer.unrolled(self._turns(vector), "turn") as turn:
-            across, inner = self._from(vector, turn)
-            exists = self._exists(vector, turn, self.position.place(across, inner))
+        with writer.unrolled(self._iterations(vector), "turn") as iteration:
+            across, inner = self._from(vector, iteration)
+            exists = self._exists(vector, iteration, self.position.place(across, inner))
             with (
                 writer.when(exists),
                 writer.unrolled(vector // width, "part") as part,
@@ -160,7 +160,7 @@ class TilePart(Part):
             ):
                 first = part * width
                 place = place_in_tile(buffer, self.mapping, inner, across + first)
-                writer.store(tile, place + lane, registers[turn * vector + first + lane])
+                writer.store(tile, place + lane, registers[iteration * vector + first + lane])
 
     def _collect(self, number: int, tile: Var) -> None:
         """From the tile to registers, across it: as many neighbours at once as a bank has."""
@@ -169,8 +169,8 @@ class TilePart(Part):
         buffer, vector, lines = address.buffer, self.mapping.vector, position.lines
         size = vector * self.mapping.steps
         registers = writer.allocate(f"{buffer.name}_across", size, dtype_of(buffer))
-        with writer.unrolled(self.mapping.steps // lines, "turn") as turn:
-            across, inner = position.own(turn * lines)
+        with writer.unrolled(self.mapping.steps // lines, "turn") as iteration:
+            across, inner = position.own(iteration * lines)
             exists = position.inside_of(position.place(across, inner))
             with (
                 writer.when(exists),
@@ -178,32 +178,34 @@ class TilePart(Part):
                 writer.vectorized(lines, "line") as line,
             ):
                 place = place_in_tile(buffer, self.mapping, inner + lane, across)
-                writer.store(registers, (turn * vector + lane) * lines + line, tile[place + line])
+                writer.store(
+                    registers, (iteration * vector + lane) * lines + line, tile[place + line]
+                )
 
         def element(step: Expr, lane: Expr) -> Expr:
-            turn, line = divided(step, lines)
-            return (turn * vector + lane) * lines + line
+            iteration, line = divided(step, lines)
+            return (iteration * vector + lane) * lines + line
 
-        self.along[address.key] = (registers, element)
+        self.vectors[address.key] = (registers, element)
 
     def _vector(self, number: int) -> int:
         """Elements of an access to the memory of one tile."""
         return min(self.position.tiling.vectors[number], tile_rows(self.mapping))
 
-    def _turns(self, vector: int) -> int:
+    def _iterations(self, vector: int) -> int:
         return -(-self.mapping.reach // (self.mapping.threads * vector))
 
-    def _from(self, vector: int, turn: Expr) -> tuple[Expr, Expr]:
+    def _from(self, vector: int, iteration: Expr) -> tuple[Expr, Expr]:
         """The element of the tile at which a thread's load begins, across and inner."""
-        number = turn * self.mapping.threads + self.position.thread
+        number = iteration * self.mapping.threads + self.position.thread
         inner, across = divided(number, tile_rows(self.mapping) // vector)
         return across * vector, inner
 
-    def _exists(self, vector: int, turn: Expr, place: dict[Var, Expr]) -> Expr | None:
+    def _exists(self, vector: int, iteration: Expr, place: dict[Var, Expr]) -> Expr | None:
         """Whether a thread has anything to load."""
         conditions = [self.position.inside_of(place)]
         if self.mapping.reach % (self.mapping.threads * vector):
-            number = turn * self.mapping.threads + self.position.thread
+            number = iteration * self.mapping.threads + self.position.thread
             conditions.append(number < self.mapping.reach // vector)
         known = [condition for condition in conditions if condition is not None]
         return tirx.all(*known) if known else None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from tvm_stitch.kernel.analysis.vector_loads import Along
+from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
 from tvm_stitch.kernel.codegen.reduction import combine
+from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
@@ -23,13 +24,13 @@ class Step:
         phase: Phase,
         needed: list[Stage],
         step: Expr,
-        care: str,
-        again: bool = False,
+        guard: Guard,
+        second_pass: bool = False,
     ) -> None:
         """`again` says that the phase has been here, and written what there is to write."""
-        self.again = again
+        self.second_pass = second_pass
         self.part, self.phase, self.needed = part, phase, needed
-        self.step, self.care = step, care
+        self.step, self.guard = step, guard
         self.writer = part.writer
         self.vector = part.mapping.vector
         self.fragments: Fragments = {}
@@ -39,30 +40,30 @@ class Step:
 
     def emit(self) -> None:
         """Write the step."""
-        part, vector = self.part, self.care == "vector"
+        part, vector = self.part, self.guard is Guard.VECTOR
         # Inside of the guard of a whole vector, copies need none of their own.
-        care = "none" if vector else self.care
+        guard = Guard.NONE if vector else self.guard
         with self.writer.when(part.position.inside(self.step, int64(0)) if vector else None):
-            self._load(care)
-            self._fetch(care)
+            self._load(guard)
+            self._fetch(guard)
             for stage in self.needed:
                 if self._is_output(stage) and self.vector > 1:
                     name = f"{stage.output.name}_out"
                     dtype = dtype_of(stage.output)
                     self.outputs[stage.output] = self.writer.allocate(name, self.vector, dtype)
             with self.writer.unrolled(self.vector, "lane") as lane:
-                edge = self.care == "edge"
+                edge = self.guard is Guard.EDGE
                 with self.writer.when(part.position.inside(self.step, lane) if edge else None):
                     self._compute(lane)
-            self._keep(care)
+            self._keep(guard)
             for buffer, tile in self.outputs.items():
                 with self.writer.when(part.position.row_exists):
-                    part.copy_out(buffer, tile, self.step, care, lambda _, lane: lane)
+                    part.copy_out(buffer, tile, self.step, guard, lambda _, lane: lane)
 
     def first_values(self, sums: Collection[Var]) -> dict[Var, Expr]:
         """Of the step's first element, what it adds to each of some sums."""
-        self._load(self.care)
-        self._fetch(self.care)
+        self._load(self.guard)
+        self._fetch(self.guard)
         lane, found = int64(0), {}
         column = self.part.position.column(self.step, lane)
         values: dict[Var, Expr] = {}
@@ -77,13 +78,13 @@ class Step:
     def _is_output(self, stage: Stage) -> bool:
         part = self.part
         return (
-            not self.again
+            not self.second_pass
             and stage.output in part.program.outputs
             and part.program.is_full(stage.output)
             and part.residency.available[stage.output] == self.phase.number
         )
 
-    def _load(self, care: str) -> None:
+    def _load(self, guard: Guard) -> None:
         """Inputs that this phase is the first to need, and vectors along the columns."""
         part = self.part
         reads = [(stage, read) for stage in self.needed for read in stage.reads]
@@ -91,18 +92,18 @@ class Step:
             buffer = read.buffer
             if buffer in part.program.inputs and part.program.place(stage, read) is Where.SAME:
                 waits = part.residency.kept.get(buffer, (self.phase.number,))[0]
-                if buffer in part.arriving or buffer in self.loaded:
+                if buffer in part.async_inputs or buffer in self.loaded:
                     continue
                 if waits == self.phase.number:
-                    self._load_fragment(buffer, care)
-        if care == "edge":
+                    self._load_fragment(buffer, guard)
+        if guard is Guard.EDGE:
             return
-        self.fragments |= part.along | self.phase.along
-        for along in part.plan_along(reads):
-            if along.address.key not in self.fragments:
-                self._load_along(along)
+        self.fragments |= part.vectors | self.phase.vectors
+        for load in part.plan_vector_loads(reads):
+            if load.address.key not in self.fragments:
+                self._load_vector(load)
 
-    def _load_fragment(self, buffer: Var, care: str) -> None:
+    def _load_fragment(self, buffer: Var, guard: Guard) -> None:
         """An input's vector; a phase after the first keeps it in its tile."""
         part = self.part
         in_tile = buffer in part.kept and part.mapping.residence == "register"
@@ -112,19 +113,19 @@ class Step:
             fragment = self.writer.allocate(f"{buffer.name}_in", self.vector, dtype_of(buffer))
             self.loaded[buffer] = (fragment, lambda _, lane: lane)
         tile, element = self.loaded[buffer]
-        part.copy_in(buffer, tile, self.step, care, element)
+        part.copy_in(buffer, tile, self.step, guard, element)
 
-    def _load_along(self, along: Along) -> None:
-        buffer = along.address.buffer
+    def _load_vector(self, load: VectorLoad) -> None:
+        buffer = load.address.buffer
         tile = self.writer.allocate(f"{buffer.name}_along", self.vector, dtype_of(buffer))
-        self.part.load_along(along, tile, self.step, lambda _, lane: lane)
-        for address in along.serves:
+        self.part.load_vector(load, tile, self.step, lambda _, lane: lane)
+        for address in load.serves:
             self.fragments[address.key] = (tile, lambda _, lane: lane)
 
-    def _fetch(self, care: str) -> None:
+    def _fetch(self, guard: Guard) -> None:
         """Values that wait in shared memory come as vectors, and what goes there is collected."""
         part = self.part
-        if part.mapping.residence == "register" or care == "edge":
+        if part.mapping.residence == "register" or guard is Guard.EDGE:
             return
         for stage in self.needed:
             for read in stage.reads:
@@ -136,17 +137,17 @@ class Step:
                     )
                     self._copy_kept(buffer, tile, out=False)
                     self.loaded[buffer] = (tile, lambda _, lane: lane)
-            if stage.output in part.kept and not self.again:
+            if stage.output in part.kept and not self.second_pass:
                 name = f"{stage.output.name}_keep"
                 tile = self.writer.allocate(name, self.vector, dtype_of(stage.output))
                 self.keeping[stage.output] = tile
 
-    def _keep(self, care: str) -> None:
+    def _keep(self, guard: Guard) -> None:
         """What was collected goes to shared memory, and inputs that later phases need."""
         part = self.part
         for buffer, tile in self.keeping.items():
             self._copy_kept(buffer, tile, out=True)
-        if part.mapping.residence == "register" or care == "edge" or self.again:
+        if part.mapping.residence == "register" or guard is Guard.EDGE or self.second_pass:
             return
         for buffer, (tile, element) in self.loaded.items():
             if buffer in part.kept and not part.waits(buffer, self.phase.number):
@@ -183,7 +184,7 @@ class Step:
             values[buffer] = self.writer.value(stage.name, value)
             if buffer in self.keeping:
                 self.writer.store(self.keeping[buffer], lane, values[buffer])
-            elif buffer in part.kept and not self.again:
+            elif buffer in part.kept and not self.second_pass:
                 slot = part.slot(self.step, lane)
                 self.writer.store(part.kept[buffer], slot, values[buffer])
             if buffer in self.outputs:
@@ -192,7 +193,11 @@ class Step:
                 at = part.position.address(self.step, int64(0))
                 with self.writer.when(part.position.row_exists):
                     self.writer.store(part.views[buffer], at, values[buffer])
-        if self.care == "edge" and part.mapping.residence != "register" and not self.again:
+        if (
+            self.guard is Guard.EDGE
+            and part.mapping.residence != "register"
+            and not self.second_pass
+        ):
             self._keep_fragments(values, lane)
 
     def _add_to_column(self, stage: Stage, lane: Expr, value: Expr) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Mapping as MappingOf
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame
-from tvm_stitch.kernel.analysis.vector_loads import Along, plan_along
+from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, plan_vector_loads
 from tvm_stitch.kernel.codegen.bf16_widen import widened
-from tvm_stitch.kernel.codegen.thread_indexing import Position
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 from tvm_stitch.kernel.codegen.tir_builder import Writer, flat_loads, int64, vector_copy
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import Mapping
@@ -59,7 +59,7 @@ class Access:
         """
         each = self.mapping.vector * self.mapping.steps
         tile = self.writer.allocate(name, each, dtype)
-        if any(steps.care == "edge" for steps in self.position.steps()):
+        if any(steps.guard is Guard.EDGE for steps in self.position.steps()):
             with self.writer.unrolled(each, "element") as element:
                 self.writer.store(tile, element, tirx.const(0, dtype))
         return tile
@@ -85,9 +85,9 @@ class Access:
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
             ):
                 for buffer, tile in tiles.items():
-                    self.copy_in(buffer, tile, step, steps.care, self.own_slot, position)
+                    self.copy_in(buffer, tile, step, steps.guard, self.own_slot, position)
 
-    def plan_along(self, reads: Iterable[tuple[Stage, Read]]) -> list[Along]:
+    def plan_vector_loads(self, reads: Iterable[tuple[Stage, Read]]) -> list[VectorLoad]:
         """The vectors along the columns among loads of inputs."""
         if self.mapping.vector == 1 or self.mapping.peeled:
             return []
@@ -97,19 +97,19 @@ class Access:
             for stage, read in reads
             if read.buffer in inputs and not self.is_same(stage, read)
         ]
-        return plan_along(self.frame, addresses, self.mapping.vector)
+        return plan_vector_loads(self.frame, addresses, self.mapping.vector)
 
-    def load_along(self, along: Along, tile: Var, step: Expr, element: Element) -> None:
+    def load_vector(self, load: VectorLoad, tile: Var, step: Expr, element: Element) -> None:
         """A vector along the columns; where it is not loaded, nothing uses it."""
-        width, view, row = along.width, self.views[along.address.buffer], self.position.row
+        width, view, row = load.width, self.views[load.address.buffer], self.position.row
         with self.writer.unrolled(self.mapping.vector // width, "part") as number:
             column = self.position.column(step, number * width)
             with (
-                self.writer.when(along.guard(row, column)),
+                self.writer.when(load.guard(row, column)),
                 self.writer.vectorized(width, "lane") as lane,
             ):
                 # One place for all lanes: contiguity was proven, TVM need not find it again.
-                value = self.redirected(view[along.at(row, column) + lane])
+                value = self.redirected(view[load.at(row, column) + lane])
                 self.writer.store(tile, element(step, number * width + lane), value)
 
     def copy_in(
@@ -117,7 +117,7 @@ class Access:
         buffer: Var,
         tile: Var,
         step: Expr,
-        care: str,
+        guard: Guard,
         element: Element,
         position: Position | None = None,
     ) -> None:
@@ -128,25 +128,27 @@ class Access:
             at = place.address(step, lane)
             writer.store(tile, element(step, lane), self.views[buffer][at])
 
-        self._copy(dtype_of(buffer), step, care, move)
+        self._copy(dtype_of(buffer), step, guard, move)
 
-    def copy_out(self, buffer: Var, tile: Var, step: Expr, care: str, element: Element) -> None:
+    def copy_out(self, buffer: Var, tile: Var, step: Expr, guard: Guard, element: Element) -> None:
         """A vector of a tile into an output."""
 
         def move(writer: Writer, lane: Expr) -> None:
             at = self.position.address(step, lane)
             writer.store(self.views[buffer], at, tile[element(step, lane)])
 
-        self._copy(dtype_of(buffer), step, care, move)
+        self._copy(dtype_of(buffer), step, guard, move)
 
     def _copy(
-        self, dtype: str, step: Expr, care: str, move: Callable[[Writer, Expr], None]
+        self, dtype: str, step: Expr, guard: Guard, move: Callable[[Writer, Expr], None]
     ) -> None:
         vector = self.mapping.vector
         if vector == 1:
-            with self.writer.when(None if care == "none" else self.position.inside(step, int64(0))):
+            with self.writer.when(
+                None if guard is Guard.NONE else self.position.inside(step, int64(0))
+            ):
                 move(self.writer, int64(0))
-        elif care == "edge":
+        elif guard is Guard.EDGE:
             with self.writer.branch(self.position.whole(step)) as (then, otherwise):
                 vector_copy(then, dtype, vector, move)
                 with (
@@ -156,7 +158,7 @@ class Access:
                     move(otherwise, lane)
         else:
             with self.writer.when(
-                self.position.inside(step, int64(0)) if care == "vector" else None
+                self.position.inside(step, int64(0)) if guard is Guard.VECTOR else None
             ):
                 vector_copy(self.writer, dtype, vector, move)
 

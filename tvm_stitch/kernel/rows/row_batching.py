@@ -48,10 +48,10 @@ def batched(program: Program, residency: Residency, mapping: Mapping, device: De
         return mapping
     wave = _blocks_of_one_wave(program, residency, mapping, device)
     if mapping.threads > WARP:
-        return replace(mapping, resident=wave)
+        return replace(mapping, min_blocks_per_sm=wave)
     row_bytes = loaded_bytes(program, residency) * mapping.vector * mapping.steps
     if row_bytes <= AHEAD_BYTES and weights(program) and not mapping.peeled:
-        mapping = replace(mapping, ahead=mapping.vector > 1)
+        mapping = replace(mapping, prefetch_weights=mapping.vector > 1)
     rows = constant(program.space.rows)
     busy = device.multiprocessors * device.max_threads // 2
     wanted = WRITTEN_FLIGHT_BYTES if _writes_rows(program) else FLIGHT_BYTES
@@ -60,10 +60,12 @@ def batched(program: Program, residency: Residency, mapping: Mapping, device: De
         if rows is not None and rows * mapping.threads < wider.batch * busy:
             break
         mapping = wider
-    return replace(mapping, resident=max(wave, RESIDENT_THREADS // mapping.block_threads, 1))
+    return replace(
+        mapping, min_blocks_per_sm=max(wave, RESIDENT_THREADS // mapping.block_threads, 1)
+    )
 
 
-def all_at_once(program: Program, mapping: Mapping, device: Device) -> Mapping | None:
+def single_wave(program: Program, mapping: Mapping, device: Device) -> Mapping | None:
     """Batches of rows with which one full wave of blocks loads all there is, if there are such.
 
     For a kernel of this program alone: in company, a wave is not its own.
@@ -91,9 +93,9 @@ def all_at_once(program: Program, mapping: Mapping, device: Device) -> Mapping |
         threads=threads,
         rows=WAVE_BLOCK // threads,
         steps=each // mapping.vector,
-        ahead=mapping.vector > 1 and weights(program) > 0,
+        prefetch_weights=mapping.vector > 1 and weights(program) > 0,
         batch=batch,
-        resident=WAVE_THREADS // WAVE_BLOCK,
+        min_blocks_per_sm=WAVE_THREADS // WAVE_BLOCK,
     )
 
 

@@ -16,12 +16,12 @@ from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var
-from tvm_stitch.kernel.rows.async_copy import arriving
+from tvm_stitch.kernel.rows.async_copy import async_inputs
 from tvm_stitch.kernel.rows.global_access import Access, Element, Fragments
 
 
 @dataclass(frozen=True, eq=False)
-class Following:
+class NextRow:
     """The row after this one: its tiles are full when its turn begins."""
 
     position: Position
@@ -35,9 +35,9 @@ class Phase:
 
     number: int
     loaded: dict[Var, tuple[Var, Element]] = field(default_factory=dict)
-    along: Fragments = field(default_factory=dict)  # vectors along the columns
+    vectors: Fragments = field(default_factory=dict)  # vectors along the columns
     accumulators: dict[Var, Accumulator] = field(default_factory=dict)
-    following: list[Stage] = field(default_factory=list)  # sums measured against maxima so far
+    rescaled: list[Stage] = field(default_factory=list)  # sums measured against maxima so far
 
 
 class RowState(Access):
@@ -53,19 +53,19 @@ class RowState(Access):
         thread: Expr,
         writer: Writer,
         sums: MappingOf[Var, Var] | None = None,
-        following: Following | None = None,
+        next_row: NextRow | None = None,
     ) -> None:
         super().__init__(program, mapping, views, position, thread, writer)
         self.residency = residency
         self.sums = sums or {}  # a thread's share of each reduction over the rows
-        self.following = following
+        self.next_row = next_row
         self.row_values: dict[Var, Expr] = {}
         self.row_loads: dict[tuple[Var, str, str], Expr] = {}
         self.kept: dict[Var, Var] = {}
         self.ahead: dict[Var, tuple[Var, Element]] = {}  # inputs loaded before the first phase
         self.barriers: dict[int, Expr] = {}  # of a cluster, by the phase that ends there
-        self.arriving = arriving(program, residency, mapping)  # inputs copied meanwhile
-        self.along: Fragments = {}  # vectors along the columns loaded then
+        self.async_inputs = async_inputs(program, residency, mapping)  # inputs copied meanwhile
+        self.vectors: Fragments = {}  # vectors along the columns loaded then
 
     def needed(self, roots: list[Stage], number: int) -> list[Stage]:
         """The stages whose elements a phase computes, in order."""
@@ -83,7 +83,7 @@ class RowState(Access):
 
     def waits(self, buffer: Var, number: int) -> bool:
         """Whether a value has been kept by an earlier phase."""
-        if buffer in self.arriving:
+        if buffer in self.async_inputs:
             return True
         return buffer in self.residency.kept and self.residency.kept[buffer][0] < number
 

@@ -24,7 +24,9 @@ MOST_SPACES = 3
 MOST_COLUMNS = 1 << 15
 
 
-def programs_in_step(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tuple[Program, ...]:
+def co_scheduled_programs(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> tuple[Program, ...]:
     """Programs that read the same, each with the outputs that share its rows, if there are such."""
     found: list[Program] = []
     for output in outputs:
@@ -54,10 +56,10 @@ def _by_rows(program: Program) -> bool:
     """Whether its blocks have neighbouring rows, and nothing but them."""
     return (
         program.reduces
-        and not program.across
+        and not program.column_reductions
         and not program.round
         and program.space.whole
-        and program.space.band is None
+        and program.space.row_segment is None
         and (constant(program.space.columns) or MOST_COLUMNS) <= MOST_COLUMNS
     )
 
@@ -73,7 +75,7 @@ def _program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | N
     return None if isinstance(program, Refused) else program
 
 
-def take_turns(
+def interleave_blocks(
     var: Var, place: Expr, bodies: Sequence[tuple[Expr, tirx.Stmt]], start: int = 0
 ) -> tirx.Stmt:
     """Statements of parts, each with the number of the block after its last, by a place of a grid.
@@ -91,11 +93,11 @@ def take_turns(
     return tirx.IfThenElse(
         tirx.floordiv((place + 1) * own, all_) > before,
         substitute(body, {var: before + start}),
-        take_turns(var, place - before, others, start + count),
+        interleave_blocks(var, place - before, others, start + count),
     )
 
 
-def evened(mappings: Sequence[Mapping]) -> list[Mapping]:
+def balance_registers(mappings: Sequence[Mapping]) -> list[Mapping]:
     """Rows of a part whose threads have more elements than another's get more threads.
 
     The registers of a kernel are those of its widest part, and leave room for few blocks: mean
@@ -113,7 +115,7 @@ def evened(mappings: Sequence[Mapping]) -> list[Mapping]:
                 rows=mapping.rows // 2,
                 steps=mapping.steps // 2,
                 scheme="warp" if threads <= WARP else "regional",
-                resident=0,
+                min_blocks_per_sm=0,
             )
         found.append(mapping)
     return found
@@ -123,7 +125,7 @@ def _elements(mapping: Mapping) -> int:
     return mapping.vector * mapping.steps * mapping.batch
 
 
-def keeps_step(programs: Sequence[Program], mappings: Sequence[Mapping]) -> tuple[Var, ...]:
+def shares_input(programs: Sequence[Program], mappings: Sequence[Mapping]) -> tuple[Var, ...]:
     """The inputs that the parts of a kernel read in step."""
     apart = any(m.split or m.cluster > 1 or m.blocks for m in mappings)
     return () if apart or len(programs) == 1 else shared_rows(programs)

@@ -61,7 +61,7 @@ def staged_tables(program: ProductProgram, mapping: Mapping) -> tuple[Table, ...
 def early_loads(program: ProductProgram, mapping: Mapping) -> list[tuple[Stage, Read]]:
     """Loads that need nothing computed, as far as a thread has registers for them."""
     found: list[tuple[Stage, Read]] = []
-    left = MOST_EARLY if mapping.ahead else 0
+    left = MOST_EARLY if mapping.prefetch_weights else 0
     own = {contraction.own for contraction in program.contractions.values()}
     for stage in program.stages:
         if stage.output in program.contractions or stage.output in own:
@@ -113,7 +113,7 @@ def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refuse
     mapping = _sliced(program, device) or _whole(program, device)
     if isinstance(mapping, Refused):
         return mapping
-    for change in (partial(replace, asynchronous=True), partial(replace, ahead=True)):
+    for change in (partial(replace, asynchronous=True), partial(replace, prefetch_weights=True)):
         better: Mapping = change(mapping)
         if next(product_reasons(program, better, device), None) is None:
             mapping = better
@@ -129,7 +129,7 @@ def _sliced(program: ProductProgram, device: Device) -> Mapping | None:
     slices = _few_slices(program, FEWEST_SLICED)
     if isinstance(slices, Refused) or not slices.values.issuperset(program.contractions):
         return None
-    if program.reduces_along or any(c.arrives is None for c in program.contractions.values()):
+    if program.reduces_rows or any(c.arrives is None for c in program.contractions.values()):
         return None
     elements = (constant(program.space.rows) or 1) * slices.period
     batch = min(ROWS_EACH, power_of_two(program.inner))
@@ -198,7 +198,7 @@ def _threads_and_batch(program: ProductProgram, device: Device) -> tuple[int, in
 
 def _most_threads(program: ProductProgram) -> int:
     """Threads of a row: what is reduced along it meets in shuffles."""
-    return WARP if program.reduces_along else MOST_THREADS
+    return WARP if program.reduces_rows else MOST_THREADS
 
 
 def _widest(program: ProductProgram) -> int:
@@ -211,7 +211,9 @@ def product_reasons(program: ProductProgram, mapping: Mapping, device: Device) -
         yield slices.reason
         return
     own = mapping.threads, mapping.rows, mapping.batch, mapping.split
-    if replace(mapping, asynchronous=False, ahead=False) != mapping_of_products(program, *own):
+    if replace(mapping, asynchronous=False, prefetch_weights=False) != mapping_of_products(
+        program, *own
+    ):
         yield "rows with products wait in shared memory, elements one by one"
     if mapping.threads > _most_threads(program):
         yield f"{mapping.threads} threads a row with products, more than {_most_threads(program)}"
@@ -224,7 +226,7 @@ def product_reasons(program: ProductProgram, mapping: Mapping, device: Device) -
         if _must_be_staged(program, panel) and panel.key not in staged:
             needed = table_of(program, mapping, panel).bytes
             yield f"a factor of {needed} bytes has no room in shared memory"
-    if mapping.ahead and not early_loads(program, mapping):
+    if mapping.prefetch_weights and not early_loads(program, mapping):
         yield "loads issued ahead, where there are none"
     if mapping.asynchronous:
         yield from _asynchronous(program, mapping, device)

@@ -110,9 +110,9 @@ class ProductProgram(Program):
         return common
 
     @cached_property
-    def reduces_along(self) -> bool:
+    def reduces_rows(self) -> bool:
         """Whether anything but products is reduced along a row."""
-        return len(self.along) > len(self.contractions)
+        return len(self.row_reductions) > len(self.contractions)
 
     @cached_property
     def panels(self) -> tuple[Panel, ...]:

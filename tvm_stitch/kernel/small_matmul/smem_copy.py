@@ -119,7 +119,7 @@ class ProductCopies:
         # By an address alone TVM would not see that the target is alive from here on.
         to = copy.target.access_ptr("w", offset=copy.place(slow, fast), extent=width)
         source = load.source.ptr_to([load.indices[0]])
-        self.writer.copy_past(to, source, width * ITEM)
+        self.writer.cp_async(to, source, width * ITEM)
         self.pending = True
 
     def _through_registers(self, copy: _Copy, slow: Expr, fast: Expr, width: int) -> None:

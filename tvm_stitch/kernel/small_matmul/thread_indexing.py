@@ -149,4 +149,4 @@ class ProductPosition:
 def _threads_apart(program: ProductProgram, mapping: Mapping) -> int:
     """How far apart two neighbours of a row are in their block; what is reduced stays in a warp."""
     beside = min(BESIDE, mapping.rows)
-    return beside if not program.reduces_along or mapping.threads * beside <= WARP else 1
+    return beside if not program.reduces_rows or mapping.threads * beside <= WARP else 1

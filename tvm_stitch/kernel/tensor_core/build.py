@@ -57,5 +57,5 @@ def emit_product(func: tirx.PrimFunc, found: TensorProduct, tiles: Tiles) -> tir
     block, thread = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
     place = block.astype("int64"), thread.astype("int64")
     TensorPart(found, tiles, views, *place, writer).emit()
-    body = on_threads(writer.done(), thread, tiles.threads, tiles.resident)
+    body = on_threads(writer.done(), thread, tiles.threads, tiles.min_blocks_per_sm)
     return kernel_function(func, bound(block, "blockIdx.x", int64(blocks_of(found, tiles)), body))

@@ -16,8 +16,8 @@ from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY, Tiles, fitted, tile_
 # Of deep products the multiplying takes the time: large tiles load each factor least often, smaller
 # ones leave fewer multiprocessors without work at the end. Measured on an H200 (bench/results).
 DEEP = (
-    Tiles(128, 128, 32, 64, 64, 4, resident=2),
-    Tiles(96, 128, 64, 48, 64, 3, resident=2),
+    Tiles(128, 128, 32, 64, 64, 4, min_blocks_per_sm=2),
+    Tiles(96, 128, 64, 48, 64, 3, min_blocks_per_sm=2),
     Tiles(64, 128, 32, 32, 32, 4),
     Tiles(64, 64, 64, 32, 32, 3),
     Tiles(32, 64, 64, 16, 32, 3),
@@ -28,16 +28,16 @@ DEEP = (
 # stages, 20.7 with four.
 GROUPED = (
     Tiles(128, 256, 64, 16, 256, 4, warpgroups=True),
-    Tiles(128, 128, 64, 16, 128, 3, resident=2, warpgroups=True),
-    Tiles(64, 128, 64, 16, 128, 4, resident=2, warpgroups=True),
+    Tiles(128, 128, 64, 16, 128, 3, min_blocks_per_sm=2, warpgroups=True),
+    Tiles(64, 128, 64, 16, 128, 4, min_blocks_per_sm=2, warpgroups=True),
     Tiles(64, 128, 64, 16, 128, 6, warpgroups=True),
-    Tiles(64, 64, 64, 16, 64, 4, resident=3, warpgroups=True),
+    Tiles(64, 64, 64, 16, 64, 4, min_blocks_per_sm=3, warpgroups=True),
     Tiles(64, 64, 64, 16, 64, 8, warpgroups=True),
 )
 # Of shallow ones the memory does: many blocks side by side, of which some load while others store.
 # 96 products of 512 x 64 x 512 bf16 take 22.4 us by the first, 24.3 to 27.1 by tiles of 128 x 128.
 SHALLOW = (
-    Tiles(64, 128, 64, 32, 64, 3, resident=5),
+    Tiles(64, 128, 64, 32, 64, 3, min_blocks_per_sm=5),
     Tiles(128, 64, 64, 64, 32, 3),
     Tiles(32, 64, 64, 16, 32, 3),
 )

@@ -34,10 +34,10 @@ def least_bytes(product: TensorProduct) -> int:
 
 def predicted_us(product: TensorProduct, tiles: Tiles, device: Device) -> float:
     """What the kernel should take: the slower of arithmetic and memory, and a launch."""
-    together = max(1, tiles.resident)
-    turns = together * -(-blocks_of(product, tiles) // (together * device.multiprocessors))
+    together = max(1, tiles.min_blocks_per_sm)
+    iterations = together * -(-blocks_of(product, tiles) // (together * device.multiprocessors))
     each = tiles.rows * tiles.columns * _result_cycles(product, tiles)
-    multiply = turns * each / device.clock * 1e6
+    multiply = iterations * each / device.clock * 1e6
     memory = least_bytes(product) / device.bandwidth * 1e6
     return device.timing.launch_us + device.timing.block_us + max(multiply, memory)
 
@@ -45,6 +45,8 @@ def predicted_us(product: TensorProduct, tiles: Tiles, device: Device) -> float:
 def _result_cycles(product: TensorProduct, tiles: Tiles) -> float:
     """Cycles of a multiprocessor for a result."""
     if tiles.warpgroups:
-        rate, besides = GROUPED.get((tiles.rows, tiles.columns, tiles.resident), (OTHER_TILES, 0))
+        rate, besides = GROUPED.get(
+            (tiles.rows, tiles.columns, tiles.min_blocks_per_sm), (OTHER_TILES, 0)
+        )
         return product.contracted / rate + besides
     return product.contracted / MULTIPLY_ADDS.get((tiles.rows, tiles.columns), OTHER_TILES)

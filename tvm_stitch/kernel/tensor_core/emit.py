@@ -22,23 +22,23 @@ from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen.bf16_widen import widened
 from tvm_stitch.kernel.codegen.tir_builder import Writer, divided, flat_loads, int64, vector_copy
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, replaced, substitute
-from tvm_stitch.kernel.tensor_core.mma import MATRIX, WarpgroupSums, WarpSums
+from tvm_stitch.kernel.tensor_core.mma import MATRIX, WarpgroupMma, WarpMma
 from tvm_stitch.kernel.tensor_core.program import (
     DEPTH,
     ENTRY,
     WIDEST,
     TensorProduct,
 )
-from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, Side
+from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, OperandTile
 from tvm_stitch.kernel.tensor_core.tiles import (
     FRAGMENT_ROWS,
     HALF,
     Tiles,
     ahead_of,
+    iterations_of,
     pieces,
     shared_bytes,
     stage_elements,
-    turns_of,
 )
 
 LEAST_COPY = 4  # bytes that go past the registers
@@ -60,16 +60,16 @@ class TensorPart:
         self.block, self.thread, self.writer = block, thread, writer
         # One buffer for all: TVM would look for places and barriers of its own.
         self.words = -(-shared_bytes(product, tiles) // WORD)
-        self.arena = writer.allocate("arena", self.words, ACCUMULATED, "shared.dyn")
+        self.smem_arena = writer.allocate("arena", self.words, ACCUMULATED, "shared.dyn")
         size = int64(self.words * WORD // HALF)
-        self.halves = writer.view(self.arena, size, dtype=product.multiplied)
-        self.results = self.arena if dtype_of(product.result) == ACCUMULATED else self.halves
+        self.halves = writer.view(self.smem_arena, size, dtype=product.multiplied)
+        self.results = self.smem_arena if dtype_of(product.result) == ACCUMULATED else self.halves
 
     def emit(self) -> None:
         """Write the kernel's body."""
         self._find_place()
         # TVM allocates as much as it sees to be used, and of a pointer it sees one element.
-        self.writer.call(self.arena.ptr_to([int64(self.words - 1)]))
+        self.writer.call(self.smem_arena.ptr_to([int64(self.words - 1)]))
         self._accumulate()
         self._barrier()
         self._pass_on()
@@ -94,8 +94,8 @@ class TensorPart:
         self.column = writer.value("tile_column", tirx.floordiv(within, beside)) * tiles.columns
         left = stage_elements(tiles, self.product.left.by_depth, tiles.rows)
         right = stage_elements(tiles, self.product.right.by_depth, tiles.columns)
-        self.left = Side(self.product.left, tiles, tiles.rows, self.row, 0, left)
-        self.right = Side(
+        self.left = OperandTile(self.product.left, tiles, tiles.rows, self.row, 0, left)
+        self.right = OperandTile(
             self.product.right, tiles, tiles.columns, self.column, tiles.stages * left, right
         )
 
@@ -103,32 +103,32 @@ class TensorPart:
 
     def _accumulate(self) -> None:
         writer, tiles = self.writer, self.tiles
-        made = WarpgroupSums if tiles.warpgroups else WarpSums
-        self.sums = made(tiles, self.left, self.right, self.arena, self.thread, writer)
-        turns, ahead = turns_of(self.product, tiles), ahead_of(self.product, tiles)
-        for turn in range(ahead):
-            self._copy_both(int64(turn), int64(turn))
+        made = WarpgroupMma if tiles.warpgroups else WarpMma
+        self.sums = made(tiles, self.left, self.right, self.smem_arena, self.thread, writer)
+        iterations, ahead = iterations_of(self.product, tiles), ahead_of(self.product, tiles)
+        for iteration in range(ahead):
+            self._copy_both(int64(iteration), int64(iteration))
             self.writer.call(T.ptx.cp.async_.commit_group())
         self.sums.begin()
-        with writer.serial(turns, "turn") as turn:
+        with writer.serial(iterations, "turn") as iteration:
             self.writer.call(T.ptx.cp.async_.wait_group(ahead - 1))
             self.sums.arrived()
             # What the slowest warp multiplied last is where the next copies go.
             self._barrier()
-            later = turn + ahead
-            if turns > ahead:
-                with writer.when(later < turns):
+            later = iteration + ahead
+            if iterations > ahead:
+                with writer.when(later < iterations):
                     self._copy_both(later, tirx.floormod(later, tiles.stages))
             self.writer.call(T.ptx.cp.async_.commit_group())
-            self.sums.multiply(turn, tirx.floormod(turn, tiles.stages))
+            self.sums.multiply(iteration, tirx.floormod(iteration, tiles.stages))
         self.writer.call(T.ptx.cp.async_.wait_group(0))
         self.sums.end()
 
-    def _copy_both(self, turn: Expr, slot: Expr) -> None:
+    def _copy_both(self, iteration: Expr, slot: Expr) -> None:
         for side in (self.left, self.right):
-            self._copy(side, turn, slot)
+            self._copy(side, iteration, slot)
 
-    def _copy(self, side: Side, turn: Expr, slot: Expr) -> None:
+    def _copy(self, side: OperandTile, iteration: Expr, slot: Expr) -> None:
         """The block's threads copy a stage of a factor; what is not there becomes 0."""
         writer, tiles, factor = self.writer, self.tiles, side.factor
         width, fast = factor.vector, side.fast
@@ -141,13 +141,13 @@ class TensorPart:
             here = {
                 ENTRY: self.entry,
                 factor.side: side.first + place[0],
-                DEPTH: turn * tiles.depth + place[1],
+                DEPTH: iteration * tiles.depth + place[1],
             }
             source = self.views[factor.buffer], substitute(factor.at, here)
             with writer.when(number < chunks if chunks % tiles.threads else None):
                 self._copy_chunk(to, source, width, self._exists(side, here))
 
-    def _exists(self, side: Side, here: MappingOf[Var, Expr]) -> Expr | None:
+    def _exists(self, side: OperandTile, here: MappingOf[Var, Expr]) -> Expr | None:
         """Whether there is what a thread copies; chunks are there as a whole, or not."""
         conditions = []
         for var, piece in ((side.factor.side, side.count), (DEPTH, self.tiles.depth)):
@@ -165,12 +165,12 @@ class TensorPart:
             value = view[at] if exists is None else tirx.if_then_else(exists, view[at], zero)
             self.writer.store(self.halves, to, value)
             return
-        target = self.arena.ptr_to([tirx.floordiv(to, WORD // HALF)])
+        target = self.smem_arena.ptr_to([tirx.floordiv(to, WORD // HALF)])
         valid = []
         if exists is not None:
             most, none = tirx.const(size, "uint32"), tirx.const(0, "uint32")
             valid = [tirx.Select(exists, most, none)]
-        self.writer.copy_past(target, view.ptr_to([at]), size, *valid)
+        self.writer.cp_async(target, view.ptr_to([at]), size, *valid)
 
     # What follows
 
@@ -195,8 +195,8 @@ class TensorPart:
         vector = self._vector()
         count = tiles.rows * tiles.columns // vector
         # Registers of one turn are free for the next: unrolled, all loads would come first.
-        with writer.serial(count // tiles.threads, "turn") as turn:
-            row, chunk = divided(turn * tiles.threads + self.thread, tiles.columns // vector)
+        with writer.serial(count // tiles.threads, "turn") as iteration:
+            row, chunk = divided(iteration * tiles.threads + self.thread, tiles.columns // vector)
             here = {
                 ENTRY: self.entry,
                 ROW: self.row + row,

@@ -15,7 +15,7 @@ from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen.tir_builder import Writer, divided, int64
 from tvm_stitch.kernel.ir.schedule import WARP
 from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of
-from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, Side
+from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, OperandTile
 from tvm_stitch.kernel.tensor_core.tiles import (
     FRAGMENT_COLUMNS,
     FRAGMENT_DEPTH,
@@ -32,14 +32,20 @@ _UNIT = 16  # bytes that a descriptor counts in
 _SWIZZLE_128 = 3  # as TVM numbers how chunks are ordered
 
 
-class Sums:
+class MmaAccumulator:
     """What a thread adds up, and the place of its warp."""
 
     def __init__(
-        self, tiles: Tiles, left: Side, right: Side, arena: Var, thread: Expr, writer: Writer
+        self,
+        tiles: Tiles,
+        left: OperandTile,
+        right: OperandTile,
+        smem_arena: Var,
+        thread: Expr,
+        writer: Writer,
     ) -> None:
         self.tiles, self.left, self.right = tiles, left, right
-        self.arena, self.thread, self.writer = arena, thread, writer
+        self.smem_arena, self.thread, self.writer = smem_arena, thread, writer
         self.lane = tirx.floormod(thread, WARP)
         warp_row, warp_column = divided(
             tirx.floordiv(thread, WARP), tiles.columns // tiles.warp_columns
@@ -56,10 +62,10 @@ class Sums:
 
     def _words(self, place: Expr) -> Expr:
         """A pointer to what lies in shared memory, by halves."""
-        return self.arena.ptr_to([tirx.floordiv(place, WORD // HALF)])
+        return self.smem_arena.ptr_to([tirx.floordiv(place, WORD // HALF)])
 
 
-class WarpSums(Sums):
+class WarpMma(MmaAccumulator):
     """Each warp loads fragments of both factors and multiplies them, one after the other."""
 
     def begin(self) -> None:
@@ -98,7 +104,7 @@ class WarpSums(Sums):
         """After the last stage."""
 
     def _load_fragment(
-        self, side: Side, to: Var, at: Expr, slot: Expr, first: Expr, depth: Expr
+        self, side: OperandTile, to: Var, at: Expr, slot: Expr, first: Expr, depth: Expr
     ) -> None:
         """Four matrices of 8 by 8 by one instruction; each lane says where one line begins.
 
@@ -118,7 +124,7 @@ class WarpSums(Sums):
         self.writer.call(load(*(to[at + number] for number in range(4)), self._words(place)))
 
 
-class WarpgroupSums(Sums):
+class WarpgroupMma(MmaAccumulator):
     """Four warps multiply 64 rows by all columns, straight from shared memory and in their time."""
 
     def begin(self) -> None:
@@ -133,7 +139,7 @@ class WarpgroupSums(Sums):
         """After the thread's own copies into a stage: tensor cores must see them."""
         self.writer.call(T.ptx.fence.proxy.async_.shared__cta())
 
-    def multiply(self, turn: Expr, slot: Expr) -> None:
+    def multiply(self, iteration: Expr, slot: Expr) -> None:
         """A stage, which goes on while the next is waited for."""
         tiles, sides = self.tiles, (self.left, self.right)
         shape = f"m64n{tiles.columns}k{FRAGMENT_DEPTH}"
@@ -147,7 +153,7 @@ class WarpgroupSums(Sums):
             ]
             # The first product of all begins the sums: registers that anybody else wrote last would
             # have to be waited for.
-            adds = tirx.const(True, "bool") if part else turn > 0
+            adds = tirx.const(True, "bool") if part else iteration > 0
             turned = [int(not side.factor.by_depth) for side in sides]
             self.writer.call(multiply(*totals, *factors, adds, 1, 1, *turned))
         self.writer.call(T.ptx.wgmma.commit_group.sync.aligned())
@@ -157,7 +163,7 @@ class WarpgroupSums(Sums):
         """After the last stage."""
         self.writer.call(T.ptx.wgmma.wait_group.sync.aligned(0))
 
-    def _descriptor(self, name: str, side: Side, first: Expr) -> Expr:
+    def _descriptor(self, name: str, side: OperandTile, first: Expr) -> Expr:
         """Where tensor cores find a factor in the first slot, from a row or column on."""
         found = self.writer.allocate(f"{name}_descriptor", 1, "uint64")
         piece, lines = self.tiles.depth * LINE * HALF // _UNIT, MATRIX * LINE * HALF // _UNIT
@@ -167,7 +173,7 @@ class WarpgroupSums(Sums):
         self.writer.call(describe(pointer, start, piece, lines, _SWIZZLE_128))
         return found[int64(0)]
 
-    def _step(self, side: Side, slot: Expr, depth: int) -> Expr:
+    def _step(self, side: OperandTile, slot: Expr, depth: int) -> Expr:
         """How much further a stage's elements of a depth are, in a descriptor's units."""
         below = depth if side.factor.by_depth else depth * LINE
         return ((slot * side.stage + below) * HALF // _UNIT).astype("uint64")

@@ -19,7 +19,7 @@ BANKS = 8  # lines of a fragment, whose chunks must come from different banks
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class OperandTile:
     """A factor's tiles in shared memory."""
 
     factor: Factor

@@ -45,7 +45,8 @@ class Tiles:
     warp_columns: int
     stages: int
     group: int = 8
-    resident: int = 0  # blocks that a multiprocessor must have room for; 0: as the compiler likes
+    # Blocks that a multiprocessor must have room for; 0: as the compiler likes.
+    min_blocks_per_sm: int = 0
     warpgroups: bool = False
 
     @property
@@ -88,18 +89,18 @@ class Tiles:
 
 def fitted(product: TensorProduct, tiles: Tiles) -> Tiles:
     """The same with no more stages than there are."""
-    return replace(tiles, stages=min(tiles.stages, turns_of(product, tiles)))
+    return replace(tiles, stages=min(tiles.stages, iterations_of(product, tiles)))
 
 
-def turns_of(product: TensorProduct, tiles: Tiles) -> int:
+def iterations_of(product: TensorProduct, tiles: Tiles) -> int:
     """How often a block goes on along the depth."""
     return -(-product.contracted // tiles.depth)
 
 
 def ahead_of(product: TensorProduct, tiles: Tiles) -> int:
     """Stages that are copied before the first is multiplied, and ahead of every later one."""
-    turns = turns_of(product, tiles)
-    return turns if tiles.stages >= turns else tiles.stages - tiles.multiplied
+    iterations = iterations_of(product, tiles)
+    return iterations if tiles.stages >= iterations else tiles.stages - tiles.multiplied
 
 
 def blocks_of(product: TensorProduct, tiles: Tiles) -> int:
@@ -137,7 +138,7 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
         return
     if tiles.rows % tiles.warp_rows or tiles.columns % tiles.warp_columns:
         yield "tiles that warps do not divide"
-    least = min(1 + tiles.multiplied, turns_of(product, tiles))
+    least = min(1 + tiles.multiplied, iterations_of(product, tiles))
     if tiles.depth % FRAGMENT_DEPTH or tiles.stages < least:
         yield f"{tiles.stages} stages, {tiles.depth} deep"
     if tiles.warpgroups:

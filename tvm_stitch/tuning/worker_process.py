@@ -21,7 +21,7 @@ from tvm_stitch.tuning.message import Message
 TAIL_BYTES = 2000
 
 
-class Lost(Exception):
+class WorkerLost(Exception):
     """The process behind a seat is gone, with what it was doing."""
 
 
@@ -29,7 +29,7 @@ class ServerLost(Exception):
     """A whole machine is gone, or does not reply: no fault of what it was doing."""
 
 
-class Seat(Protocol):
+class Worker(Protocol):
     """Something that answers a Handler's messages."""
 
     prepared: str  # what has been prepared since the process started; a new process has nothing
@@ -44,7 +44,7 @@ class Seat(Protocol):
         """End the process."""
 
 
-class Child:
+class WorkerProcess:
     """A seat in a child process of this machine."""
 
     def __init__(self) -> None:
@@ -62,10 +62,10 @@ class Child:
             process.stdin.flush()
             line = self._read_line(process, time.monotonic() + timeout)
         except (BrokenPipeError, EOFError):
-            raise Lost(self._obituary()) from None
+            raise WorkerLost(self._exit_message()) from None
         except TimeoutError:
             self.close()
-            raise Lost(f"took longer than {timeout:.0f} s") from None
+            raise WorkerLost(f"took longer than {timeout:.0f} s") from None
         answer: Message = json.loads(line)
         return answer
 
@@ -108,7 +108,7 @@ class Child:
         line, _, self._pending = self._pending.partition(b"\n")
         return line
 
-    def _obituary(self) -> str:
+    def _exit_message(self) -> str:
         """How the child ended, with the last line that it printed."""
         process, errors = self._process, self._errors
         assert process is not None and errors is not None

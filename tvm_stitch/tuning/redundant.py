@@ -18,7 +18,7 @@ from tvm_stitch.kernel.rows.choose import vector_width
 Values = dict[str, Any]  # of the axes, by name
 
 
-def is_pointless(legalities: Sequence[Legality], values: Values) -> bool:
+def is_redundant(legalities: Sequence[Legality], values: Values) -> bool:
     """Whether programs that share their choice have no use for such a one."""
     widest = min(vector_width(legality.program) for legality in legalities)
     return values.get("vector", 1) > widest or _is_odd(values) or _is_idle(values, legalities)
@@ -34,13 +34,13 @@ def _is_odd(values: Values) -> bool:
         return True  # steps follow from the row's length
     if cluster > 1 and (get("rows", 1) > 1 or get("threads", WARP) < WARP):
         return True
-    batched = get("batch", 1) > 1 or get("ahead", False)
+    batched = get("batch", 1) > 1 or get("prefetch_weights", False)
     alone = get("residence", "register") == "register" and cluster == 1
     if batched and (get("threads", 1) > WARP or not alone):
         return True
     if get("residence", "register") == "nowhere" and get("recompute", True) is False:
         return True  # what is kept nowhere is always computed again
-    if get("turns", "none") != "none" and (batched or not alone or get("resident", 0)):
+    if get("turns", "none") != "none" and (batched or not alone or get("min_blocks_per_sm", 0)):
         return True
     if get("unroll", 0) and get("residence") == "register":
         return True  # a row in registers is loaded as a whole
@@ -53,7 +53,7 @@ def _is_crowded(values: Values) -> bool:
     Rows that wait in registers are what takes them; others leave room for as many threads as there
     are, which the CUDA compiler must be told.
     """
-    resident, cluster = values.get("resident", 0), values.get("cluster", 1)
+    resident, cluster = values.get("min_blocks_per_sm", 0), values.get("cluster", 1)
     block = values.get("threads", 1) * values.get("rows", 1)
     wide = values.get("residence") in ("shared", "nowhere")
     return 0 < resident < block or (resident > 0 and (cluster > 1 or wide != (resident == 2048)))
@@ -72,9 +72,9 @@ def _is_idle(values: Values, legalities: Sequence[Legality]) -> bool:
         if get("rows", 1) * batch >= 2 * rows and block * batch > WARP:
             return True
         # Where recomputing makes no difference, what is chosen for rows in registers says no.
-        usual = bool(program.across) or get("residence", "register") != "register"
+        usual = bool(program.column_reductions) or get("residence", "register") != "register"
         if "recompute" in values and values["recompute"] != usual and not legality.recomputes:
             return True
-        if get("ahead", False) and not legality.has_weights:
+        if get("prefetch_weights", False) and not legality.has_weights:
             return True
     return False
