@@ -20,9 +20,10 @@ from tvm_stitch.kernel.cooperative.choose_rounds import in_rounds, row_segment_m
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, shown
-from tvm_stitch.kernel.rows.choose import narrowest_item, row_mapping, streamed, vector_width
+from tvm_stitch.kernel.rows.choose import row_mapping, streamed
 from tvm_stitch.kernel.rows.row_batching import single_wave
 from tvm_stitch.kernel.rows.shared_input import balance_registers, shares_input
+from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width
 from tvm_stitch.kernel.small_matmul.choose import product_mapping
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 

@@ -13,7 +13,7 @@ from typing import Any
 from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.kernel.legal import Legality
-from tvm_stitch.kernel.rows.choose import vector_width
+from tvm_stitch.kernel.rows.vector_width import vector_width
 
 Values = dict[str, Any]  # of the axes, by name
 

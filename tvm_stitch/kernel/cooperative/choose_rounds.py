@@ -12,6 +12,7 @@ from dataclasses import replace
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
 from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
+from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, row_segment_iterations
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.cooperative.persistent_shared import (
@@ -168,13 +169,8 @@ def room_of_rounds(
     needed = max(map(thread_registers, programs, parts))
     if needed > MOST_REGISTERS:
         return Refused(f"rounds of a grid need {needed} registers a thread")
-    threads = parts[0].block_threads
-    return min(
-        device.registers // (-(-needed // 8) * 8 * threads),
-        device.max_threads // threads,
-        device.shared_total // (memory + RESERVED_SHARED),
-        MOST_RESIDENT,
-    )
+    room = blocks_per_sm(device, parts[0].block_threads, memory, needed)
+    return min(room, MOST_RESIDENT)
 
 
 def _resized(program: Program, mapping: Mapping) -> Mapping | Refused:
