@@ -41,7 +41,7 @@ class Pool:
         self._threads = ThreadPoolExecutor(size)
 
     def submit(self, job: Job) -> Callable[[], list[Outcome]]:
-        """Have some seat do the job; what is returned waits for the outcomes."""
+        """Have some worker do the job; what is returned waits for the outcomes."""
 
         def run() -> list[Outcome]:
             worker = self._free.get()
