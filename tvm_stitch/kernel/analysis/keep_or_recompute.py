@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Stage, Var, dtype_of, item_bytes
@@ -65,12 +66,10 @@ def plan_residency(
     waits only what the first phase has at hand: a phase that reads and writes there would get a
     barrier from TVM for every element, which cannot be placed in a branch.
     """
-    key = ("residency", rematerialize, residence)
-    if key not in program.memo:
-        program.memo[key] = _plan_residency(program, rematerialize, residence)
-    return program.memo[key]
+    return _plan_residency(program, rematerialize, residence)
 
 
+@memoized
 def _plan_residency(program: Program, rematerialize: bool, residence: str) -> Residency:
     keep = residence != "nowhere"
     available = _available(program)

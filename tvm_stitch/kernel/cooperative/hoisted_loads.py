@@ -13,6 +13,7 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import ROW, Address, Frame, Stride
 from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import int64
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.stage import dtype_of, find_reads, item_bytes, substitute
 from tvm_stitch.kernel.rows.emit import Part
@@ -40,24 +41,21 @@ def column_bytes(program: Program) -> int:
     return sum(item_bytes(dtype_of(address.buffer)) for address in columns_of(program))
 
 
+@memoized
 def columns_of(program: Program) -> tuple[Address, ...]:
     """The places that depend on the column and the segment alone."""
-    if "columns" not in program.memo:
-        frame = Frame(program)
-        found = [
-            frame.address(stage, read)
-            for stage in program.stages
-            for read in stage.reads
-            if (stage.is_reduction or stage.output not in program.columnwise)
-            and read.buffer in program.inputs
-            and not (read.guarded or read.nested)
-            and program.place(stage, read) is Where.OTHER
-        ]
-        own = {
-            a.key: a for a in found if a.stride is not Stride.UNIFORM and _is_of_segment(frame, a)
-        }
-        program.memo["columns"] = tuple(own.values())
-    return program.memo["columns"]
+    frame = Frame(program)
+    found = [
+        frame.address(stage, read)
+        for stage in program.stages
+        for read in stage.reads
+        if (stage.is_reduction or stage.output not in program.columnwise)
+        and read.buffer in program.inputs
+        and not (read.guarded or read.nested)
+        and program.place(stage, read) is Where.OTHER
+    ]
+    own = {a.key: a for a in found if a.stride is not Stride.UNIFORM and _is_of_segment(frame, a)}
+    return tuple(own.values())
 
 
 def _is_of_segment(frame: Frame, address: Address) -> bool:

@@ -23,6 +23,7 @@ from tvm import tirx
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.cooperative.two_stage_variance import one_pass
 from tvm_stitch.kernel.ir.iteration_space import goes_across
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Read,
@@ -73,11 +74,10 @@ class Axis:
     is_reduced: bool
 
 
+@memoized
 def split(stage: Stage) -> Split | None:
-    """The halves of a reduction. Planners ask again and again: the answer stays with the stage."""
-    if "split" not in stage.memo:
-        stage.memo["split"] = _split(stage)
-    return stage.memo["split"]
+    """The halves of a reduction."""
+    return _split(stage)
 
 
 def is_split(stage: Stage) -> bool:

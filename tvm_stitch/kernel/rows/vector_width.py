@@ -9,6 +9,7 @@ from __future__ import annotations
 import tvm
 
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import WARP
 from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
@@ -40,14 +41,9 @@ def vector_width(program: Program) -> int:
     return ACCESS_BYTES // narrowest_item(program)
 
 
+@memoized
 def narrowest_item(program: Program) -> int:
     """Bytes of an element of that tensor, of which two are the least that a mapping minds."""
-    if "narrowest item" not in program.memo:
-        program.memo["narrowest item"] = _narrowest_item(program)
-    return program.memo["narrowest item"]
-
-
-def _narrowest_item(program: Program) -> int:
     sizes = [item_bytes(dtype_of(buffer)) for buffer in program.outputs if program.is_full(buffer)]
     for stage in program.stages:
         for read in stage.reads:
