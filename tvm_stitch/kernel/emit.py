@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 
 import tvm
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.transposed_reads import tiling_of
+from tvm_stitch.kernel.codegen.length_dispatch import dispatch, of_host
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, sequence
@@ -59,7 +60,8 @@ def emit(
 ) -> tirx.PrimFunc:
     """The kernel."""
     shared = workspaces(programs, schedule)
-    return kernel_function(func, _host(programs, schedule, shared), shared)
+    host = dispatch(programs, schedule, lambda own: _launch(programs, own, shared))
+    return kernel_function(func, host, shared)
 
 
 def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
@@ -68,37 +70,6 @@ def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
         return [crossing_workspace(programs)]
     own = zip(programs, schedule.parts, strict=True)
     return [workspace(program, mapping) for program, mapping in own if program.column_reductions]
-
-
-def _host(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) -> tirx.Stmt:
-    """What the host does: it launches the first kernel that takes rows as long as they are."""
-    launch = _launch(programs, schedule, shared)
-    limits = [
-        (program.space.columns, mapping.capacity)
-        for program, mapping in zip(programs, schedule.parts, strict=True)
-        if constant(program.space.columns) is None and not mapping.any_length
-    ]
-    if not limits:
-        return launch
-    if schedule.longer is None:
-        return sequence([*(_refusal(columns, most) for columns, most in limits), launch])
-    fits = tirx.all(*(columns <= most for columns, most in limits))
-    return tirx.IfThenElse(_of_host(fits), launch, _host(programs, schedule.longer, shared))
-
-
-def _of_host(condition: Expr) -> Expr:
-    """A condition that all threads agree on: TVM places barriers before it parts the kernel."""
-    return T.tvm_thread_invariant(condition)
-
-
-def _refusal(columns: Expr, most: int) -> tirx.Stmt:
-    message = (
-        f"a row of this stitched kernel has at most {most} elements, as the model's attribute "
-        "tir_var_upper_bound says of its symbolic dimensions"
-    )
-    kind, text = ir.StringImm("ValueError"), [ir.StringImm(message)]
-    # TVM's constructor takes the condition first, whatever its signature says.
-    return tirx.AssertStmt(columns <= most, kind, text)
 
 
 def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) -> tirx.Stmt:
@@ -139,7 +110,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     if cluster > 1:
         body = bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
     body = bound(block_var, "blockIdx.x", first, body)
-    return body if constant(first) is not None else tirx.IfThenElse(_of_host(first > 0), body, None)
+    return body if constant(first) is not None else tirx.IfThenElse(of_host(first > 0), body, None)
 
 
 def _bodies(

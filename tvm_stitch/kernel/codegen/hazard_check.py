@@ -14,7 +14,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.stage import (
     Expr,
@@ -99,9 +100,9 @@ class _Checker:
 
     def _check_residence(self, threads: int) -> None:
         """A block that waits for room while others wait for it at the barrier waits for ever."""
-        device, each = self.device, sum(self.shared.values()) + RESERVED_SHARED
-        room = min(self.resident, device.max_threads // threads, device.shared_total // each)
-        if self.blocks is None or self.blocks > room * device.multiprocessors:
+        shared = sum(self.shared.values())
+        room = min(self.resident, blocks_per_sm(self.device, threads, shared))
+        if self.blocks is None or self.blocks > room * self.device.multiprocessors:
             self.found.append(
                 f"a barrier of {self.blocks} blocks, of which {room} fit beside each "
                 "other on a multiprocessor"
