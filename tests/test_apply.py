@@ -9,12 +9,12 @@ import tvm
 from check import A100, H200, schedule_of
 from tuning import MadeUpRunner, chosen, softmax_model
 from tvm import relax, tirx
-from tvm_stitch.tuning.library import Outcome
 
 import tvm_stitch
 from tvm_stitch.build import stitch_passes
 from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
 from tvm_stitch.tuning.apply import RecordWarning, origin_of
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.search import Trial
 from tvm_stitch.tuning.space import Space
 from tvm_stitch.tuning.store import Store

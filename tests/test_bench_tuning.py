@@ -9,14 +9,13 @@ from tuning import MadeUpRunner, chosen, made_up_cost, softmax_of, workload
 
 pytest.importorskip("torch")
 
-from tvm_stitch.tuning.library import Outcome
-
 from bench.tuning import curves, tables
 from bench.tuning.__main__ import main
 from bench.tuning.folder import CONFIRMED, EXHAUSTIVE, Folder, Kernel
 from bench.tuning.run import selected, visible_gpus
 from bench.tuning.work import Task, Work
 from tvm_stitch.tuning import model as models
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.search import Trial
 from tvm_stitch.tuning.space import Space
 from tvm_stitch.tuning.store import Store

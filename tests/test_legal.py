@@ -7,17 +7,20 @@ from dataclasses import replace
 import pytest
 from check import A100, H200, primfuncs
 from tuning import DEVICE, KINDS, chosen, elements, softmax_of, workload
-from zoo import ZOO
+from tvm import tirx
+from zoo import ZOO, layer_norm, log_softmax, norm_gelu_softmax, softmax
 
 from tvm_stitch import simt
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.ir.schedule import SCHEMES, Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.tuning.measure import SimtRunner
 from tvm_stitch.tuning.space import Space
+
+N, M = tirx.Var("n", "int64"), tirx.Var("m", "int64")
 
 
 @pytest.mark.parametrize("target", (H200, A100), ids=("H200", "A100"))
@@ -37,6 +40,24 @@ def test_what_is_chosen_is_legal(name, target):
 def test_what_is_chosen_for_small_kernels_is_legal(kind):
     found = workload(*KINDS[kind]())
     assert legal(found.programs, chosen(found), DEVICE) is None
+
+
+@pytest.mark.parametrize("target", (H200, A100), ids=("H200", "A100"))
+@pytest.mark.parametrize("bound", (None, 700, 5000, 40000))
+@pytest.mark.parametrize("columns", ((M, 40), (8 * M, 40)), ids=("any", "eighths"))
+@pytest.mark.parametrize("model", (softmax, layer_norm, log_softmax, norm_gelu_softmax))
+def test_what_is_chosen_for_rows_of_any_length_is_legal(model, columns, bound, target):
+    device, bounds = device_of(target), NO_BOUNDS if bound is None else Bounds((("m", bound),))
+    case = model("bfloat16", (N, 4) if model is not log_softmax else 6, columns)
+    for function in primfuncs(case.module, target, before="StitchSchedule").values():
+        programs = read_programs(function)
+        assert not isinstance(programs, Refused), programs
+        schedule = choose(programs, device, bounds)
+        assert isinstance(schedule, Schedule)
+        assert legal(programs, schedule, device, bounds) is None
+        if schedule.longer is not None:
+            alone = legal(programs, replace(schedule, longer=None), device, bounds)
+            assert alone is not None and "of which it covers" in alone.reason
 
 
 def refusal(tensors, device=DEVICE, schemes=SCHEMES, **changes) -> str:
@@ -86,7 +107,11 @@ TILED = KINDS["transposed"]()
         (ROWS, {"blocks": 10, "min_blocks_per_sm": 1, "scheme": "global"}, "not the global scheme"),
         (ROWS, {"blocks": -1}, "-1 blocks in a grid-stride loop"),
         (ROWS, {"prefetch_next_row": True}, "there are no iterations"),
-        (ROWS, {"blocks": 10, "min_blocks_per_sm": 1, "batch": 2}, "rows of a batch are those of a warp"),
+        (
+            ROWS,
+            {"blocks": 10, "min_blocks_per_sm": 1, "batch": 2},
+            "rows of a batch are those of a warp",
+        ),
         (ROWS, {"batch": 3}, "batch of 3"),
         (ROWS, {"idle": 256}, "256 idle threads of 256"),
         (ROWS, {"idle": 1}, "of which it covers 1020"),
@@ -106,7 +131,11 @@ TILED = KINDS["transposed"]()
         (TILED, {"steps": 128}, "bytes of shared memory for tiles"),
         (SUMS, {"min_blocks_per_sm": 9}, "9 blocks of a multiprocessor"),
         (SUMS, {"blocks": 1 << 20}, "more than are resident at once"),
-        (SUMS, {"blocks": 0, "min_blocks_per_sm": 0, "prefetch_next_row": False}, "need blocks that iterate over the rows"),
+        (
+            SUMS,
+            {"blocks": 0, "min_blocks_per_sm": 0, "prefetch_next_row": False},
+            "need blocks that iterate over the rows",
+        ),
         (SUMS, {"scheme": "regional"}, "need blocks that iterate over the rows"),
         (SUMS, {"residence": "shared"}, "wait in registers of one block"),
     ),

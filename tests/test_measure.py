@@ -16,13 +16,13 @@ import tvm
 from check import H200
 from tuning import chosen, column_sums, softmax_of, workload
 from tvm import te, topi
-from tvm_stitch.tuning.library import Library, Outcome
 
 from tvm_stitch import simt
 from tvm_stitch.tuning import arrays, builder, gpu, measure
 from tvm_stitch.tuning.builder import Builder
 from tvm_stitch.tuning.handler import Handler
 from tvm_stitch.tuning.jobs import Task
+from tvm_stitch.tuning.library import Library, Outcome
 from tvm_stitch.tuning.measure import LocalRunner, SimtRunner, turn_by
 from tvm_stitch.tuning.space import Space
 from tvm_stitch.tuning.worker_process import WorkerLost, WorkerProcess

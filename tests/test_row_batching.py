@@ -8,7 +8,7 @@ from zoo import layer_norm, residual_rms_norm, softmax
 
 from tvm_stitch import transform
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.choose import choose, side_by_side
+from tvm_stitch.kernel.choose import choose, choose_both, side_by_side
 
 # Rows of 256 halves: 16 threads for each, in batches of 4, are a wave of one multiprocessor.
 WAVE = 256
@@ -56,10 +56,24 @@ def test_two_inputs_leave_a_thread_fewer_columns():
     check(case)
 
 
-def test_in_company_a_wave_is_not_its_own():
+def test_beside_others_a_wave_is_not_its_own():
     programs = tuple(program_of(softmax("bfloat16", WAVE, 256).module) for _ in range(2))
     small = transform.device_of(H200)
-    alone = [part for p in programs for part in choose((p,), small).parts]
-    assert [part.batch for part in alone] == [4, 4]
-    assert [part.batch for part in side_by_side(programs, alone).parts] == [1, 1]
-    assert side_by_side(programs, alone) == choose(programs, small)
+    choices = [choose_both((p,), small) for p in programs]
+    assert [choice.alone.parts[0].batch for choice in choices] == [4, 4]
+    packed = side_by_side(programs, [part for choice in choices for part in choice.packed])
+    assert [part.batch for part in packed.parts] == [1, 1]
+    assert packed == choose(programs, small)
+
+
+def test_what_was_asked_before_changes_nothing():
+    def asked() -> tuple:
+        programs = tuple(program_of(softmax("bfloat16", WAVE, 256).module) for _ in range(2))
+        return programs, transform.device_of(H200)
+
+    programs, small = asked()
+    alone = choose((programs[0],), small).parts[0]
+    after = side_by_side(programs, [alone, alone])
+    programs, small = asked()
+    assert side_by_side(programs, [alone, alone]) == after
+    assert choose(programs, small) == choose(asked()[0], small)

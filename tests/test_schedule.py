@@ -7,7 +7,7 @@ from check import schedule_of, the_kernel
 from zoo import ZOO, softmax
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.schedule import SCHEMES, Mapping, Schedule
+from tvm_stitch.kernel.ir.schedule import RENAMED, SCHEMES, Mapping, Schedule
 
 WARP = Mapping("warp", threads=32, rows=4, vector=4, steps=8)
 BLOCK = Mapping("regional", threads=128, rows=1, vector=8, steps=2, residence="shared")
@@ -30,6 +30,16 @@ def test_a_kernel_says_how_it_is_laid_out(name):
     schedule = schedule_of(the_kernel(ZOO[name]("float16").module))
     assert Schedule.from_json(schedule.to_json()) == schedule
     assert schedule.schemes <= set(SCHEMES)
+
+
+def test_fields_by_their_earlier_names():
+    """Records and plans that were written before the fields had their names of today."""
+    data = json.loads(Schedule((BATCH,), blocks=8, min_blocks_per_sm=2).to_json())
+    earlier = {new: old for old, new in RENAMED.items()}
+    parts = [{earlier.get(name, name): value for name, value in data["parts"][0].items()}]
+    text = json.dumps({"parts": parts, "blocks": 8, "resident": 2})
+    assert "ahead" in text and "prefetch_weights" not in text
+    assert Schedule.from_json(text) == Schedule((BATCH,), blocks=8, min_blocks_per_sm=2)
 
 
 def test_equal_schedules_have_equal_texts():

@@ -21,7 +21,6 @@ from tuning import (
     workload,
 )
 from tvm import relax, tirx
-from tvm_stitch.tuning.library import Outcome
 
 import tvm_stitch
 from tvm_stitch import simt
@@ -30,6 +29,7 @@ from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
 from tvm_stitch.tuning import model as models
 from tvm_stitch.tuning.apply import RecordWarning
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.measure import SimtRunner
 from tvm_stitch.tuning.model import (
     AnalyticModel,

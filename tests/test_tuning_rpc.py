@@ -12,13 +12,13 @@ import time
 import pytest
 from check import H200
 from tuning import softmax_model
-from tvm_stitch.tuning.library import Outcome
 
 import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.errors import StitchError
 from tvm_stitch.tuning import rpc
 from tvm_stitch.tuning.jobs import Job
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.measure import ACCESSES
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.worker_process import ServerLost

@@ -16,7 +16,7 @@ from tvm_stitch.kernel.analysis.online_reduction import in_one_pass
 from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import Legality
-from tvm_stitch.kernel.rows import async_copy
+from tvm_stitch.kernel.rows import emit_async_copy
 
 SHARED = {"residence": "shared", "recompute": True, "rows": 1}
 ONLINE = {"scheme": "regional", "threads": 64, "rows": 1, "recompute": True, "online": True}
@@ -81,7 +81,7 @@ def test_copies_of_two_rows(laid_out):
 def test_a_forgotten_wait_shows(laid_out, monkeypatch):
     """Copies land as late as the program allows in the CPU executor."""
     laid_out(scheme="regional", threads=64, asynchronous=True, **SHARED)
-    monkeypatch.setattr(async_copy, "wait", lambda part, pending: None)
+    monkeypatch.setattr(emit_async_copy, "wait", lambda part, pending: None)
     with pytest.raises(AssertionError):
         check(softmax("bfloat16", 3, 1000), orders=1)
 

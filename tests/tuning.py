@@ -6,12 +6,12 @@ import tvm
 from check import H200
 from tvm import relax, te, topi
 from tvm.relax import op
-from tvm_stitch.tuning.library import Outcome
 
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
 from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.workload import Workload, workload_of
 
 DEVICE = device_of(H200)

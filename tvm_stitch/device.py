@@ -12,8 +12,7 @@ from tvm_stitch.errors import InputError
 
 @dataclass(frozen=True)
 class Timing:
-    """How a multiprocessor spends its time, apart from its size: what
-    kernel/cost_model/kernel_model is fitted by.
+    """How a multiprocessor spends its time, apart from its size; kernel/cost_model is fitted by it.
 
     The values are a least-squares fit to kernels measured on an H200 (bench/calibration).
     """

@@ -39,7 +39,7 @@ def own(samples: Sequence[Sample]) -> list[Measured]:
     for sample in samples:
         if sample.schedule is None and sample.us is not None and sample.work is not None:
             profile = Profile.from_dict(sample.work["profile"])
-            mapping = Mapping(**sample.work["mapping"])
+            mapping = Mapping.from_data(sample.work["mapping"])
             found.append(Measured(sample, (profile,), Schedule((mapping,)), sample.us))
     return found
 
@@ -51,7 +51,7 @@ def stitched(samples: Sequence[Sample]) -> list[Measured]:
         if sample.schedule is None or sample.us is None or sample.work is None:
             continue
         profiles = tuple(map(Profile.from_dict, sample.work))
-        parts = tuple(Mapping(**part) for part in sample.schedule["parts"])
+        parts = tuple(map(Mapping.from_data, sample.schedule["parts"]))
         found.append(Measured(sample, profiles, Schedule(parts), sample.us))
     return found
 

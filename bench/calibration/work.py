@@ -60,7 +60,7 @@ def _recounted(samples: Sequence[Sample], found: Sequence[Variant]) -> list[Samp
         if sample.schedule is None:
             kept.append(replace(sample, work=work_of(variant)))
             continue
-        mappings = [Mapping(**part) for part in sample.schedule["parts"]]
+        mappings = list(map(Mapping.from_data, sample.schedule["parts"]))
         if len(mappings) == len(variant.programs):
             work = list(map(_profile, variant.programs, mappings))
             kept.append(replace(sample, work=work))

@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import tvm
-from tvm_stitch.tuning.library import Outcome
 
 from bench.tuning.folder import Folder, Kernel
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.model import XGBoostModel, examples_of, train
 from tvm_stitch.tuning.records import Record
 from tvm_stitch.tuning.search import Settings, search

@@ -6,7 +6,7 @@ legality.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -17,6 +17,7 @@ from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.transposed_reads import find_tiling, tile_bytes, tile_mapping
 from tvm_stitch.kernel.cooperative.choose_column_sums import grid_mapping
 from tvm_stitch.kernel.cooperative.choose_rounds import in_rounds, row_segment_mapping
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import SCHEMES, WARP, Mapping, Schedule
 from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, shown
@@ -66,6 +67,14 @@ class Bounds:
 NO_BOUNDS = Bounds()
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The schedules of a kernel by itself, and of its programs beside others in one launch."""
+
+    alone: Schedule
+    packed: tuple[Mapping, ...]  # what side_by_side takes
+
+
 def choose(
     programs: tuple[Program, ...],
     device: Device,
@@ -73,10 +82,21 @@ def choose(
     schemes: tuple[str, ...] = SCHEMES,
 ) -> Schedule | Refused:
     """The default schedule of a kernel of these programs on a device."""
-    schedule = _choose(programs, device, bounds.columns, schemes)
+    choice = choose_both(programs, device, bounds, schemes)
+    return choice if isinstance(choice, Refused) else choice.alone
+
+
+def choose_both(
+    programs: tuple[Program, ...],
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
+    schemes: tuple[str, ...] = SCHEMES,
+) -> Choice | Refused:
+    """The same for a planner, which may put the kernel into a launch with others."""
+    choice = _choose(programs, device, bounds.columns, schemes)
     open_ended = [p for p in programs if p.reduces and constant(p.space.columns) is None]
-    if isinstance(schedule, Refused) or not open_ended:
-        return schedule
+    if isinstance(choice, Refused) or not open_ended:
+        return choice
 
     def short(program: Program) -> int:
         columns = bounds.columns(program)
@@ -86,12 +106,17 @@ def choose(
         return None if program in open_ended else bounds.columns(program)
 
     if not all(map(bounds.know, open_ended)):
-        longer = _choose(programs, device, of_any_length, schemes)
-        schedule = replace(schedule, longer=longer) if isinstance(longer, Schedule) else schedule
+        choice = _followed(choice, _choose(programs, device, of_any_length, schemes)) or choice
     if max(map(bounds.columns, open_ended)) > SHORT_COLUMNS:
-        shorter = _choose(programs, device, short, schemes)
-        schedule = replace(shorter, longer=schedule) if isinstance(shorter, Schedule) else schedule
-    return schedule
+        choice = _followed(_choose(programs, device, short, schemes), choice) or choice
+    return choice
+
+
+def _followed(shorter: Choice | Refused, longer: Choice | Refused) -> Choice | None:
+    """The choice for shorter rows, the other one for those that are longer."""
+    if isinstance(shorter, Refused) or isinstance(longer, Refused):
+        return None
+    return replace(shorter, alone=replace(shorter.alone, longer=longer.alone))
 
 
 def _choose(
@@ -99,17 +124,13 @@ def _choose(
     device: Device,
     length: Callable[[Program], int | None],
     schemes: tuple[str, ...],
-) -> Schedule | Refused:
-    """The schedule for rows of up to that length; None: of any length."""
+) -> Choice | Refused:
+    """The schedules for rows of up to that length; None: of any length."""
     rounds = any(program.round for program in programs)
     own = tuple(s for s in schemes if s != "cluster") if rounds else tuple(schemes)
     parts: list[Mapping] = []
     for program in programs:
-        key = ("mapping", device, length(program), own)
-        if key not in program.memo:
-            refused = unsupported(program)
-            program.memo[key] = refused or _mapping(program, device, length(program), own)
-        mapping = program.memo[key]
+        mapping = _mapping(program, device, length(program), own)
         if isinstance(mapping, Refused):
             return mapping
         parts.append(mapping)
@@ -121,24 +142,22 @@ def _choose(
         schedule = side_by_side(programs, parts)
     if isinstance(schedule, Refused):
         return schedule
-    off = schedule.schemes - set(schemes)
-    return Refused(f"the {min(off)} scheme is switched off") if off else schedule
+    if off := schedule.schemes - set(schemes):
+        return Refused(f"the {min(off)} scheme is switched off")
+    return Choice(schedule, tuple(parts) if len(parts) == 1 else schedule.parts)
 
 
 def _alone(program: Program, mapping: Mapping, device: Device) -> Mapping:
-    """The mapping of a program that has the device to itself; what it has in company is kept."""
+    """The mapping of a program that has the device to itself."""
     if not program.reduces or isinstance(program, ProductProgram) or program.column_reductions:
         return mapping
-    alone = single_wave(program, mapping, device) or mapping
-    program.memo["in company", alone] = mapping
-    return alone
+    return single_wave(program, mapping, device) or mapping
 
 
-def side_by_side(programs: tuple[Program, ...], parts: list[Mapping]) -> Schedule | Refused:
+def side_by_side(programs: tuple[Program, ...], parts: Sequence[Mapping]) -> Schedule | Refused:
     """Parts of one kernel have blocks of equally many threads."""
     if any(program.round for program in programs):
         return Refused("programs in rounds fill a kernel of their own")
-    parts = [p.memo.get(("in company", m), m) for p, m in zip(programs, parts, strict=True)]
     common = max(part.block_threads for part in parts)
     with_rows = [part.block_threads for part in parts if not part.split]
     if with_rows and len(with_rows) < len(parts):
@@ -200,9 +219,13 @@ def _piece_bytes(program: Program) -> int:
     return (constant(program.space.run) or 0) * narrowest_item(program)
 
 
+@memoized
 def _mapping(
     program: Program, device: Device, columns: int | None, schemes: tuple[str, ...]
 ) -> Mapping | Refused:
+    """What a program gets of whatever kernel it is in."""
+    if (refused := unsupported(program)) is not None:
+        return refused
     if isinstance(program, ProductProgram):
         return product_mapping(program, device)
     if program.space.row_segment is not None:

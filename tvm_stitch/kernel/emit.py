@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 
 import tvm
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.transposed_reads import tiling_of
+from tvm_stitch.kernel.codegen.length_dispatch import block_uniform, dispatch
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, sequence
@@ -62,7 +63,8 @@ def emit(
     """The kernel; `longest` are bounds that the model states of the programs' row lengths."""
     shared = workspaces(programs, schedule)
     bounds = tuple(longest) or (UNBOUNDED,) * len(programs)
-    return kernel_function(func, _host(programs, schedule, bounds, shared), shared)
+    host = dispatch(programs, schedule, bounds, lambda own: _launch(programs, own, shared))
+    return kernel_function(func, host, shared)
 
 
 def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
@@ -71,42 +73,6 @@ def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
         return [crossing_workspace(programs)]
     own = zip(programs, schedule.parts, strict=True)
     return [workspace(program, mapping) for program, mapping in own if program.column_reductions]
-
-
-def _host(
-    programs: tuple[Program, ...], schedule: Schedule, longest: tuple[int, ...], shared: list[Var]
-) -> tirx.Stmt:
-    """What the host does: it launches the first kernel that takes rows as long as they are."""
-    launch = _launch(programs, schedule, shared)
-    limits = [
-        # What is planned with the bound, such as memory, is as wrong beyond it as a kernel that
-        # cannot hold the row.
-        (program.space.columns, min(mapping.capacity, most))
-        for program, mapping, most in zip(programs, schedule.parts, longest, strict=True)
-        if constant(program.space.columns) is None and not mapping.any_length
-    ]
-    if not limits:
-        return launch
-    if schedule.longer is None:
-        return sequence([*(_refusal(columns, most) for columns, most in limits), launch])
-    fits = tirx.all(*(columns <= most for columns, most in limits))
-    rest = _host(programs, schedule.longer, longest, shared)
-    return tirx.IfThenElse(_of_all(fits), launch, rest)
-
-
-def _of_all(condition: Expr) -> Expr:
-    """A condition that all threads of a block agree on: TVM may place barriers behind it."""
-    return T.tvm_thread_invariant(condition)
-
-
-def _refusal(columns: Expr, most: int) -> tirx.Stmt:
-    message = (
-        f"a row of this stitched kernel has at most {most} elements, as the model's attribute "
-        "tir_var_upper_bound says of its symbolic dimensions"
-    )
-    kind, text = ir.StringImm("ValueError"), [ir.StringImm(message)]
-    # TVM's constructor takes the condition first, whatever its signature says.
-    return tirx.AssertStmt(columns <= most, kind, text)
 
 
 def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) -> tirx.Stmt:
@@ -147,7 +113,11 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     if cluster > 1:
         body = bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
     body = bound(block_var, "blockIdx.x", first, body)
-    return body if constant(first) is not None else tirx.IfThenElse(_of_all(first > 0), body, None)
+    return (
+        body
+        if constant(first) is not None
+        else tirx.IfThenElse(block_uniform(first > 0), body, None)
+    )
 
 
 def _bodies(
@@ -306,7 +276,7 @@ def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stm
         return bodies[0][1]
     half = len(bodies) // 2
     return tirx.IfThenElse(
-        _of_all(block < bodies[half - 1][0]),
+        block_uniform(block < bodies[half - 1][0]),
         _side_by_side(block, bodies[:half]),
         _side_by_side(block, bodies[half:]),
     )

@@ -29,14 +29,11 @@ from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, SCHEMES, WARP, Mapp
 from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.rows.choose import CLUSTER_CAPABILITY, CLUSTERS
-from tvm_stitch.kernel.rows.footprint import fits
+from tvm_stitch.kernel.rows.footprint import MAX_ELEMENTS, fits
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, loaded_bytes
 from tvm_stitch.kernel.small_matmul.choose import product_reasons
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 
-# Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
-# minutes, and no register file holds them.
-MAX_ELEMENTS = 256
 MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
 MAX_STEPS = 1 << 20
 RESIDENCES = ("register", "shared", "nowhere")
@@ -53,7 +50,7 @@ def legal(
     if len(schedule.parts) != len(programs):
         return Refused(f"{len(schedule.parts)} mappings for a kernel of {len(programs)} parts")
     for program, mapping in zip(programs, schedule.parts, strict=True):
-        refused = Legality(program, device, bounds).refusal(mapping)
+        refused = Legality(program, device, bounds, schedule.longer is not None).refusal(mapping)
         if refused is not None:
             return refused
     if len({mapping.block_threads for mapping in schedule.parts}) > 1:
@@ -101,8 +98,17 @@ def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -
 class Legality:
     """What one program allows of its mapping. Made once for many questions."""
 
-    def __init__(self, program: Program, device: Device, bounds: Bounds = NO_BOUNDS) -> None:
+    def __init__(
+        self,
+        program: Program,
+        device: Device,
+        bounds: Bounds = NO_BOUNDS,
+        others_follow: bool = False,
+    ) -> None:
+        """`others_follow`: a kernel of another schedule takes the rows that are too long."""
         self.program, self.device = program, device
+        self.is_open = constant(program.space.columns) is None
+        self.others_follow = others_follow and self.is_open
         flat = not program.reduces and constant(program.space.rows) == 1
         self.columns = 0 if flat else bounds.columns(program)
         self._aligned: dict[int, bool] = {}
@@ -204,7 +210,10 @@ class Legality:
         if mapping.residence == "shared" and mapping.threads <= WARP:
             # No barrier of ours stands between the phases, and TVM finds no place for its own.
             yield "rows of a warp or less wait in registers"
-        if mapping.capacity < self.columns:
+        if mapping.any_length:
+            if not self.is_open or mapping.residence != "nowhere":
+                yield f"{mapping.steps} steps"
+        elif mapping.capacity < (1 if self.others_follow else self.columns):
             yield f"rows of {self.columns} columns, of which it covers {mapping.capacity}"
         whole = self.program.space.whole
         if mapping.peeled and not whole:
@@ -272,12 +281,13 @@ class Legality:
         residency = self.residency(mapping)
         room = resident_blocks(program, residency, mapping, self.device)
         if not 1 <= mapping.min_blocks_per_sm <= room:
-            yield f"{mapping.min_blocks_per_sm} blocks of a multiprocessor, which has room for {room}"
+            asked = f"{mapping.min_blocks_per_sm} blocks of a multiprocessor"
+            yield f"{asked}, which has room for {room}"
         if mapping.blocks > self.device.multiprocessors * mapping.min_blocks_per_sm:
             yield f"{mapping.blocks} blocks, more than are resident at once"
 
     def _band(self, mapping: Mapping) -> Iterator[str]:
-        """Sums over the rows of bands: a block has a piece of the columns of one."""
+        """Sums over the rows of segments: a block has a piece of the columns of one."""
         alone = (mapping.cluster, mapping.idle, mapping.residence, mapping.peeled, mapping.blocks)
         if mapping.scheme != "global" or not mapping.split or mapping.prefetch_weights:
             yield "sums over the rows of bands split the columns, in the global scheme"
@@ -300,7 +310,8 @@ class Legality:
         if ahead > MAX_AHEAD_BYTES:
             yield f"{ahead} bytes that a thread loads ahead"
         if mapping.min_blocks_per_sm * mapping.block_threads > self.device.max_threads:
-            yield f"{mapping.min_blocks_per_sm} blocks of {mapping.block_threads} threads a multiprocessor"
+            asked = f"{mapping.min_blocks_per_sm} blocks of {mapping.block_threads} threads"
+            yield f"{asked} a multiprocessor"
 
     def _elements(self, mapping: Mapping) -> Iterator[str]:
         """Of a thread that has them all in registers."""
@@ -338,7 +349,7 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         yield f"blocks of {mapping.block_threads} threads"
     if mapping.vector > ACCESS_BYTES:
         yield f"vectors of {mapping.vector} elements"
-    if not 1 <= mapping.steps <= MAX_STEPS:
+    if not 0 <= mapping.steps <= MAX_STEPS:
         yield f"{mapping.steps} steps"
     if not 0 <= mapping.unroll <= MAX_ELEMENTS:
         yield f"{mapping.unroll} steps at once"
@@ -348,7 +359,8 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
         min(mapping.blocks, mapping.min_blocks_per_sm) < 0
         or mapping.blocks > 0 == mapping.min_blocks_per_sm
     ):
-        yield f"{mapping.blocks} blocks in a grid-stride loop, {mapping.min_blocks_per_sm} a multiprocessor"
+        grid = f"{mapping.blocks} blocks in a grid-stride loop"
+        yield f"{grid}, {mapping.min_blocks_per_sm} a multiprocessor"
     if mapping.asynchronous and mapping.residence != "shared":
         yield "asynchronous copies of what does not wait in shared memory"
     if mapping.prefetch_next_row and not mapping.blocks:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.build import check_emitted
-from tvm_stitch.kernel.choose import Bounds, choose
+from tvm_stitch.kernel.choose import Bounds, choose_both
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
 from tvm_stitch.kernel.ir.stage import Refused, constant, product
 from tvm_stitch.kernel.partition import make_programs
 from tvm_stitch.plan.price import stitched_us
@@ -35,6 +35,7 @@ class Verdict:
     spare: tuple[Value, ...]  # used outside as well, but written by other kernels
     programs: tuple[Program, ...]
     schedule: Schedule
+    packed: tuple[Mapping, ...]  # of its programs, where others share its launch
     cost_us: float
 
     @property
@@ -98,11 +99,11 @@ class Judge:
         programs = make_programs(stages, tuple(map(region.buffer, outputs)), self.schemes)
         if isinstance(programs, Refused):
             return programs
-        schedule = choose(programs, self.device, self.bounds, self.schemes)
-        if isinstance(schedule, Refused):
-            return schedule
-        cost = stitched_us(programs, schedule, self.device)
-        return Verdict(outputs, spare, programs, schedule, cost)
+        choice = choose_both(programs, self.device, self.bounds, self.schemes)
+        if isinstance(choice, Refused):
+            return choice
+        cost = stitched_us(programs, choice.alone, self.device)
+        return Verdict(outputs, spare, programs, choice.alone, choice.packed, cost)
 
     def _split(self, outputs: tuple[Value, ...]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """Outputs of an element-wise kernel's own size, and the small rest."""

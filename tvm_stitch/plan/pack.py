@@ -156,6 +156,6 @@ def holding(packs: Iterable[Pack], device: Device) -> list[Pack]:
 def _together(items: Sequence[Item]) -> tuple[tuple[Program, ...], Schedule] | None:
     verdicts = [item.verdict for item in items]
     programs = tuple(program for verdict in verdicts for program in verdict.programs)
-    mappings = [mapping for verdict in verdicts for mapping in verdict.schedule.parts]
+    mappings = [mapping for verdict in verdicts for mapping in verdict.packed]
     schedule = side_by_side(programs, mappings)
     return None if isinstance(schedule, Refused) else (programs, schedule)

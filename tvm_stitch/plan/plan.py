@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tvm_stitch.plan.plan import SavedBlock
-
 
 OPTIMAL = "optimal"
 
@@ -98,6 +93,36 @@ class Solved:
     def gap(self) -> float:
         """The share of the cost that the optimum may save at most."""
         return max(0.0, 1 - self.bound_us / self.cost_us) if self.cost_us > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class SavedGroup:
+    """A group by the numbers of its nodes; an output is a node and which of its results."""
+
+    nodes: tuple[int, ...]
+    outputs: tuple[tuple[int, int], ...]
+    operators: tuple[str, ...]
+    cost_us: float
+    apart_us: float
+    bytes_saved: int
+    launches_saved: int
+
+
+@dataclass(frozen=True)
+class SavedBlock:
+    """The plan of one dataflow block."""
+
+    name: str  # "main/0": function and number of the block
+    fingerprint: str
+    groups: tuple[SavedGroup, ...]
+    kept: tuple[int, ...]
+    fallbacks: tuple[Fallback, ...]
+    solved: Solved
+
+    @property
+    def cost_us(self) -> float:
+        """What its kernels are predicted to take."""
+        return sum(group.cost_us for group in self.groups)
 
 
 @dataclass(frozen=True)

@@ -19,39 +19,9 @@ from tvm import relax
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.graph.front.read import StitchGraph
-from tvm_stitch.plan.plan import Fallback, Group, Plan, Solved
+from tvm_stitch.plan.plan import Fallback, Group, Plan, SavedBlock, SavedGroup, Solved
 
 VERSION = 2
-
-
-@dataclass(frozen=True)
-class SavedGroup:
-    """A group by the numbers of its nodes; an output is a node and which of its results."""
-
-    nodes: tuple[int, ...]
-    outputs: tuple[tuple[int, int], ...]
-    operators: tuple[str, ...]
-    cost_us: float
-    apart_us: float
-    bytes_saved: int
-    launches_saved: int
-
-
-@dataclass(frozen=True)
-class SavedBlock:
-    """The plan of one dataflow block."""
-
-    name: str  # "main/0": function and number of the block
-    fingerprint: str
-    groups: tuple[SavedGroup, ...]
-    kept: tuple[int, ...]
-    fallbacks: tuple[Fallback, ...]
-    solved: Solved
-
-    @property
-    def cost_us(self) -> float:
-        """What its kernels are predicted to take."""
-        return sum(group.cost_us for group in self.groups)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from html import escape
 
 from tvm_stitch.plan.plan import shown_bytes
-from tvm_stitch.report.data import Kernel
-from tvm_stitch.report.report import Report
+from tvm_stitch.report.data import Findings, Kernel
 
 WIDTH, ROW, LABEL = 960, 26, 330
 COLOURS = {
@@ -31,7 +30,7 @@ svg { width: 100%; height: auto } .muted { color: #666 }
 """
 
 
-def page(report: Report) -> str:
+def page(report: Findings) -> str:
     """The whole page."""
     parts = [
         f"<h1>Stitched for {escape(report.device)} ({escape(report.target)})</h1>",
@@ -49,7 +48,7 @@ def page(report: Report) -> str:
     )
 
 
-def _headline(report: Report) -> str:
+def _headline(report: Findings) -> str:
     before = report.before.launches
     default = "refused by TVM's default pipeline" if before is None else f"{before} launches before"
     plans = "".join(
@@ -108,7 +107,7 @@ def _kernel(number: int, kernel: Kernel) -> str:
     return f"<details><summary>{name}</summary>{body}</details>"
 
 
-def _cuts(report: Report) -> str:
+def _cuts(report: Findings) -> str:
     if not report.cuts:
         return ""
     rows = "".join(
@@ -121,7 +120,7 @@ def _cuts(report: Report) -> str:
     return f"<h2>Between kernels, through memory</h2><table>{head}{rows}</table>"
 
 
-def _measured(report: Report) -> str:
+def _measured(report: Findings) -> str:
     if not report.measured:
         return ""
     rows = "".join(
@@ -133,7 +132,7 @@ def _measured(report: Report) -> str:
     return f"<h2>Measured, the faster kept</h2><table>{head}{rows}</table>"
 
 
-def _fallbacks(report: Report) -> str:
+def _fallbacks(report: Findings) -> str:
     if not report.fallbacks:
         return ""
     rows = "".join(

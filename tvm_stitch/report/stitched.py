@@ -207,8 +207,8 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
     if schedule.blocks:
         rounds = parts[-1].program.round + 1
         return (
-            f"{rounds} rounds, between which all {schedule.blocks} blocks synchronise; what one has "
-            f"reduced, the next ones read from device memory{_why_staying(parts)}: "
+            f"{rounds} rounds, between which all {schedule.blocks} blocks synchronise; what one "
+            f"has reduced, the next ones read from device memory{_why_staying(parts)}: "
             f"{'; '.join(sentences)}"
         )
     if len(parts) == 1:
@@ -243,7 +243,8 @@ def _why_part(part: Part) -> str:
     exchange = _EXCHANGE[mapping.row_scheme]
     text = f"a row of {columns} columns is reduced {times} {exchange}" if along else ""
     if program.column_reductions:
-        sums = f"{len(program.column_reductions)} sum{'s' if len(program.column_reductions) > 1 else ''} over the rows"
+        count = len(program.column_reductions)
+        sums = f"{count} sum{'s' if count > 1 else ''} over the rows"
         where = "behind a barrier of the grid" if part.mapping.blocks else "in shared memory"
         text += f"{'; ' if text else ''}{sums} synchronise {where}"
     if mapping.tile:

@@ -6,15 +6,14 @@ import textwrap
 from collections.abc import Sequence
 
 from tvm_stitch.plan.plan import Cut, Measured, Solved, shown_bytes
-from tvm_stitch.report.data import Kernel
-from tvm_stitch.report.report import Report
+from tvm_stitch.report.data import Findings, Kernel
 
 WIDTH = 100
 MOST_CUTS = 12  # in the text
 _HEADINGS = ("", "scheme", "launches", "least", "planned", "floor us", "predicted us", "kernel")
 
 
-def render(report: Report) -> str:
+def render(report: Findings) -> str:
     """The whole report."""
     parts = [_headline(report)]
     if report.kernels:
@@ -39,7 +38,7 @@ def render(report: Report) -> str:
     return "\n".join(parts)
 
 
-def _headline(report: Report) -> str:
+def _headline(report: Findings) -> str:
     stitched = sum(kernel.stitched for kernel in report.kernels)
     after = f"{_count(report.launches, 'kernel launch')}, {stitched} of "
     after += f"{_count(len(report.kernels), 'kernel')} stitched"

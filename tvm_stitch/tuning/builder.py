@@ -10,14 +10,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.jobs import Job, Task, asked, prepare
-from tvm_stitch.tuning.library import Outcome
+from tvm_stitch.tuning.library import Library, Outcome
 from tvm_stitch.tuning.worker_process import Worker, WorkerProcess
 
 BUILD_SECONDS = 90.0
@@ -42,7 +41,7 @@ class Pool:
         self._threads = ThreadPoolExecutor(size)
 
     def submit(self, job: Job) -> Callable[[], list[Outcome]]:
-        """Have some seat do the job; what is returned waits for the outcomes."""
+        """Have some worker do the job; what is returned waits for the outcomes."""
 
         def run() -> list[Outcome]:
             worker = self._free.get()
@@ -59,19 +58,6 @@ class Pool:
         for worker in self._workers:
             worker.close()
         self._threads.shutdown(wait=True)
-
-
-@dataclass(frozen=True)
-class Library:
-    """A schedule that is being compiled."""
-
-    path: str
-    wait: Callable[[], Outcome]  # until it is there, or could not be compiled
-
-    def remove(self) -> None:
-        """Wait for the file and delete it."""
-        self.wait()
-        Path(self.path).unlink(missing_ok=True)
 
 
 class Builder:

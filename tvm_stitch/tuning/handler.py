@@ -35,9 +35,9 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused, dtype_of, is_buffer
 from tvm_stitch.tuning.arrays import disagreement, make_array, numpy_dtype, shape_of
+from tvm_stitch.tuning.message import Message
 from tvm_stitch.tuning.records import PACKAGE
 
-Message = dict[str, Any]
 LONGEST_ERROR = 300
 
 

@@ -1,7 +1,7 @@
-"""Jobs: what measuring a schedule asks of a seat, wherever the seat is.
+"""Jobs: what measuring a schedule asks of a worker, wherever it is.
 
-In: a Task (a workload and its default schedule) and Schedules. Out: Jobs, which any seat can do,
-each with an Outcome for every schedule of it. Runners decide which seat does which job.
+In: a Task (a workload and its default schedule) and Schedules. Out: Jobs, which any worker can do,
+each with an Outcome for every schedule of it. Runners decide which worker does which job.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import tvm
 
 from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.tuning.library import Library, Outcome
 from tvm_stitch.tuning.message import Message
 from tvm_stitch.tuning.worker_process import Worker, WorkerLost
 from tvm_stitch.tuning.workload import Workload
-
-if TYPE_CHECKING:
-    from tvm_stitch.tuning.library import Library
 
 # Seconds. Starting a process means importing TVM; the first launch means making a CUDA context.
 START_SECONDS = 120.0
@@ -31,16 +28,8 @@ COUNT_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What measuring a schedule gave: a cost, or why there is none."""
-
-    cost: float | None
-    error: str = ""
-
-
-@dataclass(frozen=True)
 class Job:
-    """Something that any seat can do: the outcomes of so many schedules."""
+    """Something that any worker can do: the outcomes of so many schedules."""
 
     size: int
     do: Callable[[Worker], list[Outcome]]
@@ -68,7 +57,7 @@ class Task:
 
     @cached_property
     def message(self) -> Message:
-        """What a seat must know of it."""
+        """What a worker must know of it."""
         return {
             "do": "workload",
             "function": tvm.ir.save_json(self.workload.function),
@@ -78,7 +67,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """Equal for tasks that seats need not tell apart."""
+        """Equal for tasks that workers need not tell apart."""
         return self.workload.key
 
 
@@ -113,7 +102,7 @@ def _answer(worker: Worker, message: Message, seconds: float) -> Message:
 
 
 def prepare(worker: Worker, task: Task) -> Outcome:
-    """Have a seat know the task."""
+    """Have a worker know the task."""
     if worker.prepared.startswith(task.key):
         return Outcome(None)
     worker.prepared = ""
@@ -124,7 +113,7 @@ def prepare(worker: Worker, task: Task) -> Outcome:
 
 
 def _prepare_reference(worker: Worker, task: Task, base: Library) -> Outcome:
-    """Have a seat that knows the task run the default schedule, for its outputs."""
+    """Have a worker that knows the task run the default schedule, for its outputs."""
     ready = f"{task.key} with the default schedule's outputs"
     if worker.prepared == ready:
         return Outcome(None)

@@ -100,7 +100,7 @@ class Measuring(ABC):
 
     @abstractmethod
     def _do(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Have seats do the jobs; their outcomes in order."""
+        """Have workers do the jobs; their outcomes in order."""
 
     def close(self) -> None:
         """End all processes."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.schedule import RENAMED, Schedule
 
 VERSION = 1
 # Records of these versions of tvm_stitch are used: with the minor version the emitter changes, and
@@ -98,7 +98,7 @@ def _record(data: dict[str, Any]) -> Record:
     given = {
         "schedule": Schedule.from_json(json.dumps(data["schedule"])),
         "sizes": tuple(data["sizes"]),
-        "features": tuple(sorted(data["features"].items())),
+        "features": tuple(sorted((RENAMED.get(k, k), v) for k, v in data["features"].items())),
     }
     return Record(**{**data, **given})
 

@@ -24,7 +24,7 @@ from tvm_stitch.kernel.legal import legal
 AXES: dict[str, tuple[int, ...]] = {
     "threads": (128, 256, 512, 1024),  # of a block
     "min_blocks_per_sm": (1, 2, 3, 4),  # blocks of a multiprocessor
-    "rows": (1, 2, 4, 8, 16, 32),  # of a band, side by side in a block
+    "rows": (1, 2, 4, 8, 16, 32),  # of a segment, side by side in a block
     "batch": (1, 2, 4, 8),  # of these, that a thread loads at once
     "steps": (1, 2, 4),  # vectors of a thread where a part has no rows
     "persistent_rows": (
@@ -112,7 +112,7 @@ def _part(program: Program, chosen: Mapping, values: dict[str, int]) -> Mapping:
 
 
 def _has_row_segments(program: Program) -> bool:
-    """Whether it goes through the rows of bands."""
+    """Whether it goes through the rows of segments."""
     return program.space.row_segment is not None
 
 

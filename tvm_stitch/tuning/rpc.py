@@ -91,7 +91,7 @@ def _register(unit: str) -> None:
 
 
 class Remote:
-    """A seat on some server of a fleet."""
+    """A worker on some server of a fleet."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.prepared = ""

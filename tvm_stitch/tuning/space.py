@@ -34,7 +34,16 @@ from tvm_stitch.tuning.redundant import Values, is_redundant
 _POWERS = tuple(1 << n for n in range(11))
 # What is tried of every field of a Mapping, but for those that follow from others: the scheme and
 # how steps cover a row from its threads and its length, peeling from its alignment.
-FOLLOWING = ("scheme", "peeled", "idle", "steps", "split", "blocks", "pipelined", "persistent_rows")
+FOLLOWING = (
+    "scheme",
+    "peeled",
+    "idle",
+    "steps",
+    "split",
+    "blocks",
+    "prefetch_next_row",
+    "persistent_rows",
+)
 ROW_AXES: dict[str, tuple[object, ...]] = {
     "cluster": CLUSTERS,
     "threads": _POWERS,
@@ -65,7 +74,7 @@ GRID_AXES: dict[str, tuple[object, ...]] = {
     "split": (False, True),
     "steps": _POWERS[:4],
     "recompute": (False, True),
-    "pipelined": (False, True),
+    "prefetch_next_row": (False, True),
     "min_blocks_per_sm": (1, 2, 3, 4, 6, 8),
 }
 # For small matrix products; steps follow from the widest value.
@@ -384,7 +393,7 @@ def _fitted_to_all(values: Values, legalities: list[Legality]) -> tuple[Mapping,
 def _combinations(
     axes: dict[str, tuple[object, ...]], skip: Callable[[Values], bool]
 ) -> Iterator[Values]:
-    """Values of all axes, without those of which the first few are pointless already."""
+    """Values of all axes, without those of which the first few are redundant already."""
     pending: list[Values] = [{}]
     while pending:
         values = pending.pop()

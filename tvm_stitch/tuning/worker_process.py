@@ -1,7 +1,7 @@
-"""Where messages are answered: a Seat is a process of its own, here a child behind pipes.
+"""Where messages are answered: a Worker is a process of its own, here a child behind pipes.
 
 In: messages for a Handler. Out: its answers, or Lost where the process died, hung or went away. A
-lost seat starts afresh with the next message.
+lost worker starts afresh with the next message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TAIL_BYTES = 2000
 
 
 class WorkerLost(Exception):
-    """The process behind a seat is gone, with what it was doing."""
+    """The process behind a worker is gone, with what it was doing."""
 
 
 class ServerLost(Exception):
@@ -45,7 +45,7 @@ class Worker(Protocol):
 
 
 class WorkerProcess:
-    """A seat in a child process of this machine."""
+    """A worker in a child process of this machine."""
 
     def __init__(self) -> None:
         self.prepared = ""

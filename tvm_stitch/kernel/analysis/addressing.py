@@ -14,6 +14,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.memoized import memoized, remembered
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.stage import (
     Expr,
@@ -101,13 +102,10 @@ class Frame:
     def axes(self, stage: Stage) -> dict[Var, Expr]:
         """A stage's axes as expressions of ROW and COLUMN."""
         key = ("axes", *self._view(stage))
-        if key not in stage.memo:
-            stage.memo[key] = self._axes(stage)
-        return stage.memo[key]
+        return remembered(stage, key, lambda: self._axes(stage))
 
     def _view(self, stage: Stage) -> tuple[object, ...]:
-        """All of the program that a stage's addresses depend on: planners ask for the same stages
-        in many company."""
+        """All of the program that a stage's addresses depend on."""
         return self.program.space.key, stage.output in self.program.columnwise
 
     def _axes(self, stage: Stage) -> dict[Var, Expr]:
@@ -131,9 +129,7 @@ class Frame:
         """The address of a load of an input; asked for at every step of every phase."""
         where = self.program.place(stage, read)
         key = ("address", *self._view(stage), where, read.key)
-        if key not in stage.memo:
-            stage.memo[key] = self._address(stage, read, where)
-        return stage.memo[key]
+        return remembered(stage, key, lambda: self._address(stage, read, where))
 
     def _address(self, stage: Stage, read: Read, where: Where) -> Address:
         if where is Where.ROW:
@@ -217,19 +213,17 @@ class Frame:
         return Stride.GATHER
 
 
+@memoized
 def weights(program: Program) -> int:
     """How many vectors a program reads that are the same for all rows."""
-    if "weights" not in program.memo:
-        frame = Frame(program)
-        others = [
-            frame.address(stage, read)
-            for stage in program.stages
-            for read in stage.reads
-            if read.buffer in program.inputs and program.place(stage, read) is Where.OTHER
-        ]
-        found = {each.key for each in others if each.stride is Stride.UNIT and not each.of_row}
-        program.memo["weights"] = len(found)
-    return program.memo["weights"]
+    frame = Frame(program)
+    others = [
+        frame.address(stage, read)
+        for stage in program.stages
+        for read in stage.reads
+        if read.buffer in program.inputs and program.place(stage, read) is Where.OTHER
+    ]
+    return len({each.key for each in others if each.stride is Stride.UNIT and not each.of_row})
 
 
 def _mentions(expr: Expr, var: Var) -> bool:

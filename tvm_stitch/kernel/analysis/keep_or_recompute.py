@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Stage, Var, dtype_of, item_bytes
@@ -59,18 +60,16 @@ def residency_of(program: Program, mapping: Mapping) -> Residency:
 def plan_residency(
     program: Program, rematerialize: bool = False, residence: str = "register"
 ) -> Residency:
-    """Decide phases and kept values; `thrifty` computes again whatever saves room.
+    """Decide phases and kept values; `rematerialize` computes again whatever saves room.
 
     Nowhere means that every phase reads its inputs and computes all that it needs. In shared memory
     waits only what the first phase has at hand: a phase that reads and writes there would get a
     barrier from TVM for every element, which cannot be placed in a branch.
     """
-    key = ("residency", rematerialize, residence)
-    if key not in program.memo:
-        program.memo[key] = _plan_residency(program, rematerialize, residence)
-    return program.memo[key]
+    return _plan_residency(program, rematerialize, residence)
 
 
+@memoized
 def _plan_residency(program: Program, rematerialize: bool, residence: str) -> Residency:
     keep = residence != "nowhere"
     available = _available(program)

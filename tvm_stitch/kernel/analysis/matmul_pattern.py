@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Refused,
@@ -52,15 +53,9 @@ class Factors:
     contracted: int
 
 
+@memoized
 def small_product(stage: Stage) -> Factors | Refused:
-    """The factors of a small product. Planners ask for the same stages in many company."""
-    if "factors" not in stage.memo:
-        stage.memo["factors"] = _factors(stage)
-    found: Factors | Refused = stage.memo["factors"]
-    return found
-
-
-def _factors(stage: Stage) -> Factors | Refused:
+    """The factors of a small product."""
     if stage.combiner != "sum" or not isinstance(stage.value, tirx.Mul):
         return Refused("no sum of products")
     if len(stage.reduced) != 1:

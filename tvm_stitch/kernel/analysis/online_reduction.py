@@ -19,6 +19,7 @@ from dataclasses import replace
 from tvm import ir, tirx
 
 from tvm_stitch.kernel.analysis.variance_pattern import centre_of
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where, inlined, replace_loads
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, bind_axes, constant, dtype_of, handle
@@ -35,11 +36,8 @@ def apply_online(program: Program, mapping: Mapping) -> Program:
 
 
 def in_one_pass(program: Program, squares: bool = False) -> Program | None:
-    """See the module's docstring; asked again, it is remembered."""
-    key = ("online", squares)
-    if key not in program.memo:
-        program.memo[key] = _in_one_pass(program, squares)
-    return program.memo[key]
+    """See the module's docstring."""
+    return _in_one_pass(program, squares)
 
 
 def _has_first_values(program: Program, mapping: Mapping) -> bool:
@@ -48,6 +46,7 @@ def _has_first_values(program: Program, mapping: Mapping) -> bool:
     return mapping.asynchronous and whole and not mapping.idle
 
 
+@memoized
 def _in_one_pass(program: Program, squares: bool) -> Program | None:
     stages: list[Stage] = []
     online_after: dict[Var, Var] = {}

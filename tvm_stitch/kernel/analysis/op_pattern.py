@@ -7,6 +7,7 @@ import enum
 import tvm
 from tvm import tirx
 
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.stage import (
     Read,
     Stage,
@@ -39,19 +40,13 @@ def classify(stages: tuple[Stage, ...]) -> Pattern:
     return max((_pattern(stage) for stage in stages), key=_ORDER.index, default=Pattern.OPAQUE)
 
 
+@memoized
 def is_product(stage: Stage) -> bool:
     """Whether a reduction multiplies tensors none of which spans all of the output's axes.
 
     Matrix products and convolutions are such; a product of one tensor with weights along the
     reduced axes only is an ordinary reduction.
     """
-    # Planners ask for the same stages in many company.
-    if "product" not in stage.memo:
-        stage.memo["product"] = _is_product(stage)
-    return stage.memo["product"]
-
-
-def _is_product(stage: Stage) -> bool:
     spans = []
     wide = {a for a, e in zip(stage.axes, stage.extents, strict=True) if constant(e) != 1}
     for read in stage.reads:
@@ -61,14 +56,8 @@ def _is_product(stage: Stage) -> bool:
     return len(spans) > 1 and not any(spans)
 
 
+@memoized
 def _pattern(stage: Stage) -> Pattern:
-    # Planners ask for the same stages in many company.
-    if "pattern" not in stage.memo:
-        stage.memo["pattern"] = _find_pattern(stage)
-    return stage.memo["pattern"]
-
-
-def _find_pattern(stage: Stage) -> Pattern:
     analyzer = bind_axes(stage)
     if stage.is_reduction:
         if is_product(stage):

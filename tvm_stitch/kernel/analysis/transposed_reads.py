@@ -18,6 +18,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, Address, Frame, Stride
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import WARP, Mapping, power_of_two
 from tvm_stitch.kernel.ir.stage import (
@@ -142,11 +143,10 @@ def place_in_tile(buffer: Var, mapping: Mapping, inner: Expr, across: Expr) -> E
     return inner * pitch_of(buffer, mapping) + across
 
 
+@memoized
 def find_tiling(program: Program) -> Tiling | None:
     """The tiling that serves most transposed reads of a program, if it has any."""
-    if "tiling" not in program.memo:
-        program.memo["tiling"] = _find(program)
-    return program.memo["tiling"]
+    return _find(program)
 
 
 def tiling_of(program: Program) -> Tiling:

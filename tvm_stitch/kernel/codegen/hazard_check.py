@@ -15,8 +15,9 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.codegen.no_bfloat import stored_bytes
+from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.stage import (
     Expr,
@@ -116,9 +117,8 @@ class _Checker:
 
     def _room(self) -> int:
         """Blocks that a multiprocessor holds at once."""
-        device, each = self.device, sum(self.shared.values()) + RESERVED_SHARED
-        threads = self._block_threads()
-        return min(self.resident, device.max_threads // threads, device.shared_total // each)
+        shared = sum(self.shared.values())
+        return min(self.resident, blocks_per_sm(self.device, self._block_threads(), shared))
 
     def _check_residence(self) -> None:
         """A block that waits for room while others wait for it at the barrier waits for ever."""

@@ -11,6 +11,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.warp_shuffle import butterfly, combine
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import WARP, Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, item_bytes
@@ -56,15 +57,6 @@ def accumulator_dtype(stage: Stage) -> str:
     """Halves accumulate in float32, logic in int32."""
     dtype = dtype_of(stage.output)
     return {"float16": "float32", "bfloat16": "float32", "bool": "int32"}.get(dtype, dtype)
-
-
-def combine(combiner: str, left: Expr, right: Expr) -> Expr:
-    """Two partial results as one."""
-    if combiner == "sum":
-        return left + right
-    if combiner == "prod":
-        return left * right
-    return tirx.max(left, right) if combiner in ("max", "any") else tirx.min(left, right)
 
 
 def start(
@@ -157,7 +149,7 @@ def finish(
 
 def finish_in_warp(writer: Writer, accumulator: Accumulator, threads: int, apart: int = 1) -> Expr:
     """Combine the partial results of a row's threads, all of one warp; each gets the result."""
-    total = _butterfly(writer, accumulator, accumulator.partial[int64(0)], threads, apart)
+    total = butterfly(writer, accumulator.stage, accumulator.partial[int64(0)], threads, apart)
     return writer.value(accumulator.stage.name, result(accumulator.stage, total))
 
 
@@ -216,7 +208,7 @@ def _combined(
         value = own[0]
         for other in own[1:]:
             value = combine(combiner, value, other)
-        totals[output] = _butterfly(writer, accumulator, value, width)
+        totals[output] = butterfly(writer, accumulator.stage, value, width)
     return totals
 
 
@@ -266,23 +258,3 @@ def _exchange(
             shares.append(writer.value(f"{accumulator.stage.name}_share", share))
         found[accumulator.stage.output] = shares
     return found
-
-
-def _butterfly(
-    writer: Writer, accumulator: Accumulator, value: Expr, width: int, apart: int = 1
-) -> Expr:
-    """Combine the values of `width` threads, so far apart in their warp; each gets the result."""
-    stage = accumulator.stage
-    if width == 1:
-        return writer.value(f"{stage.name}_all", value)
-    if stage.combiner != "prod" and apart == 1:
-        name = {"any": "max", "all": "min"}.get(stage.combiner, stage.combiner)
-        return writer.value(f"{stage.name}_all", T.cuda.warp_reduce(value, name, width))
-    everyone = tirx.IntImm("uint32", 0xFFFFFFFF)
-    distance = width // 2
-    while distance:
-        mine = writer.value(f"{stage.name}_mine", value)
-        other = T.cuda.__shfl_xor_sync(everyone, mine, distance * apart, WARP)
-        value = writer.value(f"{stage.name}_all", combine(stage.combiner, mine, other))
-        distance //= 2
-    return value

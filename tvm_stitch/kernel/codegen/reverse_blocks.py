@@ -12,7 +12,7 @@ from tvm import tirx
 from tvm_stitch.kernel.codegen.prim_func import LAUNCH_ATTRIBUTE
 from tvm_stitch.kernel.ir.stage import constant, substitute
 
-REVERSED = "tvm_stitch.way_back"  # of such a kernel
+REVERSED = "tvm_stitch.reversed"  # of such a kernel
 
 
 def reverse_blocks(kernel: tirx.PrimFunc) -> tirx.PrimFunc | None:

@@ -6,6 +6,7 @@ computed.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 import tvm
@@ -17,13 +18,21 @@ from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, constant
 
 
+class Guard(enum.Enum):
+    """What must be asked at the row's ends before an access."""
+
+    NONE = "nothing: all elements exist"
+    VECTOR = "whether the vector exists, whole"
+    EDGE = "whether each element exists: a row may end inside of a vector"
+
+
 @dataclass(frozen=True)
 class Steps:
-    """Consecutive steps of a thread that need the same care at the row's ends."""
+    """Consecutive steps of a thread that need the same guard at the row's ends."""
 
     start: int | Expr
     count: int | Expr
-    guard: str  # "none"; "vector": a whole vector may lie outside; "edge": a part of one may
+    guard: Guard
 
 
 class Position:
@@ -69,7 +78,7 @@ class Position:
         self._place_group(iteration * (self.mapping.blocks // pieces) + first, 0)
 
     def _take_row_segment(self, block: Expr, iteration: Expr, number: int) -> None:
-        """Neighbouring blocks share a band of rows, of which they take one after the other."""
+        """Neighbouring blocks share a segment of rows, of which they take one after the other."""
         mapping, row_segment = self.mapping, self.space.segment_rows
         pieces = blocks_of_row(self.space, mapping)
         self.row_segment, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
@@ -169,12 +178,12 @@ class Position:
         return tirx.all(self.column(step, int64(0)) >= 0, last)
 
     def steps(self) -> list[Steps]:
-        """Steps grouped by the care that they need."""
+        """Steps grouped by the guard that they need."""
         if not self.mapping.steps:
-            return [Steps(0, self._steps_of_row(), self._care(0))]
+            return [Steps(0, self._steps_of_row(), self._guard(0))]
         groups: list[Steps] = []
         for step in range(self.mapping.steps):
-            guard = self._care(step)
+            guard = self._guard(step)
             if groups and groups[-1].guard == guard:
                 last = groups.pop()
                 groups.append(Steps(last.start, last.count + 1, guard))
@@ -187,7 +196,7 @@ class Position:
         per_step = mapping.cluster * mapping.working * mapping.vector
         return tirx.floordiv(self.space.columns - self.first_column + (per_step - 1), per_step)
 
-    def _care(self, step: int) -> str:
+    def _guard(self, step: int) -> Guard:
         mapping = self.mapping
         columns = constant(self.space.columns)
         if columns is not None:
@@ -197,10 +206,10 @@ class Position:
                 per_step = mapping.cluster * mapping.working * mapping.vector
                 covered = (step + 1) * per_step <= columns
             if covered and not (mapping.peeled and step == 0):
-                return "none"
+                return Guard.NONE
         modular = tvm.sym.Analyzer().modular_set(self.space.columns)
         fits = modular.coeff % mapping.vector == 0 and modular.base % mapping.vector == 0
-        return "vector" if fits and not mapping.peeled else "edge"
+        return Guard.VECTOR if fits and not mapping.peeled else Guard.EDGE
 
 
 def blocks_of_row(space: Space, mapping: Mapping) -> int:
@@ -219,10 +228,10 @@ def blocks_of(space: Space, mapping: Mapping) -> int:
 
 
 def row_segment_iterations(space: Space, mapping: Mapping) -> int:
-    """How often a block takes rows of its band."""
+    """How often a block takes rows of its segment."""
     return -(-(constant(space.segment_rows) or 0) // mapping.block_rows)
 
 
 def piece_of(space: Space, mapping: Mapping) -> int:
-    """Columns of a band that a block has."""
+    """Columns of a segment that a block has."""
     return min(mapping.reach, constant(space.columns) or 0)

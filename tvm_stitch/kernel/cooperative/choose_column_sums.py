@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency
 from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
+from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
@@ -32,7 +33,6 @@ WASTE = 1 / 8  # of a block's threads, beyond the end of the row
 # 2 blocks fit, 134 and 148.
 AHEAD_THREADS = 768
 OVERHEAD_REGISTERS = 16  # addresses, counters and scalars of a thread that cannot be made again
-MOST_REGISTERS = 255
 MOST_RESIDENT = 8
 # Every share of a sum is written and read once more: so many rows go into one at least.
 ROWS_A_SHARE = 16
@@ -116,12 +116,10 @@ def resident_blocks(
     """Blocks that fit into a multiprocessor by registers, threads and shared memory."""
     registers = grid_registers(program, residency, mapping)
     memory = grid_shared_bytes(program, mapping)
-    if registers > MOST_REGISTERS or memory > STATIC_SHARED:
+    if memory > STATIC_SHARED:
         return 0
-    threads = mapping.block_threads
-    by_registers = device.registers // (-(-registers // 8) * 8 * threads)
-    by_memory = device.shared_total // (memory + RESERVED_SHARED)
-    return min(by_registers, by_memory, device.max_threads // threads, MOST_RESIDENT)
+    room = blocks_per_sm(device, mapping.block_threads, memory, registers)
+    return min(room, MOST_RESIDENT)
 
 
 def grid_registers(program: Program, residency: Residency, mapping: Mapping) -> int:

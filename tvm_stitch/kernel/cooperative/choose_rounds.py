@@ -12,6 +12,7 @@ from dataclasses import replace
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
 from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
+from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, row_segment_iterations
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.cooperative.persistent_shared import (
@@ -30,18 +31,18 @@ MOST_RESIDENT = 4
 OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
 SHARE_THREADS = 8  # neighbours that read a whole line of memory
-MOST_BATCH = 4  # rows that a thread of a band loads before it uses the first
+MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
 SUM_BYTES = 4
 
 
 def row_segment_mapping(program: Program, vector: int) -> Mapping:
-    """A block has a piece of the columns of a band, some of its rows side by side."""
+    """A block has a piece of the columns of a segment, some of its rows side by side."""
     columns = constant(program.space.columns) or 1
     while columns % vector:
         vector //= 2
     rows = constant(program.space.segment_rows) or 1
     threads = min(BLOCK_THREADS, power_of_two(-(-columns // vector)))
-    # Shares of all bands are few: what matters is that all of a column are loaded at once.
+    # Shares of all segments are few: what matters is that all of a column are loaded at once.
     narrowest = SHARE_THREADS if constant(program.space.row_segments) == 1 else WARP
     least = max(narrowest, BLOCK_THREADS // power_of_two(rows))
     while threads > least and columns % (threads // 2 * vector) == 0:
@@ -102,7 +103,7 @@ def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:
 def with_persistent_rows(
     programs: tuple[Program, ...], parts: list[Mapping], resident: int, device: Device
 ) -> list[Mapping]:
-    """As many rows as there is room for: the same share of all bands, else the first whole rows."""
+    """As many rows as there is room for: the same share of all segments, else first whole rows."""
     most = min(device.shared_block, device.shared_total // resident - RESERVED_SHARED)
     room = most - static_bytes(programs, tuple(parts))
     pairs = [*zip(programs, parts, strict=True)]
@@ -168,13 +169,8 @@ def room_of_rounds(
     needed = max(map(thread_registers, programs, parts))
     if needed > MOST_REGISTERS:
         return Refused(f"rounds of a grid need {needed} registers a thread")
-    threads = parts[0].block_threads
-    return min(
-        device.registers // (-(-needed // 8) * 8 * threads),
-        device.max_threads // threads,
-        device.shared_total // (memory + RESERVED_SHARED),
-        MOST_RESIDENT,
-    )
+    room = blocks_per_sm(device, parts[0].block_threads, memory, needed)
+    return min(room, MOST_RESIDENT)
 
 
 def _resized(program: Program, mapping: Mapping) -> Mapping | Refused:

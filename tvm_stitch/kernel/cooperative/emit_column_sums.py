@@ -20,8 +20,9 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of_row
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
+from tvm_stitch.kernel.codegen.warp_shuffle import combine
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Mapping
@@ -139,7 +140,7 @@ class GridPart:
         start = share * self.program.space.columns
         for steps in position.steps():
             with self.writer.unrolled(steps.count, "step", steps.start) as step:
-                exists = None if steps.guard == "none" else position.inside(step, int64(0))
+                exists = None if steps.guard is Guard.NONE else position.inside(step, int64(0))
 
                 def move(writer: Writer, lane: Expr, step: Expr = step) -> None:
                     value = own[step * mapping.vector + lane]
@@ -193,7 +194,7 @@ class GridPart:
             share = start + iteration * warps + tirx.floordiv(self.thread, TASK)
             with writer.when(share < end if self.count % warps else None):
                 value = shares[share * self._columns + column]
-                writer.store(own, int64(0), reduction.combine(stage.combiner, own[int64(0)], value))
+                writer.store(own, int64(0), combine(stage.combiner, own[int64(0)], value))
         return own[int64(0)]
 
     def _finish_column(self, tiles: dict[Var, Var], lane: Expr, column: Expr) -> None:
@@ -206,9 +207,7 @@ class GridPart:
             writer.store(total, int64(0), tile[lane])
             with writer.serial(self.mapping.block_threads // TASK - 1, "warp", start=1) as warp:
                 other = tile[warp * TASK + lane]
-                writer.store(
-                    total, int64(0), reduction.combine(stage.combiner, total[int64(0)], other)
-                )
+                writer.store(total, int64(0), combine(stage.combiner, total[int64(0)], other))
             values[stage.output] = reduction.result(stage, total[int64(0)])
         for stage in self.program.stages:
             if stage.output not in self.program.columnwise:
@@ -263,7 +262,7 @@ def add_rows(
         with writer.when(row == 0), writer.unrolled(each, "element") as element:
             for other in range(1, mapping.rows):
                 value = tile[slot(int64(other), element)]
-                total = reduction.combine(stage.combiner, own[element], value)
+                total = combine(stage.combiner, own[element], value)
                 writer.store(own, element, total)
         writer.add(sync)
 

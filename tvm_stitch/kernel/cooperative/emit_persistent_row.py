@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
-from tvm_stitch.kernel.codegen.thread_indexing import Position, piece_of
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, piece_of
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.cooperative.persistent_shared import (
     Parts,
@@ -120,7 +120,7 @@ class PersistentRow(Part):
             with (
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
                 self.writer.when(
-                    None if steps.guard == "none" else self.position.inside(step, int64(0))
+                    None if steps.guard is Guard.NONE else self.position.inside(step, int64(0))
                 ),
             ):
                 for buffer, tile in tiles.items():

@@ -1,12 +1,13 @@
-"""Emits a part that goes through the rows of bands: a block has a piece of the columns of one band.
+"""Emits a part that goes through the rows of segments: a block has a piece of the columns of one
+segment.
 
-In: a Program whose space has bands, its Mapping, and what waits on the chip from earlier rounds.
+In: a Program whose space has segments, its Mapping, and what waits on the chip from earlier rounds.
 Writes TIR into a Writer. Decides nothing.
 
-Each thread adds up its own columns in registers while the band's rows go by; rows side by side in a
-block meet in shared memory. What is computed from a column's results follows at once. Rows that the
-next rounds read too wait in shared memory: a thread reads there only what it has put there itself.
-The others are read last that were read first, for those are the ones that the L2 has lost.
+Each thread adds up its own columns in registers while the segment's rows go by; rows side by side
+in a block meet in shared memory. What is computed from a column's results follows at once. Rows
+that the next rounds read too wait in shared memory: a thread reads there only what it has put there
+itself. The others are read last that were read first, for those are the ones that the L2 has lost.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import partial
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Position, row_segment_iterations
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, row_segment_iterations
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.cooperative.emit_column_sums import add_rows, known, rows_tile, start_sums
 from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, PersistentTile
@@ -39,7 +40,7 @@ def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var
 
 
 class RowSegmentPart:
-    """One program in bands on its way into TIR."""
+    """One program in segments on its way into TIR."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class RowSegmentPart:
             self._finish()
 
     def _go_through(self) -> None:
-        """All rows of the band, those that wait before the others or after them."""
+        """All rows of the segment, those that wait before the others or after them."""
         mapping, first = self.mapping, self._row(self.position)
         load_columns(first)
         iterations = row_segment_iterations(self.program.space, mapping)
@@ -120,7 +121,9 @@ class RowSegmentPart:
             with (
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
                 self.writer.unrolled(mapping.vector, "lane") as lane,
-                self.writer.when(None if steps.guard == "none" else position.inside(step, lane)),
+                self.writer.when(
+                    None if steps.guard is Guard.NONE else position.inside(step, lane)
+                ),
             ):
                 self._finish_column(step * mapping.vector + lane, position.column(step, lane))
 

@@ -1,8 +1,8 @@
-"""What the columns of a band need from memory, loaded once for all of its rows.
+"""What the columns of a segment need from memory, loaded once for all of its rows.
 
-In: a Part at any row of a band. Writes the loads of everything whose place depends on the column
-and the band alone, such as weights and the statistics that an earlier round has left, and tells the
-Part where they are.
+In: a Part at any row of a segment. Writes the loads of everything whose place depends on the column
+and the segment alone, such as weights and the statistics that an earlier round has left, and tells
+the Part where they are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import ROW, Address, Frame, Stride
+from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import int64
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.stage import dtype_of, find_reads, item_bytes, substitute
 from tvm_stitch.kernel.rows.emit import Part
@@ -26,7 +28,7 @@ def load_columns(part: Part) -> None:
                 part.writer.unrolled(steps.count, "step", steps.start) as step,
                 part.writer.unrolled(part.mapping.vector, "lane") as lane,
                 part.writer.when(
-                    None if steps.guard == "none" else part.position.inside(step, int64(0))
+                    None if steps.guard is Guard.NONE else part.position.inside(step, int64(0))
                 ),
             ):
                 value = part.load(address, part.position.column(step, lane))
@@ -39,28 +41,25 @@ def column_bytes(program: Program) -> int:
     return sum(item_bytes(dtype_of(address.buffer)) for address in columns_of(program))
 
 
+@memoized
 def columns_of(program: Program) -> tuple[Address, ...]:
-    """The places that depend on the column and the band alone."""
-    if "columns" not in program.memo:
-        frame = Frame(program)
-        found = [
-            frame.address(stage, read)
-            for stage in program.stages
-            for read in stage.reads
-            if (stage.is_reduction or stage.output not in program.columnwise)
-            and read.buffer in program.inputs
-            and not (read.guarded or read.nested)
-            and program.place(stage, read) is Where.OTHER
-        ]
-        own = {
-            a.key: a for a in found if a.stride is not Stride.UNIFORM and _is_of_segment(frame, a)
-        }
-        program.memo["columns"] = tuple(own.values())
-    return program.memo["columns"]
+    """The places that depend on the column and the segment alone."""
+    frame = Frame(program)
+    found = [
+        frame.address(stage, read)
+        for stage in program.stages
+        for read in stage.reads
+        if (stage.is_reduction or stage.output not in program.columnwise)
+        and read.buffer in program.inputs
+        and not (read.guarded or read.nested)
+        and program.place(stage, read) is Where.OTHER
+    ]
+    own = {a.key: a for a in found if a.stride is not Stride.UNIFORM and _is_of_segment(frame, a)}
+    return tuple(own.values())
 
 
 def _is_of_segment(frame: Frame, address: Address) -> bool:
-    """Whether an address is the same for all rows of a band."""
+    """Whether an address is the same for all rows of a segment."""
     if find_reads(address.index):
         return False
     space = frame.program.space

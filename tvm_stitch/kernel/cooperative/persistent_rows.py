@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 
 from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.memoized import remembered
 from tvm_stitch.kernel.ir.program import Program, make_program
 from tvm_stitch.kernel.ir.stage import Refused, Var, constant, handle, same_size
 
@@ -44,7 +46,7 @@ def with_persistent_inputs(programs: tuple[Program, ...]) -> tuple[Program, ...]
 
 
 def _has_rows(space: Space) -> bool:
-    """Whether a space has bands, or several long rows that each lie in one run."""
+    """Whether a space has segments, or several long rows that each lie in one run."""
     columns = constant(space.columns) or 0
     if space.row_segment is not None:
         return columns >= SHORTEST_OF_SEGMENT
@@ -59,17 +61,16 @@ def _in_rows(program: Program, spaces: dict[int, Space]) -> Program:
         space = spaces.get(handle(buffer))
         if space is None or not same_size(space.size, program.space.size):
             continue
-        key = ("in rows", space.key)
-        if key not in program.memo:
-            made = make_program(program.stages, program.outputs, space)
-            if isinstance(made, Program):
-                made = replace(
-                    made, round=program.round, crossing=program.crossing, joined=program.joined
-                )
-            program.memo[key] = made
-        made = program.memo[key]
+        made = remembered(program, ("in rows", space.key), partial(_made_in, program, space))
         return program if isinstance(made, Refused) else made
     return program
+
+
+def _made_in(program: Program, space: Space) -> Program | Refused:
+    made = make_program(program.stages, program.outputs, space)
+    if isinstance(made, Refused):
+        return made
+    return replace(made, round=program.round, crossing=program.crossing, joined=program.joined)
 
 
 def _stays(program: Program) -> dict[PersistentKey, Var]:
@@ -88,10 +89,11 @@ def _chosen(program: Program, rounds: dict[PersistentKey, set[int]]) -> dict[Per
 def _told(
     program: Program, chosen: dict[PersistentKey, Var], first: dict[PersistentKey, int]
 ) -> Program:
-    """The program with what is chosen; asked again, it is remembered."""
-    returning = tuple(b for stay, b in chosen.items() if first[stay] < program.round)
-    key = ("staying", *chosen, len(returning))
-    if chosen and key not in program.memo:
-        own = tuple(chosen.values())
-        program.memo[key] = replace(program, persistent_rows=own, returning=returning)
-    return program.memo[key] if chosen else program
+    """The program with what is chosen."""
+    if not chosen:
+        return program
+    reused_inputs = tuple(b for stay, b in chosen.items() if first[stay] < program.round)
+    key = ("persistent", *chosen, len(reused_inputs))
+    own = tuple(chosen.values())
+    told = partial(replace, program, persistent_inputs=own, reused_inputs=reused_inputs)
+    return remembered(program, key, told)

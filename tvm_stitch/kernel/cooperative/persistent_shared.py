@@ -4,8 +4,8 @@ In: its parts, Programs with their Mappings, and the blocks of its grid. Out: ho
 input waits, and why the rows of a schedule could not, if so. Which can stay is
 kernel/cooperative/persistent_rows's to say.
 
-Of a band the first rows wait, of every band that a block has. Whole rows wait as far as the first
-turns of the grid go, whatever tensors they belong to.
+Of a segment the first rows wait, of every segment that a block has. Whole rows wait as far as the
+first turns of the grid go, whatever tensors they belong to.
 """
 
 from __future__ import annotations

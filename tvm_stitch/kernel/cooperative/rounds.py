@@ -20,6 +20,7 @@ from tvm_stitch.kernel.analysis.op_pattern import is_product
 from tvm_stitch.kernel.cooperative.persistent_rows import with_persistent_inputs
 from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages, is_split
 from tvm_stitch.kernel.ir.iteration_space import goes_across
+from tvm_stitch.kernel.ir.memoized import memoized, remembered
 from tvm_stitch.kernel.ir.program import Program, make_program
 from tvm_stitch.kernel.ir.stage import (
     Refused,
@@ -68,11 +69,10 @@ def make_rounds(
     return rounds.place() or rounds.programs()
 
 
+@memoized
 def _total(stage: Stage) -> int | None:
     """Elements that a stage walks through; None: not known."""
-    if "total" not in stage.memo:
-        stage.memo["total"] = constant(stage.total_size)
-    return stage.memo["total"]
+    return constant(stage.total_size)
 
 
 class _Rounds:
@@ -105,7 +105,7 @@ class _Rounds:
             if len(homes) > 1 or any(not _joins(stage, own, home) for home in homes):
                 number, homes = number + 1, set()
             home = own or next(iter(homes), None)
-            # Shares of bands are of no use before all are there.
+            # Shares of segments are of no use before all are there.
             waits = own is not None and own[0] == "bands"
             self.places.append(Place(number + 1) if waits else Place(number, home))
             if home is not None and (stage.is_reduction or self.is_small[index]):
@@ -190,24 +190,25 @@ class _Rounds:
         return [program for *_, program in groups]
 
     def _made(self, number: int, targets: list[int], inside: set[int]) -> Program | Refused:
-        """Planners ask for the same Programs in many company: they stay with a stage."""
+        """The program of a round's stages; it stays with one of them."""
         stages = tuple(self.stages[index] for index in sorted(inside))
         asked = set(map(handle, self.outputs))
         crossing = [index for index in targets if _key(self.stages[index]) not in asked]
         parts = [tuple(_key(self.stages[i]) for i in part) for part in (targets, crossing)]
         key = ("program", number, *parts, tuple(map(_key, stages)))
-        memo = self.stages[targets[0]].memo
-        if key not in memo:
+
+        def make() -> Program | Refused:
             made = make_program(stages, tuple(self.stages[index].output for index in targets))
-            if isinstance(made, Program):
-                made = replace(
-                    made,
-                    round=number,
-                    crossing=tuple(self.stages[index].output for index in crossing),
-                    joined=tuple((b, self.slices[b]) for b in made.inputs if b in self.slices),
-                )
-            memo[key] = made
-        return memo[key]
+            if isinstance(made, Refused):
+                return made
+            return replace(
+                made,
+                round=number,
+                crossing=tuple(self.stages[index].output for index in crossing),
+                joined=tuple((b, self.slices[b]) for b in made.inputs if b in self.slices),
+            )
+
+        return remembered(self.stages[targets[0]], key, make)
 
     def _touched(self, inside: set[int]) -> set[int]:
         """Large tensors and values that a set reads or computes, and reductions of it."""
@@ -223,30 +224,27 @@ class _Rounds:
         return size <= max(1, self.largest * CROSSING)
 
 
+@memoized
 def _key(stage: Stage) -> int:
-    if "key" not in stage.memo:
-        stage.memo["key"] = handle(stage.output)
-    return stage.memo["key"]
+    return handle(stage.output)
 
 
+@memoized
 def _elements(stage: Stage) -> int:
-    if "elements" not in stage.memo:
-        stage.memo["elements"] = constant(stage.size) or 0
-    return stage.memo["elements"]
+    return constant(stage.size) or 0
 
 
 def _reads(stage: Stage) -> tuple[int, ...]:
     return tuple(key for key, _ in _read_sizes(stage))
 
 
+@memoized
 def _read_sizes(stage: Stage) -> tuple[tuple[int, int], ...]:
     """What a stage reads, each with its elements."""
-    if "read sizes" not in stage.memo:
-        buffers = {handle(read.buffer): read.buffer for read in stage.reads}
-        stage.memo["read sizes"] = tuple(
-            (key, constant(product(buffer_shape(buffer))) or 0) for key, buffer in buffers.items()
-        )
-    return stage.memo["read sizes"]
+    buffers = {handle(read.buffer): read.buffer for read in stage.reads}
+    return tuple(
+        (key, constant(product(buffer_shape(buffer))) or 0) for key, buffer in buffers.items()
+    )
 
 
 def _home(stage: Stage) -> Home:

@@ -4,10 +4,10 @@ In: a reduction of constant extents. Out: a Split, or None where nothing is gain
 know threads, nor what else is in the kernel.
 
 The axes of a reduction are looked at in the order in which they lie in memory. Where rows are
-reduced and columns kept, the rows are cut into bands, and every band gives a share of each column;
-so do rows whose columns are kept in short groups, such as a group norm's of images whose channels
-come last: memory is then read in order, and groups meet in the second half. A few long rows are cut
-into chunks.
+reduced and columns kept, the rows are cut into segments, and every segment gives a share of each
+column; so do rows whose columns are kept in short groups, such as a group norm's of images whose
+channels come last: memory is then read in order, and groups meet in the second half. A few long
+rows are cut into chunks.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tvm import tirx
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.cooperative.two_stage_variance import one_pass
 from tvm_stitch.kernel.ir.iteration_space import goes_across
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Read,
@@ -41,10 +42,10 @@ from tvm_stitch.kernel.ir.stage import (
 
 # Shares in all: enough to keep two blocks on every multiprocessor of a large device busy.
 SHARES = 264
-# Several blocks share the columns of a band where these fall into pieces: a block has one piece of
-# one band, and few bands make few shares. Measured on an H200: batch norm of 8192 x 1024 float32
-# takes 26.0 us with 32 bands in 8 pieces, 30.3 with 128 bands in 4; softmax over the rows of 8192 x
-# 4096 bfloat16 69.4 with 16 bands in 16 pieces, 70.3 with 64 in 8.
+# Several blocks share the columns of a segment where these fall into pieces: a block has one piece
+# of one segment, and few segments make few shares. Measured on an H200: batch norm of 8192 x 1024
+# float32 takes 26.0 us with 32 segments in 8 pieces, 30.3 with 128 segments in 4; softmax over the
+# rows of 8192 x 4096 bfloat16 69.4 with 16 segments in 16 pieces, 70.3 with 64 in 8.
 PIECE = 128
 FEWEST_SEGMENTS = 16
 ROWS_A_SEGMENT = 8  # at least: every share is written and read once more
@@ -73,11 +74,10 @@ class Axis:
     is_reduced: bool
 
 
+@memoized
 def split(stage: Stage) -> Split | None:
-    """The halves of a reduction. Planners ask again and again: the answer stays with the stage."""
-    if "split" not in stage.memo:
-        stage.memo["split"] = _split(stage)
-    return stage.memo["split"]
+    """The halves of a reduction."""
+    return _split(stage)
 
 
 def is_split(stage: Stage) -> bool:

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.variance_pattern import DTYPE, centre_of, matched
+from tvm_stitch.kernel.ir.memoized import remembered
 from tvm_stitch.kernel.ir.stage import Expr, Stage, constant, handle, substitute
 
 LONGEST = 2048  # values of a share, for its first one may be the worst of all
@@ -49,14 +51,15 @@ def one_pass(stages: tuple[Stage, ...], halves: MappingOf[int, Halves]) -> dict[
         other = handle(centre.total.output) if centre is not None else 0
         if centre is None or other in found or other not in halves:
             continue
-        # Planners ask for the same stages in many company: the answer stays with them.
-        memo = ("one pass", other)
-        if memo not in stage.memo:
-            alike = _alike(halves[key], halves[other])
-            stage.memo[memo] = _moments(halves[other], halves[key]) if alike else None
-        if stage.memo[memo] is not None:
-            found |= {other: stage.memo[memo], key: []}
+        find = partial(_moments_if_alike, halves[other], halves[key])
+        moments = remembered(stage, ("one pass", other), find)
+        if moments is not None:
+            found |= {other: moments, key: []}
     return found
+
+
+def _moments_if_alike(sums: Halves, squares: Halves) -> list[Stage] | None:
+    return _moments(sums, squares) if _alike(squares, sums) else None
 
 
 def _alike(own: Halves, other: Halves) -> bool:

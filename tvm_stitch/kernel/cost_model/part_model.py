@@ -97,7 +97,7 @@ class Demand:
         return self.profile.read_bytes - self.waiting_bytes
 
     @cached_property
-    def resident(self) -> int:
+    def resident_blocks(self) -> int:
         """Blocks of a multiprocessor at once."""
         device, mapping, profile = self.device, self.mapping, self.profile
         threads = mapping.block_threads

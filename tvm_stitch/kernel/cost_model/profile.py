@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
+from tvm_stitch.kernel.ir.memoized import memoized, remembered
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
@@ -110,14 +111,12 @@ def _phase_from(data: dict[str, Any]) -> Phase:
 
 
 def profile(program: Program, mapping: Mapping) -> Profile | None:
-    """The profile of a program by what its mapping keeps; asked again, it is remembered."""
+    """The profile of a program by what its mapping keeps."""
     if isinstance(program, ProductProgram):
         return _of_products(program, mapping)
     own = apply_online(program, mapping)
     key = ("profile", mapping.recompute, mapping.residence, own)
-    if key not in program.memo:
-        program.memo[key] = _profile(own, residency_of(program, mapping))
-    return program.memo[key]
+    return remembered(program, key, lambda: _profile(own, residency_of(program, mapping)))
 
 
 def elements_of(buffer: Var) -> int | None:
@@ -198,17 +197,17 @@ class _Loads:
 
     def strides(self, stage: Stage) -> tuple[tuple[Stride, int], ...]:
         """Stride and bytes of every load that is neither of its own element nor of a row's."""
+        key = ("strides", self._program.space.key)
+        return remembered(stage, key, lambda: self._strides(stage))
+
+    def _strides(self, stage: Stage) -> tuple[tuple[Stride, int], ...]:
         program = self._program
-        key = ("strides", program.space.key)
-        if key not in stage.memo:
-            # Planners ask for the same stages in many company.
-            self._frame = self._frame or Frame(program)
-            stage.memo[key] = tuple(
-                (self._frame.address(stage, read).stride, item_bytes(dtype_of(read.buffer)))
-                for read in stage.reads
-                if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
-            )
-        return stage.memo[key]
+        frame = self._frame = self._frame or Frame(program)
+        return tuple(
+            (frame.address(stage, read).stride, item_bytes(dtype_of(read.buffer)))
+            for read in stage.reads
+            if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
+        )
 
 
 def _phase(program: Program, residency: Residency, loads: _Loads, number: int) -> Phase:
@@ -276,10 +275,9 @@ def _other_bytes(program: Program, residency: Residency, elements: int) -> int |
     return total
 
 
+@memoized
 def instructions(stage: Stage) -> tuple[float, float]:
     """Plain and special-function operations of one of its elements."""
-    if "instructions" in stage.memo:
-        return stage.memo["instructions"]
     plain = special = 0.0
 
     def visit(node: Any) -> Any:
@@ -298,5 +296,4 @@ def instructions(stage: Stage) -> tuple[float, float]:
 
     tvm_ffi.structural_walk(stage.value, (tvm.ir.Expr, visit), order="pre")
     # A reduction combines once for each element.
-    stage.memo["instructions"] = plain + stage.is_reduction, special
-    return stage.memo["instructions"]
+    return plain + stage.is_reduction, special

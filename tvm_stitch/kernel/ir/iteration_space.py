@@ -16,6 +16,7 @@ from functools import cached_property
 import tvm
 from tvm import tirx
 
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Read,
@@ -68,12 +69,12 @@ class Space:
 
     @cached_property
     def segment_rows(self) -> Expr:
-        """Rows of a band."""
+        """Rows of a segment."""
         return self.rows if self.row_segment is None else self.row_segment
 
     @cached_property
     def row_segments(self) -> Expr:
-        """Bands of rows."""
+        """Row segments of rows."""
         return product((tirx.floordiv(self.rows, self.segment_rows),))
 
     @cached_property
@@ -191,15 +192,10 @@ def _space_along(reductions: list[Stage]) -> Space | Refused:
     return _space_read_by(reductions)
 
 
+@memoized
 def goes_across(stage: Stage) -> bool:
-    """Whether a reduction keeps the last axes of what it reads and reduces the first.
-
-    Planners ask for the same stages in many company: the answer stays with the stage.
-    """
-    if "across" not in stage.memo:
-        found = stage.row_segments is not None or (stage.is_reduction and _reads_across(stage))
-        stage.memo["across"] = found
-    return stage.memo["across"]
+    """Whether a reduction keeps the last axes of what it reads and reduces the first."""
+    return stage.row_segments is not None or (stage.is_reduction and _reads_across(stage))
 
 
 def _reads_across(stage: Stage) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import tvm
@@ -22,6 +22,7 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
+from tvm_stitch.kernel.ir.memoized import remembered
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Read,
@@ -78,8 +79,8 @@ class Program:
     # Inputs that lie in memory as outputs of earlier rounds do, one behind the other.
     joined: tuple[tuple[Var, tuple[Var, ...]], ...] = ()
     # Inputs whose rows the programs of several rounds read, all of them in the same space.
-    staying: tuple[Var, ...] = ()
-    returning: tuple[Var, ...] = ()  # of these, what an earlier round has read
+    persistent_inputs: tuple[Var, ...] = ()
+    reused_inputs: tuple[Var, ...] = ()  # of these, what an earlier round has read
 
     @cached_property
     def producer(self) -> dict[Var, Stage]:
@@ -88,7 +89,7 @@ class Program:
 
     @cached_property
     def memo(self) -> dict[Any, Any]:
-        """What was worked out of it and is asked again and again: residencies, profiles."""
+        """Answers about it: see memoized."""
         return {}
 
     def place(self, stage: Stage, read: Read) -> Where:
@@ -96,12 +97,12 @@ class Program:
         return self.where[handle(stage.output), read.key]
 
     @cached_property
-    def across(self) -> tuple[Stage, ...]:
+    def column_reductions(self) -> tuple[Stage, ...]:
         """The reductions over the rows."""
         return tuple(s for s in self.stages if s.is_reduction and s.output in self.columnwise)
 
     @cached_property
-    def along(self) -> tuple[Stage, ...]:
+    def row_reductions(self) -> tuple[Stage, ...]:
         """The reductions along a row."""
         return tuple(s for s in self.stages if s.is_reduction and s.output not in self.columnwise)
 
@@ -260,10 +261,7 @@ class _Placing:
         key = (*self.space.key, stage.output in self.columnwise)
         known: dict[int, Where] = {}
         for _ in range(MAX_INLINED):
-            # Planners ask for the same stages in many company: the answer stays with the stage.
-            if key not in stage.memo:
-                stage.memo[key] = self._look(stage, known)
-            found = stage.memo[key]
+            found = remembered(stage, key, partial(self._look, stage, known))
             if isinstance(found, Refused):
                 return found
             known = {read.key: found[read.key] for read in stage.reads if not read.nested}
@@ -342,13 +340,14 @@ def address_of(read: Read) -> Expr | None:
 
 
 def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var, Stage]) -> Stage:
-    """A stage that computes some of its reads itself; asked again, it is remembered."""
-    places = frozenset(reads)
-    if places not in stage.memo:
+    """A stage that computes some of its reads itself."""
+
+    def find() -> Stage:
         analyzer = bind_axes(stage)
         values = {key: inlined(producer[r.buffer], r, analyzer) for key, r in reads.items()}
-        stage.memo[places] = replace(stage, value=replace_loads(stage.value, values))
-    return stage.memo[places]
+        return replace(stage, value=replace_loads(stage.value, values))
+
+    return remembered(stage, frozenset(reads), find)
 
 
 def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:

@@ -12,6 +12,13 @@ WARP = 32  # threads that exchange registers
 MAX_BLOCK_THREADS = 1024
 # How values flow between stages, from the narrowest reach to the widest.
 SCHEMES = ("local", "warp", "regional", "cluster", "global", "independent")
+# Fields as schedules and records name them that were written before they had their names of today.
+RENAMED = {
+    "resident": "min_blocks_per_sm",
+    "pipelined": "prefetch_next_row",
+    "ahead": "prefetch_weights",
+    "staying": "persistent_rows",
+}
 
 
 @dataclass(frozen=True)
@@ -34,21 +41,40 @@ class Mapping:
     vector: int  # elements a thread moves at once
     steps: int  # vectors of its row that a thread handles; 0: as many as the row takes
     cluster: int = 1  # blocks that share a row
-    residence: str = "register"  # kept values wait in the "register", "shared" memory or "nowhere"
+    residence: str = "register"  # kept values wait in "register", "shared" memory or "nowhere"
     recompute: bool = False  # keep as little as possible, compute the rest again
     peeled: bool = False  # rows start misaligned: vectors begin at the first aligned element
     split: bool = False  # the row is split over blocks (nothing is reduced along it)
     blocks: int = 0  # of a grid that takes turns at the rows; 0: as many as there are rows
-    resident: int = 0  # blocks that a multiprocessor must have room for; 0: as the compiler likes
-    pipelined: bool = False  # a turn loads the next one's row before it works on its own
+    # Blocks that a multiprocessor must have room for; 0: as the compiler likes.
+    min_blocks_per_sm: int = 0
+    prefetch_next_row: bool = False  # an iteration loads the next row before it works on its own
     batch: int = 1  # rows that the same threads load at once
-    ahead: bool = False  # what lies along the columns, as weights do, is loaded with the rows
+    prefetch_weights: bool = False  # what lies along the columns is loaded with the rows
     asynchronous: bool = False  # rows are copied into shared memory, past the threads' registers
     online: bool = False  # sums are found together with the maximum or mean they are measured by
     unroll: int = 0  # steps that a thread loads at once of a row that waits in no registers; 0: few
     idle: int = 0  # threads of a row without work, so that the others divide its pieces in memory
     tile: int = 0  # elements of a line of a block's tile; 0: a block has a run of elements
-    staying: int = 0  # rows of a band, or first ones of all, that wait for the next rounds
+    persistent_rows: int = (
+        0  # rows of a segment, or first ones of all, that wait for the next rounds
+    )
+
+    @staticmethod
+    def from_data(data: Any) -> Mapping:
+        """Read one from JSON; refuse unknown or missing fields and wrong types."""
+        known = {field.name: field.type for field in fields(Mapping)}
+        types = {"str": str, "int": int, "bool": bool}
+        data = _renamed(data)
+        if not isinstance(data, dict) or set(data) - set(known):
+            raise InputError(f"mapping must be a JSON object with the fields {sorted(known)}")
+        for name, value in data.items():
+            if type(value) is not types[str(known[name])]:
+                raise InputError(f"mapping field {name} must be {known[name]}, not {value!r}")
+        try:
+            return Mapping(**data)
+        except TypeError as error:
+            raise InputError(f"mapping is incomplete: {error}") from None
 
     @property
     def block_threads(self) -> int:
@@ -111,9 +137,10 @@ class Mapping:
             words[-1] += f" for each of {self.batch} rows"
         if self.blocks:
             words.append(
-                f"{self.blocks} blocks in a grid-stride loop, {self.min_blocks_per_sm} a multiprocessor"
+                f"{self.blocks} blocks in a grid-stride loop, "
+                f"{self.min_blocks_per_sm} a multiprocessor"
             )
-        if self.pipelined:
+        if self.prefetch_next_row:
             words.append("the next row loaded ahead")
         if self.residence == "shared":
             copied = ", copied asynchronously" if self.asynchronous else ""
@@ -130,7 +157,7 @@ class Mapping:
             words.append("peeled")
         if self.persistent_rows:
             words.append(f"{self.persistent_rows} rows stay on the chip")
-        if self.ahead:
+        if self.prefetch_weights:
             words.append("weights loaded with the rows")
         return ", ".join(words)
 
@@ -151,7 +178,7 @@ class Schedule:
     parts: tuple[Mapping, ...]
     longer: Schedule | None = None
     blocks: int = 0  # of a grid that goes through rounds; 0: as many as the parts take
-    resident: int = 0  # of these, on a multiprocessor
+    min_blocks_per_sm: int = 0  # of these, on a multiprocessor
 
     @property
     def block_threads(self) -> int:
@@ -194,7 +221,11 @@ class Schedule:
     def _data(self) -> dict[str, Any]:
         parts = [asdict(part) for part in self.parts]
         longer = {} if self.longer is None else {"longer": self.longer._data()}
-        rounds = {"blocks": self.blocks, "resident": self.min_blocks_per_sm} if self.blocks else {}
+        rounds = (
+            {"blocks": self.blocks, "min_blocks_per_sm": self.min_blocks_per_sm}
+            if self.blocks
+            else {}
+        )
         return {"parts": parts, **longer, **rounds}
 
     @staticmethod
@@ -208,30 +239,26 @@ class Schedule:
 
 
 def _schedule(data: Any) -> Schedule:
-    known = {"parts", "longer", "blocks", "resident"}
+    known = {"parts", "longer", "blocks", "min_blocks_per_sm"}
+    data = _renamed(data)
     if not isinstance(data, dict) or "parts" not in data or set(data) - known:
         raise InputError("schedule must be a JSON object with the field parts")
     if not isinstance(data["parts"], list) or not data["parts"]:
         raise InputError("schedule field parts must be a list of at least one mapping")
     longer = _schedule(data["longer"]) if "longer" in data else None
-    counts = [data.get(name, 0) for name in ("blocks", "resident")]
+    counts = [data.get(name, 0) for name in ("blocks", "min_blocks_per_sm")]
     if any(type(count) is not int or count < 0 for count in counts):
-        raise InputError(f"schedule fields blocks and resident must be counts, not {counts}")
-    return Schedule(tuple(map(_mapping, data["parts"])), longer, *counts)
+        raise InputError(
+            f"schedule fields blocks and min_blocks_per_sm must be counts, not {counts}"
+        )
+    return Schedule(tuple(map(Mapping.from_data, data["parts"])), longer, *counts)
 
 
-def _mapping(data: Any) -> Mapping:
-    known = {field.name: field.type for field in fields(Mapping)}
-    types = {"str": str, "int": int, "bool": bool}
-    if not isinstance(data, dict) or set(data) - set(known):
-        raise InputError(f"mapping must be a JSON object with the fields {sorted(known)}")
-    for name, value in data.items():
-        if type(value) is not types[str(known[name])]:
-            raise InputError(f"mapping field {name} must be {known[name]}, not {value!r}")
-    try:
-        return Mapping(**data)
-    except TypeError as error:
-        raise InputError(f"mapping is incomplete: {error}") from None
+def _renamed(data: Any) -> Any:
+    """A JSON object's fields by their names of today."""
+    if not isinstance(data, dict):
+        return data
+    return {RENAMED.get(name, name): value for name, value in data.items()}
 
 
 def power_of_two(number: int) -> int:

@@ -21,6 +21,7 @@ from tvm import s_tir, tirx
 from tvm.tirx import IterVar
 
 from tvm_stitch.kernel.ir.indices import counted_in_int64
+from tvm_stitch.kernel.ir.memoized import memoized
 
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
 Var = Any
@@ -70,7 +71,7 @@ class Stage:
     reduced_extents: tuple[Expr, ...] = ()
     combiner: str = ""  # one of COMBINERS' values for a reduction, else empty
     identity: Expr = None
-    # Of a reduction over the rows of bands: how many of its axes number the bands. None: of others.
+    # Of a reduction over segments of the rows: how many axes number the segments. None: of others.
     row_segments: int | None = None
 
     def __post_init__(self) -> None:
@@ -111,7 +112,7 @@ class Stage:
 
     @cached_property
     def memo(self) -> dict[Any, Any]:
-        """Where its reads go, by space."""
+        """Answers about it: see memoized."""
         return {}
 
     def rebound(self, mapping: Mapping[Var, Expr]) -> Stage:
@@ -411,14 +412,9 @@ def same_size(left: Expr, right: Expr) -> bool:
     return tvm.sym.Analyzer().can_prove_equal(left, right)
 
 
+@memoized
 def bind_axes(stage: Stage) -> tvm.sym.Analyzer:
     """An analyzer that knows the ranges of a stage's axes; all that ask share it."""
-    if "analyzer" not in stage.memo:
-        stage.memo["analyzer"] = _bound_axes(stage)
-    return stage.memo["analyzer"]
-
-
-def _bound_axes(stage: Stage) -> tvm.sym.Analyzer:
     analyzer = tvm.sym.Analyzer()
     axes = (*stage.axes, *stage.reduced)
     for axis, extent in zip(axes, (*stage.extents, *stage.reduced_extents), strict=True):

@@ -1,32 +1,20 @@
 """Rows that are copied into shared memory while their threads do something else.
 
-In: a Part whose mapping is asynchronous. Writes the copies, all of them before anything waits, and
-the waits for them. A thread copies exactly what it reads itself, so that no other thread has to
-know when a copy has arrived. Must not know what is computed.
+In: a Program, what it keeps, a Mapping. Out: the inputs that are copied that way (cp.async), or why
+none can be. Written by emit_async_copy.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
-from tvm import tirx
-from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
-from tvm_stitch.kernel.codegen.thread_indexing import Steps
-from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Mapping
-from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of, item_bytes
-
-if TYPE_CHECKING:
-    from tvm_stitch.kernel.rows.emit import Part
+from tvm_stitch.kernel.ir.stage import Var, dtype_of, item_bytes
 
 CAPABILITY = 80  # the first with copies that go past the registers
 LEAST_BYTES = 4  # of such a copy
-# A thread waits for its copies in so many groups: work on the first begins before the last is here.
-GROUPS = 4
 
 
 def async_inputs(program: Program, residency: Residency, mapping: Mapping) -> tuple[Var, ...]:
@@ -50,50 +38,3 @@ def why_not(program: Program, residency: Residency, mapping: Mapping) -> str | N
     if narrowest * mapping.vector < LEAST_BYTES:
         return f"asynchronous copies of less than {LEAST_BYTES} bytes"
     return None
-
-
-def groups_of(part: Part) -> list[list[Steps]]:
-    """A thread's steps in groups that arrive one after the other."""
-    each = -(-part.mapping.steps // GROUPS)
-    groups: list[list[Steps]] = []
-    for start in range(0, part.mapping.steps, each):
-        end = min(start + each, part.mapping.steps)
-        own = []
-        for steps in part.position.steps():
-            assert isinstance(steps.count, int), "rows that wait have steps"
-            first, last = max(start, steps.start), min(end, steps.start + steps.count)
-            if first < last:
-                own.append(Steps(first, last - first, steps.guard))
-        groups.append(own)
-    return groups
-
-
-def start_copies(part: Part) -> None:
-    """Issue the copies of everything, group by group."""
-    for group in groups_of(part):
-        for steps in group:
-            with (
-                part.writer.when(part.position.works),
-                part.writer.unrolled(int(steps.count), "copy", steps.start) as step,
-            ):
-                exists = part.position.inside(step, int64(0)) if steps.guard != "none" else None
-                with part.writer.when(exists):
-                    for buffer in part.async_inputs:
-                        _copy(part, buffer, step)
-        part.writer.add(tirx.Evaluate(T.ptx.cp.async_.commit_group()))
-
-
-def wait(part: Part, pending: int) -> None:
-    """Until no more than so many groups are on their way."""
-    part.writer.add(tirx.Evaluate(T.ptx.cp.async_.wait_group(pending)))
-
-
-def _copy(part: Part, buffer: Var, step: Expr) -> None:
-    """A thread's vector of one step."""
-    vector, size = part.mapping.vector, item_bytes(dtype_of(buffer))
-    width = min(vector, ACCESS_BYTES // size)
-    for first in range(0, vector, width):
-        lane = int64(first)
-        to = part.kept[buffer].ptr_to([part.slot(step, lane)])
-        source = part.views[buffer].ptr_to([part.position.address(step, lane)])
-        part.writer.cp_async(to, source, width * size)

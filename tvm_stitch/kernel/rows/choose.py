@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import tvm
-
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
-from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
-from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
-from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.rows.footprint import fits, has_many_rows, registers, shared_bytes
 from tvm_stitch.kernel.rows.row_batching import batched
+from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width, vectors_of_rows
 
 # A thread keeps at most this much of its row before more threads share the row. Measured: 32
 # fp32 elements a thread reach the copy bandwidth with 8 loads in flight, fewer threads spill.
@@ -249,27 +247,6 @@ def idle_threads(program: Program, threads: int, vector: int) -> int:
     return idle if idle <= threads * IDLE_SHARE else 0
 
 
-def vectors_of_rows(program: Program, columns: int) -> tuple[int, bool]:
-    """Vector width, and whether vectors must be peeled to aligned addresses."""
-    vector = vector_width(program)
-    space = program.space
-    if not space.whole:
-        run = constant(space.run) or 1
-        while run % vector:
-            vector //= 2
-        return vector, False
-    modular = tvm.sym.Analyzer().modular_set(space.columns)
-    exact = constant(space.columns)
-    step, rest = (modular.coeff, modular.base) if exact is None else (0, exact)
-    if step % vector == 0 and rest % vector == 0:
-        return vector, False
-    if exact is not None and columns < vector * WARP:
-        while exact % vector:
-            vector //= 2
-        return vector, False
-    return vector, True
-
-
 def _fill_device(program: Program, threads: int, cluster: int, widest: int, device: Device) -> int:
     """More threads a row where there are too few rows to occupy the device."""
     rows = constant(program.space.rows)
@@ -288,24 +265,3 @@ def _rows_of_block(program: Program, threads: int, device: Device) -> int:
     while total is not None and rows > fewest and -(-total // rows) < 2 * device.multiprocessors:
         rows //= 2
     return rows
-
-
-def vector_width(program: Program) -> int:
-    """Elements of 16 bytes of the narrowest tensor that is read or written element by element."""
-    return ACCESS_BYTES // narrowest_item(program)
-
-
-def narrowest_item(program: Program) -> int:
-    """Bytes of an element of that tensor, of which two are the least that a mapping minds."""
-    if "narrowest item" not in program.memo:
-        program.memo["narrowest item"] = _narrowest_item(program)
-    return program.memo["narrowest item"]
-
-
-def _narrowest_item(program: Program) -> int:
-    sizes = [item_bytes(dtype_of(buffer)) for buffer in program.outputs if program.is_full(buffer)]
-    for stage in program.stages:
-        for read in stage.reads:
-            if program.place(stage, read) is Where.SAME and read.buffer not in program.producer:
-                sizes.append(item_bytes(dtype_of(read.buffer)))
-    return max(2, min(sizes, default=4))

@@ -10,35 +10,22 @@ the phase.
 
 from __future__ import annotations
 
-from collections.abc import Mapping as MappingOf
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import Stride
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen import cluster_exchange, reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
-from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
+from tvm_stitch.kernel.codegen.tir_builder import int64
+from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
-from tvm_stitch.kernel.rows import async_copy
+from tvm_stitch.kernel.rows import emit_async_copy
 from tvm_stitch.kernel.rows.emit_phase import go_through
 from tvm_stitch.kernel.rows.emit_vector import Step
-from tvm_stitch.kernel.rows.global_access import Access, Element, Fragments
-from tvm_stitch.kernel.rows.row_state import Phase
-
-
-@dataclass(frozen=True, eq=False)
-class NextRow:
-    """The row after this one: its tiles are full when its turn begins."""
-
-    position: Position
-    exists: Expr
-    tiles: MappingOf[Var, Var]
+from tvm_stitch.kernel.rows.row_state import Phase, RowState
 
 
 def emit_batch(parts: list[Part]) -> None:
@@ -50,34 +37,8 @@ def emit_batch(parts: list[Part]) -> None:
             part.emit_phase(number)
 
 
-class Part(Access):
+class Part(RowState):
     """One program on its way into TIR, for one row of a thread."""
-
-    def __init__(
-        self,
-        program: Program,
-        residency: Residency,
-        mapping: Mapping,
-        views: MappingOf[Var, Var],
-        position: Position,
-        thread: Expr,
-        writer: Writer,
-        sums: MappingOf[Var, Var] | None = None,
-        next_row: NextRow | None = None,
-    ) -> None:
-        super().__init__(program, mapping, views, position, thread, writer)
-        self.residency = residency
-        self.sums = sums or {}  # a thread's share of each reduction over the rows
-        self.next_row = next_row
-        self.row_values: dict[Var, Expr] = {}
-        self.row_loads: dict[tuple[Var, str, str], Expr] = {}
-        self.kept: dict[Var, Var] = {}
-        self.ahead: dict[Var, tuple[Var, Element]] = {}  # inputs loaded before the first phase
-        self.barriers: dict[int, Expr] = {}  # of a cluster, by the phase that ends there
-        self.async_inputs = async_copy.async_inputs(
-            program, residency, mapping
-        )  # inputs copied meanwhile
-        self.vectors: Fragments = {}  # vectors along the columns loaded then
 
     def beside(self, position: Position) -> Part:
         """The same for another row: what does not depend on the row is shared."""
@@ -95,7 +56,7 @@ class Part(Access):
         if self.mapping.residence == "register":
             self._load_ahead()
         if self.async_inputs:
-            async_copy.start_copies(self)
+            emit_async_copy.start_copies(self)
         if self.mapping.prefetch_weights:
             self._prefetch_weights()
 
@@ -141,9 +102,9 @@ class Part(Access):
         if phase.rescaled and number and self.mapping.residence == "register":
             self._load_of_phase(phase)
         if self.async_inputs and number == 0:
-            groups = async_copy.groups_of(self)
+            groups = emit_async_copy.groups_of(self)
             for group, all_steps in enumerate(groups):
-                async_copy.wait(self, len(groups) - 1 - group)
+                emit_async_copy.wait(self, len(groups) - 1 - group)
                 if group == 0:
                     self._measure_from_first(phase, needed)
                 go_through(self, phase, needed, all_steps)
@@ -172,7 +133,9 @@ class Part(Access):
         if not totals:
             return
         before = [stage for stage in needed if stage.output not in self.program.variance_of]
-        first = Step(self, phase, before, int64(0), "none", second_pass=True).first_values(totals)
+        first = Step(self, phase, before, int64(0), Guard.NONE, second_pass=True).first_values(
+            totals
+        )
         self.row_values.update(first)
         for total in totals:
             accumulator = replace(phase.accumulators[total], first=first[total])
@@ -195,26 +158,6 @@ class Part(Access):
                 and available[stage.output] == phase.number
             )
         ]
-
-    def needed(self, roots: list[Stage], number: int) -> list[Stage]:
-        """The stages whose elements a phase computes, in order."""
-        wanted = {stage.output for stage in roots}
-        for stage in reversed(self.program.stages):
-            if stage.output in wanted and not self.waits(stage.output, number):
-                for read in stage.reads:
-                    if self.program.place(stage, read) is Where.SAME:
-                        wanted.add(read.buffer)
-        return [
-            stage
-            for stage in self.program.stages
-            if stage.output in wanted and not self.waits(stage.output, number)
-        ]
-
-    def waits(self, buffer: Var, number: int) -> bool:
-        """Whether a value has been kept by an earlier phase."""
-        if buffer in self.async_inputs:
-            return True
-        return buffer in self.residency.kept and self.residency.kept[buffer][0] < number
 
     def _emit_row_stages(self, number: int) -> None:
         for stage in self.program.stages:
@@ -272,10 +215,6 @@ class Part(Access):
         with self.writer.when(self.next_row.exists):
             self.load_row(self.next_row.tiles, self.next_row.position)
 
-    def loads_of(self, number: int) -> list[Var]:
-        """The inputs of which a phase is the first to need whole rows."""
-        return [b for b in self.program.inputs if number in self.residency.needed.get(b, ())]
-
     def _load_of_phase(self, phase: Phase) -> None:
         """Inputs that a later phase is the first to need, where it goes over them twice."""
         for buffer in self.loads_of(phase.number):
@@ -296,13 +235,15 @@ class Part(Access):
             tile = self.tile(f"{buffer.name}_along", dtype_of(buffer))
             self.vectors |= {address.key: (tile, self.own_slot) for address in load.serves}
         for steps in self.position.steps():
-            if steps.guard == "edge":
+            if steps.guard is Guard.EDGE:
                 continue
             with (
                 self.writer.when(self.position.works),
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
             ):
-                guard = self.position.inside(step, int64(0)) if steps.guard == "vector" else None
+                guard = (
+                    self.position.inside(step, int64(0)) if steps.guard is Guard.VECTOR else None
+                )
                 with self.writer.when(guard):
                     for load in found:
                         tile, element = self.vectors[load.address.key]

@@ -10,35 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Steps
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.emit_vector import Step
-from tvm_stitch.kernel.rows.global_access import Element, Fragments
-
-if TYPE_CHECKING:
-    from tvm_stitch.kernel.rows.emit import Part
+from tvm_stitch.kernel.rows.global_access import Element
+from tvm_stitch.kernel.rows.row_state import Phase, RowState
 
 # Bytes of a row that does not wait in registers which a thread has on their way at once.
 FLIGHT_BYTES = 64
 
 
-@dataclass
-class Phase:
-    """What a phase has at hand."""
-
-    number: int
-    loaded: dict[Var, tuple[Var, Element]] = field(default_factory=dict)
-    along: Fragments = field(default_factory=dict)  # vectors along the columns
-    accumulators: dict[Var, reduction.Accumulator] = field(default_factory=dict)
-    next_row: list[Stage] = field(default_factory=list)  # sums measured against maxima so far
-
-
-def go_through(part: Part, phase: Phase, needed: list[Stage], steps: list[Steps]) -> None:
+def go_through(part: RowState, phase: Phase, needed: list[Stage], steps: list[Steps]) -> None:
     """Write a thread's steps."""
     if part.mapping.residence == "register":
         _registers(part, phase, needed, steps)
@@ -52,7 +38,7 @@ def go_through(part: Part, phase: Phase, needed: list[Stage], steps: list[Steps]
 
 
 def _registers(
-    part: Part, phase: Phase, needed: list[Stage], steps: list[Steps], second_pass: bool = False
+    part: RowState, phase: Phase, needed: list[Stage], steps: list[Steps], second_pass: bool = False
 ) -> None:
     for alike in steps:
         with (
@@ -63,7 +49,7 @@ def _registers(
 
 
 @contextmanager
-def _measured(part: Part, phase: Phase) -> Iterator[list[Stage]]:
+def _measured(part: RowState, phase: Phase) -> Iterator[list[Stage]]:
     """Maxima as far as they are known, and the stages of the sums measured against them."""
     largest = reduction.grow(part.writer, phase.accumulators, part.program.online_after)
     part.row_values.update(largest)
@@ -72,7 +58,7 @@ def _measured(part: Part, phase: Phase) -> Iterator[list[Stage]]:
         del part.row_values[buffer]
 
 
-def _flights(part: Part, phase: Phase, needed: list[Stage], steps: Steps) -> None:
+def _flights(part: RowState, phase: Phase, needed: list[Stage], steps: Steps) -> None:
     """Some steps at a time: the loads of all of them are issued before the first is used."""
     first = [buffer for buffer in part.loads_of(phase.number) if buffer not in part.async_inputs]
     each = part.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
@@ -90,7 +76,9 @@ def _flights(part: Part, phase: Phase, needed: list[Stage], steps: Steps) -> Non
         _flight(part, phase, needed, first, replace(steps, start=int64(done), count=rest))
 
 
-def _flight(part: Part, phase: Phase, needed: list[Stage], first: list[Var], steps: Steps) -> None:
+def _flight(
+    part: RowState, phase: Phase, needed: list[Stage], first: list[Var], steps: Steps
+) -> None:
     writer, vector = part.writer, part.mapping.vector
     tiles = {
         buffer: writer.allocate(f"{buffer.name}_in", vector * steps.count, dtype_of(buffer))
@@ -100,12 +88,12 @@ def _flight(part: Part, phase: Phase, needed: list[Stage], first: list[Var], ste
     def slots(number: Expr) -> Element:
         return lambda _, lane: number * vector + lane
 
-    along = _load_vectors(part, needed, steps, slots)
+    vectors = _load_vectors(part, needed, steps, slots)
 
     def through(stages: list[Stage], second_pass: bool = False) -> None:
         with writer.unrolled(steps.count, "step") as number:
             loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
-            own = {key: (tile, slots(number)) for key, tile in along.items()}
+            own = {key: (tile, slots(number)) for key, tile in vectors.items()}
             of_step = replace(phase, loaded=loaded, vectors=own)
             Step(part, of_step, stages, steps.start + number, steps.guard, second_pass).emit()
 
@@ -119,23 +107,23 @@ def _flight(part: Part, phase: Phase, needed: list[Stage], first: list[Var], ste
 
 
 def _load_vectors(
-    part: Part, needed: list[Stage], steps: Steps, slots: Callable[[Expr], Element]
+    part: RowState, needed: list[Stage], steps: Steps, slots: Callable[[Expr], Element]
 ) -> dict[tuple[Var, str, str], Var]:
     """Vectors along the columns: asked for one by one, each step would wait for its own."""
-    if steps.guard == "edge" or not isinstance(steps.count, int):
+    if steps.guard is Guard.EDGE or not isinstance(steps.count, int):
         return {}
     writer = part.writer
     tiles: dict[tuple[Var, str, str], Var] = {}
     planned = part.plan_vector_loads((stage, read) for stage in needed for read in stage.reads)
-    for along in planned:
-        buffer = along.address.buffer
+    for load in planned:
+        buffer = load.address.buffer
         size = part.mapping.vector * steps.count
         tile = writer.allocate(f"{buffer.name}_along", size, dtype_of(buffer))
-        tiles |= {address.key: tile for address in along.serves}
+        tiles |= {address.key: tile for address in load.serves}
     with writer.unrolled(steps.count, "along") as number:
         step = steps.start + number
-        exists = part.position.inside(step, int64(0)) if steps.guard == "vector" else None
+        exists = part.position.inside(step, int64(0)) if steps.guard is Guard.VECTOR else None
         with writer.when(exists):
-            for along in planned:
-                part.load_vector(along, tiles[along.address.key], step, slots(number))
+            for load in planned:
+                part.load_vector(load, tiles[load.address.key], step, slots(number))
     return tiles

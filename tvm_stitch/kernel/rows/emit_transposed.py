@@ -23,7 +23,7 @@ from tvm_stitch.kernel.analysis.transposed_reads import (
     shuffled,
     tile_rows,
 )
-from tvm_stitch.kernel.codegen.thread_indexing import Position, Steps
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, Steps
 from tvm_stitch.kernel.codegen.tir_builder import divided, int64
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.schedule import Mapping
@@ -106,7 +106,7 @@ class TilePosition(Position):
     def steps(self) -> list[Steps]:
         """All steps need the same care."""
         even = self.inside_of(self.place(*self.own(int64(0)))) is None
-        return [Steps(0, self.mapping.steps, "none" if even else "vector")]
+        return [Steps(0, self.mapping.steps, Guard.NONE if even else Guard.VECTOR)]
 
 
 class TilePart(Part):

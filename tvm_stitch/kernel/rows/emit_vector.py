@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
+from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import combine
 from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
 from tvm_stitch.kernel.rows.global_access import Element, Fragments
-
-if TYPE_CHECKING:
-    from tvm_stitch.kernel.rows.emit import Part
-    from tvm_stitch.kernel.rows.row_state import Phase
+from tvm_stitch.kernel.rows.row_state import Phase, RowState
 
 
 class Step:
@@ -23,11 +20,11 @@ class Step:
 
     def __init__(
         self,
-        part: Part,
+        part: RowState,
         phase: Phase,
         needed: list[Stage],
         step: Expr,
-        guard: str,
+        guard: Guard,
         second_pass: bool = False,
     ) -> None:
         """`again` says that the phase has been here, and written what there is to write."""
@@ -43,9 +40,9 @@ class Step:
 
     def emit(self) -> None:
         """Write the step."""
-        part, vector = self.part, self.guard == "vector"
+        part, vector = self.part, self.guard is Guard.VECTOR
         # Inside of the guard of a whole vector, copies need none of their own.
-        guard = "none" if vector else self.guard
+        guard = Guard.NONE if vector else self.guard
         with self.writer.when(part.position.inside(self.step, int64(0)) if vector else None):
             self._load(guard)
             self._fetch(guard)
@@ -55,7 +52,7 @@ class Step:
                     dtype = dtype_of(stage.output)
                     self.outputs[stage.output] = self.writer.allocate(name, self.vector, dtype)
             with self.writer.unrolled(self.vector, "lane") as lane:
-                edge = self.guard == "edge"
+                edge = self.guard is Guard.EDGE
                 with self.writer.when(part.position.inside(self.step, lane) if edge else None):
                     self._compute(lane)
             self._keep(guard)
@@ -87,7 +84,7 @@ class Step:
             and part.residency.available[stage.output] == self.phase.number
         )
 
-    def _load(self, guard: str) -> None:
+    def _load(self, guard: Guard) -> None:
         """Inputs that this phase is the first to need, and vectors along the columns."""
         part = self.part
         reads = [(stage, read) for stage in self.needed for read in stage.reads]
@@ -99,14 +96,14 @@ class Step:
                     continue
                 if waits == self.phase.number:
                     self._load_fragment(buffer, guard)
-        if guard == "edge":
+        if guard is Guard.EDGE:
             return
         self.fragments |= part.vectors | self.phase.vectors
         for load in part.plan_vector_loads(reads):
             if load.address.key not in self.fragments:
                 self._load_vector(load)
 
-    def _load_fragment(self, buffer: Var, guard: str) -> None:
+    def _load_fragment(self, buffer: Var, guard: Guard) -> None:
         """An input's vector; a phase after the first keeps it in its tile."""
         part = self.part
         in_tile = buffer in part.kept and part.mapping.residence == "register"
@@ -125,10 +122,10 @@ class Step:
         for address in load.serves:
             self.fragments[address.key] = (tile, lambda _, lane: lane)
 
-    def _fetch(self, guard: str) -> None:
+    def _fetch(self, guard: Guard) -> None:
         """Values that wait in shared memory come as vectors, and what goes there is collected."""
         part = self.part
-        if part.mapping.residence == "register" or guard == "edge":
+        if part.mapping.residence == "register" or guard is Guard.EDGE:
             return
         for stage in self.needed:
             for read in stage.reads:
@@ -145,12 +142,12 @@ class Step:
                 tile = self.writer.allocate(name, self.vector, dtype_of(stage.output))
                 self.keeping[stage.output] = tile
 
-    def _keep(self, guard: str) -> None:
+    def _keep(self, guard: Guard) -> None:
         """What was collected goes to shared memory, and inputs that later phases need."""
         part = self.part
         for buffer, tile in self.keeping.items():
             self._copy_kept(buffer, tile, out=True)
-        if part.mapping.residence == "register" or guard == "edge" or self.second_pass:
+        if part.mapping.residence == "register" or guard is Guard.EDGE or self.second_pass:
             return
         for buffer, (tile, element) in self.loaded.items():
             if buffer in part.kept and not part.waits(buffer, self.phase.number):
@@ -196,7 +193,11 @@ class Step:
                 at = part.position.address(self.step, int64(0))
                 with self.writer.when(part.position.row_exists):
                     self.writer.store(part.views[buffer], at, values[buffer])
-        if self.guard == "edge" and part.mapping.residence != "register" and not self.second_pass:
+        if (
+            self.guard is Guard.EDGE
+            and part.mapping.residence != "register"
+            and not self.second_pass
+        ):
             self._keep_fragments(values, lane)
 
     def _add_to_column(self, stage: Stage, lane: Expr, value: Expr) -> None:

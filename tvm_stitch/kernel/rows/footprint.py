@@ -13,6 +13,9 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import WARP, Mapping
 from tvm_stitch.kernel.ir.stage import Refused, constant
 
+# Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
+# minutes, and no register file holds them.
+MAX_ELEMENTS = 256
 OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 # Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
 # blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536
@@ -33,6 +36,8 @@ def fits(
         limit = min(255, device.registers // max(mapping.block_threads, 128) // 8 * 8)
         if registers(program, mapping, residency) > limit:
             return Refused("too many registers")
+        if mapping.vector * mapping.steps * mapping.batch > MAX_ELEMENTS:
+            return Refused("too many elements a thread")
         return None
     needed = shared_bytes(program, residency, mapping)
     most = device.shared_block

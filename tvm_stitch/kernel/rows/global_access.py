@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, plan_vector_loads
 from tvm_stitch.kernel.codegen.bf16_widen import widened
-from tvm_stitch.kernel.codegen.thread_indexing import Position
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 from tvm_stitch.kernel.codegen.tir_builder import Writer, flat_loads, int64, vector_copy
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.schedule import Mapping
@@ -59,7 +59,7 @@ class Access:
         """
         each = self.mapping.vector * self.mapping.steps
         tile = self.writer.allocate(name, each, dtype)
-        if any(steps.guard == "edge" for steps in self.position.steps()):
+        if any(steps.guard is Guard.EDGE for steps in self.position.steps()):
             with self.writer.unrolled(each, "element") as element:
                 self.writer.store(tile, element, tirx.const(0, dtype))
         return tile
@@ -117,7 +117,7 @@ class Access:
         buffer: Var,
         tile: Var,
         step: Expr,
-        guard: str,
+        guard: Guard,
         element: Element,
         position: Position | None = None,
     ) -> None:
@@ -130,7 +130,7 @@ class Access:
 
         self._copy(dtype_of(buffer), step, guard, move)
 
-    def copy_out(self, buffer: Var, tile: Var, step: Expr, guard: str, element: Element) -> None:
+    def copy_out(self, buffer: Var, tile: Var, step: Expr, guard: Guard, element: Element) -> None:
         """A vector of a tile into an output."""
 
         def move(writer: Writer, lane: Expr) -> None:
@@ -140,15 +140,15 @@ class Access:
         self._copy(dtype_of(buffer), step, guard, move)
 
     def _copy(
-        self, dtype: str, step: Expr, guard: str, move: Callable[[Writer, Expr], None]
+        self, dtype: str, step: Expr, guard: Guard, move: Callable[[Writer, Expr], None]
     ) -> None:
         vector = self.mapping.vector
         if vector == 1:
             with self.writer.when(
-                None if guard == "none" else self.position.inside(step, int64(0))
+                None if guard is Guard.NONE else self.position.inside(step, int64(0))
             ):
                 move(self.writer, int64(0))
-        elif guard == "edge":
+        elif guard is Guard.EDGE:
             with self.writer.branch(self.position.whole(step)) as (then, otherwise):
                 vector_copy(then, dtype, vector, move)
                 with (
@@ -158,7 +158,7 @@ class Access:
                     move(otherwise, lane)
         else:
             with self.writer.when(
-                self.position.inside(step, int64(0)) if guard == "vector" else None
+                self.position.inside(step, int64(0)) if guard is Guard.VECTOR else None
             ):
                 vector_copy(self.writer, dtype, vector, move)
 

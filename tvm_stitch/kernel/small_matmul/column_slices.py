@@ -17,6 +17,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN
 from tvm_stitch.kernel.analysis.contiguity import bound_to
+from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.ir.stage import Expr, Read, Refused, Stage, Var, handle, substitute
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
@@ -37,11 +38,7 @@ class Slices:
 
 def find_slices(program: ProductProgram, steps: int = 0) -> Slices | Refused:
     """The slices with so many columns a thread, or with as few as there can be."""
-    key = "slices", steps
-    if key not in program.memo:
-        program.memo[key] = _find(program, steps)
-    found: Slices | Refused = program.memo[key]
-    return found
+    return _find(program, steps)
 
 
 def waiting(program: ProductProgram, slices: Slices | None) -> dict[Var, int]:
@@ -58,6 +55,7 @@ def waiting(program: ProductProgram, slices: Slices | None) -> dict[Var, int]:
     return {buffer: program.columns[buffer] for buffer in found}
 
 
+@memoized
 def _find(program: ProductProgram, steps: int) -> Slices | Refused:
     whole = _needed_whole(program)
     sliced = [stage for stage in program.stages if stage.output not in whole]

@@ -11,10 +11,8 @@ factor that rows share is computed from what is in memory alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
 import tvm
 from tvm import tirx
@@ -28,6 +26,7 @@ from tvm_stitch.kernel.analysis.matmul_pattern import (
     small_product,
 )
 from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.memoized import remembered
 from tvm_stitch.kernel.ir.program import (
     MAX_INLINED,
     Program,
@@ -96,23 +95,21 @@ class ProductProgram(Program):
 
     def is_common(self, stage: Stage, read: Read) -> bool:
         """Whether rows that share their factors read the same element from memory."""
-        key = "common", handle(stage.output), read.key
-        if key not in self.memo:
+
+        def find() -> bool:
             rows = constant(self.space.rows) or 1
             analyzer = bound_to({ENTRY: rows // self.inner, SLOW: self.inner})
             row = {ROW: ENTRY * self.inner + SLOW}
             axes = {axis: substitute(at, row) for axis, at in self.axes[stage.output].items()}
             indices = [analyzer.simplify(substitute(at, axes)) for at in read.load.indices]
-            self.memo[key] = not any(
-                SLOW in tirx.analysis.undefined_vars(index) for index in indices
-            )
-        common: bool = self.memo[key]
-        return common
+            return not any(SLOW in tirx.analysis.undefined_vars(index) for index in indices)
+
+        return remembered(self, ("common", handle(stage.output), read.key), find)
 
     @cached_property
     def reduces_rows(self) -> bool:
         """Whether anything but products is reduced along a row."""
-        return len(self.along) > len(self.contractions)
+        return len(self.row_reductions) > len(self.contractions)
 
     @cached_property
     def panels(self) -> tuple[Panel, ...]:
@@ -369,14 +366,3 @@ class _Placing:
                 lambda: table_of_rows(own.value, axes, self.rows, factors.contracted),
             )
         return Contraction(own.output, arrives, factors.contracted, panel, by_depth)
-
-
-Answer = TypeVar("Answer")
-
-
-def remembered(stage: Stage, key: object, find: Callable[[], Answer]) -> Answer:
-    """Planners ask for the same stages in many company: answers stay with the stage."""
-    if key not in stage.memo:
-        stage.memo[key] = find()
-    answer: Answer = stage.memo[key]
-    return answer

@@ -22,7 +22,7 @@ from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen.bf16_widen import widened
 from tvm_stitch.kernel.codegen.tir_builder import Writer, divided, flat_loads, int64, vector_copy
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, replaced, substitute
-from tvm_stitch.kernel.tensor_core.mma import MATRIX, WarpgroupMma, WarpMma
+from tvm_stitch.kernel.tensor_core.mma import MATRIX, WarpMma
 from tvm_stitch.kernel.tensor_core.program import (
     DEPTH,
     ENTRY,
@@ -40,6 +40,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     shared_bytes,
     stage_elements,
 )
+from tvm_stitch.kernel.tensor_core.wgmma import WarpgroupMma
 
 LEAST_COPY = 4  # bytes that go past the registers
 

@@ -45,7 +45,8 @@ class Tiles:
     warp_columns: int
     stages: int
     group: int = 8
-    resident: int = 0  # blocks that a multiprocessor must have room for; 0: as the compiler likes
+    # Blocks that a multiprocessor must have room for; 0: as the compiler likes.
+    min_blocks_per_sm: int = 0
     warpgroups: bool = False
 
     @property

@@ -1,0 +1,39 @@
+"""Threads of a warp exchange registers: partial results as one, by shuffles in a butterfly.
+
+In: a thread's partial result of a reduction. Writes TIR into a Writer. Must not know rows.
+"""
+
+from __future__ import annotations
+
+from tvm import tirx
+from tvm.script import tirx as T
+
+from tvm_stitch.kernel.codegen.tir_builder import Writer
+from tvm_stitch.kernel.ir.schedule import WARP
+from tvm_stitch.kernel.ir.stage import Expr, Stage
+
+
+def combine(combiner: str, left: Expr, right: Expr) -> Expr:
+    """Two partial results as one."""
+    if combiner == "sum":
+        return left + right
+    if combiner == "prod":
+        return left * right
+    return tirx.max(left, right) if combiner in ("max", "any") else tirx.min(left, right)
+
+
+def butterfly(writer: Writer, stage: Stage, value: Expr, width: int, apart: int = 1) -> Expr:
+    """Combine the values of `width` threads, so far apart in their warp; each gets the result."""
+    if width == 1:
+        return writer.value(f"{stage.name}_all", value)
+    if stage.combiner != "prod" and apart == 1:
+        name = {"any": "max", "all": "min"}.get(stage.combiner, stage.combiner)
+        return writer.value(f"{stage.name}_all", T.cuda.warp_reduce(value, name, width))
+    everyone = tirx.IntImm("uint32", 0xFFFFFFFF)
+    distance = width // 2
+    while distance:
+        mine = writer.value(f"{stage.name}_mine", value)
+        other = T.cuda.__shfl_xor_sync(everyone, mine, distance * apart, WARP)
+        value = writer.value(f"{stage.name}_all", combine(stage.combiner, mine, other))
+        distance //= 2
+    return value

@@ -1,0 +1,52 @@
+"""How wide vector loads and stores are: 16 bytes of the narrowest tensor, where rows allow it.
+
+In: a Program, the length of its rows. Out: elements of a vector, and whether vectors of a row must
+be peeled to aligned addresses. Must not know threads.
+"""
+
+from __future__ import annotations
+
+import tvm
+
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.kernel.ir.memoized import memoized
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.schedule import WARP
+from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
+
+
+def vectors_of_rows(program: Program, columns: int) -> tuple[int, bool]:
+    """Vector width, and whether vectors must be peeled to aligned addresses."""
+    vector = vector_width(program)
+    space = program.space
+    if not space.whole:
+        run = constant(space.run) or 1
+        while run % vector:
+            vector //= 2
+        return vector, False
+    modular = tvm.sym.Analyzer().modular_set(space.columns)
+    exact = constant(space.columns)
+    step, rest = (modular.coeff, modular.base) if exact is None else (0, exact)
+    if step % vector == 0 and rest % vector == 0:
+        return vector, False
+    if exact is not None and columns < vector * WARP:
+        while exact % vector:
+            vector //= 2
+        return vector, False
+    return vector, True
+
+
+def vector_width(program: Program) -> int:
+    """Elements of 16 bytes of the narrowest tensor that is read or written element by element."""
+    return ACCESS_BYTES // narrowest_item(program)
+
+
+@memoized
+def narrowest_item(program: Program) -> int:
+    """Bytes of an element of that tensor, of which two are the least that a mapping minds."""
+    sizes = [item_bytes(dtype_of(buffer)) for buffer in program.outputs if program.is_full(buffer)]
+    for stage in program.stages:
+        for read in stage.reads:
+            if program.place(stage, read) is Where.SAME and read.buffer not in program.producer:
+                sizes.append(item_bytes(dtype_of(read.buffer)))
+    return max(2, min(sizes, default=4))
