@@ -23,7 +23,7 @@ from tvm_stitch.graph.back.merge import merged
 from tvm_stitch.graph.front.decompose import Decomposed, decomposed
 from tvm_stitch.graph.front.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
-from tvm_stitch.graph.front.origins import numbered
+from tvm_stitch.graph.front.origins import followed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.build import VIEW, read_programs
 from tvm_stitch.kernel.ir.stage import Refused
@@ -34,6 +34,7 @@ from tvm_stitch.transform import Grouped, grouped
 
 # Plans of a module, before all operators of a comparison that is lost are left to TVM.
 MOST_ATTEMPTS = 6
+MERGES_EQUALS = "EliminateCommonSubexpr"
 
 _REDUCTIONS = {
     f"relax.{name}"
@@ -118,6 +119,7 @@ class _Way:
         self._numbers = numbered(source)
         self._decomposed: Decomposed | None = None
         self._known: Known = {}
+        self._merges_equals = True
 
     @property
     def decomposed(self) -> Decomposed:
@@ -136,12 +138,13 @@ class _Way:
         found = self._grouped(mod)
         measured = [plan.measured for _, plan in found.blocks]
         while not self.is_pinned:
+            merges_equals = self._merges_equals
             more = self._worse(found, everything=attempts >= MOST_ATTEMPTS)
-            if more.keys() <= self.left.keys():
+            if more.keys() <= self.left.keys() and self._merges_equals == merges_equals:
                 break
             self.left = {**more, **self.left}
             attempts += 1
-            found = self._grouped(tvm.transform.Sequential(self.settling.between)(self.decompose()))
+            found = self._grouped(tvm.transform.Sequential(self._between())(self.decompose()))
             again = [plan.measured for _, plan in found.blocks]
             measured = list(map(_all_measured, measured, again))
         return replace(
@@ -152,8 +155,14 @@ class _Way:
             ),
         )
 
+    def _between(self) -> list[tvm.transform.Pass]:
+        passes = self.settling.between
+        return [p for p in passes if self._merges_equals or p.info.name != MERGES_EQUALS]
+
     def _grouped(self, mod: tvm.IRModule) -> Grouped:
-        settling, numbers = self.settling, self.decomposed.numbers
+        settling = self.settling
+        numbers = followed(self.decomposed.numbers, self.decomposed.module, mod)
+        self._decomposed = replace(self.decomposed, numbers=numbers)
         left = {var: self.left[n] for var, n in numbers.items() if n in self.left}
         return grouped(
             mod, settling.target, settling.options, settling.explained, left, self._known
@@ -188,6 +197,8 @@ class _Way:
             numbers = {number for each in dropped for number in each.numbers}
             if not dropped:
                 numbers = {number for each in ours for number in each.numbers & written}
+                # A value that is computed once, for two readers, ends TVM's kernel.
+                self._merges_equals = self._merges_equals and bool(numbers - self.left.keys())
             worse.update({number: reasons.get(number, reason) for number in numbers})
         return worse
 
@@ -267,7 +278,7 @@ class _Way:
         whole = decomposed(self.source, self._numbers, frozenset(self._numbers.values()))
         with self.settling.target, tvm.transform.PassContext(opt_level=3):
             mod = tvm.transform.Sequential(passes)(whole.module)
-        return _by_default(mod, whole.numbers)
+        return _by_default(mod, followed(whole.numbers, whole.module, mod))
 
     def _count(self, each: Launched) -> int:
         """How many kernels TVM's schedules make of what FuseOps puts together."""

@@ -6,6 +6,9 @@ What a decomposition writes for an operator has the operator's number.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from difflib import SequenceMatcher
+
 import tvm
 from tvm import relax
 
@@ -27,3 +30,31 @@ def numbered(mod: tvm.IRModule) -> dict[relax.Var, int]:
                     found[binding.var] = count
                     count += 1
     return found
+
+
+def followed(
+    numbers: Mapping[relax.Var, int], before: tvm.IRModule, after: tvm.IRModule
+) -> dict[relax.Var, int]:
+    """The numbers of the same variables after passes that give some of them new types.
+
+    LegalizeOps makes a variable anew where it writes a symbolic extent in another way, and then all
+    that depend on it. Their names and their order stay.
+    """
+    found = dict(numbers)
+    for name, function in after.functions_items():
+        if not isinstance(function, relax.Function) or name not in before.functions:
+            continue
+        new = [var for var in _variables(function) if var not in found]
+        if not new:
+            continue
+        known = set(_variables(function))
+        old = [v for v in _variables(before[name]) if v in numbers and v not in known]
+        names = [var.name for var in old], [var.name for var in new]
+        for block in SequenceMatcher(None, *names, autojunk=False).get_matching_blocks():
+            for place in range(block.size):
+                found[new[block.b + place]] = numbers[old[block.a + place]]
+    return found
+
+
+def _variables(function: relax.Function) -> list[relax.Var]:
+    return [binding.var for block in function.body.blocks for binding in block.bindings]
