@@ -16,6 +16,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from tvm_stitch.device import device_of
 from tvm_stitch.graph.back.default_fusion import DefaultKernel, Numbers, default_kernels
 from tvm_stitch.graph.back.dissolve import groups_alone
 from tvm_stitch.graph.back.launches import nests
@@ -26,15 +27,17 @@ from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.origins import followed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.build import VIEW, read_programs
+from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Group, Measured, Plan
 from tvm_stitch.plan.planner import Known
-from tvm_stitch.transform import Grouped, grouped
+from tvm_stitch.transform import Grouped, bounds_of_module, grouped
 
 # Plans of a module, before all operators of a comparison that is lost are left to TVM.
 MOST_ATTEMPTS = 6
 MERGES_EQUALS = "EliminateCommonSubexpr"
+INDEPENDENT = "independent"
 
 _REDUCTIONS = {
     f"relax.{name}"
@@ -120,6 +123,7 @@ class _Way:
         self._decomposed: Decomposed | None = None
         self._known: Known = {}
         self._merges_equals = True
+        self._options = settling.options
 
     @property
     def decomposed(self) -> Decomposed:
@@ -138,9 +142,9 @@ class _Way:
         found = self._grouped(mod)
         measured = [plan.measured for _, plan in found.blocks]
         while not self.is_pinned:
-            merges_equals = self._merges_equals
+            way = self._merges_equals, self._options
             more = self._worse(found, everything=attempts >= MOST_ATTEMPTS)
-            if more.keys() <= self.left.keys() and self._merges_equals == merges_equals:
+            if more.keys() <= self.left.keys() and way == (self._merges_equals, self._options):
                 break
             self.left = {**more, **self.left}
             attempts += 1
@@ -164,13 +168,16 @@ class _Way:
         numbers = followed(self.decomposed.numbers, self.decomposed.module, mod)
         self._decomposed = replace(self.decomposed, numbers=numbers)
         left = {var: self.left[n] for var, n in numbers.items() if n in self.left}
-        return grouped(
-            mod, settling.target, settling.options, settling.explained, left, self._known
-        )
+        return grouped(mod, settling.target, self._options, settling.explained, left, self._known)
 
     def _worse(self, found: Grouped, everything: bool) -> dict[int, str]:
         """Operators that are better left to TVM, with the reason."""
         refused = self._refused(found)
+        if refused and INDEPENDENT in self._options.schemes:
+            # Mostly they were packed into one launch; each by itself was found to be a kernel.
+            schemes = tuple(s for s in self._options.schemes if s != INDEPENDENT)
+            self._options, self._known = replace(self._options, schemes=schemes), {}
+            return {}
         if refused:
             return refused
         stitched = [
@@ -245,10 +252,17 @@ class _Way:
         """The operators of groups that are something else once TVM has merged them."""
         groups = groups_alone(found.grouped, found.names)
         reasons: dict[str, str] = {}
+        device, schemes = device_of(self.settling.target), self.settling.options.schemes
+        bounds = bounds_of_module(self.source)
         for name, function in merged(groups).items():
-            programs = read_programs(function, self.settling.options.schemes)
-            if isinstance(programs, Refused) and programs is not VIEW:
-                reasons[name] = programs.reason
+            programs = read_programs(function, schemes)
+            schedule = (
+                programs
+                if isinstance(programs, Refused)
+                else choose(programs, device, bounds, schemes)
+            )
+            if isinstance(schedule, Refused) and schedule is not VIEW:
+                reasons[name] = schedule.reason
         return {
             number: reasons[group.function]
             for graph, plan in found.blocks

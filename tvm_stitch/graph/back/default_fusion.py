@@ -38,7 +38,7 @@ class DefaultKernel:
     @property
     def is_view(self) -> bool:
         """Whether it only reshapes: TVM launches nothing for it."""
-        return all(map(relax.analysis.has_reshape_pattern, self.functions))
+        return all(map(_is_view, self.functions))
 
     @property
     def holds_product(self) -> bool:
@@ -81,6 +81,13 @@ def _callees(function: relax.Function) -> Iterable[str]:
         for binding in block.bindings:
             if is_call_tir(binding.value):
                 yield binding.value.args[0].name_hint
+
+
+def _is_view(function: tirx.PrimFunc) -> bool:
+    try:
+        return relax.analysis.has_reshape_pattern(function)
+    except Exception:  # TVM's analyzer gives up on some quotients of symbols
+        return False
 
 
 def _holds_product(function: tirx.PrimFunc) -> bool:
