@@ -121,7 +121,7 @@ def compare(
     seed: int = 0,
 ) -> Verification:
     """Run what became of a module in several thread orders; `expected` are its outputs, exact."""
-    runner = _Runner(stitched, target)
+    runner = Runner(stitched, target)
     worst: list[OutputError] = []
     for order in range(orders):
         found = _compare(runner.run(arrays, 0 if order == 0 else seed + order), expected, mod)
@@ -155,7 +155,7 @@ def _against_unfused(
     ]
 
 
-class _Runner:
+class Runner:
     """The stitched module as a VM executable whose stitched kernels call the CPU executor."""
 
     def __init__(self, mod: tvm.IRModule, target: tvm.target.Target) -> None:
