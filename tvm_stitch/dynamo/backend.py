@@ -102,7 +102,7 @@ class GraphCompiler:
         for node in graph.graph.nodes:
             reason = refused(node, device)
             ours[node] = reason is None
-            if reason is not None and node.op == "call_function" and computes(node):
+            if reason is not None and _is_work(node):
                 self.log.left[operator_name(node.target), reason.reason] += 1
         split(graph, lambda node: ours.get(node, False), self.settings.smallest_part)
         for attribute, part in list(graph.named_children()):
@@ -121,9 +121,7 @@ class GraphCompiler:
         try:
             converted = convert(part.graph)
             if self.explained:
-                kernels = explain(
-                    converted.module, self.settings.target, self.settings.stitching
-                )
+                kernels = explain(converted.module, self.settings.target, self.settings.stitching)
                 self.log.parts.append(PartReport(name, operators, kernels=kernels))
                 return part
             results = results_of(part.graph, converted)
@@ -139,6 +137,12 @@ class GraphCompiler:
     def _warn(self, message: str) -> None:
         self.log.notes.append(message)
         warnings.warn(message, TorchWarning, stacklevel=2)
+
+
+def _is_work(node: fx.Node) -> bool:
+    """Whether a node computes a tensor."""
+    has_tensor = next(tensors_of(node.meta.get("val")), None) is not None
+    return node.op == "call_function" and has_tensor and computes(node)
 
 
 def _said(error: Exception) -> str:

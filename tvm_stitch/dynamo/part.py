@@ -80,7 +80,9 @@ def _shapes(
     written = ", ".join(f"({''.join(f'{_written(e)}, ' for e in shape)})" for shape in shapes)
     arguments = "".join(f"{name}, " for name in names)
     # Sizes are sums, products and quotients, which PyTorch itself prints as Python.
-    return eval(f"lambda sizes: (lambda {arguments}: [{written}])(*sizes)", {"math": __import__("math")})
+    return eval(
+        f"lambda sizes: (lambda {arguments}: [{written}])(*sizes)", {"math": __import__("math")}
+    )
 
 
 def _written(extent: Any) -> str:

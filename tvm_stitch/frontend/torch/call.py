@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
+import tvm_ffi
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
 from torch._prims_common import elementwise_dtypes
 from tvm import relax, te, tirx
 from tvm.ir import Expr as TvmExpr
+from tvm.s_tir import renew_defs
 
 from tvm_stitch.frontend.torch.dtypes import HALVES, is_float, name_of, wide
 from tvm_stitch.frontend.torch.symbols import Dim, Symbols
@@ -100,16 +102,39 @@ class Call:
         return self.builder.emit(value)
 
     def te(self, compute: Callable[..., Any], *operands: Expr, name: str = "") -> Expr:
-        """Bind what a tensor expression computes."""
+        """Bind what a tensor expression computes; `compute` may use any of the graph's symbols."""
         hint = name or self.operator.overloadpacket.__name__.strip("_")
-        return self.builder.emit_te(compute, *operands, primfunc_name_hint=hint)
+        if not self.symbols.variables:
+            return self.builder.emit_te(compute, *operands, primfunc_name_hint=hint)
+        inputs = [te.placeholder(dims(x), dtype(x), f"x{n}") for n, x in enumerate(operands)]
+        output = compute(*inputs)
+        unbound = self._unbound(inputs, output)
+        function = te.create_prim_func([*inputs, *unbound, output], "int64")
+        function = renew_defs(function.without_attr("global_symbol"))
+        result = relax.TensorType(list(output.shape), output.dtype)
+        variable = self.builder.add_func(function, hint)
+        return self.builder.emit(relax.call_tir(variable, [*operands, *unbound], result))
+
+    def _unbound(self, inputs: Sequence[te.Tensor], output: te.Tensor) -> list[tirx.Var]:
+        """The symbols that a tensor expression uses and that are no extent of its tensors."""
+        used: list[tirx.Var] = []
+        extents = [extent for tensor in (*inputs, output) for extent in tensor.shape]
+        for expression in (*extents, *output.op.body):
+            tvm_ffi.structural_walk(expression, (tirx.Var, used.append))
+        bound = [extent for extent in extents if isinstance(extent, tirx.Var)]
+        return [
+            variable
+            for variable in self.symbols.variables.values()
+            if any(variable.same_as(each) for each in used)
+            and not any(variable.same_as(each) for each in bound)
+        ]
 
     def cast(self, value: Expr, to: str) -> Expr:
         """A tensor in another element type."""
         if dtype(value) == to:
             return value
         if to == "bool":
-            return self.emit(relax.op.not_equal(value, self.number(0, dtype(value))))
+            return self.pointwise(lambda a: a, value, of=dtype(value), to=to)
         return self.emit(relax.op.astype(value, to))
 
     def wide(self, value: Expr) -> Expr:
@@ -185,8 +210,16 @@ def _cast(value: Any, to: str) -> Any:
     if found == to:
         return value
     if to == "bool":
-        return tirx.NE(value, tirx.const(0, found))
+        return differs(value, tirx.const(0, found))
     return value.astype(to)
+
+
+def differs(left: Any, right: Any) -> Any:
+    """Whether two elements differ, as what is not a number does from everything.
+
+    TVM's != of floating numbers is false of those where it makes LLVM of it.
+    """
+    return tirx.Select(tirx.EQ(left, right), tirx.const(False, "bool"), tirx.const(True, "bool"))
 
 
 def _numpy(of: str) -> Any:
@@ -203,6 +236,7 @@ __all__ = [
     "Number",
     "axes",
     "broadcast_shape",
+    "differs",
     "dims",
     "dtype",
     "immediate",

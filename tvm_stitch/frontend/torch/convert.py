@@ -63,14 +63,18 @@ def operator_name(target: Any) -> str:
     return name if overload in ("default", "") else f"{name}.{overload}"
 
 
-def convert(graph: fx.Graph) -> Converted:
-    """Convert a graph that takes and returns tensors as they lie in memory."""
+def convert(graph: fx.Graph, stored: bool = True) -> Converted:
+    """Convert a graph that takes and returns tensors as they lie in memory.
+
+    Without `stored`, `main` takes and returns them in their own shapes, and no symbols.
+    """
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     values = [node.meta["val"] for node in inputs]
     tensors = [n for n, value in enumerate(values) if isinstance(value, torch.Tensor)]
-    orders = {n: order_of(values[n]) for n in tensors}
+    order = order_of if stored else _plain
+    orders = {n: order(values[n]) for n in tensors}
     results = _results(graph)
-    out_orders = tuple(order_of(node.meta["val"]) for node in results)
+    out_orders = tuple(order(node.meta["val"]) for node in results)
     writer = _Writer()
     shapes = {n: writer.symbols.extents(values[n].shape) for n in tensors}
     for node in graph.nodes:  # meets every symbol before the parameters are made
@@ -80,7 +84,7 @@ def convert(graph: fx.Graph) -> Converted:
         n: _parameter(inputs[n].name, [shapes[n][axis] for axis in orders[n]], values[n])
         for n in tensors
     }
-    symbols = [relax.Var("symbols", relax.ShapeType(list(sources)))] if sources else []
+    symbols = [relax.Var("symbols", relax.ShapeType(list(sources)))] if sources and stored else []
 
     def body() -> Expr:
         for n, node in enumerate(inputs):
@@ -90,7 +94,7 @@ def convert(graph: fx.Graph) -> Converted:
                 writer.values[node] = writer.symbols(values[n])
         writer.run(graph)
         turned = [
-            writer.turned(writer.tensor(node), order)
+            writer.turned(writer.values[node], order)
             for node, order in zip(results, out_orders, strict=True)
         ]
         return relax.Tuple([writer.builder.emit_output(value) for value in turned])
@@ -169,7 +173,9 @@ def _trial(trial: _Trial) -> Refused | None:
             writer.values.update(params)
             writer.node(node)
             result = writer.values[node]
-            leaves = [result] if is_tensor(result) else [each for each in result if each is not None]
+            leaves = (
+                [result] if is_tensor(result) else [each for each in result if each is not None]
+            )
             return relax.Tuple([writer.builder.emit_output(leaf) for leaf in leaves])
 
         writer.function([*symbols, *params.values()], body)
@@ -182,10 +188,20 @@ def _parameter(name: str, extents: Sequence[Any], value: torch.Tensor) -> relax.
     return relax.Var(name, relax.TensorType(list(extents), name_of(value.dtype)))
 
 
+def _plain(tensor: torch.Tensor) -> Order:
+    return tuple(range(tensor.dim()))
+
+
 def _results(graph: fx.Graph) -> list[fx.Node]:
+    """The nodes whose values a graph returns, which must be tensors; None is left out."""
     (output,) = graph.find_nodes(op="output")
     returned = output.args[0]
-    return [returned] if isinstance(returned, fx.Node) else list(returned)
+    several = [returned] if isinstance(returned, fx.Node) else returned
+    results = [value for value in several if value is not None]
+    for value in results:
+        if not isinstance(value, fx.Node) or not isinstance(value.meta["val"], torch.Tensor):
+            raise TorchError(f"the graph returns {value}, which is no tensor")
+    return results
 
 
 def _sources(values: Sequence[Any], symbols: Symbols) -> dict[Any, Source]:
@@ -253,10 +269,6 @@ class _Writer:
         if order == tuple(range(len(order))):
             return value
         return self.builder.emit(relax.op.permute_dims(value, list(order)))
-
-    def tensor(self, node: fx.Node) -> Expr:
-        """The value of a node that is a tensor."""
-        return self.values[node]
 
     def run(self, graph: fx.Graph) -> None:
         """Convert every node."""

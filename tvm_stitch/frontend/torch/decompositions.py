@@ -23,6 +23,7 @@ _WRITTEN_OUT = (
     _aten.native_layer_norm_backward,
     _aten._fused_rms_norm,
     _aten._fused_rms_norm_backward,
+    _aten.linalg_vector_norm,
 )
 # Left whole: PyTorch's own kernels are better, or draw the same random numbers as without us.
 _KEPT = (

@@ -13,7 +13,15 @@ from typing import Any
 import sympy
 import torch
 import tvm
-from torch.utils._sympy.functions import CleanDiv, FloatTrueDiv, FloorDiv, Mod, PythonMod, ToFloat
+from torch.utils._sympy.functions import (
+    CleanDiv,
+    FloatTrueDiv,
+    FloorDiv,
+    IntTrueDiv,
+    Mod,
+    PythonMod,
+    ToFloat,
+)
 from tvm import tirx
 
 from tvm_stitch.errors import TorchError
@@ -102,6 +110,10 @@ def _as_float(value: Any) -> Any:
     return value.astype("float64")
 
 
+def _true_quotient(left: Any, right: Any) -> Any:
+    return _as_float(left) / _as_float(right)
+
+
 _WRITTEN: dict[Any, Any] = {
     sympy.Add: _chain(lambda left, right: left + right),
     sympy.Mul: _chain(lambda left, right: left * right),
@@ -111,5 +123,6 @@ _WRITTEN: dict[Any, Any] = {
     Mod: tirx.floormod,
     PythonMod: tirx.floormod,
     ToFloat: _as_float,
-    FloatTrueDiv: lambda left, right: _as_float(left) / _as_float(right),
+    FloatTrueDiv: _true_quotient,
+    IntTrueDiv: _true_quotient,
 }

@@ -38,10 +38,8 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),
     _POSITIONS: ("argmax", "argmin", "max.dim", "min.dim"),
-    _MEMORY: ("as_strided", "empty.memory_format", "empty_strided"),
+    _MEMORY: ("empty.memory_format", "empty_strided"),
 }  # fmt: skip
 
-LEFT: dict[str, str] = {
-    name: reason for reason, names in _LEFT_BY_REASON.items() for name in names
-}
+LEFT: dict[str, str] = {name: reason for reason, names in _LEFT_BY_REASON.items() for name in names}
 """By ATen's names; an overload called default is left out."""

@@ -32,6 +32,24 @@ def _reshape(call: Call, x: Expr, *_arguments: Any) -> Expr:
     return call.emit(_op.reshape(x, wanted))
 
 
+def _as_strided(
+    call: Call,
+    x: Expr,
+    size: Sequence[Number],
+    stride: Sequence[Number],
+    storage_offset: Number | None = None,
+) -> Expr:
+    """A reshape, where memory is only counted in other dimensions."""
+    tensor, expected = call.given[0], 1
+    plain = tensor.is_contiguous() and tensor.numel() == call.result.numel()
+    for extent, step in zip(reversed(size), reversed(stride), strict=True):
+        plain = plain and (call.symbols.same(step, expected) or call.symbols.same(extent, 1))
+        expected = expected * extent
+    if not plain or storage_offset not in (None, 0):
+        raise TorchError("it is about memory, not values")
+    return _reshape(call, x)
+
+
 def _expand(call: Call, x: Expr, size: Sequence[Number], implicit: bool = False) -> Expr:
     wanted, found = call.shape, dims(x)
     if len(wanted) == len(found) and all(map(call.symbols.same, wanted, found)):
@@ -252,7 +270,8 @@ def _slice_scatter(
         def element(*at: Any) -> Any:
             moved = at[axis] - begin
             number = tirx.floordiv(moved, immediate(step, "int64"))
-            on_step = [tirx.EQ(tirx.floormod(moved, immediate(step, "int64")), 0)]
+            rest = tirx.floormod(moved, immediate(step, "int64"))
+            on_step = [tirx.EQ(rest, immediate(0, "int64"))]
             inside = [moved >= 0, number < immediate(size, "int64"), *(on_step if step > 1 else [])]
             put = part(*at[:axis], number, *at[axis + 1 :])
             return tirx.if_then_else(tirx.all(*inside), put, whole(*at))
@@ -278,6 +297,7 @@ OPERATORS: dict[str, Converter] = {
     "_to_copy": _to,
     "_unsafe_view": _reshape,
     "alias": _same,
+    "as_strided": _as_strided,
     "cat": _cat,
     "clone": _clone,
     "constant_pad_nd": _pad,

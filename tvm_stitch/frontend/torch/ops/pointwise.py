@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from tvm import relax, tirx
 
 from tvm_stitch.errors import TorchError
@@ -17,6 +18,7 @@ from tvm_stitch.frontend.torch.call import (
     Converter,
     Expr,
     Number,
+    differs,
     is_float,
     is_tensor,
     wide,
@@ -71,6 +73,17 @@ def _test(compute: Callable[[Any], Any], of_integers: bool) -> Converter:
     return convert
 
 
+def is_nan(a: Any) -> Any:
+    """Whether an element is not a number, of any floating type."""
+    return tirx.isnan(a.astype(wide(str(a.ty.dtype))))
+
+
+def _is_infinite(a: Any) -> Any:
+    of = str(a.ty.dtype)
+    largest = float(np.finfo(of).max)
+    return tirx.any(a > tirx.const(largest, of), a < tirx.const(-largest, of))
+
+
 def _relu(call: Call, x: Expr) -> Expr:
     of = call.dtype
     return call.pointwise(
@@ -95,14 +108,17 @@ def _reciprocal(a: Any) -> Any:
     return tirx.const(1.0, str(a.ty.dtype)) / a
 
 
-def _library(name: str) -> Callable[[Any], Any]:
+def _library(name: str) -> Callable[..., Any]:
     """A function of the C library, as CUDA has it too: exact where a formula would cancel."""
 
-    def compute(a: Any) -> Any:
-        of = str(a.ty.dtype)
-        return tirx.call_pure_extern(of, name if of == "float64" else f"{name}f", a)
+    def compute(*operands: Any) -> Any:
+        of = str(operands[0].ty.dtype)
+        return tirx.call_pure_extern(of, name if of == "float64" else f"{name}f", *operands)
 
     return compute
+
+
+_fmod = _library("fmod")
 
 
 # Of two operands
@@ -135,20 +151,18 @@ def _product(call: Call, left: Expr, right: Expr | Number) -> Expr:
     if to == "bool":
         return call.emit(_op.logical_and(call.cast(left, to), call.operand(right, to)))
     of = to if is_tensor(right) else wide(to)
-    return call.cast(
-        call.emit(_op.multiply(call.operand(left, of), call.operand(right, of))), to
-    )
+    return call.cast(call.emit(_op.multiply(call.operand(left, of), call.operand(right, of))), to)
 
 
-def _quotient(call: Call, left: Expr, right: Expr | Number, rounding_mode: str | None = None) -> Expr:
+def _quotient(
+    call: Call, left: Expr, right: Expr | Number, rounding_mode: str | None = None
+) -> Expr:
     to = call.dtype
     if not is_float(to):
         return _whole_quotient(call, left, right, rounding_mode)
     if rounding_mode is None:
         of = wide(to)
-        return call.cast(
-            call.emit(_op.divide(call.operand(left, of), call.operand(right, of))), to
-        )
+        return call.cast(call.emit(_op.divide(call.operand(left, of), call.operand(right, of))), to)
     compute = _floor_quotient if rounding_mode == "floor" else _truncated_quotient
     return call.pointwise(compute, left, right, of=wide(to), to=to)
 
@@ -173,8 +187,8 @@ def _floor_quotient(a: Any, b: Any) -> Any:
     """As PyTorch and Python do: exact where the rest is, and never beside a whole number."""
     of = str(b.ty.dtype)
     zero, one, half = (tirx.const(value, of) for value in (0.0, 1.0, 0.5))
-    rest = tirx.fmod(a, b)
-    other_sign = tirx.all(tirx.NE(rest, zero), tirx.NE(b < zero, rest < zero))
+    rest = _fmod(a, b)
+    other_sign = tirx.Select(b < zero, rest > zero, rest < zero)
     quotient = (a - rest) / b - tirx.Select(other_sign, one, zero)
     below = tirx.floor(quotient)
     near = below + tirx.Select(quotient - below > half, one, zero)
@@ -186,10 +200,10 @@ def _rest(floor: bool) -> Converter:
 
     def compute(a: Any, b: Any) -> Any:
         zero = tirx.const(0.0, str(b.ty.dtype))
-        rest = tirx.fmod(a, b)
+        rest = _fmod(a, b)
         if not floor:
             return rest
-        other_sign = tirx.all(tirx.NE(rest, zero), tirx.NE(b < zero, rest < zero))
+        other_sign = tirx.Select(b < zero, rest > zero, rest < zero)
         return tirx.Select(other_sign, rest + b, rest)
 
     def convert(call: Call, left: Expr | Number, right: Expr | Number) -> Expr:
@@ -221,11 +235,11 @@ _POWERS: dict[float, Callable[[Any], Any]] = {
 
 
 def _larger(a: Any, b: Any) -> Any:
-    return tirx.Select(tirx.any(a >= b, tirx.isnan(a)), a, b)
+    return tirx.Select(tirx.any(a >= b, is_nan(a)), a, b)
 
 
 def _smaller(a: Any, b: Any) -> Any:
-    return tirx.Select(tirx.any(a <= b, tirx.isnan(a)), a, b)
+    return tirx.Select(tirx.any(a <= b, is_nan(a)), a, b)
 
 
 def _extreme(floating: Callable[..., Any], whole: Callable[..., Any]) -> Converter:
@@ -258,15 +272,20 @@ def _clamp(call: Call, x: Expr, low: Expr | Number = None, high: Expr | Number =
 
 def _limited(choose: Callable[..., Any], a: Any, limit: Any, of: str) -> Any:
     chosen = choose(a, limit)
-    return tirx.Select(tirx.isnan(limit), limit, chosen) if is_float(of) else chosen
+    return tirx.Select(is_nan(limit), limit, chosen) if is_float(of) else chosen
 
 
 def _comparison(function: Callable[[Expr, Expr], Expr]) -> Converter:
     def convert(call: Call, left: Expr, right: Expr | Number) -> Expr:
-        of = call.common
+        # TVM compares booleans as if they were floating.
+        of = "int8" if call.common == "bool" else call.common
         return call.emit(function(call.operand(left, of), call.operand(right, of)))
 
     return convert
+
+
+def _not_equal(call: Call, left: Expr, right: Expr | Number) -> Expr:
+    return call.pointwise(differs, left, right, of=call.common, to="bool")
 
 
 def _logical(function: Callable[..., Expr]) -> Converter:
@@ -286,10 +305,6 @@ def _bitwise(of_bits: Callable[..., Any], of_bools: Callable[..., Expr]) -> Conv
         return call.pointwise(of_bits, *operands, of=of, to=of)
 
     return convert
-
-
-def _differ(left: Expr, right: Expr) -> Expr:
-    return _op.not_equal(left, right)
 
 
 def _where(call: Call, condition: Expr, yes: Expr | Number, no: Expr | Number) -> Expr:
@@ -332,7 +347,6 @@ def _leaky_relu(call: Call, x: Expr, slope: Number) -> Expr:
 
 _EQUAL = {
     "eq": _op.equal,
-    "ne": _op.not_equal,
     "lt": _op.less,
     "le": _op.less_equal,
     "gt": _op.greater,
@@ -355,8 +369,8 @@ OPERATORS: dict[str, Converter] = {
     "bitwise_not": _bitwise(tirx.bitwise_not, _op.logical_not),
     "bitwise_or.Tensor": _bitwise(tirx.bitwise_or, _op.logical_or),
     "bitwise_or.Scalar": _bitwise(tirx.bitwise_or, _op.logical_or),
-    "bitwise_xor.Tensor": _bitwise(tirx.bitwise_xor, _differ),
-    "bitwise_xor.Scalar": _bitwise(tirx.bitwise_xor, _differ),
+    "bitwise_xor.Tensor": _bitwise(tirx.bitwise_xor, _op.logical_xor),
+    "bitwise_xor.Scalar": _bitwise(tirx.bitwise_xor, _op.logical_xor),
     "ceil": _rounding(tirx.ceil),
     "clamp": _clamp,
     "clamp.Tensor": _clamp,
@@ -377,8 +391,8 @@ OPERATORS: dict[str, Converter] = {
     "fmod.Scalar": _rest(floor=False),
     "gelu": _gelu,
     "hardtanh": lambda call, x, low, high: _clamp(call, x, low, high),
-    "isinf": _test(tirx.isinf, of_integers=False),
-    "isnan": _test(tirx.isnan, of_integers=False),
+    "isinf": _test(_is_infinite, of_integers=False),
+    "isnan": _test(is_nan, of_integers=False),
     "leaky_relu": _leaky_relu,
     "log": _unary(_op.log),
     "log10": _elements(tirx.log10),
@@ -387,11 +401,13 @@ OPERATORS: dict[str, Converter] = {
     "logical_and": _logical(_op.logical_and),
     "logical_not": _logical(_op.logical_not),
     "logical_or": _logical(_op.logical_or),
-    "logical_xor": _logical(_differ),
+    "logical_xor": _logical(_op.logical_xor),
     "maximum": _extreme(_larger, tirx.max),
     "minimum": _extreme(_smaller, tirx.min),
     "mul.Tensor": _product,
     "mul.Scalar": _product,
+    "ne.Scalar": _not_equal,
+    "ne.Tensor": _not_equal,
     "neg": _unary(_op.negative, exact=True),
     "pow.Scalar": _power,
     "pow.Tensor_Scalar": _power,

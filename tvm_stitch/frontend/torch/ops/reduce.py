@@ -21,6 +21,7 @@ from tvm_stitch.frontend.torch.call import (
     rank,
     wide,
 )
+from tvm_stitch.frontend.torch.ops.pointwise import is_nan
 
 _op = relax.op
 Axes = Sequence[int] | int | None
@@ -47,9 +48,11 @@ def divided(call: Call, x: Expr, by: Dim, less: Number = 0) -> Expr:
     if isinstance(by, int):
         left = max(by - less, 0)
         if left:
-            return call.emit(_op.multiply(x, call.number(1.0 / left, of))) if _is_power_of_two(
-                left
-            ) else call.emit(_op.divide(x, call.number(left, of)))
+            return (
+                call.emit(_op.multiply(x, call.number(1.0 / left, of)))
+                if _is_power_of_two(left)
+                else call.emit(_op.divide(x, call.number(left, of)))
+            )
         return call.emit(_op.divide(x, call.number(0, of)))
 
     def compute(a: Any) -> Any:
@@ -98,15 +101,11 @@ def _product(call: Call, x: Expr, dtype: Any = None) -> Expr:
     return _summed(_op.prod)(call, x)
 
 
-def _product_along(
-    call: Call, x: Expr, dim: int, keepdim: bool = False, dtype: Any = None
-) -> Expr:
+def _product_along(call: Call, x: Expr, dim: int, keepdim: bool = False, dtype: Any = None) -> Expr:
     return _summed(_op.prod)(call, x, dim, keepdim)
 
 
-def _mean(
-    call: Call, x: Expr, dim: Axes = None, keepdim: bool = False, dtype: Any = None
-) -> Expr:
+def _mean(call: Call, x: Expr, dim: Axes = None, keepdim: bool = False, dtype: Any = None) -> Expr:
     to = call.dtype
     return call.cast(mean_of(call, call.cast(x, wide(to)), dim, keepdim), to)
 
@@ -115,8 +114,11 @@ def _mean_of_all(call: Call, x: Expr, dtype: Any = None) -> Expr:
     return _mean(call, x)
 
 
-def _extreme(function: Callable[..., Expr]) -> Converter:
-    """The largest or smallest element, or what is not a number if there is any."""
+def _extreme(function: Callable[..., Expr], beyond: float) -> Converter:
+    """The largest or smallest element, or what is not a number if there is any.
+
+    TVM begins with the least finite number: that nothing is finite has to be seen as well.
+    """
 
     def convert(call: Call, x: Expr, dim: Axes = (), keepdim: bool = False) -> Expr:
         of = call.dtype
@@ -128,15 +130,20 @@ def _extreme(function: Callable[..., Expr]) -> Converter:
         found = over(call, function, x, dim, keepdim)
         if not is_float(of):
             return found
-        # A sum of nothing but zeros and what is not a number.
-        zero = tirx.const(0.0, wide(of))
-        strays = call.pointwise(
-            lambda a: tirx.Select(tirx.isnan(a), a, zero), x, of=wide(of), to=wide(of)
-        )
-        stray = over(call, _op.sum, strays, dim, keepdim)
-        return call.pointwise(
-            lambda a, b: tirx.Select(tirx.isnan(b), b, a), found, stray, of=wide(of), to=of
-        )
+        computed = wide(of)
+        zero, one = tirx.const(0.0, computed), tirx.const(1.0, computed)
+        outside = tirx.const(beyond, computed)
+
+        def counted(a: Any) -> Any:
+            return tirx.Select(is_nan(a), a, tirx.Select(tirx.EQ(a, outside), zero, one))
+
+        def chosen(a: Any, count: Any) -> Any:
+            limited = tirx.Select(tirx.EQ(count, zero), outside, a)
+            return tirx.Select(is_nan(count), count, limited)
+
+        counts = call.pointwise(counted, x, of=computed, to=computed)
+        inside = over(call, _op.sum, counts, dim, keepdim)
+        return call.pointwise(chosen, found, inside, of=computed, to=of)
 
     return convert
 
@@ -185,8 +192,8 @@ def _softmax(function: Callable[..., Expr]) -> Converter:
 OPERATORS: dict[str, Converter] = {
     "_log_softmax": _softmax(_op.nn.log_softmax),
     "_softmax": _softmax(_op.nn.softmax),
-    "amax": _extreme(_op.max),
-    "amin": _extreme(_op.min),
+    "amax": _extreme(_op.max, -float("inf")),
+    "amin": _extreme(_op.min, float("inf")),
     "any": _any,
     "any.dim": _any,
     "any.dims": _any,
