@@ -55,7 +55,6 @@ def test_norms_with_their_statistics():
         return (
             *torch.ops.aten.native_layer_norm(rows, [6], w, None, 1e-5),
             *torch.ops.aten.native_group_norm(x, w, w, 2, 6, 5, 3, 1e-5),
-            functional.batch_norm(x, None, None, w, w, training=True),
             functional.batch_norm(x, w, w, None, w, training=False),
             functional.rms_norm(rows, [6], w),
         )

@@ -67,7 +67,7 @@ class GraphCompiler:
         device = self._device(graph, inputs)
         if device is None:
             return graph.forward
-        compile_ = partial(self._compiled, device)
+        compile_ = partial(self.compile_graph, device)
         return aot_autograd(
             fw_compiler=partial(compile_, "forward"),
             bw_compiler=partial(compile_, "backward"),
@@ -92,10 +92,10 @@ class GraphCompiler:
         )
         return None
 
-    def _compiled(
+    def compile_graph(
         self, device: torch.device, kind: str, graph: fx.GraphModule, _inputs: Sequence[Any]
     ) -> Boxed:
-        """A functional graph as a boxed function."""
+        """A functional graph of AOTAutograd's as a boxed function."""
         name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
         self.log.graphs.append(name)
         ours: dict[fx.Node, bool] = {}

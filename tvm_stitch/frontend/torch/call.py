@@ -115,7 +115,7 @@ class Call:
         variable = self.builder.add_func(function, hint)
         return self.builder.emit(relax.call_tir(variable, [*operands, *unbound], result))
 
-    def _unbound(self, inputs: Sequence[te.Tensor], output: te.Tensor) -> list[tirx.Var]:
+    def _unbound(self, inputs: Sequence[Any], output: Any) -> list[tirx.Var]:
         """The symbols that a tensor expression uses and that are no extent of its tensors."""
         used: list[tirx.Var] = []
         extents = [extent for tensor in (*inputs, output) for extent in tensor.shape]
