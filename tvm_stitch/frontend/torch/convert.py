@@ -284,6 +284,10 @@ class _Writer:
             whole, index = node.args
             self.values[node] = self.values[whole][index]
             return
+        traced = node.meta.get("val")
+        if isinstance(traced, (torch.SymInt, torch.SymFloat, int, float)):
+            self.values[node] = self.symbols(traced)
+            return
         name = operator_name(node.target)
         try:
             result = self._converted(node, name)

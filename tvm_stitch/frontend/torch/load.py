@@ -49,6 +49,7 @@ def load(
         module[ENTRY] = function.with_attr("params", tensors)
         return module
     module[ENTRY] = function
+    module = relax.transform.Normalize()(module)
     names = {param.name: tensor for param, tensor in zip(stored, tensors, strict=True)}
     return relax.transform.BindParams(ENTRY, names)(module)
 
@@ -79,7 +80,7 @@ def _ordered(function: relax.Function, program: torch.export.ExportedProgram) ->
         zip(specs, body.body.fields, strict=True),
         key=lambda pair: pair[0].kind is not OutputKind.USER_OUTPUT,
     )
-    results = relax.Tuple([field for _spec, field in fields])
-    return relax.Function(
-        params, relax.SeqExpr(body.blocks, results), None, function.is_pure, function.attrs
-    )
+    results = [field for _spec, field in fields]
+    kind = relax.TupleType([field.ty for field in results])
+    sequence = relax.SeqExpr(body.blocks, relax.Tuple(results))
+    return relax.Function(params, sequence, kind, function.is_pure, function.attrs)
