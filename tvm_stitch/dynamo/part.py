@@ -18,8 +18,15 @@ from tvm_stitch.frontend.torch.convert import Converted, Source
 from tvm_stitch.frontend.torch.layout import Order, inverse
 
 
+# Bytes: TVM loads vectors of so many on the CPU; on a GPU a quarter would do.
+ALIGNMENT = 64
+
+
 class Part(torch.nn.Module):
-    """Calls a machine with tensors as they lie in memory; with sizes of 0, PyTorch's operators."""
+    """Calls a machine with tensors as they lie in memory; with sizes of 0, PyTorch's operators.
+
+    Only what has gaps, or begins in the middle of a vector, is copied.
+    """
 
     def __init__(self, eager: fx.GraphModule, converted: Converted, machine: Machine) -> None:
         super().__init__()
@@ -37,7 +44,11 @@ class Part(torch.nn.Module):
         tensors = []
         for number, order in self._inputs:
             tensor = given[number] if order is None else given[number].permute(order)
-            tensors.append(tensor if tensor.is_contiguous() else tensor.contiguous())
+            if not tensor.is_contiguous():
+                tensor = tensor.contiguous()
+            elif tensor.data_ptr() % ALIGNMENT:
+                tensor = tensor.clone()
+            tensors.append(tensor)
         results = self._machine(sizes, tensors)
         return tuple([
             result if order is None else result.permute(order)

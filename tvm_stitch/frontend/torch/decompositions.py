@@ -12,7 +12,7 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 _aten = torch.ops.aten
 # Core operators that are better as stages: norms, whose statistics then share a kernel with all
 # that is around them.
-_WRITTEN_OUT = (
+WRITTEN_OUT = (
     _aten._native_batch_norm_legit,
     _aten._native_batch_norm_legit_functional,
     _aten._native_batch_norm_legit_no_training,
@@ -38,5 +38,5 @@ _KEPT = (
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The table for AOTAutograd and `run_decompositions`."""
     kept = {getattr(packet, name) for packet in _KEPT for name in packet.overloads()}
-    table = {**core_aten_decompositions(), **get_decompositions(_WRITTEN_OUT)}
+    table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT)}
     return {operator: write for operator, write in table.items() if operator not in kept}
