@@ -228,6 +228,24 @@ def test_a_branch_on_values_breaks_the_graph_and_nothing_else():
         torch.testing.assert_close(run(x), function(x))
 
 
+def test_equal_layers_are_compiled_once():
+    class Layers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights = nn.ParameterList(torch.randn(100, 100) / 10 for _ in range(4))
+
+        def forward(self, x):
+            for weight in self.weights:
+                x = nn.functional.gelu(x @ weight).softmax(-1)
+            return x
+
+    ours, model, x = compiler(), Layers(), torch.randn(3, 100)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model, backend=ours)(x), model(x))
+    assert len(ours.log.report().parts) == 4
+    assert len(ours.machines) == 1
+
+
 def test_several_threads():
     model = nn.Sequential(nn.LayerNorm(16), nn.GELU())
     run = torch.compile(model, backend=compiler())

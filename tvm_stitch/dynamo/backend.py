@@ -13,12 +13,13 @@ from functools import partial
 from typing import Any
 
 import torch
+import tvm_ffi
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.graph import _BoxedCodeGen
 
-from tvm_stitch.dynamo.machine import machine_for
+from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.part import Part, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.report import Log, PartReport
@@ -61,6 +62,8 @@ class GraphCompiler:
     settings: Settings
     explained: bool = False
     log: Log = field(default_factory=Log)
+    # Layers of a model are equal: each kind is compiled once.
+    machines: dict[Any, Machine] = field(default_factory=dict)
 
     def __call__(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """A graph as dynamo gives it."""
@@ -124,15 +127,17 @@ class GraphCompiler:
                 kernels = explain(converted.module, self.settings.target, self.settings.stitching)
                 self.log.parts.append(PartReport(name, operators, kernels=kernels))
                 return part
-            results = results_of(part.graph, converted)
-            machine = machine_for(converted, self.settings, device, results)
+            key = tvm_ffi.StructuralKey(converted.module), device
+            if key not in self.machines:
+                results = results_of(part.graph, converted)
+                self.machines[key] = machine_for(converted, self.settings, device, results)
         except Exception as error:  # whatever fails here, PyTorch's operators do not
             failure = _said(error)
             self.log.parts.append(PartReport(name, operators, failure))
             self._warn(f"a part of {_shown(operators)} runs as PyTorch's operators: {failure}")
             return part
         self.log.parts.append(PartReport(name, operators))
-        return Part(part, converted, machine)
+        return Part(part, converted, self.machines[key])
 
     def _warn(self, message: str) -> None:
         self.log.notes.append(message)

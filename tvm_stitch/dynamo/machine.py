@@ -90,6 +90,11 @@ class _Executor:
         self._runner = Runner(stitched_for_cpu(mod, target, settings.stitching), target)
         self._lock = threading.Lock()
 
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The stitched kernels that ran."""
+        return tuple(self._runner.ran)
+
     def __call__(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
         shape = (tvm_ffi.Shape(sizes),) if sizes else ()
         with self._lock:

@@ -17,7 +17,6 @@ from tvm_stitch.dynamo.machine import Machine, Results, Sizes
 from tvm_stitch.frontend.torch.convert import Converted, Source
 from tvm_stitch.frontend.torch.layout import Order, inverse
 
-
 # Bytes: TVM loads vectors of so many on the CPU; on a GPU a quarter would do.
 ALIGNMENT = 64
 

@@ -126,7 +126,6 @@ class _Case:
                 return WRONG, wrong
         return _share(compiler)
 
-
     def _is_traced(self, run: Callable[..., Any]) -> bool:
         """Whether PyTorch itself makes graphs of the function."""
         try:

@@ -306,6 +306,7 @@ OPERATORS: dict[str, Converter] = {
     "diagonal": _diagonal,
     "expand": _expand,
     "flip": _flip,
+    "lift_fresh_copy": _same,
     "permute": _permute,
     "repeat": _repeat,
     "reshape": _reshape,
