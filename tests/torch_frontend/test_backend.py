@@ -115,6 +115,12 @@ def test_what_is_a_librarys_stays_pytorchs():
     }
 
 
+def test_a_square_is_a_product_too():
+    x = torch.randn(5, 5)
+    run = torch.compile(lambda x: (x @ x + 1).relu(), backend=compiler())
+    torch.testing.assert_close(run(x), (x @ x + 1).relu())
+
+
 def test_views_alias_as_in_pytorch():
     def function(x):
         y = x * 2 + 1

@@ -6,6 +6,7 @@ and backward; each is split, and its parts are converted and compiled. What fail
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ from tvm_stitch.report import explain
 
 Boxed = Callable[[list[Any]], Any]
 _DEFAULT_MODES = (None, "default")
+# TVM keeps state of the whole process while it builds and legalises functions. PyTorch compiles one
+# graph at a time, but backward graphs in threads of autograd's.
+_COMPILING = threading.RLock()
 
 
 class TorchWarning(UserWarning):
@@ -99,6 +103,10 @@ class GraphCompiler:
         self, device: torch.device, kind: str, graph: fx.GraphModule, _inputs: Sequence[Any]
     ) -> Boxed:
         """A functional graph of AOTAutograd's as a boxed function."""
+        with _COMPILING:
+            return self._compiled(device, kind, graph)
+
+    def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
         name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
         self.log.graphs.append(name)
         ours: dict[fx.Node, bool] = {}

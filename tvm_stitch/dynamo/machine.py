@@ -34,20 +34,16 @@ Machine = Callable[[Sizes, Tensors], list[torch.Tensor]]
 Shapes = Callable[[Sizes], list[tuple[int, ...]]]
 """The shapes of the results, by the values of the symbols."""
 
-# Legalising keeps state of the whole process: two threads at once collide in TVM.
-_COMPILING = threading.Lock()
-
 
 def machine_for(
     converted: Converted, settings: Settings, device: torch.device, results: Results
 ) -> Machine:
     """Compile a part for where it will run."""
-    with _COMPILING:
-        if settings.device == CUDA:
-            return _Cuda(converted.module, settings, device, results)
-        if settings.device == EXECUTOR:
-            return _Executor(converted.module, settings)
-        return _Returning(tvm.compile(converted.module, "llvm"))
+    if settings.device == CUDA:
+        return _Cuda(converted.module, settings, device, results)
+    if settings.device == EXECUTOR:
+        return _Executor(converted.module, settings)
+    return _Returning(tvm.compile(converted.module, "llvm"))
 
 
 class Results:

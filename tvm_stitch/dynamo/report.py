@@ -48,7 +48,7 @@ class TorchReport:
 
     def __str__(self) -> str:
         ours = sum(part.stitched for part in self.parts)
-        lines = [f"{len(self.graphs)} graphs, {ours} stitched parts"]
+        lines = [f"{_counted(len(self.graphs), 'graph')}, {_counted(ours, 'stitched part')}"]
         for number, part in enumerate(self.parts):
             counted = Counter(part.operators)
             names = ", ".join(f"{n} {name}" if n > 1 else name for name, n in counted.items())
@@ -76,6 +76,10 @@ class TorchReport:
             "left": [vars(each) for each in self.left],
             "notes": list(self.notes),
         }
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @dataclass

@@ -70,8 +70,9 @@ def _tensor_refused(tensor: torch.Tensor, device: torch.device) -> Refused | Non
 def _large_product(node: fx.Node, result: torch.Tensor) -> Refused | None:
     if operator_name(node.target) not in PRODUCTS or result.dtype is not torch.float32:
         return None
-    left = [t for each in node.all_input_nodes for t in tensors_of(each.meta.get("val"))][-2]
-    summed, columns = left.shape[-1], result.shape[-1]
+    left = node.args[-2]
+    assert isinstance(left, fx.Node)
+    summed, columns = left.meta["val"].shape[-1], result.shape[-1]
     small = isinstance(summed, int) and summed <= _MOST_SUMMED
     if small and isinstance(columns, int) and columns <= _MOST_COLUMNS:
         return None

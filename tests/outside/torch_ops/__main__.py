@@ -37,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
     for op in operators():
         if given.only and op.name not in given.only:
             continue
+        print(op.name, file=sys.stderr, flush=True)
         for dtype in dtypes:
             for verdict in verdicts(op, dtype, given.samples):
                 found.append(verdict)
