@@ -147,6 +147,14 @@ def test_a_copy_is_a_copy():
     torch.testing.assert_close(third, kept)
 
 
+def test_what_is_constant_is_made_anew():
+    run = torch.compile(lambda x: (torch.ones(2) * 2 + 1, x + 1), backend=compiler())
+    for _ in range(2):
+        constant, _ = run(torch.randn(3))
+        torch.testing.assert_close(constant, torch.full([2], 3.0))
+        constant.zero_()
+
+
 def test_inputs_that_are_changed():
     def function(x, y):
         x.mul_(2).add_(1)

@@ -55,6 +55,16 @@ def test_what_is_computed_to_be_returned_is_written_there():
     assert len(returned) == 3
 
 
+def test_nothing_need_be_returned():
+    module = convert(traced(lambda x: x * 2 + 1, torch.randn(3, 4)).graph).module
+    module = tvm.transform.Sequential([*LOWERING, Destinations()])(module)
+    pipeline = tvm.transform.Sequential(FINISHING)
+    executable = tvm.compile(module, "llvm", relax_pipeline=pipeline)
+    x, y = torch.randn(3, 4), torch.empty(3, 4)
+    assert not len(relax.VirtualMachine(executable, tvm.cpu())["main"](x, y))
+    torch.testing.assert_close(y, x * 2 + 1)
+
+
 def test_cuda_is_compiled_that_way():
     executable, places = written_to_destinations(converted(), Settings(target="sm_90"))
     assert places[:3:2] == [0, 1]

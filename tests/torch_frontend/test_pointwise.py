@@ -109,7 +109,20 @@ def test_powers():
 
 def test_bits_and_truths():
     def functions(x, y, p, q):
-        return x & y, x | 5, x ^ y, ~x, p & q, p | q, p ^ q, ~p, p.logical_and(x), p + x, p * q
+        return (
+            x & y,
+            x | 5,
+            x ^ y,
+            ~x,
+            p & q,
+            p | q,
+            p ^ q,
+            ~p,
+            p.logical_and(x),
+            p + x,
+            p != q,
+            p == q,
+        )
 
     p, q = torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False])
     check(functions, torch.arange(4), torch.arange(4).flip(0), p, q)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -75,7 +76,7 @@ class _Returning(_Machine):
         super().__init__(executable, tvm.cpu())
 
     def __call__(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
-        return _apart(self._call(sizes, tensors), tensors)
+        return _copies(self._call(sizes, tensors))
 
 
 class _Executor:
@@ -99,7 +100,7 @@ class _Executor:
             self._runner.hazards.clear()
         if hazards:
             raise SimtError(f"a stitched kernel is wrong: {hazards[0]}")
-        return _apart(results, tensors)
+        return _copies(results)
 
 
 class _Cuda(_Machine):
@@ -112,7 +113,8 @@ class _Cuda(_Machine):
         lowered, places = written_to_destinations(mod, settings)
         self._places = places
         self._results = results
-        self._device = device
+        self._device, self._index = device, index
+        self._several = torch.cuda.device_count() > 1
         super().__init__(lowered, tvm.cuda(index))
 
     def __call__(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
@@ -122,10 +124,12 @@ class _Cuda(_Machine):
             for shape, dtype, place in zip(shapes, self._results.dtypes, self._places, strict=True)
         ]
         destinations = [tensor for tensor in made if tensor is not None]
-        returned = self._call(sizes, [*tensors, *destinations])
+        # TVM makes this device the thread's current one, and leaves it so.
+        with torch.cuda.device(self._index) if self._several else nullcontext():
+            returned = self._call(sizes, [*tensors, *destinations])
         if len(destinations) == len(made):
             return destinations
-        others = iter(_apart(returned, [*tensors, *destinations]))
+        others = iter(_copies(returned))
         return [next(others) if tensor is None else tensor for tensor in made]
 
 
@@ -155,14 +159,6 @@ def written_to_destinations(mod: tvm.IRModule, settings: Settings) -> tuple[Any,
         return tvm.compile(mod, cuda, relax_pipeline=pipeline), places
 
 
-def _apart(results: Any, given: Tensors) -> list[torch.Tensor]:
-    """What a virtual machine returned, each in memory that nothing else here lies in."""
-    taken = {tensor.data_ptr() for tensor in given}
-    found = []
-    for result in results:
-        tensor = torch.from_dlpack(result)
-        if tensor.data_ptr() in taken:
-            tensor = tensor.clone()
-        taken.add(tensor.data_ptr())
-        found.append(tensor)
-    return found
+def _copies(results: Any) -> list[torch.Tensor]:
+    """What a virtual machine returned, in memory of its own: it may be an input or a constant."""
+    return [torch.from_dlpack(result).clone() for result in results]

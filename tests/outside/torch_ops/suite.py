@@ -30,6 +30,8 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
 # Of the largest element: what a different order of the same operations may change.
 TOLERANCE = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 EAGER_FACTOR = 2.0  # times eager's own distance from float64
+# What the database's own wrappers of random operators set, though not in a graph.
+SEED = 42
 # Samples beyond take minutes on the CPU and show nothing that smaller ones do not.
 MOST_ELEMENTS = 1 << 14
 
@@ -101,7 +103,7 @@ class _Case:
             return SKIPPED, "large"
         run = _gradients if backward else _results
         try:
-            torch.manual_seed(1)
+            torch.manual_seed(SEED)
             expected = run(self.function, self.tensors)
             if [t for t in (*self.tensors, *expected) if t is not None and not _comparable(t)]:
                 return SKIPPED, "complex, quantised or sparse tensors"
@@ -138,7 +140,7 @@ class _Case:
 def _again(run: Callable[..., Any], function: Callable[..., Any], tensors: Any) -> list[Any]:
     """The results of a second call: the first one's tracing may draw random numbers."""
     run(function, tensors)
-    torch.manual_seed(1)
+    torch.manual_seed(SEED)
     return run(function, tensors)
 
 

@@ -19,6 +19,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as PROMOTION
 from torch._prims_common import elementwise_dtypes
 from tvm import relax, te, tirx
 from tvm.ir import Expr as TvmExpr
+from tvm.ir import GenericConst
 from tvm.s_tir import renew_defs
 
 from tvm_stitch.frontend.torch.dtypes import HALVES, is_float, name_of, wide
@@ -152,29 +153,42 @@ class Call:
         return self.cast(value, of) if is_tensor(value) else self.number(value, of)
 
     def pointwise(
-        self, compute: Callable[..., Any], *operands: Expr | Number, of: str, to: str
+        self,
+        compute: Callable[..., Any],
+        *operands: Expr | Number,
+        of: str | Sequence[str],
+        to: str,
     ) -> Expr:
         """What is computed of elements in the type `of`, broadcast; the result is of type `to`.
 
-        For what Relax has no operator for. Numbers become immediates.
+        For what Relax has no operator for, or none as PyTorch has it. Numbers, and tensors that are
+        known to be one, become immediates. Operands may have a type each.
         """
-        tensors = [value for value in operands if is_tensor(value)]
+        types = [of] * len(operands) if isinstance(of, str) else of
+        values = [_known_number(operand) for operand in operands]
+        tensors = [value for value in values if is_tensor(value)]
         shape = broadcast_shape([dims(value) for value in tensors], self.symbols)
 
         def body(*given: te.Tensor) -> te.Tensor:
             def element(*indices: Any) -> Any:
                 remaining = iter(given)
-                values = [
-                    _cast(_picked(next(remaining), indices), of)
+                elements = [
+                    _cast(_picked(next(remaining), indices), each)
                     if is_tensor(value)
-                    else immediate(value, of)
-                    for value in operands
+                    else immediate(value, each)
+                    for value, each in zip(values, types, strict=True)
                 ]
-                return _cast(compute(*values), to)
+                return _cast(compute(*elements), to)
 
             return te.compute(shape, element, name="elements")
 
         return self.te(body, *tensors)
+
+
+def _known_number(operand: Expr | Number) -> Expr | Number:
+    """The number that a constant of one element is; else the operand."""
+    is_number = isinstance(operand, GenericConst) and is_tensor(operand) and not rank(operand)
+    return operand.value.numpy().item() if is_number else operand
 
 
 def immediate(value: Number, of: str) -> Any:

@@ -93,10 +93,12 @@ def _relu(call: Call, x: Expr) -> Expr:
 
 def _sign(call: Call, x: Expr) -> Expr:
     of = call.dtype
+    if of == "bool":
+        return x
 
     def compute(a: Any) -> Any:
         zero, one = tirx.const(0, of), tirx.const(1, of)
-        if of == "bool" or of.startswith("uint"):
+        if of.startswith("uint"):
             return tirx.Select(tirx.NE(a, zero), one, zero)
         below = tirx.Select(a < zero, tirx.const(-1, of), zero)
         return tirx.Select(a > zero, one, below)
@@ -275,17 +277,21 @@ def _limited(choose: Callable[..., Any], a: Any, limit: Any, of: str) -> Any:
     return tirx.Select(is_nan(limit), limit, chosen) if is_float(of) else chosen
 
 
+def _comparable(of: str) -> str:
+    """The type to compare in: TVM compares booleans as if they were floating."""
+    return "int8" if of == "bool" else of
+
+
 def _comparison(function: Callable[[Expr, Expr], Expr]) -> Converter:
     def convert(call: Call, left: Expr, right: Expr | Number) -> Expr:
-        # TVM compares booleans as if they were floating.
-        of = "int8" if call.common == "bool" else call.common
+        of = _comparable(call.common)
         return call.emit(function(call.operand(left, of), call.operand(right, of)))
 
     return convert
 
 
 def _not_equal(call: Call, left: Expr, right: Expr | Number) -> Expr:
-    return call.pointwise(differs, left, right, of=call.common, to="bool")
+    return call.pointwise(differs, left, right, of=_comparable(call.common), to="bool")
 
 
 def _logical(function: Callable[..., Expr]) -> Converter:
@@ -309,8 +315,7 @@ def _bitwise(of_bits: Callable[..., Any], of_bools: Callable[..., Expr]) -> Conv
 
 def _where(call: Call, condition: Expr, yes: Expr | Number, no: Expr | Number) -> Expr:
     of = call.dtype
-    condition = call.cast(condition, "bool")
-    return call.emit(_op.where(condition, call.operand(yes, of), call.operand(no, of)))
+    return call.pointwise(tirx.Select, condition, yes, no, of=("bool", of, of), to=of)
 
 
 # Activations
