@@ -38,7 +38,7 @@ def test_every_choice_of_dimensions():
 
 def test_extremes_hand_on_what_is_not_a_number():
     x = torch.tensor([[1.0, NAN, 3.0], [4.0, 5.0, 6.0], [-float("inf")] * 3])
-    check(lambda x: (x.amax(1), x.amin(0), x.softmax(1)), x)
+    check(lambda x: (x.amax(1), x.amin(0), x.softmax(1), x.max(), x[1].min(), x[2].max()), x)
 
 
 def test_of_one_element():
@@ -56,7 +56,6 @@ def test_norms_with_their_statistics():
             *torch.ops.aten.native_layer_norm(rows, [6], w, None, 1e-5),
             *torch.ops.aten.native_group_norm(x, w, w, 2, 6, 5, 3, 1e-5),
             functional.batch_norm(x, w, w, None, w, training=False),
-            functional.rms_norm(rows, [6], w),
         )
 
     check(functions, x, w)

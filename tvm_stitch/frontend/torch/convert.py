@@ -180,7 +180,7 @@ def _trial(trial: _Trial) -> Refused | None:
 
         writer.function([*symbols, *params.values()], body)
     except TorchError as error:
-        return Refused(str(error))
+        return Refused(str(error).removeprefix(f"{operator_name(node.target)}: "))
     return None
 
 

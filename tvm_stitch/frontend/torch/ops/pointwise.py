@@ -131,8 +131,8 @@ def _sum(function: Callable[[Expr, Expr], Expr]) -> Converter:
 
     def convert(call: Call, left: Expr, right: Expr | Number, alpha: Number = 1) -> Expr:
         to = call.dtype
-        if to == "bool":
-            raise TorchError("sums of booleans")
+        if to == "bool":  # PyTorch has no differences of them
+            return call.emit(_op.logical_or(call.operand(left, to), call.operand(right, to)))
         # A number keeps the precision that it is computed with.
         once = is_tensor(right) and not is_tensor(alpha) and alpha == 1
         of = to if once else wide(to)
@@ -257,9 +257,7 @@ def _extreme(floating: Callable[..., Any], whole: Callable[..., Any]) -> Convert
 
 def _clamp(call: Call, x: Expr, low: Expr | Number = None, high: Expr | Number = None) -> Expr:
     """Not below low, then not above high, which counts where the two cross."""
-    of = call.dtype
-    if of == "bool":
-        raise TorchError("limits of booleans")
+    to, of = call.dtype, _comparable(call.dtype)
     limits = [limit for limit in (low, high) if limit is not None]
 
     def compute(a: Any, *given: Any) -> Any:
@@ -269,7 +267,7 @@ def _clamp(call: Call, x: Expr, low: Expr | Number = None, high: Expr | Number =
             a = _limited(at_least, a, next(remaining), of)
         return a if high is None else _limited(at_most, a, next(remaining), of)
 
-    return call.pointwise(compute, x, *limits, of=of, to=of)
+    return call.pointwise(compute, x, *limits, of=of, to=to)
 
 
 def _limited(choose: Callable[..., Any], a: Any, limit: Any, of: str) -> Any:
