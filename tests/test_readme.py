@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import tvm_stitch
 from tvm_stitch import cli, simt
 from tvm_stitch.kernel.analysis.matmul_pattern import MAX_CONTRACTED, MAX_OUTPUTS
 from tvm_stitch.kernel.ir.schedule import SCHEMES
@@ -23,7 +24,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.mark.skipif(simt.available() is not None, reason="needs g++")
 def test_the_python_code_runs_from_top_to_bottom(capsys):
-    example, dropped_in = blocks("python")
+    example, dropped_in, _from_pytorch = blocks("python")
     names: dict[str, object] = {}
     exec(compile(example, "README example", "exec"), names)
     first = names.pop("executable")
@@ -32,6 +33,13 @@ def test_the_python_code_runs_from_top_to_bottom(capsys):
     output = capsys.readouterr().out
     assert re.search(r"^after +1 kernel launch,", output, re.M)
     assert "\nok\n" in output
+
+
+def test_the_code_for_pytorch_runs(capsys):
+    pytest.importorskip("torch")
+    *_, from_pytorch = blocks("python")
+    exec(compile(from_pytorch, "README for PyTorch", "exec"), {"tvm_stitch": tvm_stitch})
+    assert re.search(r"^2 graphs, 2 stitched parts", capsys.readouterr().out, re.M)
 
 
 def test_the_scripts_are_there_and_may_be_run():

@@ -1,8 +1,18 @@
 """Stitching for Apache TVM: memory-intensive operators become few, fast CUDA kernels."""
 
+from importlib import import_module
+from typing import Any
+
 from tvm_stitch import relay, simt, transform
 from tvm_stitch.build import compile, pipeline
-from tvm_stitch.errors import CompilerMissing, InputError, RelayError, SimtError, StitchError
+from tvm_stitch.errors import (
+    CompilerMissing,
+    InputError,
+    RelayError,
+    SimtError,
+    StitchError,
+    TorchError,
+)
 from tvm_stitch.options import Options
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report import explain
@@ -19,12 +29,21 @@ __all__ = [
     "SavedPlan",
     "SimtError",
     "StitchError",
+    "TorchError",
     "compile",
     "explain",
     "pipeline",
     "relay",
     "simt",
+    "torch",
     "transform",
     "tune",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # PyTorch takes seconds to import, and need not be installed.
+    if name == "torch":
+        return import_module("tvm_stitch.torch")
+    raise AttributeError(f"module 'tvm_stitch' has no attribute {name!r}")

@@ -21,6 +21,10 @@ class RelayError(InputError):
     """A saved Relay module that cannot be read, or holds what Relax has no counterpart for."""
 
 
+class TorchError(InputError):
+    """A PyTorch program that holds what Relax has no counterpart for."""
+
+
 def first_line(error: Exception) -> str:
     """The first line of an error that says something, to stand within a sentence."""
     return next(iter(_lines(error)), type(error).__name__).rstrip(".: ")

@@ -72,6 +72,10 @@ class Runner:
         """What the executor did not run."""
         return tuple(NotRun(name, reason) for name, reason in self._not_run.items())
 
+    def call(self, *arguments: Any) -> Any:
+        """What main returns, as the virtual machine has it, in the natural thread order."""
+        return self._machine["main"](*arguments)
+
     def run(self, arrays: Sequence[Any], seed: int) -> list[np.ndarray]:
         """All outputs, for one thread order."""
         self.seed = seed

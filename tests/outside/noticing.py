@@ -5,73 +5,74 @@ from __future__ import annotations
 from pathlib import Path
 
 ROWS = ("choose_table", "choose", "golden", "emit", "sizes")
-PRODUCTS = ("products", "golden")
-TENSOR = ("tensor", "tensor_groups", "golden")
+PRODUCTS = ("small_matmul", "golden")
+TENSOR = ("tensor_core", "wgmma", "golden")
 ROUNDS = ("rounds", "persistent_rows")
 
-# By the name of the file; what is not here belongs to PRODUCTS, TENSOR or ROWS.
+# By the room and name of the file; what is not here belongs to PRODUCTS, TENSOR or ROWS.
 TESTS: dict[str, tuple[str, ...]] = {
-    "access": ("along", "turning", *ROWS),
-    "along": ("along", "emit"),
-    "arrive": ("wide", "golden", "legal"),
-    "band": (*ROUNDS, "nvcc"),
-    "build": ("emit", "fallback", "products"),
-    "centred": ("wide", "persistent_rows", "golden"),
-    "check": ("check", "emit"),
+    "rows/global_access": ("vector_loads", "alternate_traversal", *ROWS),
+    "analysis/vector_loads": ("vector_loads", "emit"),
+    "rows/async_copy": ("wide", "golden", "legal"),
+    "cooperative/emit_row_segment": (*ROUNDS, "nvcc"),
+    "build": ("emit", "fallback", "small_matmul"),
+    "analysis/variance_pattern": ("wide", "persistent_rows", "golden"),
+    "codegen/hazard_check": ("hazard_check", "emit"),
     "choose": ("choose_table", "choose", "side_by_side", "symbolic", "legal"),
-    "choose_grid": ("choose_table", "grid", "choose", "legal"),
-    "choose_product": (*PRODUCTS, "legal"),
-    "choose_rounds": ("choose_table", *ROUNDS, "choose", "legal"),
-    "choose_rows": ("choose_table", "choose", "flight", "wide", "legal"),
-    "choose_tensor": TENSOR,
-    "chunks": ("choose_table", "sizes", "emit", "grid"),
-    "classify": ("classify", "fallback"),
-    "cluster": ("wide", "golden", "simt_hazards"),
-    "columns": ("grid", "rounds"),
-    "cost": ("cost", "planner"),
-    "crossing": ROUNDS,
-    "default": ("cost", "planner"),
-    "demand": ("emit", "program", "rounds"),
-    "emit": ("golden", "side_by_side", "in_step", "symbolic", "emit", *ROUNDS),
-    "flight": ("choose_table", "flight", "golden", "choose"),
-    "frame": ("golden", "emit", "sizes", "pieces"),
-    "grid": ("grid", "golden"),
-    "in_step": ("in_step", "golden"),
-    "launch": ("golden", "emit", "symbolic"),
+    "cooperative/choose_column_sums": ("choose_table", "column_sums", "choose", "legal"),
+    "small_matmul/choose": (*PRODUCTS, "legal"),
+    "cooperative/choose_rounds": ("choose_table", *ROUNDS, "choose", "legal"),
+    "rows/choose": ("choose_table", "choose", "row_batching", "wide", "legal"),
+    "tensor_core/choose": TENSOR,
+    "analysis/contiguity": ("choose_table", "sizes", "emit", "column_sums"),
+    "analysis/op_pattern": ("op_pattern", "fallback"),
+    "codegen/cluster_exchange": ("wide", "golden", "simt_hazards"),
+    "cooperative/hoisted_loads": ("column_sums", "rounds"),
+    "cost_model/kernel_model": ("cost", "planner"),
+    "cooperative/workspace": ROUNDS,
+    "cost_model/dlight_baseline": ("cost", "planner"),
+    "cost_model/part_model": ("emit", "program", "rounds"),
+    "emit": ("golden", "side_by_side", "shared_input", "symbolic", "emit", *ROUNDS),
+    "rows/row_batching": ("choose_table", "row_batching", "golden", "choose"),
+    "analysis/addressing": ("golden", "emit", "sizes", "pieces"),
+    "cooperative/emit_column_sums": ("column_sums", "golden"),
+    "rows/shared_input": ("shared_input", "golden"),
+    "codegen/prim_func": ("golden", "emit", "symbolic"),
     "legal": ("choose_table", "legal", "space", "choose"),
-    "load_now": PRODUCTS,
-    "memory": ("choose_table", "choose", "emit", "wide"),
-    "moments": ("wide", "persistent_rows", "emit"),
-    "online": ("choose_table", "wide", "choose", "golden"),
-    "part": ("golden", "emit", "sizes"),
-    "passes": ("emit", "products", "program"),
-    "position": ("golden", "emit", "sizes", "turning"),
-    "profile": ("profile", "cost"),
-    "profile_product": ("profile", "cost"),
-    "program": ("program", "emit"),
-    "programs": ("program", "emit", "rounds"),
-    "reduce": ("golden", "emit", "wide"),
-    "room": ("choose_table", "choose", "legal", "wide"),
-    "rounds": (*ROUNDS, "program"),
-    "schedule": ("schedule", "legal", "choose"),
-    "space": ("program", "pieces", "emit"),
-    "split": ("program", "products", "emit"),
-    "stage": ("stage", "emit", "program"),
-    "stay": ("choose_table", "persistent_rows", "rounds"),
-    "persistent_rows": ("persistent_rows", "rounds"),
-    "step": ("golden", "emit"),
-    "tile": ("tile", "golden"),
-    "tiling": ("tile", "golden"),
-    "waiting": ("choose_table", "persistent_rows", "rounds"),
-    "reverse_blocks": ("turning",),
-    "widen": ("widen", "golden"),
-    "writer": ("golden", "emit", "sizes"),
+    "codegen/volatile_load": PRODUCTS,
+    "analysis/keep_or_recompute": ("choose_table", "choose", "emit", "wide"),
+    "cooperative/two_stage_variance": ("wide", "persistent_rows", "emit"),
+    "analysis/online_reduction": ("choose_table", "wide", "choose", "golden"),
+    "rows/emit": ("golden", "emit", "sizes"),
+    "rows/emit_phase": ("emit", "small_matmul", "program"),
+    "codegen/thread_indexing": ("golden", "emit", "sizes", "alternate_traversal"),
+    "cost_model/profile": ("profile", "cost"),
+    "small_matmul/profile": ("profile", "cost"),
+    "ir/program": ("program", "emit"),
+    "/partition": ("program", "emit", "rounds"),
+    "codegen/reduction": ("golden", "emit", "wide"),
+    "rows/footprint": ("choose_table", "choose", "legal", "wide"),
+    "cooperative/rounds": (*ROUNDS, "program"),
+    "ir/schedule": ("schedule", "legal", "choose"),
+    "ir/iteration_space": ("program", "pieces", "emit"),
+    "cooperative/two_stage_reduction": ("program", "small_matmul", "emit"),
+    "ir/stage": ("stage", "emit", "program"),
+    "cooperative/persistent_rows": ("choose_table", "persistent_rows", "rounds"),
+    "cooperative/emit_persistent_row": ("persistent_rows", "rounds"),
+    "rows/emit_vector": ("golden", "emit"),
+    "rows/emit_transposed": ("transposed_reads", "golden"),
+    "analysis/transposed_reads": ("transposed_reads", "golden"),
+    "cooperative/persistent_shared": ("choose_table", "persistent_rows", "rounds"),
+    "codegen/reverse_blocks": ("alternate_traversal",),
+    "codegen/bf16_widen": ("bf16_widen", "golden"),
+    "codegen/tir_builder": ("golden", "emit", "sizes"),
 }
 
 
 def meant_to_notice(file: str) -> tuple[str, ...]:
     """The test files for a file, as arguments of pytest."""
-    stem = Path(file).stem
-    family = PRODUCTS if stem.startswith("product") else TENSOR if "tensor" in stem else ROWS
-    names = TESTS.get(stem, family)
-    return tuple(f"tests/test_{name}.py" for name in names)
+    path = Path(file).with_suffix("")
+    place = "/".join(path.parts[path.parts.index("kernel") + 1 :])
+    room = place.partition("/")[0]
+    family = {"small_matmul": PRODUCTS, "tensor_core": TENSOR}.get(room, ROWS)
+    return tuple(f"tests/test_{name}.py" for name in TESTS.get(place, family))

@@ -26,13 +26,9 @@ import tvm_stitch
 from tests.outside.onnx.cases import Case, DataSet, with_constants
 from tests.outside.onnx.outcome import LONGEST_REASON, Outcome, Stage, Verdict
 from tvm_stitch.errors import InputError, first_line
+from tvm_stitch.on_cpu import Runner
 from tvm_stitch.report.report import Report
 from tvm_stitch.verify import rounded, stitched_for_cpu
-
-try:
-    from tvm_stitch.on_cpu import Runner
-except ImportError:  # before verify ran every kernel in the executor
-    from tvm_stitch.verify import _Runner as Runner
 
 TARGET = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
 ORDERS = 2  # of threads: the natural one and a random one

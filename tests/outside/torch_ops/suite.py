@@ -1,0 +1,214 @@
+"""One sample of PyTorch's operator database: compiled, and compared with eager and float64.
+
+In: an OpInfo, an element type, a sample. Out: a Verdict. Parts are compiled by TVM's LLVM target:
+what is tested is what operators become, not what stitching makes of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import torch
+from torch._functorch.aot_autograd import aot_function
+from torch._functorch.compilers import nop
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from tvm_stitch.dynamo.backend import GraphCompiler
+from tvm_stitch.dynamo.settings import LLVM, Settings
+from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.frontend.torch.layout import is_dense
+from tvm_stitch.frontend.torch.ops import LEFT, OPERATORS
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
+# Of the largest element: what a different order of the same operations may change.
+TOLERANCE = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+EAGER_FACTOR = 2.0  # times eager's own distance from float64
+# What the database's own wrappers of random operators set, though not in a graph.
+SEED = 42
+# Samples beyond take minutes on the CPU and show nothing that smaller ones do not.
+MOST_ELEMENTS = 1 << 14
+
+OURS, PARTLY, LEFT_WHOLE, WRONG, FAILED, SKIPPED = (
+    "ours", "partly", "left", "wrong", "failed", "skipped",
+)  # fmt: skip
+BAD = (WRONG, FAILED)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a sample."""
+
+    operator: str
+    dtype: str
+    sample: int
+    direction: str  # "forward" or "backward"
+    kind: str
+    why: str = ""  # of what is wrong or failed; the operators left to PyTorch, with the reason
+
+
+def operators() -> list[Any]:
+    """The OpInfos of the operators in our table whose results are not arbitrary."""
+    known = {name.split(".")[0].strip("_") for name in (*OPERATORS, *LEFT)}
+    return [
+        op
+        for op in op_db
+        if (op.name.split(".")[-1] in known or op.aten_name in known) and "empty" not in op.name
+    ]
+
+
+def verdicts(op: Any, dtype: torch.dtype, samples: int) -> Iterator[Verdict]:
+    """The verdicts on the first samples of an operator."""
+    if dtype not in op.supported_dtypes("cpu"):
+        return
+    torch.manual_seed(0)
+    differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number, sample in enumerate(islice(op.sample_inputs("cpu", dtype), samples)):
+            case = _Case(op, (sample.input, *sample.args), sample.kwargs)
+            directions = ["forward", *(["backward"] if differentiable else [])]
+            for direction in directions:
+                kind, why = case.judged(direction == "backward")
+                yield Verdict(name, str(dtype)[6:], number, direction, kind, why)
+
+
+class _Case:
+    """A call of an operator as a function of its tensors alone."""
+
+    def __init__(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        leaves, spec = tree_flatten((args, kwargs))
+        places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = [leaves[n].detach() for n in places]
+
+        def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
+            filled = list(leaves)
+            for place, tensor in zip(places, tensors, strict=True):
+                filled[place] = tensor
+            args, kwargs = tree_unflatten(filled, spec)
+            return [t for t in tree_flatten(op(*args, **kwargs))[0] if isinstance(t, torch.Tensor)]
+
+        self.function = function
+
+    def judged(self, backward: bool) -> tuple[str, str]:
+        """The kind of the verdict and its reason."""
+        if sum(t.numel() for t in self.tensors) > MOST_ELEMENTS:
+            return SKIPPED, "large"
+        run = _gradients if backward else _results
+        try:
+            torch.manual_seed(SEED)
+            expected = run(self.function, self.tensors)
+            if [t for t in (*self.tensors, *expected) if t is not None and not _comparable(t)]:
+                return SKIPPED, "complex, quantised or sparse tensors"
+        except Exception as error:
+            return SKIPPED, f"eager: {type(error).__name__}"
+        try:
+            exact = run(self.function, tree_map(_doubled, self.tensors))
+        except Exception:
+            exact = expected  # some operators take no float64
+        compiler = GraphCompiler(Settings(device=LLVM, smallest_part=1))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = _again(run, _compiled(compiler, self.function), self.tensors)
+        except Exception as error:
+            if not self._is_traced(run):
+                return SKIPPED, f"AOTAutograd: {type(error).__name__}"
+            return FAILED, f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
+        for got, want, truth in zip(found, expected, exact, strict=True):
+            wrong = _wrong(got, want, truth)
+            if wrong:
+                return WRONG, wrong
+        return _share(compiler)
+
+    def _is_traced(self, run: Callable[..., Any]) -> bool:
+        """Whether PyTorch itself makes graphs of the function."""
+        try:
+            run(aot_function(self.function, fw_compiler=nop), self.tensors)
+        except Exception:
+            return False
+        return True
+
+
+def _again(run: Callable[..., Any], function: Callable[..., Any], tensors: Any) -> list[Any]:
+    """The results of a second call: the first one's tracing may draw random numbers."""
+    run(function, tensors)
+    torch.manual_seed(SEED)
+    return run(function, tensors)
+
+
+def _compiled(compiler: GraphCompiler, function: Callable[..., Any]) -> Callable[..., Any]:
+    compile_ = partial(compiler.compile_graph, torch.device("cpu"))
+    return aot_function(
+        function,
+        fw_compiler=partial(compile_, "forward"),
+        bw_compiler=partial(compile_, "backward"),
+        inference_compiler=partial(compile_, "inference"),
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=decompositions(),
+    )
+
+
+def _results(function: Callable[..., Any], tensors: list[torch.Tensor]) -> list[Any]:
+    with torch.no_grad():
+        return list(function(*(t.clone() for t in tensors)))
+
+
+def _gradients(function: Callable[..., Any], tensors: list[torch.Tensor]) -> list[Any]:
+    inputs = [t.clone().requires_grad_(t.is_floating_point()) for t in tensors]
+    results = [t for t in function(*inputs) if t.requires_grad]
+    sources = [t for t in inputs if t.requires_grad]
+    torch.manual_seed(2)
+    weights = [torch.randn(t.shape, dtype=torch.float64).to(t.dtype) for t in results]
+    return list(torch.autograd.grad(results, sources, weights, allow_unused=True))
+
+
+def _doubled(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def _comparable(tensor: torch.Tensor) -> bool:
+    return not (tensor.is_complex() or tensor.is_quantized or tensor.layout is not torch.strided)
+
+
+def _wrong(got: Any, want: Any, truth: Any) -> str:
+    """What is wrong with a result, or an empty string."""
+    if got is None or want is None:
+        return "" if got is want else f"{got} instead of {want}"
+    if (got.dtype, got.shape) != (want.dtype, want.shape):
+        return f"{got.dtype} {list(got.shape)} instead of {want.dtype} {list(want.shape)}"
+    if want.numel() > 1 and is_dense(want) and got.stride() != want.stride():
+        return f"strides {got.stride()} instead of {want.stride()}"
+    if not want.is_floating_point():
+        return "" if torch.equal(got, want) else f"{got.flatten()[:4]}, not {want.flatten()[:4]}"
+    tolerance = TOLERANCE.get(got.dtype, TOLERANCE[torch.float32])
+    got, want, truth = got.double(), want.double(), truth.double()
+    same = (got == want) | (got.isnan() & want.isnan())
+    distance, eager = (got - truth).abs(), (want - truth).abs()
+    finite = truth[truth.isfinite()].abs()
+    scale = max(1.0, float(finite.max()) if len(finite) else 1.0)
+    worst = float(eager[eager.isfinite()].max()) if eager.isfinite().any() else 0.0
+    limit = max(tolerance * scale, EAGER_FACTOR * worst)
+    close = same | (distance <= limit)
+    if bool(close.all()):
+        return ""
+    at = int((~close).flatten().nonzero()[0])
+    return f"{float(got.flatten()[at])} instead of {float(want.flatten()[at])} at {at}"
+
+
+def _share(compiler: GraphCompiler) -> tuple[str, str]:
+    report = compiler.log.report()
+    failures = [part.failure for part in report.parts if part.failure]
+    if failures:
+        return FAILED, failures[0]
+    reasons = "; ".join(sorted({f"{each.operator}: {each.reason}" for each in report.left}))
+    if not report.left:
+        return OURS, ""
+    return (PARTLY if report.parts else LEFT_WHOLE), reasons

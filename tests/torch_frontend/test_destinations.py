@@ -1,0 +1,71 @@
+"""Results written where the caller says."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import tvm  # noqa: E402
+from torch_frontend.programs import traced  # noqa: E402
+from tvm import relax  # noqa: E402
+
+from tvm_stitch.dynamo.machine import written_to_destinations  # noqa: E402
+from tvm_stitch.dynamo.settings import Settings  # noqa: E402
+from tvm_stitch.frontend.torch import convert  # noqa: E402
+from tvm_stitch.graph.back.destinations import ATTRIBUTE, Destinations  # noqa: E402
+
+LOWERING = [
+    relax.transform.LegalizeOps(),
+    relax.transform.RewriteDataflowReshape(),
+    relax.transform.ToNonDataflow(),
+    relax.transform.RemovePurityChecking(),
+    relax.transform.CallTIRRewrite(),
+]
+FINISHING = [
+    relax.transform.StaticPlanBlockMemory(),
+    relax.transform.LowerAllocTensor(),
+    relax.transform.KillAfterLastUse(),
+    relax.transform.LowerRuntimeBuiltin(),
+    relax.transform.ComputePrimValue(),
+    relax.transform.VMShapeLower(),
+    relax.transform.AttachGlobalSymbol(),
+]
+
+
+def function(x):
+    y = x * 2 + 1
+    return y, x.clone(), y.exp().sum(-1), y.clone(), y.view(-1)
+
+
+def converted():
+    return convert(traced(function, torch.randn(3, 4)).graph).module
+
+
+def test_what_is_computed_to_be_returned_is_written_there():
+    module = tvm.transform.Sequential([*LOWERING, Destinations()])(converted())
+    places = [int(place) for place in module.attrs[ATTRIBUTE]]
+    # An input, a second name of a result, and a view of it are returned as before.
+    assert places == [0, -1, 1, -1, -1]
+    assert len(module["main"].params) == 3
+    pipeline = tvm.transform.Sequential(FINISHING)
+    executable = tvm.compile(module, "llvm", relax_pipeline=pipeline)
+    x, y, total = torch.randn(3, 4), torch.empty(3, 4), torch.empty(3)
+    returned = relax.VirtualMachine(executable, tvm.cpu())["main"](x, y, total)
+    torch.testing.assert_close(y, x * 2 + 1)
+    torch.testing.assert_close(total, y.exp().sum(-1))
+    assert len(returned) == 3
+
+
+def test_nothing_need_be_returned():
+    module = convert(traced(lambda x: x * 2 + 1, torch.randn(3, 4)).graph).module
+    module = tvm.transform.Sequential([*LOWERING, Destinations()])(module)
+    pipeline = tvm.transform.Sequential(FINISHING)
+    executable = tvm.compile(module, "llvm", relax_pipeline=pipeline)
+    x, y = torch.randn(3, 4), torch.empty(3, 4)
+    assert not len(relax.VirtualMachine(executable, tvm.cpu())["main"](x, y))
+    torch.testing.assert_close(y, x * 2 + 1)
+
+
+def test_cuda_is_compiled_that_way():
+    executable, places = written_to_destinations(converted(), Settings(target="sm_90"))
+    assert places[:3:2] == [0, 1]
+    assert executable.mod is not None

@@ -1,0 +1,77 @@
+"""What is converted runs as the kernels of a GPU too: in the CPU executor, and right."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_frontend.programs import agree, flat  # noqa: E402
+
+from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.settings import EXECUTOR, Settings  # noqa: E402
+
+functional = torch.nn.functional
+NAN, INF = float("nan"), float("inf")
+
+
+def check(function, *inputs):
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90", smallest_part=1))
+    with torch.no_grad():
+        found = flat(torch.compile(function, backend=ours)(*inputs))
+        exact = flat(function(*(x.double() if x.is_floating_point() else x for x in inputs)))
+        for got, want, truth in zip(found, flat(function(*inputs)), exact, strict=True):
+            agree(got, want, truth)
+    report = ours.log.report()
+    assert report.parts
+    assert not [part.failure for part in report.parts if part.failure]
+    assert any(machine.kernels for machine in ours.machines.values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_elements(dtype):
+    def elements(x, y):
+        return (
+            x.relu() + torch.maximum(x, y), x.clamp(-1, 1), x.round(), x.isinf() | x.isnan(),
+            x != y, x.sign(), torch.where(x > y, x, 0.25),
+        )  # fmt: skip
+
+    odd = torch.tensor([-INF, -2.5, -1.0, -0.5, 0.0, 0.5, 1.5, 2.5, INF, NAN, 3.0, 7.0])
+    check(elements, odd.to(dtype).view(2, 6), odd.flip(0).to(dtype).view(2, 6))
+
+
+def test_functions_of_the_c_library():
+    def library(x):
+        rest = torch.remainder(x, 0.75) + torch.fmod(x, -0.75)
+        return x.expm1() + x.sinh(), x.abs().log1p() * x.asinh(), rest, functional.elu(x)
+
+    torch.manual_seed(0)
+    check(library, torch.randn(3, 16))
+
+
+def test_a_norm_with_its_gradient_shaped_sums():
+    def sums(x, w):
+        y = functional.group_norm(x, 2, w, w)
+        return y, (y * x).sum((0, 2)), y.amax(-1), x.var((1, 2))
+
+    torch.manual_seed(0)
+    check(sums, torch.randn(3, 4, 8), torch.rand(4))
+
+
+def test_moved_around():
+    def moved(x):
+        y = functional.pad(x * 2, (1, 1))
+        z = torch.cat([x[:, 1:], x[:, :1]], 1).flip(0)
+        return y + 1, z.exp(), x.repeat(1, 2) - 1, x.T.softmax(-1)
+
+    torch.manual_seed(0)
+    check(moved, torch.randn(4, 6))
+
+
+def test_attention_of_halves():
+    def attention(q, k, v, mask):
+        scores = (q @ k.mT) * 0.25
+        return torch.where(mask, scores, -INF).softmax(-1) @ v
+
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 8, 16).half() for _ in range(3))
+    check(attention, q, k, v, torch.ones(8, 8, dtype=torch.bool).tril())

@@ -1,0 +1,97 @@
+"""Exported programs become Relax modules that anyone can build."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import tvm  # noqa: E402
+from torch.export import Dim, export  # noqa: E402
+from tvm import relax  # noqa: E402
+
+import tvm_stitch  # noqa: E402
+from tvm_stitch.errors import InputError, TorchError  # noqa: E402
+
+nn = torch.nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(6, 4), nn.LayerNorm(4)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x, scale):
+        self.calls += 1
+        return self.norm(self.linear(x)) * scale, x.sum()
+
+
+def given():
+    torch.manual_seed(0)
+    return torch.randn(3, 6), torch.randn(4)
+
+
+def executed(module, *arguments):
+    machine = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    return [torch.from_dlpack(result) for result in machine["main"](*arguments)]
+
+
+def test_results_come_before_what_is_changed():
+    model, inputs = Model(), given()
+    program = export(model, inputs)
+    found = executed(tvm_stitch.torch.load(program), *inputs)
+    with torch.no_grad():
+        for got, want in zip(found, [*model(*inputs), torch.tensor(1.0)], strict=True):
+            torch.testing.assert_close(got, want)
+
+
+def test_parameters_as_inputs():
+    model, inputs = Model(), given()
+    module = tvm_stitch.torch.load(export(model, inputs), keep_params_as_input=True)
+    assert int(module["main"].attrs["num_input"]) == 2
+    detached, parameters = relax.frontend.detach_params(module)
+    found = executed(detached, *inputs, *parameters["main"])
+    with torch.no_grad():
+        torch.testing.assert_close(found[0], model(*inputs)[0])
+
+
+def test_a_dimension_that_is_left_open():
+    class Softmax(nn.Module):
+        def forward(self, x):
+            return torch.cat([x.softmax(-1), x[:, :1] * 2], 1).view(-1) / x.shape[0]
+
+    program = export(Softmax(), (torch.randn(3, 5),), dynamic_shapes=[{0: Dim("rows", max=64)}])
+    module = tvm_stitch.torch.load(program)
+    (bound,) = module["main"].attrs["tir_var_upper_bound"].values()
+    assert int(bound) == 64
+    for rows in (2, 7):
+        x = torch.randn(rows, 5)
+        (found,) = executed(module, x)
+        torch.testing.assert_close(found, Softmax()(x))
+
+
+def test_halves_stay_halves():
+    model = nn.Sequential(nn.Linear(8, 8), nn.GELU()).half()
+    x = torch.randn(3, 8).half()
+    (found,) = executed(tvm_stitch.torch.load(export(model, (x,))), x)
+    with torch.no_grad():
+        torch.testing.assert_close(found, model(x), rtol=2e-3, atol=2e-3)
+
+
+def test_stitched_as_loaded():
+    model = nn.Sequential(nn.LayerNorm(16), nn.Softmax(-1))
+    module = tvm_stitch.torch.load(export(model, (torch.randn(4, 16),)))
+    verified = tvm_stitch.verify(module, "sm_90", orders=1)
+    assert verified.ok, str(verified)
+    assert verified.kernels
+
+
+def test_what_has_no_counterpart_is_named():
+    class Sorted(nn.Module):
+        def forward(self, x):
+            return x.sort().values
+
+    program = export(Sorted(), (torch.randn(3),))
+    with pytest.raises(TorchError, match="sort: it sorts or scans"):
+        tvm_stitch.torch.load(program)
+    with pytest.raises(InputError, match="export the model first"):
+        tvm_stitch.torch.load(Sorted())

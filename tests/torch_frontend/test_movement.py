@@ -1,0 +1,102 @@
+"""Views, slices and copies, and tensors made of numbers."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_frontend.programs import check  # noqa: E402
+
+from tvm_stitch.frontend.torch import convert  # noqa: E402
+
+
+def numbers(*shape):
+    return torch.arange(float(torch.Size(shape).numel())).view(shape)
+
+
+def test_views():
+    def functions(x):
+        return (
+            x.view(4, -1), x.permute(2, 0, 1).reshape(-1), x.transpose(0, 2), x[:, None],
+            x.unsqueeze(-1).expand(-1, -1, -1, 3), x[:1].squeeze(0), x.flip(0, 2), x.mT,
+        )  # fmt: skip
+
+    check(functions, numbers(2, 3, 4))
+
+
+def test_slices_count_from_either_end():
+    def functions(x):
+        return (
+            x[1:], x[:, -2:], x[..., ::3], x[-1], x[:, 1], x[1:100], x.split([1, 4], 1)[1],
+            *x.chunk(2, dim=2), x.diagonal(1), x.diagonal(-1, 1, 2), x.select(2, -3), x[0:0 + 1],
+        )  # fmt: skip
+
+    check(functions, numbers(3, 5, 7))
+
+
+def test_copies():
+    def functions(x):
+        padded = torch.nn.functional.pad(x, (1, 2, -1, 0), value=7.0)
+        joined = torch.cat([x, x + 1], -1)
+        return padded, joined, x.repeat(2, 1, 3), torch.stack([x[0], x[1]], 1), x.half(), x.int()
+
+    check(functions, numbers(2, 3))
+
+
+def test_types_meet_in_a_row():
+    check(lambda x: torch.cat([x, x.to(torch.int32), x.half()], 0), numbers(2, 3))
+
+
+def test_what_is_written_into_a_part():
+    def functions(x):
+        y = x.clone()
+        y[1].fill_(5.0)
+        y[:, ::2] = x[:, :1] * 2
+        y[-1:, 1] += 1
+        return y
+
+    check(functions, numbers(3, 4))
+
+
+def test_tensors_of_numbers():
+    def functions(x):
+        return (
+            torch.full_like(x, 3), x + torch.arange(4), torch.arange(1, 9, 3) + x[0, 0],
+            torch.ones(2, 4) * x[:2], x.new_zeros(4) + x, torch.arange(0, 1, 0.25) + x,
+        )  # fmt: skip
+
+    check(functions, numbers(3, 4))
+
+
+def test_tensors_as_they_lie_in_memory():
+    x = numbers(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    converted = check(lambda x: x * 2, x)
+    assert converted.inputs == ((0, (0, 2, 3, 1)),)
+    assert converted.outputs == ((0, 2, 3, 1),)
+    # Nothing is turned around: the copy that lies in memory is what is computed with.
+    text = str(converted.module)
+    assert "R.Tensor((2, 4, 5, 3)" in text
+
+
+def test_gaps_in_memory_are_no_shape():
+    converted = check(lambda x: x + 1, numbers(4, 6)[:, ::2])
+    assert converted.inputs == ((0, (0, 1)),)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_products(dtype):
+    torch.manual_seed(0)
+    x, w, b = (torch.randn(s).to(dtype) for s in [(3, 5, 8), (4, 8), (4,)])
+
+    def functions(x, w, b):
+        linear = torch.nn.functional.linear(x, w, b)
+        return linear, x @ x.mT, torch.addmm(b, x[0], w.t(), beta=0.5, alpha=2), x @ w[0]
+
+    check(functions, x, w, b)
+
+
+def test_halves_are_multiplied_in_float32():
+    from torch_frontend.programs import traced
+
+    x = torch.randn(4, 4).half()
+    text = str(convert(traced(lambda x: x @ x, x).graph).module)
+    assert 'out_dtype="float32"' in text

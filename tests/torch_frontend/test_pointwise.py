@@ -1,0 +1,133 @@
+"""Element-wise operators: PyTorch's types, its rounding, what it does with what is not a number."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_frontend.programs import check  # noqa: E402
+
+HALVES = [torch.float16, torch.bfloat16]
+NAN, INF = float("nan"), float("inf")
+ODD = [-INF, -2.5, -1.0, -0.5, -0.0, 0.0, 0.5, 1.5, 2.5, INF, NAN]
+
+
+def odd(dtype=torch.float32):
+    return torch.tensor(ODD, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_functions_of_one_element(dtype):
+    def functions(x):
+        small = x * 0.37
+        return (
+            x.exp(), x.tanh(), x.sigmoid(), x.erf(), x.cos(), small.asin(), small.expm1(),
+            torch.log1p(x * x), x.abs().sqrt(), x.neg(), torch.nn.functional.gelu(x),
+            torch.nn.functional.gelu(x, approximate="tanh"), torch.nn.functional.silu(x),
+            torch.nn.functional.elu(x), torch.nn.functional.leaky_relu(x, 0.1), x.asinh(),
+        )  # fmt: skip
+
+    torch.manual_seed(0)
+    check(functions, torch.rand(3, 17).mul(4).sub(2).to(dtype))
+
+
+def test_small_arguments_do_not_cancel():
+    check(lambda x: (x.expm1(), x.log1p(), x.sinh(), x.atanh()), torch.logspace(-30, -1, 30))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_is_not_a_number_is_handed_on(dtype):
+    def functions(x, y):
+        return (
+            x.relu(), torch.maximum(x, y), torch.minimum(x, y), x.clamp(-1, 1), x.clamp(min=0.5),
+            x.sign(), x.isnan(), x.isinf(), x == y, x != y, x < y, x >= 0,
+        )  # fmt: skip
+
+    check(functions, odd(dtype), odd(dtype).flip(0))
+
+
+def test_rounding_is_to_even():
+    check(lambda x: (x.round(), x.floor(), x.ceil(), x.trunc()), odd())
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (torch.int32, torch.int64),
+        (torch.int64, torch.float16),
+        (torch.bfloat16, torch.float32),
+        (torch.float16, torch.bfloat16),
+        (torch.bool, torch.int8),
+        (torch.uint8, torch.int8),
+    ],
+)
+def test_types_are_promoted(left, right):
+    x, y = torch.arange(1, 7).to(left).view(2, 3), torch.arange(2, 5).to(right)
+    check(lambda x, y: (x + y, x * y, x / y, x > y), x, y)
+
+
+def test_numbers_and_single_elements_count_less_than_tensors():
+    half, whole = torch.ones(3, dtype=torch.float16) * 0.1, torch.arange(3)
+    single = torch.tensor(2.5)
+
+    def functions(half, whole, single):
+        return half * 0.1, half + single, whole + 1, whole * 0.5, whole + single, whole / 2
+
+    check(functions, half, whole, single)
+
+
+def test_a_number_beside_halves_is_not_rounded():
+    x = torch.tensor([1000.0, 3.0], dtype=torch.float16)
+    # 1.0004 rounds to 1 in float16, yet 1000 * 1.0004 does not round to 1000.
+    check(lambda x: (x * 1.0004, x + 0.0002, torch.add(x, x, alpha=0.3333)), x)
+
+
+@pytest.mark.parametrize("mode", [None, "trunc", "floor"])
+def test_division(mode):
+    x = torch.tensor([-7.5, -7.0, -1e-3, 0.0, 1e-3, 7.0, 7.5, 1e7])
+
+    def functions(x, by, whole):
+        return (
+            torch.div(x, 2.5, rounding_mode=mode),
+            torch.div(x, by, rounding_mode=mode),
+            torch.div(whole, 4, rounding_mode=mode),
+            torch.div(whole, -4, rounding_mode=mode),
+        )
+
+    check(functions, x, torch.tensor([-2.5]), torch.arange(-9, 10))
+
+
+def test_rests():
+    x = torch.tensor([-7.5, -7.0, 0.0, 7.0, 7.5])
+    rests = lambda x, n: (x.remainder(2.5), x.fmod(-2.5), n.remainder(-4), n.fmod(4))  # noqa: E731
+    check(rests, x, torch.arange(-9, 10))
+
+
+def test_powers():
+    x = torch.tensor([-2.0, -0.5, 0.0, 0.5, 3.0])
+    check(lambda x, n: (x**2, x**3, x**-1.0, x.abs() ** 0.5, x**5.0, n**2), x, torch.arange(5))
+
+
+def test_bits_and_truths():
+    def functions(x, y, p, q):
+        return (
+            x & y,
+            x | 5,
+            x ^ y,
+            ~x,
+            p & q,
+            p | q,
+            p ^ q,
+            ~p,
+            p.logical_and(x),
+            p + x,
+            p != q,
+            p == q,
+        )
+
+    p, q = torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False])
+    check(functions, torch.arange(4), torch.arange(4).flip(0), p, q)
+
+
+def test_where_takes_numbers():
+    x = torch.tensor([1, -1, 2])
+    check(lambda x: (torch.where(x > 0, 1.5, x), torch.where(x > 0, x, 0)), x)

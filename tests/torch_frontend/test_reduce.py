@@ -1,0 +1,63 @@
+"""Reductions: the types they sum in, every dimension, what is not a number."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_frontend.programs import check  # noqa: E402
+
+NAN = float("nan")
+
+
+def test_integers_are_summed_in_int64():
+    x = torch.full((300,), 2**31 - 1, dtype=torch.int32)
+    check(lambda x: (x.sum(), (x > 0).sum(), (x // x.shape[0]).prod(), x.sum(dtype=torch.int32)), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_are_summed_in_float32(dtype):
+    x = torch.full((4096,), 0.1, dtype=dtype)
+    found = check(lambda x: (x.sum(), x.mean(), x.softmax(0), x.var()), x)
+    assert "float32" in str(found.module)
+
+
+def test_every_choice_of_dimensions():
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, 5)
+
+    def functions(x):
+        return (
+            x.sum((0, -1)), x.sum(1, keepdim=True), x.mean(-2), x.amax((0, 2)), x.amin(-1, True),
+            x.prod(1), x.var((1, 2), correction=0), x.var(0), x.std(-1, keepdim=True), x.sum(),
+            torch.var_mean(x, 1)[1], (x > 0).any(1), (x > 1).any(), (x > -3).all(2), x.logsumexp(1),
+            x.log_softmax(-1), torch.linalg.vector_norm(x, dim=-1),
+        )  # fmt: skip
+
+    check(functions, x)
+
+
+def test_extremes_hand_on_what_is_not_a_number():
+    x = torch.tensor([[1.0, NAN, 3.0], [4.0, 5.0, 6.0], [-float("inf")] * 3])
+    check(lambda x: (x.amax(1), x.amin(0), x.softmax(1), x.max(), x[1].min(), x[2].max()), x)
+
+
+def test_of_one_element():
+    check(lambda x: (x.sum(), x.mean(), x.amax(), x.any()), torch.tensor(3.0))
+
+
+def test_norms_with_their_statistics():
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 6, 5) * 3 + 1, torch.rand(6)
+    functional = torch.nn.functional
+
+    def functions(x, w):
+        rows = x.transpose(1, 2)
+        return (
+            *torch.ops.aten.native_layer_norm(rows, [6], w, None, 1e-5),
+            *torch.ops.aten.native_group_norm(x, w, w, 2, 6, 5, 3, 1e-5),
+            functional.batch_norm(x, w, w, None, w, training=False),
+        )
+
+    check(functions, x, w)
+    halves = [t.half() for t in (x, w)]
+    check(lambda x, w: torch.ops.aten.native_layer_norm(x.mT, [6], w, w, 1e-5)[0], *halves)

@@ -1,0 +1,181 @@
+"""The backend of torch.compile: a graph of dynamo's becomes our parts and PyTorch's operators.
+
+In: dynamo's graphs. Out: callables. AOTAutograd makes functional graphs of core operators, forward
+and backward; each is split, and its parts are converted and compiled. What fails runs eagerly.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+import tvm_ffi
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx.graph import _BoxedCodeGen
+
+from tvm_stitch.dynamo.machine import Machine, machine_for
+from tvm_stitch.dynamo.part import Part, results_of
+from tvm_stitch.dynamo.parts import PREFIX, computes, split
+from tvm_stitch.dynamo.report import Log, PartReport
+from tvm_stitch.dynamo.settings import Settings
+from tvm_stitch.dynamo.support import refused, tensors_of
+from tvm_stitch.errors import InputError, StitchError, first_line, last_line
+from tvm_stitch.frontend.torch import convert, operator_name
+from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.report import explain
+
+Boxed = Callable[[list[Any]], Any]
+_DEFAULT_MODES = (None, "default")
+# TVM keeps state of the whole process while it builds and legalises functions. PyTorch compiles one
+# graph at a time, but backward graphs in threads of autograd's.
+_COMPILING = threading.RLock()
+
+
+class TorchWarning(UserWarning):
+    """Something runs as PyTorch's operators that could have been expected to be compiled."""
+
+
+def tvm_stitch_backend(
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """What `torch.compile(model, backend="tvm_stitch")` calls for every graph."""
+    if mode not in _DEFAULT_MODES:
+        raise InputError(f"backend tvm_stitch has no mode {mode!r}: leave mode out")
+    return GraphCompiler(Settings.of(options))(graph, inputs)
+
+
+@dataclass
+class GraphCompiler:
+    """Compiles graphs by the same settings, and notes down what became of them.
+
+    With `explained`, nothing is compiled: parts run as PyTorch's operators, and the log holds what
+    stitching would make of them.
+    """
+
+    settings: Settings
+    explained: bool = False
+    log: Log = field(default_factory=Log)
+    # Layers of a model are equal: each kind is compiled once.
+    machines: dict[Any, Machine] = field(default_factory=dict)
+
+    def __call__(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """A graph as dynamo gives it."""
+        device = self._device(graph, inputs)
+        if device is None:
+            return graph.forward
+        compile_ = partial(self.compile_graph, device)
+        return aot_autograd(
+            fw_compiler=partial(compile_, "forward"),
+            bw_compiler=partial(compile_, "backward"),
+            inference_compiler=partial(compile_, "inference"),
+            partition_fn=min_cut_rematerialization_partition,
+            decompositions=decompositions(),
+        )(graph, inputs)
+
+    def _device(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> torch.device | None:
+        """Where the graph's tensors lie; None, and a note, if we compile nothing there."""
+        values = [node.meta.get("example_value") for node in graph.graph.nodes]
+        tensors = [*tensors_of(list(inputs)), *(t for value in values for t in tensors_of(value))]
+        wanted = "" if self.explained else self.settings.device_type
+        for tensor in tensors:
+            if tensor.device.type == wanted or (not wanted and tensor.device.type != "meta"):
+                return tensor.device
+        found = ", ".join(sorted({tensor.device.type for tensor in tensors})) or "no device"
+        self._warn(
+            f"the model's tensors lie on {found}, and options={{'device': "
+            f"{self.settings.device!r}}} compiles what lies on {wanted}: it runs eagerly. Move "
+            "the model there, or see tvm_stitch.torch.compile for other devices"
+        )
+        return None
+
+    def compile_graph(
+        self, device: torch.device, kind: str, graph: fx.GraphModule, _inputs: Sequence[Any]
+    ) -> Boxed:
+        """A functional graph of AOTAutograd's as a boxed function."""
+        with _COMPILING:
+            return self._compiled(device, kind, graph)
+
+    def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
+        name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
+        self.log.graphs.append(name)
+        ours: dict[fx.Node, bool] = {}
+        for node in graph.graph.nodes:
+            reason = refused(node, device)
+            ours[node] = reason is None
+            if reason is not None and _is_work(node):
+                self.log.left[operator_name(node.target), reason.reason] += 1
+        split(graph, lambda node: ours.get(node, False), self.settings.smallest_part)
+        for attribute, part in list(graph.named_children()):
+            if attribute.startswith(PREFIX) and isinstance(part, fx.GraphModule):
+                setattr(graph, attribute, self._part(name, part, device))
+        graph.graph.set_codegen(_BoxedCodeGen())
+        graph.recompile()
+        return _boxed(graph)
+
+    def _part(self, name: str, part: fx.GraphModule, device: torch.device) -> torch.nn.Module:
+        operators = tuple(
+            operator_name(node.target)
+            for node in part.graph.nodes
+            if node.op == "call_function" and operator_name(node.target) != "getitem"
+        )
+        try:
+            converted = convert(part.graph)
+            if self.explained:
+                kernels = explain(converted.module, self.settings.target, self.settings.stitching)
+                self.log.parts.append(PartReport(name, operators, kernels=kernels))
+                return part
+            key = tvm_ffi.StructuralKey(converted.module), device
+            if key not in self.machines:
+                results = results_of(part.graph, converted)
+                self.machines[key] = machine_for(converted, self.settings, device, results)
+        except Exception as error:  # whatever fails here, PyTorch's operators do not
+            failure = _said(error)
+            self.log.parts.append(PartReport(name, operators, failure))
+            self._warn(f"a part of {_shown(operators)} runs as PyTorch's operators: {failure}")
+            return part
+        self.log.parts.append(PartReport(name, operators))
+        return Part(part, converted, self.machines[key])
+
+    def _warn(self, message: str) -> None:
+        self.log.notes.append(message)
+        warnings.warn(message, TorchWarning, stacklevel=2)
+
+
+def _is_work(node: fx.Node) -> bool:
+    """Whether a node computes a tensor."""
+    has_tensor = next(tensors_of(node.meta.get("val")), None) is not None
+    return node.op == "call_function" and has_tensor and computes(node)
+
+
+def _said(error: Exception) -> str:
+    return first_line(error) if isinstance(error, StitchError) else last_line(error)
+
+
+def _shown(operators: Sequence[str]) -> str:
+    names = list(dict.fromkeys(operators))
+    return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+
+
+def _boxed(graph: fx.GraphModule) -> Boxed:
+    """AOTAutograd's calling convention: the list of inputs is emptied as they are used up."""
+    forward = graph.forward
+
+    def call(inputs: list[Any]) -> Any:
+        return forward(inputs)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+__all__ = ["GraphCompiler", "TorchWarning", "tvm_stitch_backend"]

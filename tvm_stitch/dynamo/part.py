@@ -1,0 +1,99 @@
+"""One of our parts of a graph, as a module that the graph calls.
+
+In: a submodule of ATen operators. Out: a module that computes the same by stitched kernels, or by
+those operators where that is not possible. Must not know the rest of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._sympy.printers import PythonPrinter
+
+from tvm_stitch.dynamo.machine import Machine, Results, Sizes
+from tvm_stitch.frontend.torch.convert import Converted, Source
+from tvm_stitch.frontend.torch.layout import Order, inverse
+
+# Bytes: TVM loads vectors of so many on the CPU; on a GPU a quarter would do.
+ALIGNMENT = 64
+
+
+class Part(torch.nn.Module):
+    """Calls a machine with tensors as they lie in memory; with sizes of 0, PyTorch's operators.
+
+    Only what has gaps, or begins in the middle of a vector, is copied.
+    """
+
+    def __init__(self, eager: fx.GraphModule, converted: Converted, machine: Machine) -> None:
+        super().__init__()
+        self.eager = eager
+        self._machine = machine
+        self._symbols = converted.symbols
+        self._inputs = [(n, _unless_plain(order)) for n, order in converted.inputs]
+        self._outputs = [_unless_plain(inverse(order)) for order in converted.outputs]
+
+    def __call__(self, *given: Any) -> tuple[torch.Tensor, ...]:
+        """The part's results; nothing is copied that is dense."""
+        sizes = tuple([_size(source, given) for source in self._symbols])
+        if 0 in sizes:
+            return self.eager(*given)
+        tensors = []
+        for number, order in self._inputs:
+            tensor = given[number] if order is None else given[number].permute(order)
+            if not tensor.is_contiguous():
+                tensor = tensor.contiguous()
+            elif tensor.data_ptr() % ALIGNMENT:
+                tensor = tensor.clone()
+            tensors.append(tensor)
+        results = self._machine(sizes, tensors)
+        return tuple([
+            result if order is None else result.permute(order)
+            for result, order in zip(results, self._outputs, strict=True)
+        ])  # fmt: skip
+
+
+def _size(source: Source, given: Sequence[Any]) -> int:
+    value = given[source.input]
+    return int(value if source.dim is None else value.shape[source.dim])
+
+
+def _unless_plain(order: Order) -> Order | None:
+    return None if order == tuple(range(len(order))) else order
+
+
+def results_of(graph: fx.Graph, converted: Converted) -> Results:
+    """How the results of a part are made, in the order of their memory."""
+    (output,) = graph.find_nodes(op="output")
+    values = [node.meta["val"] for node in output.args[0]]
+    shapes = [
+        tuple(value.shape[axis] for axis in order)
+        for value, order in zip(values, converted.outputs, strict=True)
+    ]
+    return Results(_shapes(graph, converted, shapes), [value.dtype for value in values])
+
+
+def _shapes(
+    graph: fx.Graph, converted: Converted, shapes: Sequence[tuple[Any, ...]]
+) -> Callable[[Sizes], list[tuple[int, ...]]]:
+    """The shapes as a function of the values of the symbols."""
+    if all(isinstance(extent, int) for shape in shapes for extent in shape):
+        fixed = [tuple(shape) for shape in shapes]
+        return lambda _sizes: fixed
+    inputs = [node.meta["val"] for node in graph.find_nodes(op="placeholder")]
+    names = [
+        str((value if dim is None else value.shape[dim]).node.expr)
+        for value, dim in ((inputs[s.input], s.dim) for s in converted.symbols)
+    ]
+    written = ", ".join(f"({''.join(f'{_written(e)}, ' for e in shape)})" for shape in shapes)
+    arguments = "".join(f"{name}, " for name in names)
+    # Sizes are sums, products and quotients, which PyTorch itself prints as Python.
+    return eval(
+        f"lambda sizes: (lambda {arguments}: [{written}])(*sizes)", {"math": __import__("math")}
+    )
+
+
+def _written(extent: Any) -> str:
+    return str(extent) if isinstance(extent, int) else PythonPrinter().doprint(extent.node.expr)

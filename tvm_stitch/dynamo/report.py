@@ -1,0 +1,98 @@
+"""What became of a PyTorch model: its parts, and what stayed PyTorch's.
+
+In: what the backend notes down. Out: TorchReport, plain data with a text for people. Must not know
+how anything is compiled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm_stitch.report import Report
+
+
+@dataclass(frozen=True)
+class PartReport:
+    """One part that was converted."""
+
+    graph: str  # "inference", "forward" or "backward", with the number of the graph
+    operators: tuple[str, ...]  # ATen's names, views among them
+    failure: str = ""  # why it runs as PyTorch's operators after all
+    kernels: Report | None = None  # what stitching makes of it, where explain asked
+
+    @property
+    def stitched(self) -> bool:
+        """Whether it runs as compiled by us."""
+        return not self.failure
+
+
+@dataclass(frozen=True)
+class LeftReport:
+    """An operator that stays PyTorch's."""
+
+    operator: str
+    reason: str
+    calls: int
+
+
+@dataclass(frozen=True)
+class TorchReport:
+    """A model under torch.compile(backend="tvm_stitch"); `str()` is a text for people."""
+
+    graphs: tuple[str, ...]
+    parts: tuple[PartReport, ...]
+    left: tuple[LeftReport, ...]
+    notes: tuple[str, ...] = ()  # what is true of a whole graph
+
+    def __str__(self) -> str:
+        ours = sum(part.stitched for part in self.parts)
+        lines = [f"{_counted(len(self.graphs), 'graph')}, {_counted(ours, 'stitched part')}"]
+        for number, part in enumerate(self.parts):
+            counted = Counter(part.operators)
+            names = ", ".join(f"{n} {name}" if n > 1 else name for name, n in counted.items())
+            lines.append(f"part {number} ({part.graph}): {names}")
+            if part.failure:
+                lines.append(f"  runs as PyTorch's operators: {part.failure}")
+            elif part.kernels is not None:
+                lines += [f"  {line}" for line in str(part.kernels).splitlines()]
+        lines += [f"PyTorch's: {each.calls} {each.operator}: {each.reason}" for each in self.left]
+        return "\n".join([*lines, *self.notes])
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole report as what json.dump writes."""
+        return {
+            "graphs": list(self.graphs),
+            "parts": [
+                {
+                    "graph": part.graph,
+                    "operators": list(part.operators),
+                    "failure": part.failure,
+                    "kernels": None if part.kernels is None else part.kernels.to_json(),
+                }
+                for part in self.parts
+            ],
+            "left": [vars(each) for each in self.left],
+            "notes": list(self.notes),
+        }
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+@dataclass
+class Log:
+    """What is noted down while graphs are compiled."""
+
+    graphs: list[str] = field(default_factory=list)
+    parts: list[PartReport] = field(default_factory=list)
+    left: Counter[tuple[str, str]] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+
+    def report(self) -> TorchReport:
+        """All of it."""
+        left = tuple(LeftReport(*key, calls) for key, calls in sorted(self.left.items()))
+        notes = tuple(dict.fromkeys(self.notes))
+        return TorchReport(tuple(self.graphs), tuple(self.parts), left, notes)

@@ -1,0 +1,79 @@
+"""Which operators of a traced graph are ours, by operator, element type and shape.
+
+In: nodes with FakeTensors. Out: None, or why the node stays PyTorch's. Must not know how parts are
+made of nodes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import fx
+
+from tvm_stitch.frontend.torch import operator_name, refusal
+from tvm_stitch.frontend.torch.ops import PRODUCTS
+from tvm_stitch.kernel.ir.stage import Refused
+
+# Kernels compute in float32 and narrower; the rest flows along.
+_ELEMENTS = frozenset({
+    torch.float32, torch.float16, torch.bfloat16, torch.bool,
+    torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8,
+})  # fmt: skip
+# Products of float32 beyond these sizes are a library's; see kernel/analysis/matmul_pattern.
+_MOST_SUMMED = 64
+_MOST_COLUMNS = 256
+
+
+def tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors of a traced value."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from tensors_of(each)
+
+
+def refused(node: fx.Node, device: torch.device) -> Refused | None:
+    """Why a node stays PyTorch's; None if it is ours."""
+    if node.op != "call_function":
+        return Refused("it is no operator")
+    if node.target is operator.getitem:
+        whole = node.args[0]
+        assert isinstance(whole, fx.Node)
+        return refused(whole, device)
+    results = list(tensors_of(node.meta.get("val")))
+    if not results:
+        return Refused("its result is no tensor")
+    operands = [t for each in node.all_input_nodes for t in tensors_of(each.meta.get("val"))]
+    for tensor in (*results, *operands):
+        reason = _tensor_refused(tensor, device)
+        if reason is not None:
+            return reason
+    return _large_product(node, results[0]) or refusal(node)
+
+
+def _tensor_refused(tensor: torch.Tensor, device: torch.device) -> Refused | None:
+    if tensor.device != device:
+        return Refused(f"a tensor lies on {tensor.device}, the graph's are on {device}")
+    if tensor.layout is not torch.strided:
+        return Refused("sparse tensors")
+    if tensor.dtype not in _ELEMENTS:
+        return Refused(f"{str(tensor.dtype).removeprefix('torch.')} tensors")
+    if any(isinstance(extent, int) and extent == 0 for extent in tensor.shape):
+        return Refused("tensors without elements")
+    return None
+
+
+def _large_product(node: fx.Node, result: torch.Tensor) -> Refused | None:
+    if operator_name(node.target) not in PRODUCTS or result.dtype is not torch.float32:
+        return None
+    left = node.args[-2]
+    assert isinstance(left, fx.Node)
+    summed, columns = left.meta["val"].shape[-1], result.shape[-1]
+    small = isinstance(summed, int) and summed <= _MOST_SUMMED
+    if small and isinstance(columns, int) and columns <= _MOST_COLUMNS:
+        return None
+    return Refused("a product of float32 of this size is a library's")

@@ -1,0 +1,356 @@
+"""From a functional ATen graph to Relax.
+
+In: a torch.fx graph whose nodes carry FakeTensors, as AOTAutograd and torch.export leave them. Out:
+a Relax module with one function, or a TorchError that names the node. The result of every node is
+checked against its FakeTensor. Must not know which parts of a graph are worth converting.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+import tvm
+from torch import fx
+from tvm import relax
+
+from tvm_stitch.errors import TorchError, last_line
+from tvm_stitch.frontend.torch.call import Call, Expr, dims, dtype, is_tensor
+from tvm_stitch.frontend.torch.dtypes import name_of
+from tvm_stitch.frontend.torch.layout import Order, inverse, order_of
+from tvm_stitch.frontend.torch.ops import LEFT, OPERATORS
+from tvm_stitch.frontend.torch.symbols import Symbols
+from tvm_stitch.kernel.ir.stage import Refused
+
+ENTRY = "main"
+_UPPER_BOUND = "tir_var_upper_bound"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a call finds the value of a symbol: an input, and its dimension if it is a tensor."""
+
+    input: int
+    dim: int | None = None
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A graph as a Relax module.
+
+    `main` takes the values of the symbols as one shape, if there are any, and then the tensors
+    among the graph's inputs, each by the order of its dimensions in memory; so it returns a tuple.
+    """
+
+    module: tvm.IRModule
+    symbols: tuple[Source, ...]
+    inputs: tuple[tuple[int, Order], ...]  # the tensors among the inputs
+    outputs: tuple[Order, ...]
+    operators: tuple[str, ...]
+
+
+def operator_name(target: Any) -> str:
+    """ATen's name of an operator; an overload called default is left out, and so is aten."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return getattr(target, "__name__", str(target))
+    overload = target._overloadname
+    name = target._schema.name.removeprefix("aten::").replace("::", ".")
+    return name if overload in ("default", "") else f"{name}.{overload}"
+
+
+def convert(graph: fx.Graph, stored: bool = True) -> Converted:
+    """Convert a graph that takes and returns tensors as they lie in memory.
+
+    Without `stored`, `main` takes and returns them in their own shapes, and no symbols.
+    """
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    values = [node.meta["val"] for node in inputs]
+    tensors = [n for n, value in enumerate(values) if isinstance(value, torch.Tensor)]
+    order = order_of if stored else _plain
+    orders = {n: order(values[n]) for n in tensors}
+    results = _results(graph)
+    out_orders = tuple(order(node.meta["val"]) for node in results)
+    writer = _Writer()
+    shapes = {n: writer.symbols.extents(values[n].shape) for n in tensors}
+    for node in graph.nodes:  # meets every symbol before the parameters are made
+        writer.meet(node.meta.get("val"))
+    sources = _sources(values, writer.symbols)
+    params = {
+        n: _parameter(inputs[n].name, [shapes[n][axis] for axis in orders[n]], values[n])
+        for n in tensors
+    }
+    symbols = [relax.Var("symbols", relax.ShapeType(list(sources)))] if sources and stored else []
+
+    def body() -> Expr:
+        for n, node in enumerate(inputs):
+            if n in params:
+                writer.values[node] = writer.turned(params[n], inverse(orders[n]))
+            elif isinstance(values[n], (torch.SymInt, torch.SymFloat, int, float)):
+                writer.values[node] = writer.symbols(values[n])
+        writer.run(graph)
+        turned = [
+            writer.turned(writer.values[node], order)
+            for node, order in zip(results, out_orders, strict=True)
+        ]
+        return relax.Tuple([writer.builder.emit_output(value) for value in turned])
+
+    module = writer.function([*symbols, *params.values()], body)
+    names = (operator_name(node.target) for node in graph.nodes if node.op == "call_function")
+    return Converted(
+        module,
+        tuple(sources.values()),
+        tuple(orders.items()),
+        out_orders,
+        tuple(name for name in names if name != "getitem"),
+    )
+
+
+def refusal(node: fx.Node) -> Refused | None:
+    """Why a node has no counterpart in Relax, if it has none: it is converted by itself."""
+    if node.target is operator.getitem:
+        return None
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return Refused("it is no ATen operator")
+    name = operator_name(node.target)
+    if name not in OPERATORS:
+        return Refused(LEFT.get(name, "it has no counterpart in Relax"))
+    return _trial(_Trial(node))
+
+
+class _Trial:
+    """A node, equal to others that ask the same of their converter."""
+
+    def __init__(self, node: fx.Node) -> None:
+        self.node = node
+        given = fx.map_arg((node.args, dict(node.kwargs)), lambda n: _Described(n.meta.get("val")))
+        self.key = f"{node.target}{given}{_Described(node.meta.get('val'))}"
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Trial) and self.key == other.key
+
+
+class _Described:
+    """A traced value by what a converter may ask of it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        value = self.value
+        if isinstance(value, (list, tuple)):
+            return str([_Described(each) for each in value])
+        if isinstance(value, torch.Tensor):
+            return f"{value.dtype}{tuple(value.shape)}"
+        return f"{type(value).__name__}({value})"
+
+
+@lru_cache(maxsize=4096)
+def _trial(trial: _Trial) -> Refused | None:
+    node = trial.node
+    writer = _Writer()
+    try:
+        params = {}
+        for each in node.all_input_nodes:
+            value = each.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                extents = writer.symbols.extents(value.shape)
+                params[each] = _parameter(each.name, extents, value)
+            else:
+                writer.values[each] = writer.symbols(value)
+        writer.meet(node.meta.get("val"))
+        variables = list(writer.symbols.variables.values())
+        symbols = [relax.Var("symbols", relax.ShapeType(variables))] if variables else []
+
+        def body() -> Expr:
+            writer.values.update(params)
+            writer.node(node)
+            result = writer.values[node]
+            leaves = (
+                [result] if is_tensor(result) else [each for each in result if each is not None]
+            )
+            return relax.Tuple([writer.builder.emit_output(leaf) for leaf in leaves])
+
+        writer.function([*symbols, *params.values()], body)
+    except TorchError as error:
+        return Refused(str(error).removeprefix(f"{operator_name(node.target)}: "))
+    return None
+
+
+def _parameter(name: str, extents: Sequence[Any], value: torch.Tensor) -> relax.Var:
+    return relax.Var(name, relax.TensorType(list(extents), name_of(value.dtype)))
+
+
+def _plain(tensor: torch.Tensor) -> Order:
+    return tuple(range(tensor.dim()))
+
+
+def _results(graph: fx.Graph) -> list[fx.Node]:
+    """The nodes whose values a graph returns, which must be tensors; None is left out."""
+    (output,) = graph.find_nodes(op="output")
+    returned = output.args[0]
+    several = [returned] if isinstance(returned, fx.Node) else returned
+    results = [value for value in several if value is not None]
+    for value in results:
+        if not isinstance(value, fx.Node) or not isinstance(value.meta["val"], torch.Tensor):
+            raise TorchError(f"the graph returns {value}, which is no tensor")
+    return results
+
+
+def _sources(values: Sequence[Any], symbols: Symbols) -> dict[Any, Source]:
+    """Where each symbol is found, by its variable."""
+    found: dict[Any, Source] = {}
+    for number, value in enumerate(values):
+        if isinstance(value, torch.Tensor):
+            for dim, extent in enumerate(value.shape):
+                _note(found, symbols, extent, Source(number, dim))
+        else:
+            _note(found, symbols, value, Source(number))
+    missing = [v.name for v in symbols.variables.values() if v not in found]
+    if missing:
+        raise TorchError(f"no input is of size {', '.join(missing)}")
+    return found
+
+
+def _note(found: dict[Any, Source], symbols: Symbols, value: Any, source: Source) -> None:
+    if isinstance(value, torch.SymInt):
+        variable = symbols.variables.get(value.node.expr)
+        if variable is not None:
+            found.setdefault(variable, source)
+
+
+class _Writer:
+    """A Relax function under construction."""
+
+    def __init__(self) -> None:
+        self.builder = relax.BlockBuilder()
+        self.symbols = Symbols()
+        self.values: dict[fx.Node, Any] = {}
+
+    def function(self, params: Sequence[relax.Var], body: Callable[[], Expr]) -> tvm.IRModule:
+        """The module with one function of these parameters."""
+        attributes = {_UPPER_BOUND: dict(self.symbols.upper)} if self.symbols.upper else None
+        try:
+            with self.builder.function(ENTRY, list(params), attrs=attributes):
+                with self.builder.dataflow():
+                    result = body()
+                self.builder.emit_func_output(result)
+            return self.builder.finalize()
+        except TorchError:
+            self._abandon()
+            raise
+        except Exception as error:
+            self._abandon()
+            raise TorchError(last_line(error)) from error
+
+    def _abandon(self) -> None:
+        """Close what is open, so that TVM has nothing to warn of."""
+        with suppress(Exception):
+            while True:
+                self.builder._end_block()
+
+    def meet(self, value: Any) -> None:
+        """Know the symbols of a traced value."""
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(each, torch.Tensor):
+                self.symbols.extents(each.shape)
+            elif isinstance(each, (torch.SymInt, torch.SymFloat)):
+                self.symbols(each)
+
+    def turned(self, value: Expr, order: Order) -> Expr:
+        """A tensor with its dimensions in another order."""
+        if order == tuple(range(len(order))):
+            return value
+        return self.builder.emit(relax.op.permute_dims(value, list(order)))
+
+    def run(self, graph: fx.Graph) -> None:
+        """Convert every node."""
+        for node in graph.nodes:
+            if node.op == "call_function":
+                self.node(node)
+            elif node.op not in ("placeholder", "output"):
+                raise TorchError(f"{node.name}: {node.op} {node.target} is no operator")
+
+    def node(self, node: fx.Node) -> None:
+        """Convert one node, and check what came out."""
+        if node.target is operator.getitem:
+            whole, index = node.args
+            self.values[node] = self.values[whole][index]
+            return
+        traced = node.meta.get("val")
+        if isinstance(traced, (torch.SymInt, torch.SymFloat, int, float)):
+            self.values[node] = self.symbols(traced)
+            return
+        name = operator_name(node.target)
+        try:
+            result = self._converted(node, name)
+            _check(result, node.meta["val"], self.symbols)
+        except TorchError as error:
+            raise TorchError(f"{name}: {error}") from error
+        except Exception as error:
+            raise TorchError(f"{name}: {last_line(error)}") from error
+        self.values[node] = result
+
+    def _converted(self, node: fx.Node, name: str) -> Any:
+        converter = OPERATORS.get(name)
+        if converter is None:
+            raise TorchError(LEFT.get(name, "it has no counterpart in Relax"))
+        positional, named, given = [], {}, []
+        for argument, value in _arguments(node):
+            given.append(fx.map_arg(value, lambda n: n.meta["val"]))
+            known = self._known(value)
+            if argument.kwarg_only:
+                named[argument.name] = known
+            else:
+                positional.append(known)
+        call = Call(node.target, given, node.meta["val"], self.builder, self.symbols)
+        return converter(call, *positional, **named)
+
+    def _known(self, value: Any) -> Any:
+        """An argument as converters take it."""
+        if isinstance(value, fx.Node):
+            return self.values[value]
+        if isinstance(value, (list, tuple)):
+            return [self._known(each) for each in value]
+        if isinstance(value, (torch.SymInt, torch.SymFloat)):
+            return self.symbols(value)
+        if isinstance(value, complex):
+            raise TorchError("complex numbers")
+        return value
+
+
+def _arguments(node: fx.Node) -> Iterable[tuple[Any, Any]]:
+    """The arguments of a call in the schema's order, defaults filled in."""
+    named: Mapping[str, Any] = node.kwargs
+    for place, argument in enumerate(node.target._schema.arguments):
+        if not argument.kwarg_only and place < len(node.args):
+            yield argument, node.args[place]
+        else:
+            yield argument, named.get(argument.name, argument.default_value)
+
+
+def _check(result: Any, expected: Any, symbols: Symbols) -> None:
+    """What came out is what PyTorch says: a TorchError where it is not."""
+    if isinstance(expected, (list, tuple)):
+        for value, traced in zip(result, expected, strict=True):
+            _check(value, traced, symbols)
+        return
+    if expected is None or result is None:
+        if expected is not result:
+            raise TorchError("a result is missing")
+        return
+    found, wanted = dims(result), symbols.extents(expected.shape)
+    same = len(found) == len(wanted) and all(map(symbols.same, found, wanted))
+    if not same or dtype(result) != name_of(expected.dtype):
+        shape = ", ".join(map(str, wanted))
+        raise TorchError(
+            f"it became {dtype(result)} of ({', '.join(map(str, found))}); PyTorch says "
+            f"{name_of(expected.dtype)} of ({shape})"
+        )

@@ -1,0 +1,42 @@
+"""Which operators PyTorch writes out before we see the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+
+_aten = torch.ops.aten
+# Core operators that are better as stages: norms, whose statistics then share a kernel with all
+# that is around them.
+WRITTEN_OUT = (
+    _aten._native_batch_norm_legit,
+    _aten._native_batch_norm_legit_functional,
+    _aten._native_batch_norm_legit_no_training,
+    _aten.native_batch_norm,
+    _aten.native_group_norm,
+    _aten.native_group_norm_backward,
+    _aten.native_layer_norm,
+    _aten.native_layer_norm_backward,
+    _aten._fused_rms_norm,
+    _aten._fused_rms_norm_backward,
+    _aten.linalg_vector_norm,
+)
+# Left whole: PyTorch's own kernels are better, or draw the same random numbers as without us.
+_KEPT = (
+    _aten.native_dropout,
+    _aten.bernoulli,
+    _aten._scaled_dot_product_flash_attention_for_cpu,
+    _aten.embedding_dense_backward,
+)
+
+
+@cache
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """The table for AOTAutograd and `run_decompositions`."""
+    kept = {getattr(packet, name) for packet in _KEPT for name in packet.overloads()}
+    table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT)}
+    return {operator: write for operator, write in table.items() if operator not in kept}

@@ -1,0 +1,45 @@
+"""Core ATen operators that are left to PyTorch, with the reason."""
+
+from __future__ import annotations
+
+_LIBRARY = "a library's kernel is faster"
+_SORTED = "it sorts or scans"
+_SPATIAL = "windows over images are PyTorch's"
+_RANDOM = "random numbers come from PyTorch's generator"
+_CHECKED = "PyTorch checks the indices"
+_DATA = "its result's size depends on values"
+_POSITIONS = "it returns positions"
+_MEMORY = "it is about memory, not values"
+
+_LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
+    _LIBRARY: (
+        "convolution", "convolution_backward", "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_flash_attention_backward",
+        "_scaled_dot_product_efficient_attention_backward",
+        "_scaled_dot_product_cudnn_attention_backward",
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
+        "_cdist_forward", "_pdist_forward", "_fft_c2r", "_fft_r2c",
+    ),
+    _SORTED: ("cumsum", "sort", "topk"),
+    _SPATIAL: (
+        "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d",
+        "avg_pool2d", "avg_pool2d_backward", "avg_pool3d", "col2im", "grid_sampler_2d",
+        "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "max_pool3d_with_indices",
+        "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad2d",
+        "replication_pad3d", "upsample_bilinear2d.vec", "upsample_nearest2d.vec",
+    ),
+    _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
+    _CHECKED: (
+        "embedding", "gather", "index.Tensor", "index_select", "index_put", "scatter.value",
+        "scatter.src", "scatter_add", "scatter_reduce.two", "embedding_dense_backward",
+        "_embedding_bag",
+    ),
+    _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),
+    _POSITIONS: ("argmax", "argmin", "max.dim", "min.dim"),
+    _MEMORY: ("empty.memory_format", "empty_strided"),
+}  # fmt: skip
+
+LEFT: dict[str, str] = {name: reason for reason, names in _LEFT_BY_REASON.items() for name in names}
+"""By ATen's names; an overload called default is left out."""

@@ -1,0 +1,326 @@
+"""Views and copies: what moves elements and computes nothing.
+
+The graph is functional, so that a view is a value like others; its shape is what PyTorch says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from tvm_stitch.errors import TorchError
+from tvm_stitch.frontend.torch.call import Call, Converter, Dim, Expr, Number, dims, immediate, rank
+
+_op = relax.op
+
+
+def _same(call: Call, x: Expr, **_how: Any) -> Expr:
+    return x
+
+
+def _clone(call: Call, x: Expr, memory_format: Any = None) -> Expr:
+    return x
+
+
+def _reshape(call: Call, x: Expr, *_arguments: Any) -> Expr:
+    """Whatever changes nothing but the shape."""
+    wanted, found = call.shape, dims(x)
+    if len(wanted) == len(found) and all(map(call.symbols.same, wanted, found)):
+        return x
+    return call.emit(_op.reshape(x, wanted))
+
+
+def _as_strided(
+    call: Call,
+    x: Expr,
+    size: Sequence[Number],
+    stride: Sequence[Number],
+    storage_offset: Number | None = None,
+) -> Expr:
+    """A reshape, where memory is only counted in other dimensions."""
+    tensor, expected = call.given[0], 1
+    plain = tensor.is_contiguous() and tensor.numel() == call.result.numel()
+    for extent, step in zip(reversed(size), reversed(stride), strict=True):
+        plain = plain and (call.symbols.same(step, expected) or call.symbols.same(extent, 1))
+        expected = expected * extent
+    if not plain or storage_offset not in (None, 0):
+        raise TorchError("it is about memory, not values")
+    return _reshape(call, x)
+
+
+def _expand(call: Call, x: Expr, size: Sequence[Number], implicit: bool = False) -> Expr:
+    wanted, found = call.shape, dims(x)
+    if len(wanted) == len(found) and all(map(call.symbols.same, wanted, found)):
+        return x
+    return call.emit(_op.broadcast_to(x, wanted))
+
+
+def _permute(call: Call, x: Expr, order: Sequence[int]) -> Expr:
+    ndim = rank(x)
+    turned = [axis % ndim for axis in order]
+    return x if turned == list(range(ndim)) else call.emit(_op.permute_dims(x, turned))
+
+
+def _transpose(call: Call, x: Expr, first: int, second: int) -> Expr:
+    order = list(range(rank(x)))
+    if order:
+        order[first], order[second] = order[second], order[first]
+    return _permute(call, x, order)
+
+
+def _turned(call: Call, x: Expr) -> Expr:
+    return _permute(call, x, list(reversed(range(rank(x)))))
+
+
+def _to(call: Call, x: Expr, **_how: Any) -> Expr:
+    return call.cast(x, call.dtype)
+
+
+def _cat(call: Call, tensors: Sequence[Expr], dim: int = 0) -> Expr:
+    ndim = len(call.shape)
+    # PyTorch skips what has one dimension of no elements.
+    parts = [call.cast(x, call.dtype) for x in tensors if ndim == 1 or dims(x) != [0]]
+    return parts[0] if len(parts) == 1 else call.emit(_op.concat(parts, dim % ndim))
+
+
+def _start(call: Call, x: Expr, axis: int, start: Number | None) -> Dim:
+    """Where a slice begins, counted from the front and within the tensor."""
+    extent = dims(x)[axis]
+    if start is None:
+        return 0
+    if isinstance(start, int) and isinstance(extent, int):
+        return min(max(start + extent if start < 0 else start, 0), extent)
+    if isinstance(start, int) and start >= 0:
+        if call.symbols.same(call.shape[axis], extent - start):
+            return start
+        if start == 0:
+            return 0
+    elif isinstance(start, int):
+        return extent + start
+    raise TorchError("a slice from where only running tells")
+
+
+def _moved(call: Call, x: Expr, axis: int, offset: Any, step: int, shape: Sequence[Dim]) -> Expr:
+    """Every step-th element along an axis, beginning at an offset."""
+
+    def body(tensor: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            place = [*at]
+            place[axis] = immediate(offset, "int64") + at[axis] * immediate(step, "int64")
+            return tensor(*place)
+
+        return te.compute(shape, element, name="slice")
+
+    return call.te(body, x)
+
+
+def _slice(
+    call: Call,
+    x: Expr,
+    dim: int = 0,
+    start: Number | None = None,
+    end: Number | None = None,
+    step: int = 1,
+) -> Expr:
+    axis, shape = dim % rank(x), call.shape
+    if call.symbols.same(shape[axis], dims(x)[axis]):
+        return x
+    first = _start(call, x, axis, start)
+    extents = [*dims(x)]
+    if all(isinstance(extent, int) for extent in (*extents, *shape, first)):
+        last = min(first + (shape[axis] - 1) * step + 1, extents[axis])
+        return call.emit(_op.strided_slice(x, [axis], [first], [last], [step]))
+    return _moved(call, x, axis, first, step, shape)
+
+
+def _select(call: Call, x: Expr, dim: int, index: Number) -> Expr:
+    axis, extent = dim % rank(x), dims(x)[dim]
+    if not isinstance(index, int):
+        raise TorchError("a position that only running tells")
+    place = extent + index if index < 0 else index
+
+    def body(tensor: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            return tensor(*at[:axis], immediate(place, "int64"), *at[axis:])
+
+        return te.compute(call.shape, element, name="select")
+
+    if isinstance(place, int) and all(isinstance(each, int) for each in dims(x)):
+        piece = call.emit(_op.strided_slice(x, [axis], [place], [place + 1]))
+        return call.emit(_op.reshape(piece, call.shape))
+    return call.te(body, x)
+
+
+def _split(call: Call, x: Expr, sizes: Sequence[Number] | int, dim: int = 0) -> tuple[Expr, ...]:
+    axis, parts, start = dim % rank(x), [], 0
+    for piece in call.result:
+        shape = call.symbols.extents(piece.shape)
+        if not all(isinstance(each, int) for each in (*shape, *dims(x), start)):
+            parts.append(_moved(call, x, axis, start, 1, shape))
+        else:
+            end = start + shape[axis]
+            parts.append(call.emit(_op.strided_slice(x, [axis], [start], [end])))
+        start = start + shape[axis]
+    return tuple(parts)
+
+
+def _flip(call: Call, x: Expr, along: Sequence[int]) -> Expr:
+    turned = {axis % max(rank(x), 1) for axis in along}
+    extents = dims(x)
+
+    def body(tensor: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            last = (immediate(extent, "int64") - 1 for extent in extents)
+            ends = zip(at, last, strict=True)
+            return tensor(*(e - i if n in turned else i for n, (i, e) in enumerate(ends)))
+
+        return te.compute(extents, element, name="flip")
+
+    return x if not turned else call.te(body, x)
+
+
+def _repeat(call: Call, x: Expr, times: Sequence[Number]) -> Expr:
+    """Each dimension so many times over: a broadcast and a reshape."""
+    extents = [*[1] * (len(times) - rank(x)), *dims(x)]
+    apart = [extent for each in extents for extent in (1, each)]
+    wide = [extent for pair in zip(times, extents, strict=True) for extent in pair]
+    copies = call.emit(_op.broadcast_to(call.emit(_op.reshape(x, apart)), wide))
+    return call.emit(_op.reshape(copies, call.shape))
+
+
+def _pad(call: Call, x: Expr, widths: Sequence[Number], value: Number = 0) -> Expr:
+    """Widths come in pairs from the last dimension on; negative ones cut off."""
+    ndim, of, extents = rank(x), call.dtype, dims(x)
+    before: list[Any] = [0] * ndim
+    for place in range(len(widths) // 2):
+        before[ndim - 1 - place] = widths[2 * place]
+    padded = {ndim - 1 - place for place in range(len(widths) // 2)}
+
+    def body(tensor: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            places = [i - immediate(b, "int64") for i, b in zip(at, before, strict=True)]
+            inside = [
+                limit
+                for axis, (place, extent) in enumerate(zip(places, extents, strict=True))
+                if axis in padded
+                for limit in (place >= 0, place < immediate(extent, "int64"))
+            ]
+            found = tensor(*places)
+            if not inside:
+                return found
+            return tirx.if_then_else(tirx.all(*inside), found, immediate(value, of))
+
+        return te.compute(call.shape, element, name="pad")
+
+    return call.te(body, x)
+
+
+def _diagonal(call: Call, x: Expr, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
+    ndim = rank(x)
+    first, second = dim1 % ndim, dim2 % ndim
+
+    def body(tensor: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            others, along = iter(at[:-1]), at[-1]
+            places = {first: along + max(-offset, 0), second: along + max(offset, 0)}
+            return tensor(*(places[n] if n in places else next(others) for n in range(ndim)))
+
+        return te.compute(call.shape, element, name="diagonal")
+
+    return call.te(body, x)
+
+
+def _select_scatter(call: Call, x: Expr, source: Expr, dim: int, index: Number) -> Expr:
+    if not isinstance(index, int):
+        raise TorchError("a position that only running tells")
+    place = immediate(dims(x)[dim] + index if index < 0 else index, "int64")
+    axis = dim % rank(x)
+
+    def body(whole: te.Tensor, part: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            put = part(*at[:axis], *at[axis + 1 :])
+            return tirx.if_then_else(tirx.EQ(at[axis], place), put, whole(*at))
+
+        return te.compute(call.shape, element, name="select_scatter")
+
+    return call.te(body, x, call.cast(source, call.dtype))
+
+
+def _slice_scatter(
+    call: Call,
+    x: Expr,
+    source: Expr,
+    dim: int = 0,
+    start: Number | None = None,
+    end: Number | None = None,
+    step: int = 1,
+) -> Expr:
+    axis = dim % rank(x)
+    size = dims(source)[axis]
+    if call.symbols.same(size, dims(x)[axis]):
+        return call.cast(source, call.dtype)
+    extent = dims(x)[axis]
+    if start is not None and not (isinstance(start, int) and isinstance(extent, int)):
+        raise TorchError("a slice from where only running tells")
+    begin = 0 if start is None else min(max(start + extent if start < 0 else start, 0), extent)
+
+    def body(whole: te.Tensor, part: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            moved = at[axis] - begin
+            number = tirx.floordiv(moved, immediate(step, "int64"))
+            rest = tirx.floormod(moved, immediate(step, "int64"))
+            on_step = [tirx.EQ(rest, immediate(0, "int64"))]
+            inside = [moved >= 0, number < immediate(size, "int64"), *(on_step if step > 1 else [])]
+            put = part(*at[:axis], number, *at[axis + 1 :])
+            return tirx.if_then_else(tirx.all(*inside), put, whole(*at))
+
+        return te.compute(call.shape, element, name="slice_scatter")
+
+    return call.te(body, x, call.cast(source, call.dtype))
+
+
+def _copied(call: Call, x: Expr, source: Expr, non_blocking: bool = False) -> Expr:
+    source = call.cast(source, call.dtype)
+    return _expand(call, source, call.shape)
+
+
+VIEWS = frozenset({
+    "alias", "detach", "diagonal", "expand", "permute", "select.int", "slice.Tensor",
+    "split_with_sizes", "split.Tensor", "squeeze.dim", "squeeze.dims", "squeeze", "t",
+    "transpose.int", "unsqueeze", "view", "_unsafe_view", "reshape",
+})  # fmt: skip
+"""What PyTorch computes without moving anything."""
+
+OPERATORS: dict[str, Converter] = {
+    "_to_copy": _to,
+    "_unsafe_view": _reshape,
+    "alias": _same,
+    "as_strided": _as_strided,
+    "cat": _cat,
+    "clone": _clone,
+    "constant_pad_nd": _pad,
+    "copy": _copied,
+    "detach": _same,
+    "diagonal": _diagonal,
+    "expand": _expand,
+    "flip": _flip,
+    "lift_fresh_copy": _same,
+    "permute": _permute,
+    "repeat": _repeat,
+    "reshape": _reshape,
+    "select.int": _select,
+    "select_scatter": _select_scatter,
+    "slice.Tensor": _slice,
+    "slice_scatter": _slice_scatter,
+    "split.Tensor": _split,
+    "split_with_sizes": _split,
+    "squeeze": _reshape,
+    "squeeze.dim": _reshape,
+    "squeeze.dims": _reshape,
+    "t": _turned,
+    "transpose.int": _transpose,
+    "unsqueeze": _reshape,
+    "view": _reshape,
+}

@@ -1,0 +1,442 @@
+"""Element-wise operators, with PyTorch's type promotion.
+
+Halves are computed with in float32 and rounded once, except where rounding a half operation gives
+the same. Maxima, minima and limits hand on what is not a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from tvm import relax, tirx
+
+from tvm_stitch.errors import TorchError
+from tvm_stitch.frontend.torch.call import (
+    Call,
+    Converter,
+    Expr,
+    Number,
+    differs,
+    is_float,
+    is_tensor,
+    wide,
+)
+
+_op = relax.op
+
+
+# Of one operand
+
+
+def _unary(function: Callable[[Expr], Expr], exact: bool = False) -> Converter:
+    """An operator of Relax; `exact` if it rounds nothing, in whatever type."""
+
+    def convert(call: Call, x: Expr) -> Expr:
+        to = call.dtype
+        x = call.cast(x, to)
+        return call.cast(call.emit(function(x if exact else call.wide(x))), to)
+
+    return convert
+
+
+def _elements(compute: Callable[..., Any]) -> Converter:
+    """An operator of which Relax has none, by what it computes of an element."""
+
+    def convert(call: Call, *operands: Expr | Number) -> Expr:
+        to = call.dtype
+        return call.pointwise(compute, *operands, of=wide(to), to=to)
+
+    return convert
+
+
+def _rounding(compute: Callable[[Any], Any]) -> Converter:
+    """Rounding leaves integers as they are."""
+    elements = _elements(compute)
+
+    def convert(call: Call, x: Expr) -> Expr:
+        return elements(call, x) if is_float(call.dtype) else x
+
+    return convert
+
+
+def _test(compute: Callable[[Any], Any], of_integers: bool) -> Converter:
+    """A question to floating elements; of integers the answer is known."""
+
+    def convert(call: Call, x: Expr) -> Expr:
+        of = call.common
+        if not is_float(of):
+            return call.pointwise(lambda _x: tirx.const(of_integers, "bool"), x, of=of, to="bool")
+        return call.pointwise(compute, x, of=wide(of), to="bool")
+
+    return convert
+
+
+def is_nan(a: Any) -> Any:
+    """Whether an element is not a number, of any floating type."""
+    return tirx.isnan(a.astype(wide(str(a.ty.dtype))))
+
+
+def _is_infinite(a: Any) -> Any:
+    of = str(a.ty.dtype)
+    largest = float(np.finfo(of).max)
+    return tirx.any(a > tirx.const(largest, of), a < tirx.const(-largest, of))
+
+
+def _relu(call: Call, x: Expr) -> Expr:
+    of = call.dtype
+    return call.pointwise(
+        lambda a: tirx.Select(a <= tirx.const(0, of), tirx.const(0, of), a), x, of=of, to=of
+    )
+
+
+def _sign(call: Call, x: Expr) -> Expr:
+    of = call.dtype
+    if of == "bool":
+        return x
+
+    def compute(a: Any) -> Any:
+        zero, one = tirx.const(0, of), tirx.const(1, of)
+        if of.startswith("uint"):
+            return tirx.Select(tirx.NE(a, zero), one, zero)
+        below = tirx.Select(a < zero, tirx.const(-1, of), zero)
+        return tirx.Select(a > zero, one, below)
+
+    return call.pointwise(compute, x, of=of, to=of)
+
+
+def _reciprocal(a: Any) -> Any:
+    return tirx.const(1.0, str(a.ty.dtype)) / a
+
+
+def _library(name: str) -> Callable[..., Any]:
+    """A function of the C library, as CUDA has it too: exact where a formula would cancel."""
+
+    def compute(*operands: Any) -> Any:
+        of = str(operands[0].ty.dtype)
+        return tirx.call_pure_extern(of, name if of == "float64" else f"{name}f", *operands)
+
+    return compute
+
+
+_fmod = _library("fmod")
+
+
+# Of two operands
+
+
+def _sum(function: Callable[[Expr, Expr], Expr]) -> Converter:
+    """left + alpha * right, rounded once."""
+
+    def convert(call: Call, left: Expr, right: Expr | Number, alpha: Number = 1) -> Expr:
+        to = call.dtype
+        if to == "bool":  # PyTorch has no differences of them
+            return call.emit(_op.logical_or(call.operand(left, to), call.operand(right, to)))
+        # A number keeps the precision that it is computed with.
+        once = is_tensor(right) and not is_tensor(alpha) and alpha == 1
+        of = to if once else wide(to)
+        left, right = call.operand(left, of), call.operand(right, of)
+        if not _is_one(alpha):
+            right = call.emit(_op.multiply(right, call.number(alpha, of)))
+        return call.cast(call.emit(function(left, right)), to)
+
+    return convert
+
+
+def _is_one(value: Number) -> bool:
+    return isinstance(value, (int, float)) and value == 1
+
+
+def _product(call: Call, left: Expr, right: Expr | Number) -> Expr:
+    to = call.dtype
+    if to == "bool":
+        return call.emit(_op.logical_and(call.cast(left, to), call.operand(right, to)))
+    of = to if is_tensor(right) else wide(to)
+    return call.cast(call.emit(_op.multiply(call.operand(left, of), call.operand(right, of))), to)
+
+
+def _quotient(
+    call: Call, left: Expr, right: Expr | Number, rounding_mode: str | None = None
+) -> Expr:
+    to = call.dtype
+    if not is_float(to):
+        return _whole_quotient(call, left, right, rounding_mode)
+    if rounding_mode is None:
+        of = wide(to)
+        return call.cast(call.emit(_op.divide(call.operand(left, of), call.operand(right, of))), to)
+    compute = _floor_quotient if rounding_mode == "floor" else _truncated_quotient
+    return call.pointwise(compute, left, right, of=wide(to), to=to)
+
+
+def _whole_quotient(call: Call, left: Expr, right: Expr | Number, mode: str | None) -> Expr:
+    _never_zero(right)
+    divide = tirx.floordiv if mode == "floor" else tirx.truncdiv
+    of = call.dtype
+    return call.pointwise(divide, left, right, of=of, to=of)
+
+
+def _never_zero(right: Expr | Number) -> None:
+    if not isinstance(right, int) or not right:
+        raise TorchError("division of integers by what may be 0: PyTorch says so")
+
+
+def _truncated_quotient(a: Any, b: Any) -> Any:
+    return tirx.trunc(a / b)
+
+
+def _floor_quotient(a: Any, b: Any) -> Any:
+    """As PyTorch and Python do: exact where the rest is, and never beside a whole number."""
+    of = str(b.ty.dtype)
+    zero, one, half = (tirx.const(value, of) for value in (0.0, 1.0, 0.5))
+    rest = _fmod(a, b)
+    other_sign = tirx.Select(b < zero, rest > zero, rest < zero)
+    quotient = (a - rest) / b - tirx.Select(other_sign, one, zero)
+    below = tirx.floor(quotient)
+    near = below + tirx.Select(quotient - below > half, one, zero)
+    return tirx.Select(tirx.EQ(b, zero), a / b, near)
+
+
+def _rest(floor: bool) -> Converter:
+    """The rest of a division, with the sign of the divisor (`floor`) or of the dividend."""
+
+    def compute(a: Any, b: Any) -> Any:
+        zero = tirx.const(0.0, str(b.ty.dtype))
+        rest = _fmod(a, b)
+        if not floor:
+            return rest
+        other_sign = tirx.Select(b < zero, rest > zero, rest < zero)
+        return tirx.Select(other_sign, rest + b, rest)
+
+    def convert(call: Call, left: Expr | Number, right: Expr | Number) -> Expr:
+        to = call.dtype
+        if is_float(to):
+            return call.pointwise(compute, left, right, of=wide(to), to=to)
+        _never_zero(right)
+        whole = tirx.floormod if floor else tirx.truncmod
+        return call.pointwise(whole, left, right, of=to, to=to)
+
+    return convert
+
+
+def _power(call: Call, base: Expr | Number, exponent: Expr | Number) -> Expr:
+    to = call.dtype
+    of = wide(to)
+    if isinstance(exponent, (int, float)) and exponent in _POWERS:
+        return call.pointwise(_POWERS[exponent], base, of=of, to=to)
+    if not is_float(to):
+        raise TorchError("powers of integers other than 1, 2, 3")
+    return call.pointwise(tirx.power, base, exponent, of=of, to=to)
+
+
+_POWERS: dict[float, Callable[[Any], Any]] = {
+    1: lambda a: a,
+    2: lambda a: a * a,
+    3: lambda a: a * a * a,
+}
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return tirx.Select(tirx.any(a >= b, is_nan(a)), a, b)
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return tirx.Select(tirx.any(a <= b, is_nan(a)), a, b)
+
+
+def _extreme(floating: Callable[..., Any], whole: Callable[..., Any]) -> Converter:
+    def convert(call: Call, left: Expr, right: Expr) -> Expr:
+        of = call.dtype
+        if of == "bool":
+            whole_of_bool = tirx.any if whole is tirx.max else tirx.all
+            return call.pointwise(whole_of_bool, left, right, of=of, to=of)
+        return call.pointwise(floating if is_float(of) else whole, left, right, of=of, to=of)
+
+    return convert
+
+
+def _clamp(call: Call, x: Expr, low: Expr | Number = None, high: Expr | Number = None) -> Expr:
+    """Not below low, then not above high, which counts where the two cross."""
+    to, of = call.dtype, _comparable(call.dtype)
+    limits = [limit for limit in (low, high) if limit is not None]
+
+    def compute(a: Any, *given: Any) -> Any:
+        remaining = iter(given)
+        at_least, at_most = (_larger, _smaller) if is_float(of) else (tirx.max, tirx.min)
+        if low is not None:
+            a = _limited(at_least, a, next(remaining), of)
+        return a if high is None else _limited(at_most, a, next(remaining), of)
+
+    return call.pointwise(compute, x, *limits, of=of, to=to)
+
+
+def _limited(choose: Callable[..., Any], a: Any, limit: Any, of: str) -> Any:
+    chosen = choose(a, limit)
+    return tirx.Select(is_nan(limit), limit, chosen) if is_float(of) else chosen
+
+
+def _comparable(of: str) -> str:
+    """The type to compare in: TVM compares booleans as if they were floating."""
+    return "int8" if of == "bool" else of
+
+
+def _comparison(function: Callable[[Expr, Expr], Expr]) -> Converter:
+    def convert(call: Call, left: Expr, right: Expr | Number) -> Expr:
+        of = _comparable(call.common)
+        return call.emit(function(call.operand(left, of), call.operand(right, of)))
+
+    return convert
+
+
+def _not_equal(call: Call, left: Expr, right: Expr | Number) -> Expr:
+    return call.pointwise(differs, left, right, of=_comparable(call.common), to="bool")
+
+
+def _logical(function: Callable[..., Expr]) -> Converter:
+    def convert(call: Call, *operands: Expr | Number) -> Expr:
+        return call.emit(function(*(call.operand(value, "bool") for value in operands)))
+
+    return convert
+
+
+def _bitwise(of_bits: Callable[..., Any], of_bools: Callable[..., Expr]) -> Converter:
+    """Operators of bits; of booleans they are the logical ones."""
+
+    def convert(call: Call, *operands: Expr | Number) -> Expr:
+        of = call.dtype
+        if of == "bool":
+            return call.emit(of_bools(*(call.operand(value, of) for value in operands)))
+        return call.pointwise(of_bits, *operands, of=of, to=of)
+
+    return convert
+
+
+def _where(call: Call, condition: Expr, yes: Expr | Number, no: Expr | Number) -> Expr:
+    of = call.dtype
+    return call.pointwise(tirx.Select, condition, yes, no, of=("bool", of, of), to=of)
+
+
+# Activations
+
+
+def _gelu(call: Call, x: Expr, approximate: str = "none") -> Expr:
+    return call.emit(_op.nn.gelu_tanh(x) if approximate == "tanh" else _op.nn.gelu(x))
+
+
+def _silu(call: Call, x: Expr) -> Expr:
+    return call.emit(_op.nn.silu(x))
+
+
+def _elu(call: Call, x: Expr, alpha: Number, scale: Number, input_scale: Number) -> Expr:
+    of, to = wide(call.dtype), call.dtype
+
+    def compute(a: Any) -> Any:
+        zero = tirx.const(0.0, of)
+        below = _library("expm1")(a * tirx.const(float(input_scale), of))
+        negative = below * tirx.const(float(alpha) * float(scale), of)
+        return tirx.Select(a > zero, a * tirx.const(float(scale), of), negative)
+
+    return call.pointwise(compute, x, of=of, to=to)
+
+
+def _leaky_relu(call: Call, x: Expr, slope: Number) -> Expr:
+    of, to = wide(call.dtype), call.dtype
+
+    def compute(a: Any) -> Any:
+        return tirx.Select(a > tirx.const(0.0, of), a, a * tirx.const(float(slope), of))
+
+    return call.pointwise(compute, x, of=of, to=to)
+
+
+_EQUAL = {
+    "eq": _op.equal,
+    "lt": _op.less,
+    "le": _op.less_equal,
+    "gt": _op.greater,
+    "ge": _op.greater_equal,
+}
+
+OPERATORS: dict[str, Converter] = {
+    "abs": _unary(_op.abs, exact=True),
+    "acos": _unary(_op.acos),
+    "acosh": _elements(_library("acosh")),
+    "add.Tensor": _sum(_op.add),
+    "add.Scalar": _sum(_op.add),
+    "asin": _unary(_op.asin),
+    "asinh": _elements(_library("asinh")),
+    "atan": _unary(_op.atan),
+    "atan2": _elements(tirx.atan2),
+    "atanh": _elements(_library("atanh")),
+    "bitwise_and.Tensor": _bitwise(tirx.bitwise_and, _op.logical_and),
+    "bitwise_and.Scalar": _bitwise(tirx.bitwise_and, _op.logical_and),
+    "bitwise_not": _bitwise(tirx.bitwise_not, _op.logical_not),
+    "bitwise_or.Tensor": _bitwise(tirx.bitwise_or, _op.logical_or),
+    "bitwise_or.Scalar": _bitwise(tirx.bitwise_or, _op.logical_or),
+    "bitwise_xor.Tensor": _bitwise(tirx.bitwise_xor, _op.logical_xor),
+    "bitwise_xor.Scalar": _bitwise(tirx.bitwise_xor, _op.logical_xor),
+    "ceil": _rounding(tirx.ceil),
+    "clamp": _clamp,
+    "clamp.Tensor": _clamp,
+    "clamp_max": lambda call, x, high: _clamp(call, x, None, high),
+    "clamp_min": lambda call, x, low: _clamp(call, x, low, None),
+    "cos": _unary(_op.cos),
+    "cosh": _elements(_library("cosh")),
+    "div.Tensor": _quotient,
+    "div.Scalar": _quotient,
+    "div.Tensor_mode": _quotient,
+    "div.Scalar_mode": _quotient,
+    "elu": _elu,
+    "erf": _unary(_op.erf),
+    "exp": _unary(_op.exp),
+    "expm1": _elements(_library("expm1")),
+    "floor": _rounding(tirx.floor),
+    "fmod.Tensor": _rest(floor=False),
+    "fmod.Scalar": _rest(floor=False),
+    "gelu": _gelu,
+    "hardtanh": lambda call, x, low, high: _clamp(call, x, low, high),
+    "isinf": _test(_is_infinite, of_integers=False),
+    "isnan": _test(is_nan, of_integers=False),
+    "leaky_relu": _leaky_relu,
+    "log": _unary(_op.log),
+    "log10": _elements(tirx.log10),
+    "log1p": _elements(_library("log1p")),
+    "log2": _elements(tirx.log2),
+    "logical_and": _logical(_op.logical_and),
+    "logical_not": _logical(_op.logical_not),
+    "logical_or": _logical(_op.logical_or),
+    "logical_xor": _logical(_op.logical_xor),
+    "maximum": _extreme(_larger, tirx.max),
+    "minimum": _extreme(_smaller, tirx.min),
+    "mul.Tensor": _product,
+    "mul.Scalar": _product,
+    "ne.Scalar": _not_equal,
+    "ne.Tensor": _not_equal,
+    "neg": _unary(_op.negative, exact=True),
+    "pow.Scalar": _power,
+    "pow.Tensor_Scalar": _power,
+    "pow.Tensor_Tensor": _power,
+    "reciprocal": _elements(_reciprocal),
+    "relu": _relu,
+    "remainder.Tensor": _rest(floor=True),
+    "remainder.Scalar": _rest(floor=True),
+    "round": _rounding(tirx.nearbyint),
+    "rsqrt": _unary(_op.rsqrt),
+    "sigmoid": _unary(_op.sigmoid),
+    "sign": _sign,
+    "silu": _silu,
+    "sin": _unary(_op.sin),
+    "sinh": _elements(_library("sinh")),
+    "sqrt": _unary(_op.sqrt),
+    "sub.Tensor": _sum(_op.subtract),
+    "sub.Scalar": _sum(_op.subtract),
+    "tan": _unary(_op.tan),
+    "tanh": _unary(_op.tanh),
+    "trunc": _rounding(tirx.trunc),
+    "where.self": _where,
+    **{
+        f"{name}.{overload}": _comparison(function)
+        for name, function in _EQUAL.items()
+        for overload in ("Tensor", "Scalar")
+    },
+}
+"""By ATen's names; an overload called default is left out."""

@@ -1,0 +1,46 @@
+"""Matrix products: halves are summed in float32, and rounded once after the bias."""
+
+from __future__ import annotations
+
+from tvm import relax
+
+from tvm_stitch.errors import TorchError
+from tvm_stitch.frontend.torch.call import Call, Converter, Expr, Number, is_float, wide
+
+_op = relax.op
+
+
+def _summed(call: Call, left: Expr, right: Expr) -> Expr:
+    """The product, in the type that it is summed in."""
+    if not is_float(call.dtype):
+        raise TorchError("products of integers")
+    return call.emit(_op.matmul(left, right, wide(call.dtype)))
+
+
+def _product(call: Call, left: Expr, right: Expr) -> Expr:
+    return call.cast(_summed(call, left, right), call.dtype)
+
+
+def _times(call: Call, x: Expr, factor: Number) -> Expr:
+    if isinstance(factor, (int, float)) and factor == 1:
+        return x
+    return call.emit(_op.multiply(x, call.number(factor, wide(call.dtype))))
+
+
+def _biased(
+    call: Call, bias: Expr, left: Expr, right: Expr, *, beta: Number = 1, alpha: Number = 1
+) -> Expr:
+    """beta * bias + alpha * product; a beta of 0 takes no notice of the bias."""
+    result = _times(call, _summed(call, left, right), alpha)
+    if not (isinstance(beta, (int, float)) and beta == 0):
+        result = call.emit(_op.add(result, _times(call, call.wide(bias), beta)))
+    return call.cast(result, call.dtype)
+
+
+OPERATORS: dict[str, Converter] = {
+    "addmm": _biased,
+    "baddbmm": _biased,
+    "bmm": _product,
+    "mm": _product,
+}
+PRODUCTS = frozenset(OPERATORS)

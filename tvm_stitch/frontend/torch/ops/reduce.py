@@ -1,0 +1,211 @@
+"""Reductions. Halves are summed in float32, integers and booleans in int64, as PyTorch does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import relax, tirx
+
+from tvm_stitch.errors import TorchError
+from tvm_stitch.frontend.torch.call import (
+    Call,
+    Converter,
+    Dim,
+    Expr,
+    Number,
+    axes,
+    dims,
+    dtype,
+    is_float,
+    rank,
+    wide,
+)
+from tvm_stitch.frontend.torch.ops.pointwise import is_nan
+
+_op = relax.op
+Axes = Sequence[int] | int | None
+
+
+def over(call: Call, function: Callable[..., Expr], x: Expr, dim: Axes, keepdim: bool) -> Expr:
+    """A reduction of Relax over dimensions as PyTorch gives them."""
+    if not rank(x):
+        return x
+    return call.emit(function(x, axes(dim, rank(x)), keepdims=keepdim))
+
+
+def count(x: Expr, dim: Axes) -> Dim:
+    """How many elements are reduced to one."""
+    extents, total = dims(x), 1
+    for axis in axes(dim, len(extents)):
+        total = total * extents[axis]
+    return total
+
+
+def divided(call: Call, x: Expr, by: Dim, less: Number = 0) -> Expr:
+    """A sum by a number of elements, less a correction; nothing is left of none."""
+    of = dtype(x)
+    if isinstance(by, int):
+        left = max(by - less, 0)
+        if left:
+            return (
+                call.emit(_op.multiply(x, call.number(1.0 / left, of)))
+                if _is_power_of_two(left)
+                else call.emit(_op.divide(x, call.number(left, of)))
+            )
+        return call.emit(_op.divide(x, call.number(0, of)))
+
+    def compute(a: Any) -> Any:
+        number = by.astype(of) - tirx.const(float(less), of)
+        return a / tirx.max(number, tirx.const(0.0, of))
+
+    return call.pointwise(compute, x, of=of, to=of)
+
+
+def _is_power_of_two(number: float) -> bool:
+    return isinstance(number, int) and number & (number - 1) == 0
+
+
+def mean_of(call: Call, x: Expr, dim: Axes, keepdim: bool) -> Expr:
+    """The mean, of what is wide enough to sum."""
+    return divided(call, over(call, _op.sum, x, dim, keepdim), count(x, dim))
+
+
+def variance_of(
+    call: Call, x: Expr, dim: Axes, keepdim: bool, correction: Number = 0
+) -> tuple[Expr, Expr]:
+    """Variance and mean in two passes: squares of what is left of the mean."""
+    if not rank(x):
+        x, dim = call.emit(_op.reshape(x, [1])), [0]
+        variance, mean = variance_of(call, x, dim, False, correction)
+        return variance, mean
+    mean = mean_of(call, x, dim, True)
+    centred = call.emit(_op.subtract(x, mean))
+    squares = over(call, _op.sum, call.emit(_op.multiply(centred, centred)), dim, keepdim)
+    if not keepdim:
+        mean = call.emit(_op.reshape(mean, dims(squares)))
+    return divided(call, squares, count(x, dim), correction), mean
+
+
+def _summed(function: Callable[..., Expr]) -> Converter:
+    def convert(
+        call: Call, x: Expr, dim: Axes = None, keepdim: bool = False, dtype: Any = None
+    ) -> Expr:
+        to = call.dtype
+        return call.cast(over(call, function, call.cast(x, wide(to)), dim, keepdim), to)
+
+    return convert
+
+
+def _product(call: Call, x: Expr, dtype: Any = None) -> Expr:
+    return _summed(_op.prod)(call, x)
+
+
+def _product_along(call: Call, x: Expr, dim: int, keepdim: bool = False, dtype: Any = None) -> Expr:
+    return _summed(_op.prod)(call, x, dim, keepdim)
+
+
+def _mean(call: Call, x: Expr, dim: Axes = None, keepdim: bool = False, dtype: Any = None) -> Expr:
+    to = call.dtype
+    return call.cast(mean_of(call, call.cast(x, wide(to)), dim, keepdim), to)
+
+
+def _mean_of_all(call: Call, x: Expr, dtype: Any = None) -> Expr:
+    return _mean(call, x)
+
+
+def _extreme(function: Callable[..., Expr], beyond: float) -> Converter:
+    """The largest or smallest element, or what is not a number if there is any.
+
+    TVM begins with the least finite number: that nothing is finite has to be seen as well.
+    """
+
+    def convert(call: Call, x: Expr, dim: Axes = (), keepdim: bool = False) -> Expr:
+        of = call.dtype
+        if not rank(x):
+            return x
+        if of == "bool":
+            narrow = over(call, function, call.cast(x, "int32"), dim, keepdim)
+            return call.cast(narrow, of)
+        found = over(call, function, x, dim, keepdim)
+        if not is_float(of):
+            return found
+        computed = wide(of)
+        zero, one = tirx.const(0.0, computed), tirx.const(1.0, computed)
+        outside = tirx.const(beyond, computed)
+
+        def counted(a: Any) -> Any:
+            return tirx.Select(is_nan(a), a, tirx.Select(tirx.EQ(a, outside), zero, one))
+
+        def chosen(a: Any, count: Any) -> Any:
+            limited = tirx.Select(tirx.EQ(count, zero), outside, a)
+            return tirx.Select(is_nan(count), count, limited)
+
+        counts = call.pointwise(counted, x, of=computed, to=computed)
+        inside = over(call, _op.sum, counts, dim, keepdim)
+        return call.pointwise(chosen, found, inside, of=computed, to=of)
+
+    return convert
+
+
+def _any(call: Call, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
+    found = over(call, _op.max, call.cast(call.cast(x, "bool"), "int32"), dim, keepdim)
+    return call.cast(found, call.dtype)
+
+
+def _variance(
+    call: Call,
+    x: Expr,
+    dim: Axes = None,
+    correction: Number = None,
+    keepdim: bool = False,
+) -> Expr:
+    to, correction = call.dtype, 1 if correction is None else correction
+    return call.cast(variance_of(call, call.wide(x), dim, keepdim, correction)[0], to)
+
+
+def _variance_unbiased(
+    call: Call, x: Expr, dim: Axes, unbiased: bool = True, keepdim: bool = False
+) -> Expr:
+    return _variance(call, x, dim, int(unbiased), keepdim)
+
+
+def _variance_and_mean(
+    call: Call, x: Expr, dim: Axes = None, correction: Number = None, keepdim: bool = False
+) -> tuple[Expr, Expr]:
+    to, correction = dtype(x), 1 if correction is None else correction
+    variance, mean = variance_of(call, call.wide(x), dim, keepdim, correction)
+    return call.cast(variance, to), call.cast(mean, to)
+
+
+def _softmax(function: Callable[..., Expr]) -> Converter:
+    def convert(call: Call, x: Expr, dim: int, half_to_float: bool) -> Expr:
+        to = call.dtype
+        x = call.wide(x)
+        if not rank(x):
+            raise TorchError("a softmax of one element")
+        return call.cast(call.emit(function(x, dim)), to)
+
+    return convert
+
+
+OPERATORS: dict[str, Converter] = {
+    "_log_softmax": _softmax(_op.nn.log_softmax),
+    "_softmax": _softmax(_op.nn.softmax),
+    "amax": _extreme(_op.max, -float("inf")),
+    "amin": _extreme(_op.min, float("inf")),
+    "any": _any,
+    "any.dim": _any,
+    "any.dims": _any,
+    "max": _extreme(_op.max, -float("inf")),
+    "mean": _mean_of_all,
+    "mean.dim": _mean,
+    "min": _extreme(_op.min, float("inf")),
+    "prod": _product,
+    "prod.dim_int": _product_along,
+    "sum": lambda call, x, dtype=None: _summed(_op.sum)(call, x),
+    "sum.dim_IntList": _summed(_op.sum),
+    "var.correction": _variance,
+    "var.dim": _variance_unbiased,
+    "var_mean.correction": _variance_and_mean,
+}
