@@ -59,10 +59,15 @@ def test_what_is_no_module(entry, mod):
         entry(mod, H200)
 
 
-@pytest.mark.parametrize("schemes", [("regionl",), ("local", 7), "local", ("LOCAL",)], ids=str)
+@pytest.mark.parametrize("schemes", [("regionl",), ("local", 7), ("LOCAL",)], ids=str)
 def test_unknown_schemes(schemes):
     with pytest.raises(InputError, match=r"known are.*'regional'"):
         Options(schemes=schemes)
+
+
+def test_a_scheme_alone_is_no_tuple_of_schemes():
+    with pytest.raises(InputError, match="must be a tuple of names, not 'local'"):
+        Options(schemes="local")
 
 
 def test_schemes_may_be_a_list_or_none_at_all():

@@ -53,7 +53,10 @@ def test_what_is_chosen_for_rows_of_any_length_is_legal(model, columns, bound, t
         programs = read_programs(function)
         assert not isinstance(programs, Refused), programs
         schedule = choose(programs, device, bounds)
-        assert isinstance(schedule, Schedule)
+        if isinstance(schedule, Refused):
+            # Without clusters, rows of 320000 elements have no place to wait.
+            assert target is A100 and "bytes of shared memory" in schedule.reason
+            continue
         assert legal(programs, schedule, device, bounds) is None
         if schedule.longer is not None:
             alone = legal(programs, replace(schedule, longer=None), device, bounds)

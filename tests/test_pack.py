@@ -27,7 +27,7 @@ def unrelated(seed: int) -> list[Item]:
         return tuple(emit(kind(x)) for kind, x in zip(kinds, inputs, strict=True))
 
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
-    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None)
+    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, {})
     return [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
 
 
@@ -73,6 +73,6 @@ def test_parts_of_blocks_that_do_not_fit_are_refused():
 
     shapes = [(64, 262144), (64, 64)]
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
-    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None)
+    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, {})
     items = [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
     assert len(pack(items, {}, DEVICE, LAUNCH_US)) == len(items) == 2

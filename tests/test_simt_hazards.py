@@ -331,10 +331,9 @@ def test_a_deep_local_array_overflows_the_stack_with_advice():
     assert "stack_bytes" in only(run(kernel(body), block=2)[0], "stack overflow").message
 
 
-def test_a_division_by_zero_is_reported_not_fatal():
+def test_a_division_by_zero_is_no_fault_as_on_a_gpu():
     body = "  y_ptr[threadIdx.x] = 7 / (int)(x_ptr[threadIdx.x]);"
-    hazard = only(run(kernel(body), block=2)[0], "fault")
-    assert "division by zero" in hazard.message and hazard.thread == 0
+    assert run(kernel(body), block=2)[0].ok
 
 
 def test_without_checks_stray_writes_still_show():

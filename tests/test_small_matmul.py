@@ -312,5 +312,4 @@ def test_the_bench_s_cases_are_one_kernel():
     for case in products.cases():
         workload = case.workload(small=True)
         module = to_relax(workload, make_inputs(workload.arrays, "cpu"))
-        (group,) = plan_of(module).groups
-        assert group.stitched, case.name
+        assert len(plan_of(module).groups) == 1, case.name

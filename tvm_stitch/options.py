@@ -48,7 +48,8 @@ class Options:
     recomputed: a value is computed again, rather than read, by at most so many element-wise
         operators; 0: never.
     effort: how long sets are grown in a region: the sum of the sizes of all sets tried.
-    largest_kernel: operators of a kernel, those packed into a common launch not counted.
+    largest_kernel: operators of a kernel, those packed into a common launch not counted; with less
+        than the default there may be more launches than TVM's own fusion makes.
     fast_math: sigmoid (in SiLU), and erf where no constant is added to it, by way of the hardware's
         tanh: errors up to 6e-6 on an H200 instead of 1e-7, relative to the result and its RMS.
         Kernels are tuned with it or without: pass the same to `tune`.

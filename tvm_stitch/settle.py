@@ -190,7 +190,7 @@ class _Way:
         if vain & reasons.keys():
             return {number: reasons[number] for number in vain & reasons.keys()}
         default = _by_default(found.grouped, self.decomposed.numbers)
-        if self._is_least([*stitched, *default]):
+        if self._is_least([*stitched, *default]) or self._wants_more:
             return {}
         written = self.decomposed.halves | self.decomposed.others
         worse: dict[int, str] = {}
@@ -208,6 +208,11 @@ class _Way:
                 self._merges_equals = self._merges_equals and bool(numbers - self.left.keys())
             worse.update({number: reasons.get(number, reason) for number in numbers})
         return worse
+
+    @property
+    def _wants_more(self) -> bool:
+        """Whether small kernels were asked for, however many."""
+        return self.settling.options.largest_kernel < Options().largest_kernel
 
     def _is_least(self, ours: Sequence[Launched]) -> bool:
         """Whether each kernel holds an operator of its own that TVM launches a kernel for as well.

@@ -67,10 +67,11 @@ def StitchOps(
     Put it after LegalizeOps and AnnotateTIROpPattern. What it leaves alone can go through
     relax.transform.FuseOps afterwards. `log` receives the Plan of every dataflow block.
     """
+    cuda = cuda_target(target)
 
     @tvm.transform.module_pass(opt_level=0, name="StitchOps")
     def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        stitched = grouped(mod, target, options, log is not None)
+        stitched = grouped(mod, cuda, options, log is not None)
         if log is not None:
             log.extend(plan for _, plan in stitched.blocks)
         return stitched.module

@@ -129,7 +129,8 @@ def _legal_moment(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
     shape = call.args[0].ty.shape
     if not isinstance(shape, relax.ShapeExpr) or 0 not in map(_constant, shape.values):
         return _usual(builder, call)
-    return relax.op.full(call.ty.shape, relax.const(float("nan"), "float64"), "float64")
+    dtype = str(call.ty.dtype)
+    return relax.op.full(call.ty.shape, relax.const(float("nan"), dtype), dtype)
 
 
 def _usual(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
@@ -137,13 +138,16 @@ def _usual(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
     return Op.get(call.op.name).get_attr("FLegalize")(builder, call)
 
 
-_LEGALISATIONS: dict[str, Callable] = {
-    # TVM's own refuse float64, compute in float32 all the same, or do not exist.
+# TVM's own refuse float64, compute in float32 all the same, or do not exist.
+_COMPOUND: dict[str, Callable] = {
     "relax.nn.rms_norm": _legal_rms_norm,
     "relax.nn.layer_norm": _legal_layer_norm,
     "relax.nn.instance_norm": _legal_instance_norm,
     "relax.nn.group_norm": _legal_group_norm,
     "relax.ewise_fma": _legal_multiply_add,
+}
+_LEGALISATIONS: dict[str, Callable] = {
+    **_COMPOUND,
     # TVM's own fail on infinities, and divide by the number of elements where it is 0.
     "relax.full": _legal_full,
     "relax.full_like": _legal_full,
@@ -170,9 +174,9 @@ class _Wide:
         return self._builder.call_te(wide if narrow else compute, *args, **settings)
 
 
-IN_FLOAT32 = {
+IN_FLOAT32 = _LEGALISATIONS | {
     name: lambda builder, call, legal=legal: legal(_Wide(builder), call)
-    for name, legal in _LEGALISATIONS.items()
+    for name, legal in _COMPOUND.items()
 }
 """The same for a module in its own dtypes, some of which TVM's legalisations refuse as well."""
 
