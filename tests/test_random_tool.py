@@ -13,7 +13,8 @@ from tests.outside.graphs.extent import Extent, extent_of
 from tests.outside.graphs.generate import Profile, generate
 from tests.outside.graphs.graph import Call, Data, Graph, Input, Ref, Symbol, module_of, pruned
 from tests.outside.graphs.judge import differences
-from tests.outside.graphs.machines import Llvm, fed
+from tests.outside.graphs.launches import Counted
+from tests.outside.graphs.machines import Llvm, default_lowered, fed
 from tests.outside.graphs.meaning import MEANINGS, evaluated
 from tests.outside.graphs.minimize import smallest
 from tests.outside.graphs.number import Noise, Number, exact, product, rounded, spread, summed
@@ -230,3 +231,11 @@ def test_a_symbol_keeps_the_parameter_that_gives_its_size():
     numbers = evaluated(pruned(graph), binding=1)
     machine = Llvm(module_of(pruned(graph)))
     assert not differences(machine(arrays_of(graph, numbers)), [numbers[2]])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_kernel_of_tvms_that_sums_in_halves_is_seen(dtype):
+    given = Input(dtype, (Extent.of(64), Extent.of(64)), Data("normal"))
+    graph = Graph(1, (given, Call("matmul", (Ref(0), Ref(0)), ())), (1,))
+    lowered = default_lowered(module_of(graph), "sm_70")
+    assert Counted.of(lowered).in_halves == (dtype == "float16")

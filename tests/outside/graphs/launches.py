@@ -39,7 +39,7 @@ def sums_in_halves(mod: tvm.IRModule) -> bool:
         if added:
             terms = (store.value.a, store.value.b)
             found.extend(
-                isinstance(term, tirx.BufferLoad) and term.buffer.same_as(store.buffer)
+                isinstance(term, tvm.ir.TensorLoad) and term.source.same_as(store.buffer)
                 for term in terms
             )
 
