@@ -178,3 +178,14 @@ def squeeze_and_excite(dtype: str, channels: int = 8, size: int = 9) -> Case:
 
 def test_squeeze_and_excite():
     runs(squeeze_and_excite("float32"), 1e-4)
+
+
+def test_what_follows_a_product_is_not_applied_at_each_of_its_steps():
+    g = Graph()
+    x, y = g.input("x", (100, 1), "float64"), g.input("y", (1, 100), "float64")
+    z = g.input("z", (1, 100), "float64")
+
+    def build(emit, x, y, z):
+        return emit(op.log_add_exp(z, emit(op.matmul(x, y))))
+
+    runs(g.case(build, np.logaddexp(z, x @ y)), 1e-12)

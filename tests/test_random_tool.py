@@ -13,10 +13,11 @@ from tests.outside.graphs.extent import Extent, extent_of
 from tests.outside.graphs.generate import Profile, generate
 from tests.outside.graphs.graph import Call, Data, Graph, Input, Ref, Symbol, module_of, pruned
 from tests.outside.graphs.judge import differences
-from tests.outside.graphs.machines import Llvm, fed
-from tests.outside.graphs.meaning import evaluated
+from tests.outside.graphs.launches import Counted
+from tests.outside.graphs.machines import Llvm, default_lowered, fed
+from tests.outside.graphs.meaning import MEANINGS, evaluated
 from tests.outside.graphs.minimize import smallest
-from tests.outside.graphs.number import Noise, exact, rounded, spread, summed
+from tests.outside.graphs.number import Noise, Number, exact, product, rounded, spread, summed
 from tests.outside.graphs.outcome import OK, Outcome
 from tests.outside.graphs.script import script
 from tests.outside.graphs.trial import Settings
@@ -54,6 +55,41 @@ def test_bounds_are_no_wider_than_some_roundings(op, dtype):
     (_, number) = evaluated(vector(op, dtype=dtype))
     ulp = {"float32": 2.0**-23, "float16": 2.0**-10}[dtype]
     assert (number.bound < 24 * ulp * np.maximum(np.abs(number.value), 0.05)).all()
+
+
+def half_product() -> Graph:
+    """16 rows times 512 columns of float16."""
+    left = Input("float16", (Extent.of(16), Extent.of(512)), Data("normal"))
+    right = Input("float16", (Extent.of(512), Extent.of(8)), Data("normal"))
+    return Graph(1, (left, right, Call("matmul", (Ref(0), Ref(1)), ())), (2,))
+
+
+def test_halves_are_summed_in_float32_unless_tvm_does():
+    graph = half_product()
+    strict, wide = (evaluated(graph, noise=Noise(halves=halves))[2] for halves in (False, True))
+    assert wide.bound.mean() > 10 * strict.bound.mean()
+
+
+def test_a_product_of_what_may_be_off_is_off_by_both():
+    near = Number("float32", np.zeros(1), np.full(1, 1e-8))
+    assert 1e-16 <= float(product(near, near, "float32").bound[0]) < 1e-15
+
+
+def test_a_value_less_itself_may_be_zero_where_it_is_infinite():
+    given = exact(np.array([np.inf, np.nan, 1.0]), "float32")
+    found = MEANINGS["subtract"](Noise(), given, given)
+    other = MEANINGS["subtract"](Noise(), given, exact(given.value, "float32"))
+    assert np.isinf(found.bound).tolist() == [True, True, False]
+    assert (other.bound == 0).all()
+
+
+@pytest.mark.parametrize("op", ["floor", "sign", "atan2", "greater_equal"])
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_denormal_counts_as_zero_only_for_fast_maths(op, fast):
+    small = exact(np.array([-1e-39]), "float32")
+    others = {"atan2": [small], "greater_equal": [exact(np.zeros(1), "float32")]}.get(op, [])
+    found = MEANINGS[op](Noise(fast=fast), small, *others)
+    assert (found.bound[0] >= 1) == fast
 
 
 def test_a_cancellation_is_allowed_what_it_loses():
@@ -195,3 +231,11 @@ def test_a_symbol_keeps_the_parameter_that_gives_its_size():
     numbers = evaluated(pruned(graph), binding=1)
     machine = Llvm(module_of(pruned(graph)))
     assert not differences(machine(arrays_of(graph, numbers)), [numbers[2]])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_kernel_of_tvms_that_sums_in_halves_is_seen(dtype):
+    given = Input(dtype, (Extent.of(64), Extent.of(64)), Data("normal"))
+    graph = Graph(1, (given, Call("matmul", (Ref(0), Ref(0)), ())), (1,))
+    lowered = default_lowered(module_of(graph), "sm_70")
+    assert Counted.of(lowered).in_halves == (dtype == "float16")

@@ -8,12 +8,15 @@ it. Knows no stitching.
 from __future__ import annotations
 
 import operator
+from contextlib import suppress
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
+from tvm.ir import TensorLoad
 from tvm.s_tir import dlight
+from tvm.s_tir.dlight.analysis import normalize_prim_func
 from tvm.script import tirx as T
 
 from tvm_stitch.errors import StitchError, last_line
@@ -23,6 +26,8 @@ from tvm_stitch.target import plain_target
 # So that it comes out of TVM's pass infrastructure as what it was.
 tvm_ffi.register_error("StitchError", StitchError)
 
+# A selection, as in argmax, may read its own element anywhere.
+_APPLIED = (tvm.ir.Call, tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min)
 _SCHEDULED = "tirx.is_scheduled"
 
 
@@ -65,6 +70,8 @@ def _scheduled(
             continue
         if found is not None:
             (one,) = [found] if isinstance(found, s_tir.Schedule) else found
+            if isinstance(rule, dlight.gpu.Fallback) and _folds_epilogue(one.mod["main"]):
+                one = _without_epilogues(function, meant)
             return _launched_if_any(one.mod["main"])
     if failed is not None:
         raise StitchError(
@@ -72,6 +79,52 @@ def _scheduled(
             "model without it, or give it a schedule of your own as a tirx.is_scheduled function."
         ) from failed
     return None
+
+
+def _folds_epilogue(function: tirx.PrimFunc) -> bool:
+    """Whether a sum is stored as a function of itself: Fallback inlines what comes after it.
+
+    A combiner has its own element as an operand; anything deeper would be applied at each step.
+    """
+    found: list[bool] = []
+
+    def visit(store: tirx.BufferStore) -> None:
+        def own(load: Any) -> bool:
+            return isinstance(load, TensorLoad) and load.source.same_as(store.buffer)
+
+        reads: list[Any] = []
+        tvm_ffi.structural_walk(
+            store.value, (TensorLoad, lambda load: reads.append(load) if own(load) else None)
+        )
+        operands = [getattr(store.value, side, None) for side in ("a", "b")]
+        deeper = isinstance(store.value, _APPLIED) and not any(map(own, operands))
+        found.append(deeper and bool(reads))
+
+    tvm_ffi.structural_walk(function.body, (tirx.BufferStore, visit))
+    return any(found)
+
+
+def _without_epilogues(function: tirx.PrimFunc, target: tvm.target.Target) -> s_tir.Schedule:
+    """As DLight's Fallback has it, with what comes after a reduction in a loop nest of its own."""
+    schedule = s_tir.Schedule(function)
+    for info in normalize_prim_func(schedule):
+        block = info.block_rv
+        if not info.is_reduction():
+            with suppress(s_tir.ScheduleError):
+                schedule.compute_inline(block)
+                continue
+        loops = schedule.get_loops(block)
+        kinds = list(zip(loops, info.dom_kind(), strict=True))
+        spatial = [loop for loop, kind in kinds if kind == "S"] or [schedule.add_unit_loop(block)]
+        others = [loop for loop, kind in kinds if kind != "S"]
+        schedule.reorder(*spatial, *others)
+        most = dlight.base.max_threads_per_block(target)
+        blocks, threads = schedule.split(schedule.fuse(*spatial), factors=[None, most])
+        schedule.bind(blocks, "blockIdx.x")
+        schedule.bind(threads, "threadIdx.x")
+        if info.is_reduction() and others:
+            schedule.decompose_reduction(block, others[0])
+    return schedule
 
 
 def _launched_if_any(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -27,7 +27,7 @@ from tvm_stitch.kernel.ir.stage import dtype_of
 from tvm_stitch.on_cpu import SCANS, NotRun, Runner, calls
 from tvm_stitch.options import Options
 from tvm_stitch.reference import random_inputs, reference
-from tvm_stitch.reference.agreement import Judged, judge
+from tvm_stitch.reference.agreement import Judged, judge, typical
 from tvm_stitch.reference.float64 import is_floating
 from tvm_stitch.reference.rounding import RoundedAtRandom
 from tvm_stitch.target import full_target
@@ -213,7 +213,7 @@ class _Judges:
                 first, more = len(runs), self._at_a_time(narrow)
                 runs += [self._run(narrow, n)[number] for n in range(first, first + more)]
                 near = [run.reshape(-1)[wrong] for run in runs]
-                again = judge(got[wrong], exact[wrong], near, dtype)
+                again = judge(got[wrong], exact[wrong], near, dtype, typical(exact))
                 error, allowed = found.error.copy(), found.allowed.copy()
                 error[wrong], allowed[wrong] = again.error, again.allowed
                 found = Judged(error, allowed)

@@ -8,7 +8,8 @@ the runs that rounded at random. Near means:
 
 - within `UNITS` units of roundoff of the candidate, in the output's dtype; and beyond that
 - within `SPREAD` times what rounding moves this element by (the root mean square of the runs'
-  distances from the exact value), but never more than `SHARE` of its largest candidate.
+  distances from the exact value), but never more than `SHARE` of its largest candidate or of the
+  output's median magnitude, whichever is larger: of what cancels there may be nothing left.
 
 So the bound follows from the dtype and the condition of the computation, element by element: where
 large values cancel it is wide, beside them it is not. Where a comparison, a floor or an argmax
@@ -65,15 +66,27 @@ class Judged:
         return int(np.argmax(_share(self.error, self.allowed)))
 
 
-def judge(got: np.ndarray, exact: np.ndarray, runs: Sequence[np.ndarray], dtype: str) -> Judged:
-    """Judge the elements of a flat output; `runs` are values of the same elements."""
+def typical(exact: np.ndarray) -> float:
+    """The median magnitude of an output, on which one large element has no influence."""
+    known = np.abs(exact.astype("float64")) if exact.dtype.kind in "fiu" else np.zeros(0)
+    known = known[np.isfinite(known) & (known > 0)]
+    return float(np.median(known)) if known.size else 0.0
+
+
+def judge(
+    got: np.ndarray, exact: np.ndarray, runs: Sequence[np.ndarray], dtype: str, usual: float = 0.0
+) -> Judged:
+    """Judge the elements of a flat output; `runs` are values of the same elements.
+
+    `usual` is the magnitude of a typical element of the output, of which these may be some.
+    """
     if dtype not in FORMATS:
         equal = np.logical_or.reduce([got == candidate for candidate in (exact, *runs)])
         distance = np.abs(got.astype("float64") - exact.astype("float64"))
         return Judged(np.where(equal, 0.0, np.maximum(distance, 1.0)), np.zeros(got.shape))
     form = FORMATS[dtype]
     candidates = np.stack([exact, *runs]).astype("float64")
-    moved = _moved(candidates)
+    moved = _moved(candidates, usual)
     found = [_against(got.astype("float64"), each, moved, form) for each in candidates]
     best = np.argmin(np.stack([_share(*each) for each in found]), axis=0)
     error, allowed = (np.choose(best, list(each)) for each in zip(*found, strict=True))
@@ -86,7 +99,7 @@ def _share(error: np.ndarray, allowed: np.ndarray) -> np.ndarray:
         return np.where(error == 0, 0.0, error / allowed)
 
 
-def _moved(candidates: np.ndarray) -> np.ndarray:
+def _moved(candidates: np.ndarray, usual: float) -> np.ndarray:
     """How far rounding may move each element, as far as the runs know."""
     with np.errstate(all="ignore"):
         finite = np.isfinite(candidates) & np.isfinite(candidates[:1])
@@ -95,7 +108,7 @@ def _moved(candidates: np.ndarray) -> np.ndarray:
         count = np.maximum(finite[1:].sum(axis=0), 1)
         spread = np.sqrt((distances**2).sum(axis=0) / count)
         largest = np.abs(np.where(finite, candidates, 0.0)).max(axis=0)
-    return np.minimum(SPREAD * spread, SHARE * largest)
+    return np.minimum(SPREAD * spread, SHARE * np.maximum(largest, usual))
 
 
 def _against(

@@ -39,7 +39,9 @@ class Executor:
     """A module whose kernels are run thread by thread on the CPU, from their CUDA source."""
 
     def __init__(self, lowered: tvm.IRModule, arch: str, partly: bool = False) -> None:
-        self.launches = None if partly else Counted.of(lowered)
+        counted = Counted.of(lowered)
+        self.launches = None if partly else counted.launches
+        self.sums_in_halves = counted.in_halves
         self.partly = partly
         self._runner = Runner(lowered, target_of(arch))
 
@@ -79,7 +81,7 @@ class Compiled:
         counted = Counted()
         with tvm.transform.PassContext(opt_level=3, instruments=[counted]):
             self.executable = tvm_stitch.compile(mod, target, options)
-        self.launches = counted.launches
+        self.launches, self.sums_in_halves = counted.launches, counted.in_halves
 
 
 class Gpu:
@@ -88,9 +90,11 @@ class Gpu:
     def __init__(self, mod: tvm.IRModule, options: Any, stitched: bool = True) -> None:
         self.device = tvm.cuda(0)
         self.launches: int | None = None
+        self.sums_in_halves = False
         if stitched:
             compiled = Compiled(mod, "cuda", options)
             executable, self.launches = compiled.executable, compiled.launches
+            self.sums_in_halves = compiled.sums_in_halves
         else:
             executable = tvm.compile(mod, tvm.target.Target("cuda"))
         self.machine = relax.VirtualMachine(executable, self.device)

@@ -27,16 +27,23 @@ LARGEST = {name: float(ml_dtypes.finfo(numpy_dtype(name)).max) for name in FLOAT
 SMALLEST = {"float64": 5e-324, "float32": 1.2e-38, "float16": 6e-8, "bfloat16": 1.2e-38}
 # What --use_fast_math may lose, absolutely, in log, sin and the like.
 FAST = 2.0**-20
+# And of a tanh, relatively: the hardware has one.
+FAST_TANH = 2.0**-10.5
 WILD = np.inf
 
 
 @dataclass(frozen=True)
 class Noise:
     """What a machine may do beyond rounding: `fast` as --use_fast_math has it on a GPU, `cheap` as
-    Options(fast_math=True) asks for."""
+    Options(fast_math=True) asks for, `halves` where TVM's own kernels sum halves up in halves."""
 
     fast: bool = False
     cheap: bool = False
+    halves: bool = False
+
+    def computing(self, dtype: str) -> str:
+        """The dtype that what is stored in another is computed in, at least."""
+        return "float32" if dtype in HALVES and not self.halves else dtype
 
     @property
     def absolute(self) -> float:
@@ -110,11 +117,6 @@ def stored(value: Array, bound: Array, dtype: str, ulps: float = 1.0) -> Number:
     return whole(value, bound, dtype)
 
 
-def computing(dtype: str) -> str:
-    """The dtype that what is stored in another is computed in, at least."""
-    return "float32" if dtype in HALVES else dtype
-
-
 def spread(function: Callable[..., Array], operands: tuple[Number, ...]) -> tuple[Array, Array]:
     """A function's value, and how far it goes when its operands go as far as they may."""
     reals = [operand.real for operand in operands]
@@ -131,6 +133,15 @@ def spread(function: Callable[..., Array], operands: tuple[Number, ...]) -> tupl
                 bound = np.maximum(bound, distance(function(*moved), value))
             bound = np.where(np.isinf(np.broadcast_to(operand.bound, value.shape)), WILD, bound)
     return value, bound
+
+
+def product(x: Number, y: Number, dtype: str) -> Number:
+    """What is 0 twice, but for rounding, is off by what both may be: no product of errors is left
+    out here."""
+    value, bound = spread(np.multiply, (x, y))
+    both = np.where(np.isfinite(x.bound) & np.isfinite(y.bound), x.bound * y.bound, WILD)
+    alone = (x.bound == 0) | (y.bound == 0)
+    return rounded(value, bound + np.where(alone, 0, both), dtype)
 
 
 def distance(moved: Array, value: Array) -> Array:
@@ -179,7 +190,7 @@ class Arithmetic:
 
     def mul(self, x: Number, y: Number) -> Number:
         """Their product."""
-        return self.apply(np.multiply, x, y, ulps=1)
+        return product(x, y, self.dtype)
 
     def div(self, x: Number, y: Number) -> Number:
         """Their quotient."""

@@ -10,7 +10,7 @@ import numpy as np
 from tests.outside.graphs.extent import Extent
 from tests.outside.graphs.families.reductions import axes_of, filled, some_axes, variance
 from tests.outside.graphs.graph import Data
-from tests.outside.graphs.number import Arithmetic, Noise, Number, cast, computing
+from tests.outside.graphs.number import Arithmetic, Noise, Number, cast
 from tests.outside.graphs.writer import Skip, Writer
 
 
@@ -21,7 +21,7 @@ def softmax(how: Arithmetic, x: Number, axes: tuple[int, ...]) -> Number:
 
 
 def _softmax(noise: Noise, x: Number, axis: int = -1) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     return cast(softmax(how, x, axes_of(x, axis)), x.dtype)
 
 
@@ -30,7 +30,7 @@ def _log_softmax(noise: Noise, x: Number, axis: int = -1) -> Number:
 
 
 def _log_softmax_wide(noise: Noise, x: Number, axes: tuple[int, ...]) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     small = how.sub(x, how.largest(x, axes))
     return how.sub(small, how.log(how.sum(how.exp(small), axes)))
 
@@ -69,13 +69,13 @@ def _affine(
 def _layer_norm(
     noise: Noise, x: Number, gamma: Number, beta: Number, axes: Any, epsilon: float = 1e-5
 ) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     along = axes_of(x, axes)
     return cast(_affine(how, normal(how, x, along, epsilon), gamma, beta, along), x.dtype)
 
 
 def _rms_norm(noise: Noise, x: Number, weight: Number, axes: Any, epsilon: float = 1e-5) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     along = axes_of(x, axes)
     squares = how.mean(how.mul(x, x), along)
     inverse = how.apply(_inverse_root, how.add(squares, how.number(epsilon)), ulps=3)
@@ -92,7 +92,7 @@ def _group_norm(
     axes: Sequence[int],
     epsilon: float = 1e-5,
 ) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     shape = x.value.shape
     split = (*shape[:channel_axis], num_groups, shape[channel_axis] // num_groups)
     split = (*split, *shape[channel_axis + 1 :])
@@ -112,7 +112,7 @@ def _instance_norm(
     axes: Sequence[int],
     epsilon: float = 1e-5,
 ) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     found = normal(how, x, axes_of(x, axes), epsilon)
     return cast(_affine(how, found, gamma, beta, [channel_axis]), x.dtype)
 
@@ -129,7 +129,7 @@ def _batch_norm(
     momentum: float = 0.1,
     training: bool = True,
 ) -> tuple[Number, Number, Number]:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     others = tuple(a for a in range(x.value.ndim) if a != axis)
     shape = [-1 if place == axis else 1 for place in range(x.value.ndim)]
 
@@ -151,7 +151,7 @@ def _batch_norm(
 
 def _cross_entropy(noise: Noise, x: Number, labels: Number) -> Number:
     """Minus the sum of the products, over the first extent where there is a batch."""
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     total = how.sum(how.mul(x, labels), tuple(range(x.value.ndim)), keepdims=False)
     rows = float(x.value.shape[0]) if x.value.ndim > 1 else 1.0
     return cast(how.apply(lambda v: -v / rows, total), x.dtype)
@@ -165,7 +165,7 @@ def _nll_loss(
     reduction: str = "mean",
     ignore_index: int = -100,
 ) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     rows = np.arange(x.value.shape[0])
     chosen = Number(x.dtype, x.value[rows, targets.value], x.bound[rows, targets.value])
     weight = Number(x.dtype, weights.value[targets.value], weights.bound[targets.value])

@@ -18,7 +18,6 @@ from tests.outside.graphs.number import (
     Noise,
     Number,
     cast,
-    computing,
     rounded,
     whole,
 )
@@ -26,6 +25,7 @@ from tests.outside.graphs.writer import Skip, Writer
 
 
 def contracted(
+    noise: Noise,
     function: Callable[[np.ndarray, np.ndarray], np.ndarray],
     x: Number,
     y: Number,
@@ -40,7 +40,7 @@ def contracted(
     bound = bound + function(x.bound, y.bound)
     if dtype not in FLOATS:
         return whole(value, np.where(size < 2.0**52, bound, WILD), dtype)
-    bound = bound + (4 + np.sqrt(count)) * ULP[computing(dtype)] * size
+    bound = bound + (4 + np.sqrt(count)) * ULP[noise.computing(dtype)] * size
     # A product of something with nothing is nothing, but not of the infinite.
     bound = np.where(np.isnan(value) | np.isnan(bound), WILD, bound)
     return rounded(np.where(np.isnan(value), 0, value), bound, dtype, 1)
@@ -48,7 +48,7 @@ def contracted(
 
 def _matmul(noise: Noise, x: Number, y: Number, out_dtype: str | None = None) -> Number:
     dtype = out_dtype or x.dtype
-    return contracted(np.matmul, x, y, x.value.shape[-1], dtype)
+    return contracted(noise, np.matmul, x, y, x.value.shape[-1], dtype)
 
 
 def _linear(noise: Noise, x: Number, weight: Number, bias: Number) -> Number:
@@ -58,12 +58,13 @@ def _linear(noise: Noise, x: Number, weight: Number, bias: Number) -> Number:
 
 def _einsum(noise: Noise, xs: Sequence[Number], subscripts: str) -> Number:
     x, y = xs
-    return contracted(lambda a, b: np.einsum(subscripts, a, b), x, y, x.value.shape[-1], x.dtype)
+    count = x.value.shape[-1]
+    return contracted(noise, lambda a, b: np.einsum(subscripts, a, b), x, y, count, x.dtype)
 
 
 def attention(noise: Noise, query: Number, key: Number, value: Number) -> Number:
     """Over (batch, sequence, heads, columns)."""
-    how = Arithmetic(computing(query.dtype), noise)
+    how = Arithmetic(noise.computing(query.dtype), noise)
     wide = how.dtype
     turn = (0, 2, 1, 3)
     q, k, v = (
@@ -71,9 +72,9 @@ def attention(noise: Noise, query: Number, key: Number, value: Number) -> Number
     )
     back = Number(wide, np.swapaxes(k.value, -1, -2), np.swapaxes(k.bound, -1, -2))
     depth = query.value.shape[-1]
-    scores = contracted(np.matmul, q, back, depth, wide)
+    scores = contracted(noise, np.matmul, q, back, depth, wide)
     weights = softmax(how, how.mul(scores, how.number(1 / np.sqrt(depth))), (3,))
-    found = contracted(np.matmul, weights, v, key.value.shape[1], wide)
+    found = contracted(noise, np.matmul, weights, v, key.value.shape[1], wide)
     return cast(Number(wide, found.value.transpose(turn), found.bound.transpose(turn)), query.dtype)
 
 
@@ -113,7 +114,7 @@ def _convolution(
         return np.concatenate(parts, 1)
 
     count = int(np.prod(weight.value.shape[1:]))
-    return contracted(convolve, x, weight, count, x.dtype)
+    return contracted(noise, convolve, x, weight, count, x.dtype)
 
 
 def _max_pool(
@@ -151,14 +152,14 @@ def _average_pool(
 
 
 def _global_pool(noise: Noise, x: Number, output_size: Sequence[int]) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     return cast(how.mean(x, tuple(range(2, x.value.ndim))), x.dtype)
 
 
 MEANINGS: dict[str, Callable] = {
     "matmul": _matmul,
     "linear": _linear,
-    "outer": lambda noise, x, y: contracted(np.outer, x, y, 1, x.dtype),
+    "outer": lambda noise, x, y: contracted(noise, np.outer, x, y, 1, x.dtype),
     "einsum": _einsum,
     "nn.attention": attention,
     "nn.conv1d": _convolution,

@@ -15,7 +15,6 @@ from tests.outside.graphs.number import (
     Noise,
     Number,
     cast,
-    computing,
     extremum,
     rounded,
     whole,
@@ -36,12 +35,12 @@ def _sum(noise: Noise, x: Number, axis: Any = None, keepdims: bool = False) -> N
     if x.dtype not in FLOATS:
         value = x.value.astype("int64").sum(axis=axes, keepdims=keepdims)
         return whole(value, x.bound.sum(axis=axes, keepdims=keepdims), x.dtype)
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     return cast(how.sum(x, axes, keepdims), x.dtype)
 
 
 def _mean(noise: Noise, x: Number, axis: Any = None, keepdims: bool = False) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     return cast(how.mean(x, axes_of(x, axis), keepdims), x.dtype)
 
 
@@ -74,12 +73,12 @@ def variance(how: Arithmetic, x: Number, axes: tuple[int, ...], keepdims: bool) 
 
 
 def _variance(noise: Noise, x: Number, axis: Any = None, keepdims: bool = False) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     return cast(variance(how, x, axes_of(x, axis), keepdims), x.dtype)
 
 
 def _std(noise: Noise, x: Number, axis: Any = None, keepdims: bool = False) -> Number:
-    how = Arithmetic(computing(x.dtype), noise)
+    how = Arithmetic(noise.computing(x.dtype), noise)
     found = variance(how, x, axes_of(x, axis), keepdims)
     return cast(how.apply(lambda v: np.sqrt(np.maximum(v, 0)), found), x.dtype)
 
