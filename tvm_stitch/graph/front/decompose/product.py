@@ -8,7 +8,7 @@ is summed over stays one axis, cut by division where heads lie apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, zip_longest
@@ -64,7 +64,8 @@ def _read_in_place(left: Expr, right: Expr, stage: Stages) -> Expr | None:
         form = _form(*pair)
         if form is not None and not _is_better_transposed(form):
             sources, places = zip(*(form.laid_out(view, stage) for view in form.views), strict=True)
-            return stage.compute(partial(form.computed, places), *sources, name=NAME)
+            extents = [factor.extent for factor in form.factors]
+            return stage.compute(partial(form.computed, places), *sources, extents, name=NAME)
     return None
 
 
@@ -113,30 +114,52 @@ class _Form:
             return view.source, tuple(() if is_one(e) else next(remaining) for e in shape)
         return stage.reshape(view.source, extents), tuple(runs)
 
-    def computed(self, places: tuple[tuple[Run, ...], ...], *tensors: te.Tensor) -> te.Tensor:
-        """The product in TE."""
-        along = te.reduce_axis((0, _size(self.summed)), "k")
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """All of them, each once."""
+        return (*(factor for factor in self.axes if factor is not None), *self.summed)
+
+    def computed(
+        self,
+        places: tuple[tuple[Run, ...], ...],
+        left: te.Tensor,
+        right: te.Tensor,
+        extents: Sequence[Expr],
+    ) -> te.Tensor:
+        """The product in TE, of extents in symbols of its own, not those of the graph."""
+        extent_of = dict(zip(self.factors, extents, strict=True))
+
+        def size(run: Sequence[Factor]) -> Expr:
+            return prod((extent_of[f] for f in run[1:]), start=extent_of[run[0]])
+
+        along = te.reduce_axis((0, size(self.summed)), "k")
 
         def element(*axes: tirx.Var) -> Expr:
             of = dict(zip(self.axes, axes, strict=True))
             values = [
-                tensor(*(self._index(run, of, along.var) for run in runs)).astype(_SUMMED)
-                for tensor, runs in zip(tensors, places, strict=True)
+                tensor(*(self._index(run, of, along.var, size) for run in runs)).astype(_SUMMED)
+                for tensor, runs in zip((left, right), places, strict=True)
             ]
             return te.sum(values[0] * values[1], axis=along)
 
-        shape = [1 if factor is None else factor.extent for factor in self.axes]
+        shape = [1 if factor is None else extent_of[factor] for factor in self.axes]
         return te.compute(shape, element, name=NAME)
 
-    def _index(self, run: Run, of: dict[Factor | None, Expr], along: Expr) -> Expr:
+    def _index(
+        self,
+        run: Run,
+        of: dict[Factor | None, Expr],
+        along: Expr,
+        size: Callable[[Sequence[Factor]], Expr],
+    ) -> Expr:
         if not run:
             return tirx.IntImm("int64", 0)
         if run[0] not in self.summed:
             return of[run[0]]
         first = self.summed.index(run[0])
         behind = self.summed[first + len(run) :]
-        index = tirx.floordiv(along, _size(behind)) if behind else along
-        return tirx.floormod(index, _size(run)) if first else index
+        index = tirx.floordiv(along, size(behind)) if behind else along
+        return tirx.floormod(index, size(run)) if first else index
 
 
 def _is_better_transposed(form: _Form) -> bool:
