@@ -20,6 +20,7 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 from tvm.script import tirx as T
 
 from tvm_stitch.errors import StitchError, last_line
+from tvm_stitch.graph.back.launches import nests
 from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.target import plain_target
 
@@ -70,7 +71,9 @@ def _scheduled(
             continue
         if found is not None:
             (one,) = [found] if isinstance(found, s_tir.Schedule) else found
-            if isinstance(rule, dlight.gpu.Fallback) and _folds_epilogue(one.mod["main"]):
+            by_hand = bool(nests(function))  # TVM's sorts and the like are bound to threads already
+            is_last = isinstance(rule, dlight.gpu.Fallback)
+            if is_last and not by_hand and _folds_epilogue(one.mod["main"]):
                 one = _without_epilogues(function, meant)
             return _launched_if_any(one.mod["main"])
     if failed is not None:

@@ -29,6 +29,7 @@ from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.build import VIEW, read_programs
 from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.kernel.tensor_core.build import tensor_function
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Group, Measured, Plan
 from tvm_stitch.plan.planner import Known
@@ -198,7 +199,7 @@ class _Way:
             if len(ours) <= len(theirs) and all(each.group for each in ours):
                 continue
             reason = self._lost(ours, theirs)
-            if not reason:
+            if not reason or self._on_tensor_cores(ours) > self._on_tensor_cores(theirs):
                 continue
             dropped = ours if everything else _dropped(ours, theirs, self._count)
             numbers = {number for each in dropped for number in each.numbers}
@@ -247,6 +248,18 @@ class _Way:
             return ""
         launches = "1 launch" if least == 1 else f"{least} launches"
         return f"TVM's own fusion takes {launches} where stitching would take {mine}"
+
+    def _on_tensor_cores(self, kernels: Sequence[Launched]) -> int:
+        """How many of TVM's kernels would be taken over as products on tensor cores."""
+        device = device_of(self.settling.target)
+        products = [k.default for k in kernels if k.default and k.default.holds_product]
+        found = 0
+        for product in products:
+            try:
+                found += not isinstance(tensor_function(product.function(), device), Refused)
+            except Exception:  # TVM does not merge them: then there is no such kernel
+                continue
+        return found
 
     def _of_nodes(self, graph: StitchGraph, nodes: Iterable[int]) -> Numbers:
         numbers = self.decomposed.numbers

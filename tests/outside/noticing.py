@@ -49,7 +49,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "cost_model/profile": ("profile", "cost"),
     "small_matmul/profile": ("profile", "cost"),
     "ir/program": ("program", "emit"),
-    "/partition": ("program", "emit", "rounds"),
+    "partition": ("program", "emit", "rounds"),
     "codegen/reduction": ("golden", "emit", "wide"),
     "rows/footprint": ("choose_table", "choose", "legal", "wide"),
     "cooperative/rounds": (*ROUNDS, "program"),
