@@ -9,7 +9,8 @@ the runs that rounded at random. Near means:
 - within `UNITS` units of roundoff of the candidate, in the output's dtype; and beyond that
 - within `SPREAD` times what rounding moves this element by (the root mean square of the runs'
   distances from the exact value), but never more than `SHARE` of its largest candidate or of the
-  output's median magnitude, whichever is larger: of what cancels there may be nothing left.
+  output's median magnitude, whichever is larger: of what cancels there may be nothing left;
+- and `USUAL_UNITS` units of roundoff of that median, in case that all runs missed a cancellation.
 
 So the bound follows from the dtype and the condition of the computation, element by element: where
 large values cancel it is wide, beside them it is not. Where a comparison, a floor or an argmax
@@ -28,6 +29,7 @@ import numpy as np
 UNITS = 4.0
 SPREAD = 6.0  # of eight runs: by chance their mean square is a fraction of what it would be of many
 SHARE = 0.25
+USUAL_UNITS = 2.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def judge(
         return Judged(np.where(equal, 0.0, np.maximum(distance, 1.0)), np.zeros(got.shape))
     form = FORMATS[dtype]
     candidates = np.stack([exact, *runs]).astype("float64")
-    moved = _moved(candidates, usual)
+    moved = _moved(candidates, usual) + USUAL_UNITS * form.unit * usual
     found = [_against(got.astype("float64"), each, moved, form) for each in candidates]
     best = np.argmin(np.stack([_share(*each) for each in found]), axis=0)
     error, allowed = (np.choose(best, list(each)) for each in zip(*found, strict=True))
