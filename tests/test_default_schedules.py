@@ -7,7 +7,7 @@ from check import H200, primfuncs_of
 from lowered import run_lowered
 from tvm.relax import op
 from tvm.s_tir import dlight
-from zoo import Case, Graph, graph
+from zoo import Case, Graph, graph, graph_of
 
 import tvm_stitch
 from tvm_stitch import InputError, StitchError, default_schedules, simt
@@ -189,3 +189,14 @@ def test_what_follows_a_product_is_not_applied_at_each_of_its_steps():
         return emit(op.log_add_exp(z, emit(op.matmul(x, y))))
 
     runs(g.case(build, np.logaddexp(z, x @ y)), 1e-12)
+
+
+def test_sums_of_threads_together_keep_the_condition_of_their_store():
+    """DLight's GEMV of 3 rows has 16 threads for them, and TVM drops the guard of the store."""
+    case = graph_of(
+        [((3, 96), "float64", None), ((96, 1), "float64", None)],
+        lambda emit, x, y: emit(op.einsum([x, y], "ak,kn->an")),
+        lambda x, y: x @ y,
+    )
+    verified = tvm_stitch.verify(case.module, H200, case.arrays, orders=1)
+    assert verified.ok and verified.default

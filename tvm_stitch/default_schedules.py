@@ -73,6 +73,8 @@ def _scheduled(
             (one,) = [found] if isinstance(found, s_tir.Schedule) else found
             by_hand = bool(nests(function))  # TVM's sorts and the like are bound to threads already
             is_last = isinstance(rule, dlight.gpu.Fallback)
+            if not is_last and _loses_guard(one.mod["main"]):
+                continue
             if is_last and not by_hand and _folds_epilogue(one.mod["main"]):
                 one = _without_epilogues(function, meant)
             return _launched_if_any(one.mod["main"])
@@ -82,6 +84,37 @@ def _scheduled(
             "model without it, or give it a schedule of your own as a tirx.is_scheduled function."
         ) from failed
     return None
+
+
+def _loses_guard(function: tirx.PrimFunc) -> bool:
+    """Whether threads sum together, under a condition, straight into a result of the function.
+
+    TVM's lowering of such sums drops the condition from the store, which then goes past the end.
+    """
+    threads: list[Any] = []
+    found: list[bool] = []
+
+    def enter(loop: tirx.For) -> None:
+        if loop.thread_binding is not None:
+            threads.append(loop.loop_var)
+
+    def visit(realize: s_tir.SBlockRealize) -> None:
+        block = realize.block
+        always = isinstance(realize.predicate, tirx.IntImm) and bool(realize.predicate)
+        if always or block.init is None:
+            return
+        together = any(
+            axis.iter_type == tirx.IterVar.CommReduce
+            and any(var in threads for var in tirx.analysis.undefined_vars(value))
+            for axis, value in zip(block.iter_vars, realize.iter_values, strict=True)
+        )
+        stored = (region.source for region in block.writes)
+        found.append(together and any(buffer in function.params for buffer in stored))
+
+    tvm_ffi.structural_walk(
+        function.body, [(tirx.For, enter), (s_tir.SBlockRealize, visit)], order="pre"
+    )
+    return any(found)
 
 
 def _folds_epilogue(function: tirx.PrimFunc) -> bool:
