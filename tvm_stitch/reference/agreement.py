@@ -43,7 +43,7 @@ class Format:
 
 # Kernels may flush what is below float32's smallest normal number to 0.
 FORMATS = {
-    "float64": Format(2.0**-50, np.finfo("float64").max, 2.0**-1022),
+    "float64": Format(2.0**-50, float(np.finfo("float64").max), 2.0**-1022),
     "float32": Format(2.0**-24, 2.0**128 - 2.0**104, 2.0**-126),
     "bfloat16": Format(2.0**-8, 2.0**128 - 2.0**120, 2.0**-126),
     "float16": Format(2.0**-11, 65504.0, 2.0**-24),

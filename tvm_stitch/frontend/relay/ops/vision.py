@@ -45,7 +45,7 @@ def _multibox_prior(call: OpCall) -> Expr:
                 [center_x - half_w, center_y - half_h, center_x + half_w, center_y + half_h], -1
             )
         )
-    anchors = np.stack(boxes, 2).reshape(1, -1, 4)
+    anchors: np.ndarray = np.stack(boxes, 2).reshape(1, -1, 4)
     if call.attrs.flag("clip"):
         anchors = np.clip(anchors, 0.0, 1.0)
     return call.emit(call.constant(anchors, "float32"))
