@@ -15,7 +15,13 @@ python=$environment/bin/python
 command -v "${TVM_STITCH_CXX:-g++}" >/dev/null ||
     echo "No g++ (Debian: apt-get install g++): the tests that run kernels on the CPU are skipped."
 
-"$python" -m ruff check .
-"$python" -m ruff format --check .
-"$python" -m mypy
+# A sample of the tests is for other Pythons, with other releases of NumPy whose stubs mypy reads.
+case " $* " in
+*" --sample "*) ;;
+*)
+    "$python" -m ruff check .
+    "$python" -m ruff format --check .
+    "$python" -m mypy
+    ;;
+esac
 exec "$python" -m pytest -n 2 -m "not slow" "$@"
