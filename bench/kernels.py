@@ -21,9 +21,8 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from bench.models import cases
 from bench.planning import TARGET, model
 from tvm_stitch.build import stitch_passes
+from tvm_stitch.graph.back.default_fusion import holds_product
 from tvm_stitch.graph.back.launches import calls, nests
-from tvm_stitch.kernel.analysis.op_pattern import is_product
-from tvm_stitch.kernel.ir.stage import Refused, read_stages
 
 
 def counted(module: tvm.IRModule, passes: Iterable[tvm.transform.Pass]) -> dict[str, int]:
@@ -45,14 +44,6 @@ def counted(module: tvm.IRModule, passes: Iterable[tvm.transform.Pass]) -> dict[
             launches += count * len(found)
             moved += count * sum(nest.bytes or 0 for nest in found)
     return {"kernels": launches, "bytes": moved}
-
-
-def holds_product(function: tirx.PrimFunc) -> bool:
-    """Whether a fused function multiplies matrices or convolves."""
-    stages = read_stages(function)
-    if isinstance(stages, Refused):
-        return False
-    return any(stage.is_reduction and is_product(stage) for stage in stages)
 
 
 def row(name: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class DefaultKernel:
     @property
     def holds_product(self) -> bool:
         """Whether it multiplies matrices or convolves."""
-        return any(map(_holds_product, self.functions))
+        return any(map(holds_product, self.functions))
 
 
 def default_kernels(
@@ -90,7 +90,8 @@ def _is_view(function: tirx.PrimFunc) -> bool:
         return False
 
 
-def _holds_product(function: tirx.PrimFunc) -> bool:
+def holds_product(function: tirx.PrimFunc) -> bool:
+    """Whether a fused function multiplies matrices or convolves."""
     stages = read_stages(function)
     if isinstance(stages, Refused):
         return False
