@@ -10,6 +10,7 @@ import copy
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -109,6 +110,8 @@ class Dynamic(Try):
 
     def prepare(self) -> None:
         """Three sizes."""
+        # PyTorch takes a size of 1 for a constant.
+        self.size = replace(self.size, batch=max(2, self.size.batch))
         super().prepare()
         batch, length, small = self.size.batch, self.size.length, self.size.small
         names = {name for dims in (self.model.dynamic or {}).values() for name in dims.values()}
