@@ -1,4 +1,4 @@
-"""Results written where the caller says."""
+"""Results written where the caller says, and memory between kernels that is the caller's."""
 
 import pytest
 
@@ -8,10 +8,11 @@ import tvm  # noqa: E402
 from torch_frontend.programs import traced  # noqa: E402
 from tvm import relax  # noqa: E402
 
-from tvm_stitch.dynamo.machine import written_to_destinations  # noqa: E402
+from tvm_stitch.dynamo.machine import lowered_for_cuda, lowered_for_llvm  # noqa: E402
 from tvm_stitch.dynamo.settings import Settings  # noqa: E402
 from tvm_stitch.frontend.torch import convert  # noqa: E402
 from tvm_stitch.graph.back.destinations import ATTRIBUTE, Destinations  # noqa: E402
+from tvm_stitch.graph.back.storages import Storages  # noqa: E402
 
 LOWERING = [
     relax.transform.LegalizeOps(),
@@ -66,6 +67,53 @@ def test_nothing_need_be_returned():
 
 
 def test_cuda_is_compiled_that_way():
-    executable, places = written_to_destinations(converted(), Settings(target="sm_90"))
-    assert places[:3:2] == [0, 1]
-    assert executable.mod is not None
+    lowered = lowered_for_cuda(converted(), Settings(target="sm_90"))
+    assert lowered.places[:3:2] == [0, 1]
+    assert lowered.executable.mod is not None
+
+
+def chain(x, w):
+    for axis in (-1, 0, -1):
+        x = (x @ w).softmax(axis)
+    return (x @ w).relu()
+
+
+def test_memory_between_kernels_is_the_callers():
+    module = convert(traced(chain, torch.randn(8, 8), torch.randn(8, 8)).graph).module
+    planning = [relax.transform.StaticPlanBlockMemory(), relax.transform.LowerAllocTensor()]
+    module = tvm.transform.Sequential([*LOWERING, Destinations(), *planning, Storages()])(module)
+    text = module["main"].script()
+    assert "alloc_" not in text.replace("alloc_var", "")
+    # Two pieces in turns, each seen one way.
+    assert text.count("TVMTensorCreateView") == 2
+
+
+def test_that_memory_depends_on_the_sizes():
+    lowered = []
+
+    def keep(graph, inputs):
+        from torch._dynamo.backends.common import aot_autograd
+
+        def compile_(graph, _inputs):
+            lowered.append(lowered_for_llvm(convert(graph.graph).module))
+            return graph.forward
+
+        return aot_autograd(fw_compiler=compile_)(graph, inputs)
+
+    torch.compile(chain, backend=keep, dynamic=True)(torch.randn(9, 8), torch.randn(8, 8))
+    (found,) = lowered
+    assert found.symbolic
+    assert sum(found.storages((64, 8))) > sum(found.storages((8, 8))) > 0
+    assert all(length % 512 == 0 for length in found.storages((9, 8)))
+
+
+def test_threads_share_no_memory_between_kernels():
+    from tvm_stitch.dynamo.backend import GraphCompiler
+
+    ours = GraphCompiler(Settings(device="llvm"))
+    run = torch.compile(chain, backend=ours)
+    x, w = torch.rand(8, 8), torch.rand(8, 8)
+    torch.testing.assert_close(run(x, w), chain(x, w))
+    (machine,) = ours.machines.values()
+    first, second = machine._memory(()), machine._memory(())
+    assert not {t.data_ptr() for t in first} & {t.data_ptr() for t in second}

@@ -13,7 +13,8 @@ import torch
 from torch import fx
 from torch.utils._sympy.printers import PythonPrinter
 
-from tvm_stitch.dynamo.machine import Machine, Results, Sizes
+from tvm_stitch.dynamo.machine import Machine, Results
+from tvm_stitch.dynamo.sizes import Sizes
 from tvm_stitch.frontend.torch.convert import Converted, Source
 from tvm_stitch.frontend.torch.layout import Order, inverse
 
