@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import tvm
 import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
@@ -24,7 +24,7 @@ from tvm_stitch import transform
 from tvm_stitch.build import dispatch_passes, lowering_context, stitch_passes
 from tvm_stitch.device import device_of
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
-from tvm_stitch.dynamo.sizes import Sizes, of_expressions
+from tvm_stitch.dynamo.sizes import Sizes, of_expression
 from tvm_stitch.errors import SimtError
 from tvm_stitch.frontend.torch.convert import ENTRY, Converted
 from tvm_stitch.graph.back import destinations, storages
@@ -35,8 +35,6 @@ from tvm_stitch.target import full_target
 from tvm_stitch.tuning.apply import Records
 from tvm_stitch.verify import stitched_for_cpu
 
-# Bytes that pieces of memory lie apart, as PyTorch's allocator has them.
-_APART = 512
 Tensors = Sequence[torch.Tensor]
 Machine = Callable[[Sizes, Tensors], list[torch.Tensor]]
 Shapes = Callable[[Sizes], list[tuple[int, ...]]]
@@ -93,8 +91,7 @@ class _Compiled:
         on_gpu = device.type == CUDA
         self._device, self._index = device, device.index or 0
         self._places, self._results = lowered.places, results
-        self._static = lowered.storages(()) if not lowered.symbolic else None
-        self._storages = lowered.storages
+        self._storage = lowered.storage
         self._several = on_gpu and torch.cuda.device_count() > 1
         where = tvm.cuda(self._index) if on_gpu else tvm.cpu()
         self._main = relax.VirtualMachine(lowered.executable, where)[ENTRY]
@@ -109,7 +106,10 @@ class _Compiled:
             )
         ]
         destinations = [tensor for tensor in made if tensor is not None]
-        given = [*tensors, *destinations, *self._memory(sizes)]
+        given = [*tensors, *destinations]
+        if self._storage is not None:  # what kernels leave for each other
+            length = self._storage if isinstance(self._storage, int) else self._storage(sizes)
+            given.append(torch.empty(length, dtype=torch.uint8, device=device))
         if sizes:
             given.insert(0, tvm_ffi.Shape(sizes))
         # TVM makes this device the thread's current one, and leaves it so.
@@ -120,27 +120,18 @@ class _Compiled:
         others = iter(_copies(returned))
         return [next(others) if tensor is None else tensor for tensor in made]
 
-    def _memory(self, sizes: Sizes) -> Sequence[torch.Tensor]:
-        """What kernels leave for each other, in one piece of memory."""
-        lengths = self._storages(sizes) if self._static is None else self._static
-        if not lengths:
-            return ()
-        whole = torch.empty(sum(lengths), dtype=torch.uint8, device=self._device)
-        return (whole,) if len(lengths) == 1 else whole.split_with_sizes(lengths)
-
 
 @dataclass(frozen=True)
 class Lowered:
     """An executable that writes where its caller says.
 
     places: for each result the number of its destination, or -1 where it is returned.
-    storages: the bytes of each piece of memory that it wants, by the values of the symbols.
+    storage: the bytes of memory between kernels that it wants, perhaps by the values of symbols.
     """
 
     executable: Any
     places: list[int]
-    storages: Callable[[Sizes], list[int]]
-    symbolic: bool
+    storage: int | Callable[[Sizes], int] | None
 
 
 def lowered_for_cuda(
@@ -204,18 +195,9 @@ def _lowered(
         executable = tvm.compile(mod, target, relax_pipeline=pipeline)
     attributes, first = noted[0].attrs, noted[0][ENTRY].params[0].ty
     variables = list(first.values) if isinstance(first, relax.ShapeType) else []
-    rounded = [_rounded(each) for each in attributes[storages.ATTRIBUTE]]
-    return Lowered(
-        executable,
-        [int(place) for place in attributes[destinations.ATTRIBUTE]],
-        of_expressions(variables, rounded),
-        bool(variables),
-    )
-
-
-def _rounded(size: Any) -> Any:
-    """So many bytes that what lies behind them is aligned."""
-    return tirx.floordiv(size + _APART - 1, _APART) * _APART
+    size = of_expression(variables, attributes[storages.ATTRIBUTE])
+    places = [int(place) for place in attributes[destinations.ATTRIBUTE]]
+    return Lowered(executable, places, None if size == 0 else size)
 
 
 def _copies(results: Any) -> list[torch.Tensor]:

@@ -21,17 +21,15 @@ _WRITTEN = {
 }  # fmt: skip
 
 
-def of_expressions(
-    variables: Sequence[tirx.Var], expressions: Sequence[Any]
-) -> Callable[[Sizes], list[int]]:
-    """The values of integer TIR expressions over these variables."""
-    if all(isinstance(each, (int, tirx.IntImm)) for each in expressions):
-        fixed = [int(each) for each in expressions]
-        return lambda _sizes: fixed
+def of_expression(variables: Sequence[tirx.Var], expression: Any) -> int | Callable[[Sizes], int]:
+    """The value of an integer TIR expression over these variables."""
+    simple = tvm.sym.Analyzer().simplify(expression)
+    if isinstance(simple, tirx.IntImm):
+        return int(simple)
     names = {variable: f"s{number}" for number, variable in enumerate(variables)}
-    written = ", ".join(_python(tvm.sym.Analyzer().simplify(each), names) for each in expressions)
+    written = _python(simple, names)
     arguments = "".join(f"{name}, " for name in names.values())
-    return eval(f"lambda sizes: (lambda {arguments}: [{written}])(*sizes)")
+    return eval(f"lambda sizes: (lambda {arguments}: {written})(*sizes)")
 
 
 def _python(expression: Any, names: dict[tirx.Var, str]) -> str:

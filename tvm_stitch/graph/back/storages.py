@@ -13,17 +13,22 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import Call
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-ATTRIBUTE = "tvm_stitch.storages"
-"""On the module: the bytes of each of those parameters, which come last, in TIR."""
+ATTRIBUTE = "tvm_stitch.storage"
+"""On the module: the bytes of that parameter, which comes last, in TIR; 0 where there is none."""
 VIEW = "runtime.TVMTensorCreateView"
+# Kernels take no tensor that begins somewhere within its memory.
+_BEGINNING = "vm.builtin.ensure_zero_offset"
 _STORAGE = "relax.memory.alloc_storage"
 _TENSOR = "relax.memory.alloc_tensor"
 _KILLS = ("relax.memory.kill_storage", "relax.memory.kill_tensor")
 _GLOBAL = "global"
+# Bytes that storages lie apart, as those of allocators do.
+_APART = 512
+_UINT8 = tvm.ir.GenericConst(tvm.DataType("uint8"), relax.AnyType())
 
 
 def Storages(entry: str = "main") -> tvm.transform.Pass:
@@ -33,19 +38,25 @@ def Storages(entry: str = "main") -> tvm.transform.Pass:
     def storages(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         function = mod[entry]
         bindings = [b for block in function.body.blocks for b in block.bindings]
-        found = {b.var: b.value.args[0].values[0] for b in bindings if _is_storage(b.value)}
-        memory = {
-            var: relax.Var(f"storage_{number}", relax.TensorType(dtype="uint8", ndim=1))
-            for number, var in enumerate(found)
-        }
-        body = _Viewed(mod, memory).visit_expr(function.body)
-        given = [*function.params, *memory.values()]
+        places, size = {}, tirx.IntImm("int64", 0)
+        for binding in bindings:
+            if _is_storage(binding.value):
+                length = _rounded(binding.value.args[0].values[0])
+                places[binding.var] = size, length
+                size = size + length
+        memory = relax.Var("storage", relax.TensorType(dtype="uint8", ndim=1))
+        body = _Viewed(mod, memory, places).visit_expr(function.body)
+        given = [*function.params, *([memory] if places else [])]
         mod = mod.clone()
         changed = relax.Function(given, body, None, function.is_pure, function.attrs)
         mod.update_func(mod.get_global_var(entry), changed)
-        return relax.transform.Normalize()(mod.with_attr(ATTRIBUTE, list(found.values())))
+        return relax.transform.Normalize()(mod.with_attr(ATTRIBUTE, size))
 
     return storages
+
+
+def _rounded(size: Any) -> Any:
+    return tirx.floordiv(size + (_APART - 1), _APART) * _APART
 
 
 def _called(value: Any) -> str:
@@ -61,29 +72,43 @@ def _is_storage(value: Any) -> bool:
 
 @mutator
 class _Viewed(PyExprMutator):
-    """Parameters take the place of storages, views that of their tensors."""
+    """Pieces of the parameter take the place of storages, views that of their tensors."""
 
-    def __init__(self, mod: tvm.IRModule, memory: dict[relax.Var, relax.Var]) -> None:
+    def __init__(
+        self, mod: tvm.IRModule, memory: relax.Var, places: dict[relax.Var, tuple[Any, Any]]
+    ) -> None:
         super().__init__(mod)
-        self._memory = memory
+        self._memory, self._places = memory, places
+        self._pieces: dict[relax.Var, relax.Var] = {}
         self._views: dict[tuple[str, ...], relax.Var] = {}
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
         """Leave out what allocates, what frees, and views that are there already."""
         called = _called(binding.value)
-        if binding.var in self._memory:
-            self.set_var_remap(binding.var, self._memory[binding.var])
-        elif called == _TENSOR and binding.value.args[0] in self._memory:
+        if binding.var in self._places:
+            self._pieces[binding.var] = self._piece(*self._places[binding.var])
+        elif called == _TENSOR and binding.value.args[0] in self._pieces:
             self._view(binding.var, binding.value)
         elif called not in _KILLS:
             super().visit_var_binding_(binding)
 
+    def _piece(self, offset: Any, length: Any) -> relax.Var:
+        if isinstance(offset, tirx.IntImm) and not int(offset):
+            return self._memory
+        bytes_ = relax.TensorType([length], "uint8")
+        shape = relax.ShapeExpr([length])
+        arguments = [self._memory, shape, _UINT8, relax.expr.prim_value(offset)]
+        whole = self._call(VIEW, arguments, bytes_)
+        return self._call(_BEGINNING, [whole], bytes_)
+
     def _view(self, var: relax.Var, call: Call) -> None:
         storage, offset, shape, dtype, *_device = call.args
-        memory = self._memory[storage]
-        key = memory.name, str(offset), str(shape), str(dtype)
+        piece = self._pieces[storage]
+        key = str(hash(piece)), str(offset), str(shape), str(dtype)
         if key not in self._views:
-            arguments = [memory, shape, dtype, offset]
-            view = relax.Call(relax.ExternFunc(VIEW), arguments, ty_args=[call.ty])
-            self._views[key] = self.builder_.emit(view)
+            self._views[key] = self._call(VIEW, [piece, shape, dtype, offset], call.ty)
         self.set_var_remap(var, self._views[key])
+
+    def _call(self, function: str, arguments: list[Any], type_: Any) -> relax.Var:
+        call = relax.Call(relax.ExternFunc(function), arguments, ty_args=[type_])
+        return self.builder_.emit(call)
