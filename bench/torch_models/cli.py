@@ -16,7 +16,7 @@ from bench.torch_models import table
 from bench.torch_models.registry import all_models, kinds_of, missing
 from bench.torch_models.row import DYNAMIC, INFERENCE, KINDS, Results
 from bench.torch_models.runner import Job, Run, Settings
-from bench.torch_models.systems import CUDA, DEVICES, EAGER, STITCH, SYSTEMS
+from bench.torch_models.systems import CUDA, DEVICES, EAGER, OPTIONAL, STITCH, SYSTEMS
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--models", metavar="A,B,…", help="these alone")
     made.add_argument("--dtypes", default=",".join(DTYPES), metavar="A,B,…")
     made.add_argument("--kinds", default=",".join(KINDS), metavar="A,B,…", help=f"of {KINDS}")
-    made.add_argument("--systems", metavar="A,B,…", help=f"of {SYSTEMS}")
+    made.add_argument("--systems", metavar="A,B,…", help=f"of {SYSTEMS + OPTIONAL}")
     made.add_argument("--device", choices=DEVICES, default=CUDA)
     made.add_argument("--small", action="store_true", help="small sizes of the same models")
     made.add_argument("--jobs", type=int, default=1, help="models that compile at once")
@@ -77,7 +77,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _jobs(options: argparse.Namespace, results: Results) -> list[Job]:
-    systems = _chosen(options.systems, SYSTEMS if options.device == CUDA else (EAGER, STITCH))
+    usual = SYSTEMS if options.device == CUDA else (EAGER, STITCH)
+    systems = _chosen(options.systems or ",".join(usual), SYSTEMS + OPTIONAL)
     models = {model.name: model for model in all_models()}
     jobs = []
     for name in _chosen(options.models, tuple(models)):

@@ -17,7 +17,7 @@ import tvm_stitch  # noqa: E402
 from tvm_stitch.dynamo import backend as backend_module  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler, TorchWarning  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
-from tvm_stitch.errors import InputError  # noqa: E402
+from tvm_stitch.errors import InputError, SimtError  # noqa: E402
 
 nn = torch.nn
 
@@ -214,6 +214,39 @@ def test_a_part_that_cannot_be_compiled_runs_eagerly_and_says_so(monkeypatch):
     assert part.failure == "no such luck"
 
 
+def test_a_part_that_cannot_be_run_runs_eagerly_from_then_on_and_says_so(monkeypatch):
+    calls = []
+
+    def refuse(*_arguments):
+        def run(*_given):
+            calls.append(1)
+            raise RuntimeError("too much shared memory")
+
+        return run
+
+    monkeypatch.setattr(backend_module, "machine_for", refuse)
+    ours, x = compiler(), torch.randn(3, 4)
+    run = torch.compile(lambda x: (x + 1).relu(), backend=ours)
+    with pytest.warns(TorchWarning, match=r"add.Tensor, relu runs as.*too much shared"):
+        torch.testing.assert_close(run(x), (x + 1).relu())
+    torch.testing.assert_close(run(x), (x + 1).relu())
+    assert len(calls) == 1
+    (part,) = ours.log.report().parts
+    assert not part.stitched
+
+
+def test_what_the_executor_finds_wrong_is_not_hidden(monkeypatch):
+    def wrong(*_arguments):
+        def run(*_given):
+            raise SimtError("a race")
+
+        return run
+
+    monkeypatch.setattr(backend_module, "machine_for", wrong)
+    with pytest.raises(SimtError, match="a race"):
+        torch.compile(lambda x: (x + 1).relu(), backend=compiler())(torch.randn(3, 4))
+
+
 def test_a_model_on_another_device_runs_eagerly_and_says_so():
     x = torch.randn(3)
     with pytest.warns(TorchWarning, match=r"lie on cpu.*compiles what lies on cuda"):
@@ -308,6 +341,8 @@ def test_bad_options_are_refused():
         Settings.of({"devise": "cuda"})
     with pytest.raises(InputError, match="unknown device 'gpu'"):
         tvm_stitch.torch.compile(nn.ReLU(), device="gpu")
+    with pytest.raises(Exception, match="no mode 'fastest': leave mode out"):
+        backend_module.tvm_stitch_backend(None, [], mode="fastest")
     with pytest.raises(InputError, match="smallest_part"):
         Settings(smallest_part=0)
 

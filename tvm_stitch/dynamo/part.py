@@ -15,6 +15,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from tvm_stitch.dynamo.machine import Machine, Results
 from tvm_stitch.dynamo.sizes import Sizes
+from tvm_stitch.errors import SimtError
 from tvm_stitch.frontend.torch.convert import Converted, Source
 from tvm_stitch.frontend.torch.layout import Order, inverse
 
@@ -25,13 +26,21 @@ ALIGNMENT = 64
 class Part(torch.nn.Module):
     """Calls a machine with tensors as they lie in memory; with sizes of 0, PyTorch's operators.
 
-    Only what has gaps, or begins in the middle of a vector, is copied.
+    Only what has gaps, or begins in the middle of a vector, is copied. Where the machine cannot be
+    run (the driver may refuse a kernel), PyTorch's operators take its place for good.
     """
 
-    def __init__(self, eager: fx.GraphModule, converted: Converted, machine: Machine) -> None:
+    def __init__(
+        self,
+        eager: fx.GraphModule,
+        converted: Converted,
+        machine: Machine,
+        failed: Callable[[Exception], None],
+    ) -> None:
         super().__init__()
         self.eager = eager
-        self._machine = machine
+        self._machine: Machine | None = machine
+        self._failed = failed
         self._symbols = converted.symbols
         self._inputs = [(n, _unless_plain(order)) for n, order in converted.inputs]
         self._outputs = [_unless_plain(inverse(order)) for order in converted.outputs]
@@ -39,7 +48,8 @@ class Part(torch.nn.Module):
     def __call__(self, *given: Any) -> tuple[torch.Tensor, ...]:
         """The part's results; nothing is copied that is dense."""
         sizes = tuple([_size(source, given) for source in self._symbols])
-        if 0 in sizes:
+        machine = self._machine
+        if machine is None or 0 in sizes:
             return self.eager(*given)
         tensors = []
         for number, order in self._inputs:
@@ -49,7 +59,14 @@ class Part(torch.nn.Module):
             elif tensor.data_ptr() % ALIGNMENT:
                 tensor = tensor.clone()
             tensors.append(tensor)
-        results = self._machine(sizes, tensors)
+        try:
+            results = machine(sizes, tensors)
+        except (torch.OutOfMemoryError, SimtError):
+            raise
+        except Exception as error:
+            self._machine = None
+            self._failed(error)
+            return self.eager(*given)
         return tuple([
             result if order is None else result.permute(order)
             for result, order in zip(results, self._outputs, strict=True)
