@@ -177,6 +177,23 @@ def test_parts_with_rows_of_any_length():
     check(case)
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_rotated_columns_behind_parts_of_any_size(dtype):
+    """The place of a column is the rest of a division, of which TVM must know that it is none."""
+
+    def build(emit, x, y, scale):
+        whole = emit(op.trunc(x))
+        first, second = emit(op.split(y, 2, axis=1))
+        turned = emit(op.concat([emit(op.negative(second)), first], axis=1))
+        return whole, emit(op.add(y, emit(op.multiply(turned, scale))))
+
+    def expected(x, y, scale):
+        return np.trunc(x), y + np.concatenate([-y[:, 12:], y[:, :12]], axis=1) * scale
+
+    rows = (ROWS, 33)
+    check(graph(dtype, [(rows, 24), (rows, 24), (24,)], build, expected))
+
+
 def test_a_longer_row_than_the_bound_is_an_error_before_the_launch():
     """A kernel must not leave the rest of a row undone in silence."""
     case = bounded(softmax("float32", (ROWS, 5), (COLUMNS, 50)), m=1000)
