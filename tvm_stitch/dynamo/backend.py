@@ -157,7 +157,8 @@ class GraphCompiler:
             converted = convert(part.graph)
             if self.explained:
                 kernels = explain(converted.module, self.settings.target, self.settings.stitching)
-                self.log.parts.append(PartReport(name, operators, kernels=kernels))
+                module = converted.module
+                self.log.parts.append(PartReport(name, operators, kernels=kernels, module=module))
                 return part
             key = tvm_ffi.StructuralKey(converted.module), device
             if key not in self.machines:
