@@ -156,6 +156,19 @@ def test_what_is_constant_is_made_anew():
         constant.zero_()
 
 
+def test_what_needs_no_input_is_computed_by_a_kernel():
+    def function(x):
+        places = torch.arange(64)
+        mask = (places[:, None] >= places[None]) * 2
+        return mask, x + 1
+
+    ours, x = compiler(EXECUTOR, target="sm_90", smallest_part=1), torch.randn(3)
+    for got, want in zip(torch.compile(function, backend=ours)(x), function(x), strict=True):
+        torch.testing.assert_close(got, want)
+    assert not [part.failure for part in ours.log.report().parts if part.failure]
+    assert any("arange" in name for each in ours.machines.values() for name in each.kernels)
+
+
 def test_inputs_that_are_changed():
     def function(x, y):
         x.mul_(2).add_(1)

@@ -20,6 +20,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.graph import _BoxedCodeGen
 
+from tvm_stitch.build import without_folding
 from tvm_stitch.dynamo.cuda_graphs import Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.part import Part, results_of
@@ -154,21 +155,27 @@ class GraphCompiler:
             if node.op == "call_function" and operator_name(node.target) != "getitem"
         )
         try:
-            converted = convert(part.graph)
-            if self.explained:
-                kernels = explain(converted.module, self.settings.target, self.settings.stitching)
-                module = converted.module
-                self.log.parts.append(PartReport(name, operators, kernels=kernels, module=module))
-                return part
-            key = tvm_ffi.StructuralKey(converted.module), device
-            if key not in self.machines:
-                results = results_of(part.graph, converted)
-                self.machines[key] = machine_for(converted, self.settings, device, results)
+            with without_folding():
+                return self._compiled_part(name, part, device, operators)
         except Exception as error:  # whatever fails here, PyTorch's operators do not
             failure = _said(error)
             self.log.parts.append(PartReport(name, operators, failure))
             self._warn(f"a part of {_shown(operators)} runs as PyTorch's operators: {failure}")
             return part
+
+    def _compiled_part(
+        self, name: str, part: fx.GraphModule, device: torch.device, operators: tuple[str, ...]
+    ) -> torch.nn.Module:
+        converted = convert(part.graph)
+        if self.explained:
+            kernels = explain(converted.module, self.settings.target, self.settings.stitching)
+            module = converted.module
+            self.log.parts.append(PartReport(name, operators, kernels=kernels, module=module))
+            return part
+        key = tvm_ffi.StructuralKey(converted.module), device
+        if key not in self.machines:
+            results = results_of(part.graph, converted)
+            self.machines[key] = machine_for(converted, self.settings, device, results)
         number = len(self.log.parts)
         self.log.parts.append(PartReport(name, operators))
         failed = partial(self._failed, number)

@@ -193,8 +193,9 @@ def _lowered(
     with target:
         pipeline = tvm.transform.Sequential([*passes, *finishing])
         executable = tvm.compile(mod, target, relax_pipeline=pipeline)
-    attributes, first = noted[0].attrs, noted[0][ENTRY].params[0].ty
-    variables = list(first.values) if isinstance(first, relax.ShapeType) else []
+    attributes, params = noted[0].attrs, noted[0][ENTRY].params
+    symbols = [param.ty for param in params[:1] if isinstance(param.ty, relax.ShapeType)]
+    variables = [variable for each in symbols for variable in each.values]
     size = of_expression(variables, attributes[storages.ATTRIBUTE])
     places = [int(place) for place in attributes[destinations.ATTRIBUTE]]
     return Lowered(executable, places, None if size == 0 else size)

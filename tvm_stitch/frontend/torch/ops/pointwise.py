@@ -23,6 +23,8 @@ from tvm_stitch.frontend.torch.call import (
     is_tensor,
     wide,
 )
+from tvm_stitch.frontend.torch.ops import precise
+from tvm_stitch.frontend.torch.ops.precise import library
 
 _op = relax.op
 
@@ -30,7 +32,7 @@ _op = relax.op
 # Of one operand
 
 
-def _unary(function: Callable[[Expr], Expr], exact: bool = False) -> Converter:
+def unary(function: Callable[[Expr], Expr], exact: bool = False) -> Converter:
     """An operator of Relax; `exact` if it rounds nothing, in whatever type."""
 
     def convert(call: Call, x: Expr) -> Expr:
@@ -84,13 +86,6 @@ def _is_infinite(a: Any) -> Any:
     return tirx.any(a > tirx.const(largest, of), a < tirx.const(-largest, of))
 
 
-def _relu(call: Call, x: Expr) -> Expr:
-    of = call.dtype
-    return call.pointwise(
-        lambda a: tirx.Select(a <= tirx.const(0, of), tirx.const(0, of), a), x, of=of, to=of
-    )
-
-
 def _sign(call: Call, x: Expr) -> Expr:
     of = call.dtype
     if of == "bool":
@@ -110,17 +105,7 @@ def _reciprocal(a: Any) -> Any:
     return tirx.const(1.0, str(a.ty.dtype)) / a
 
 
-def _library(name: str) -> Callable[..., Any]:
-    """A function of the C library, as CUDA has it too: exact where a formula would cancel."""
-
-    def compute(*operands: Any) -> Any:
-        of = str(operands[0].ty.dtype)
-        return tirx.call_pure_extern(of, name if of == "float64" else f"{name}f", *operands)
-
-    return compute
-
-
-_fmod = _library("fmod")
+_fmod = library("fmod")
 
 
 # Of two operands
@@ -226,10 +211,11 @@ def _power(call: Call, base: Expr | Number, exponent: Expr | Number) -> Expr:
         return call.pointwise(_POWERS[exponent], base, of=of, to=to)
     if not is_float(to):
         raise TorchError("powers of integers other than 1, 2, 3")
-    return call.pointwise(tirx.power, base, exponent, of=of, to=to)
+    return call.pointwise(precise.power, base, exponent, of=of, to=to)
 
 
 _POWERS: dict[float, Callable[[Any], Any]] = {
+    0.5: tirx.sqrt,
     1: lambda a: a,
     2: lambda a: a * a,
     3: lambda a: a * a * a,
@@ -316,38 +302,6 @@ def _where(call: Call, condition: Expr, yes: Expr | Number, no: Expr | Number) -
     return call.pointwise(tirx.Select, condition, yes, no, of=("bool", of, of), to=of)
 
 
-# Activations
-
-
-def _gelu(call: Call, x: Expr, approximate: str = "none") -> Expr:
-    return call.emit(_op.nn.gelu_tanh(x) if approximate == "tanh" else _op.nn.gelu(x))
-
-
-def _silu(call: Call, x: Expr) -> Expr:
-    return call.emit(_op.nn.silu(x))
-
-
-def _elu(call: Call, x: Expr, alpha: Number, scale: Number, input_scale: Number) -> Expr:
-    of, to = wide(call.dtype), call.dtype
-
-    def compute(a: Any) -> Any:
-        zero = tirx.const(0.0, of)
-        below = _library("expm1")(a * tirx.const(float(input_scale), of))
-        negative = below * tirx.const(float(alpha) * float(scale), of)
-        return tirx.Select(a > zero, a * tirx.const(float(scale), of), negative)
-
-    return call.pointwise(compute, x, of=of, to=to)
-
-
-def _leaky_relu(call: Call, x: Expr, slope: Number) -> Expr:
-    of, to = wide(call.dtype), call.dtype
-
-    def compute(a: Any) -> Any:
-        return tirx.Select(a > tirx.const(0.0, of), a, a * tirx.const(float(slope), of))
-
-    return call.pointwise(compute, x, of=of, to=to)
-
-
 _EQUAL = {
     "eq": _op.equal,
     "lt": _op.less,
@@ -357,16 +311,16 @@ _EQUAL = {
 }
 
 OPERATORS: dict[str, Converter] = {
-    "abs": _unary(_op.abs, exact=True),
-    "acos": _unary(_op.acos),
-    "acosh": _elements(_library("acosh")),
+    "abs": unary(_op.abs, exact=True),
+    "acos": unary(_op.acos),
+    "acosh": _elements(library("acosh")),
     "add.Tensor": _sum(_op.add),
     "add.Scalar": _sum(_op.add),
-    "asin": _unary(_op.asin),
-    "asinh": _elements(_library("asinh")),
-    "atan": _unary(_op.atan),
+    "asin": unary(_op.asin),
+    "asinh": _elements(library("asinh")),
+    "atan": unary(_op.atan),
     "atan2": _elements(tirx.atan2),
-    "atanh": _elements(_library("atanh")),
+    "atanh": _elements(library("atanh")),
     "bitwise_and.Tensor": _bitwise(tirx.bitwise_and, _op.logical_and),
     "bitwise_and.Scalar": _bitwise(tirx.bitwise_and, _op.logical_and),
     "bitwise_not": _bitwise(tirx.bitwise_not, _op.logical_not),
@@ -379,28 +333,25 @@ OPERATORS: dict[str, Converter] = {
     "clamp.Tensor": _clamp,
     "clamp_max": lambda call, x, high: _clamp(call, x, None, high),
     "clamp_min": lambda call, x, low: _clamp(call, x, low, None),
-    "cos": _unary(_op.cos),
-    "cosh": _elements(_library("cosh")),
+    "cos": _elements(precise.cos),
+    "cosh": _elements(library("cosh")),
     "div.Tensor": _quotient,
     "div.Scalar": _quotient,
     "div.Tensor_mode": _quotient,
     "div.Scalar_mode": _quotient,
-    "elu": _elu,
-    "erf": _unary(_op.erf),
-    "exp": _unary(_op.exp),
-    "expm1": _elements(_library("expm1")),
+    "erf": unary(_op.erf),
+    "exp": unary(_op.exp),
+    "expm1": _elements(library("expm1")),
     "floor": _rounding(tirx.floor),
     "fmod.Tensor": _rest(floor=False),
     "fmod.Scalar": _rest(floor=False),
-    "gelu": _gelu,
     "hardtanh": lambda call, x, low, high: _clamp(call, x, low, high),
     "isinf": _test(_is_infinite, of_integers=False),
     "isnan": _test(is_nan, of_integers=False),
-    "leaky_relu": _leaky_relu,
-    "log": _unary(_op.log),
-    "log10": _elements(tirx.log10),
-    "log1p": _elements(_library("log1p")),
-    "log2": _elements(tirx.log2),
+    "log": _elements(precise.log),
+    "log10": _elements(precise.log10),
+    "log1p": _elements(library("log1p")),
+    "log2": _elements(precise.log2),
     "logical_and": _logical(_op.logical_and),
     "logical_not": _logical(_op.logical_not),
     "logical_or": _logical(_op.logical_or),
@@ -411,26 +362,23 @@ OPERATORS: dict[str, Converter] = {
     "mul.Scalar": _product,
     "ne.Scalar": _not_equal,
     "ne.Tensor": _not_equal,
-    "neg": _unary(_op.negative, exact=True),
+    "neg": unary(_op.negative, exact=True),
     "pow.Scalar": _power,
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Tensor": _power,
     "reciprocal": _elements(_reciprocal),
-    "relu": _relu,
     "remainder.Tensor": _rest(floor=True),
     "remainder.Scalar": _rest(floor=True),
     "round": _rounding(tirx.nearbyint),
-    "rsqrt": _unary(_op.rsqrt),
-    "sigmoid": _unary(_op.sigmoid),
+    "rsqrt": unary(_op.rsqrt),
+    "sigmoid": unary(_op.sigmoid),
     "sign": _sign,
-    "silu": _silu,
-    "sin": _unary(_op.sin),
-    "sinh": _elements(_library("sinh")),
-    "sqrt": _unary(_op.sqrt),
+    "sin": _elements(precise.sin),
+    "sinh": _elements(library("sinh")),
+    "sqrt": unary(_op.sqrt),
     "sub.Tensor": _sum(_op.subtract),
     "sub.Scalar": _sum(_op.subtract),
-    "tan": _unary(_op.tan),
-    "tanh": _unary(_op.tanh),
+    "tan": _elements(precise.tan),
     "trunc": _rounding(tirx.trunc),
     "where.self": _where,
     **{
