@@ -145,7 +145,7 @@ def _again(run: Callable[..., Any], function: Callable[..., Any], tensors: Any) 
 
 
 def _compiled(compiler: GraphCompiler, function: Callable[..., Any]) -> Callable[..., Any]:
-    compile_ = partial(compiler.compile_graph, torch.device("cpu"))
+    compile_ = partial(compiler.compile_graph, torch.device("cpu"), None)
     return aot_function(
         function,
         fw_compiler=partial(compile_, "forward"),
