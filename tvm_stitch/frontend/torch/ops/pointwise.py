@@ -63,6 +63,21 @@ def _rounding(compute: Callable[[Any], Any]) -> Converter:
     return convert
 
 
+def _rounded(call: Call, x: Expr, *, decimals: int) -> Expr:
+    """To so many decimals, or tens where they are negative; half to even."""
+    if not is_float(call.dtype):
+        raise TorchError("integers to decimals")
+    of = wide(call.dtype)
+
+    def compute(a: Any) -> Any:
+        tens = tirx.const(10.0 ** abs(decimals), of)
+        if decimals < 0:
+            return tirx.nearbyint(a / tens) * tens
+        return tirx.nearbyint(a * tens) / tens if decimals else tirx.nearbyint(a)
+
+    return call.pointwise(compute, x, of=of, to=call.dtype)
+
+
 def _test(compute: Callable[[Any], Any], of_integers: bool) -> Converter:
     """A question to floating elements; of integers the answer is known."""
 
@@ -105,9 +120,6 @@ def _reciprocal(a: Any) -> Any:
     return tirx.const(1.0, str(a.ty.dtype)) / a
 
 
-_fmod = library("fmod")
-
-
 # Of two operands
 
 
@@ -139,69 +151,6 @@ def _product(call: Call, left: Expr, right: Expr | Number) -> Expr:
         return call.emit(_op.logical_and(call.cast(left, to), call.operand(right, to)))
     of = to if is_tensor(right) else wide(to)
     return call.cast(call.emit(_op.multiply(call.operand(left, of), call.operand(right, of))), to)
-
-
-def _quotient(
-    call: Call, left: Expr, right: Expr | Number, rounding_mode: str | None = None
-) -> Expr:
-    to = call.dtype
-    if not is_float(to):
-        return _whole_quotient(call, left, right, rounding_mode)
-    if rounding_mode is None:
-        of = wide(to)
-        return call.cast(call.emit(_op.divide(call.operand(left, of), call.operand(right, of))), to)
-    compute = _floor_quotient if rounding_mode == "floor" else _truncated_quotient
-    return call.pointwise(compute, left, right, of=wide(to), to=to)
-
-
-def _whole_quotient(call: Call, left: Expr, right: Expr | Number, mode: str | None) -> Expr:
-    _never_zero(right)
-    divide = tirx.floordiv if mode == "floor" else tirx.truncdiv
-    of = call.dtype
-    return call.pointwise(divide, left, right, of=of, to=of)
-
-
-def _never_zero(right: Expr | Number) -> None:
-    if not isinstance(right, int) or not right:
-        raise TorchError("division of integers by what may be 0: PyTorch says so")
-
-
-def _truncated_quotient(a: Any, b: Any) -> Any:
-    return tirx.trunc(a / b)
-
-
-def _floor_quotient(a: Any, b: Any) -> Any:
-    """As PyTorch and Python do: exact where the rest is, and never beside a whole number."""
-    of = str(b.ty.dtype)
-    zero, one, half = (tirx.const(value, of) for value in (0.0, 1.0, 0.5))
-    rest = _fmod(a, b)
-    other_sign = tirx.Select(b < zero, rest > zero, rest < zero)
-    quotient = (a - rest) / b - tirx.Select(other_sign, one, zero)
-    below = tirx.floor(quotient)
-    near = below + tirx.Select(quotient - below > half, one, zero)
-    return tirx.Select(tirx.EQ(b, zero), a / b, near)
-
-
-def _rest(floor: bool) -> Converter:
-    """The rest of a division, with the sign of the divisor (`floor`) or of the dividend."""
-
-    def compute(a: Any, b: Any) -> Any:
-        zero = tirx.const(0.0, str(b.ty.dtype))
-        rest = _fmod(a, b)
-        if not floor:
-            return rest
-        other_sign = tirx.Select(b < zero, rest > zero, rest < zero)
-        return tirx.Select(other_sign, rest + b, rest)
-
-    def convert(call: Call, left: Expr | Number, right: Expr | Number) -> Expr:
-        to = call.dtype
-        if is_float(to):
-            return call.pointwise(compute, left, right, of=wide(to), to=to)
-        _never_zero(right)
-        whole = tirx.floormod if floor else tirx.truncmod
-        return call.pointwise(whole, left, right, of=to, to=to)
-
-    return convert
 
 
 def _power(call: Call, base: Expr | Number, exponent: Expr | Number) -> Expr:
@@ -335,16 +284,10 @@ OPERATORS: dict[str, Converter] = {
     "clamp_min": lambda call, x, low: _clamp(call, x, low, None),
     "cos": _elements(precise.cos),
     "cosh": _elements(library("cosh")),
-    "div.Tensor": _quotient,
-    "div.Scalar": _quotient,
-    "div.Tensor_mode": _quotient,
-    "div.Scalar_mode": _quotient,
     "erf": unary(_op.erf),
     "exp": unary(_op.exp),
     "expm1": _elements(library("expm1")),
     "floor": _rounding(tirx.floor),
-    "fmod.Tensor": _rest(floor=False),
-    "fmod.Scalar": _rest(floor=False),
     "hardtanh": lambda call, x, low, high: _clamp(call, x, low, high),
     "isinf": _test(_is_infinite, of_integers=False),
     "isnan": _test(is_nan, of_integers=False),
@@ -367,9 +310,8 @@ OPERATORS: dict[str, Converter] = {
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Tensor": _power,
     "reciprocal": _elements(_reciprocal),
-    "remainder.Tensor": _rest(floor=True),
-    "remainder.Scalar": _rest(floor=True),
     "round": _rounding(tirx.nearbyint),
+    "round.decimals": _rounded,
     "rsqrt": unary(_op.rsqrt),
     "sigmoid": unary(_op.sigmoid),
     "sign": _sign,
