@@ -179,7 +179,7 @@ class GraphCompiler:
         number = len(self.log.parts)
         self.log.parts.append(PartReport(name, operators))
         failed = partial(self._failed, number)
-        return Part(part, converted, self.machines[key], failed)
+        return Part(part, converted, self.machines[key], device, failed)
 
     def _failed(self, number: int, error: Exception) -> None:
         """A part was compiled, but cannot be run."""

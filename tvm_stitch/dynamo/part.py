@@ -19,8 +19,8 @@ from tvm_stitch.errors import SimtError
 from tvm_stitch.frontend.torch.convert import Converted, Source
 from tvm_stitch.frontend.torch.layout import Order, inverse
 
-# Bytes: TVM loads vectors of so many on the CPU; on a GPU a quarter would do.
-ALIGNMENT = 64
+# Bytes of the widest vectors that are loaded, by the kind of device.
+ALIGNMENTS = {"cpu": 64, "cuda": 16}
 
 
 class Part(torch.nn.Module):
@@ -35,11 +35,13 @@ class Part(torch.nn.Module):
         eager: fx.GraphModule,
         converted: Converted,
         machine: Machine,
+        device: torch.device,
         failed: Callable[[Exception], None],
     ) -> None:
         super().__init__()
         self.eager = eager
         self._machine: Machine | None = machine
+        self._alignment = ALIGNMENTS[device.type]
         self._failed = failed
         self._symbols = converted.symbols
         self._inputs = [(n, _unless_plain(order)) for n, order in converted.inputs]
@@ -56,7 +58,7 @@ class Part(torch.nn.Module):
             tensor = given[number] if order is None else given[number].permute(order)
             if not tensor.is_contiguous():
                 tensor = tensor.contiguous()
-            elif tensor.data_ptr() % ALIGNMENT:
+            elif tensor.data_ptr() % self._alignment:
                 tensor = tensor.clone()
             tensors.append(tensor)
         try:
