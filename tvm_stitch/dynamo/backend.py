@@ -23,6 +23,7 @@ from torch.fx.graph import _BoxedCodeGen
 from tvm_stitch.build import without_folding
 from tvm_stitch.dynamo.cuda_graphs import Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
+from tvm_stitch.dynamo.mutations import without_copies
 from tvm_stitch.dynamo.part import Part, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.report import Log, PartReport
@@ -94,6 +95,8 @@ class GraphCompiler:
             inference_compiler=partial(compile_, "inference"),
             partition_fn=min_cut_rematerialization_partition,
             decompositions=decompositions(),
+            # A captured graph would have to own what it writes.
+            keep_inference_input_mutations=graphs is None,
         )(graph, inputs)
 
     def _device(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> torch.device | None:
@@ -134,6 +137,7 @@ class GraphCompiler:
     def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
         name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
         self.log.graphs.append(name)
+        append_copies = without_copies(graph.graph)
         ours: dict[fx.Node, bool] = {}
         for node in graph.graph.nodes:
             reason = refused(node, device)
@@ -144,6 +148,7 @@ class GraphCompiler:
         for attribute, part in list(graph.named_children()):
             if attribute.startswith(PREFIX) and isinstance(part, fx.GraphModule):
                 setattr(graph, attribute, self._part(name, part, device))
+        append_copies(graph.graph)
         graph.graph.set_codegen(_BoxedCodeGen())
         graph.recompile()
         return _boxed(graph.forward)
