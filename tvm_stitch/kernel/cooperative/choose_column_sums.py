@@ -13,8 +13,8 @@ from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residen
 from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
 from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, ColumnSums, power_of_two
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
 from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows.row_batching import loaded_bytes
 
@@ -39,7 +39,9 @@ ROWS_A_SHARE = 16
 SUM_BYTES = 4
 
 
-def grid_mapping(program: Program, device: Device, vector: int, columns: int) -> Mapping | Refused:
+def grid_mapping(
+    program: Program, device: Device, vector: int, columns: int
+) -> ColumnSums | Refused:
     """The mapping for rows of so many columns, read and written in vectors of so many elements."""
     if constant(program.space.columns) is None:
         return Refused("sums over rows of unknown length")
@@ -67,15 +69,15 @@ def grid_mapping(program: Program, device: Device, vector: int, columns: int) ->
     return ahead if many or ahead.min_blocks_per_sm == plain.min_blocks_per_sm else plain
 
 
-def _whole_rows(columns: int, vector: int) -> Mapping:
+def _whole_rows(columns: int, vector: int) -> ColumnSums:
     """Blocks that hold whole rows, for they reduce them as well."""
     threads = min(power_of_two(-(-columns // (vector * VECTORS))), MAX_BLOCK_THREADS)
     steps = -(-columns // (threads * vector))
     rows = max(1, BLOCK_THREADS // threads)
-    return Mapping("global", threads, rows, vector, steps, recompute=True)
+    return ColumnSums(threads, rows, vector, steps, recompute=True)
 
 
-def _pieces(columns: int, vector: int, device: Device) -> Mapping:
+def _pieces(columns: int, vector: int, device: Device) -> ColumnSums:
     """Blocks that hold a piece of each row: a vector a thread, more where rows are very long."""
     vectors = -(-columns // vector)
     threads = PIECE_THREADS // 2
@@ -83,17 +85,17 @@ def _pieces(columns: int, vector: int, device: Device) -> Mapping:
         threads //= 2
     steps = -(-vectors // (threads * device.multiprocessors))
     rows = PIECE_THREADS // threads
-    return Mapping("global", threads, rows, vector, steps, recompute=True, split=True)
+    return ColumnSums(threads, rows, vector, steps, recompute=True, split=True)
 
 
 def with_blocks(
     program: Program,
     residency: Residency,
-    mapping: Mapping,
+    mapping: ColumnSums,
     device: Device,
     columns: int,
     most_resident: int = MOST_RESIDENT,
-) -> Mapping | None:
+) -> ColumnSums | None:
     """The mapping with as many blocks as the device holds at once and the rows keep busy."""
     resident = min(most_resident, resident_blocks(program, residency, mapping, device))
     pieces = -(-columns // mapping.reach) if mapping.split else 1
@@ -111,7 +113,7 @@ def with_blocks(
 
 
 def resident_blocks(
-    program: Program, residency: Residency, mapping: Mapping, device: Device
+    program: Program, residency: Residency, mapping: ColumnSums, device: Device
 ) -> int:
     """Blocks that fit into a multiprocessor by registers, threads and shared memory."""
     registers = grid_registers(program, residency, mapping)
@@ -122,7 +124,7 @@ def resident_blocks(
     return min(room, MOST_RESIDENT)
 
 
-def grid_registers(program: Program, residency: Residency, mapping: Mapping) -> int:
+def grid_registers(program: Program, residency: Residency, mapping: ColumnSums) -> int:
     """Registers of a thread."""
     each = mapping.vector * mapping.steps
     held = residency.live_bytes + SUM_BYTES * len(program.column_reductions)
@@ -131,7 +133,7 @@ def grid_registers(program: Program, residency: Residency, mapping: Mapping) -> 
     return -(-each * held // 4) + 2 * mapping.vector + OVERHEAD_REGISTERS
 
 
-def grid_shared_bytes(program: Program, mapping: Mapping) -> int:
+def grid_shared_bytes(program: Program, mapping: ColumnSums) -> int:
     """Shared memory of a block: its rows' sums, the warps' shares, scratch of the rows."""
     rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
     shares = len(program.column_reductions) * mapping.block_threads * SUM_BYTES

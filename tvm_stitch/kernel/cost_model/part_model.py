@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import cached_property
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.profile import Phase, Profile
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
-from tvm_stitch.kernel.cost_model.profile import Phase, Profile
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 
 OVERHEAD_REGISTERS = 16  # addresses and counters, as ptxas reports them for 282 kernels
 SCRATCH_BYTES = 1024  # of shared memory that CUDA takes for every block

@@ -6,11 +6,9 @@ none can be. Written by emit_async_copy.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Var, dtype_of, item_bytes
 
 CAPABILITY = 80  # the first with copies that go past the registers
@@ -19,16 +17,14 @@ LEAST_BYTES = 4  # of such a copy
 
 def async_inputs(program: Program, residency: Residency, mapping: Mapping) -> tuple[Var, ...]:
     """The inputs that a mapping has copied into shared memory."""
-    if not mapping.asynchronous:
-        return ()
-    return tuple(buffer for buffer in program.inputs if buffer in residency.kept)
+    return _kept_inputs(program, residency) if mapping.asynchronous else ()
 
 
 def why_not(program: Program, residency: Residency, mapping: Mapping) -> str | None:
     """Why a mapping cannot have its rows copied that way, if so."""
     if mapping.residence != "shared" or mapping.peeled:
         return "asynchronous copies of what does not wait in shared memory in aligned vectors"
-    copied = async_inputs(program, residency, replace(mapping, asynchronous=True))
+    copied = _kept_inputs(program, residency)
     if not copied:
         return "asynchronous copies, where nothing waits as it was read"
     if len(copied) < len(residency.kept):
@@ -38,3 +34,7 @@ def why_not(program: Program, residency: Residency, mapping: Mapping) -> str | N
     if narrowest * mapping.vector < LEAST_BYTES:
         return f"asynchronous copies of less than {LEAST_BYTES} bytes"
     return None
+
+
+def _kept_inputs(program: Program, residency: Residency) -> tuple[Var, ...]:
+    return tuple(buffer for buffer in program.inputs if buffer in residency.kept)

@@ -12,8 +12,8 @@ from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Rows, power_of_two
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
 from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.rows.footprint import fits, has_many_rows, registers, shared_bytes
@@ -63,7 +63,7 @@ ONLINE_THREADS = 256
 
 def row_mapping(
     program: Program, device: Device, columns: int, schemes: tuple[str, ...]
-) -> Mapping | Refused:
+) -> Rows | Refused:
     """The first place that has room, in order of preference.
 
     A block keeps its row in registers, computing more again where that saves some, then in shared
@@ -104,7 +104,7 @@ def row_mapping(
 
 def _placed(
     program: Program, device: Device, columns: int, cluster: int, place: tuple[str, bool, int]
-) -> Mapping:
+) -> Rows:
     """The mapping for a cluster size and a place to wait."""
     residence, recompute, each = place
     one_pass = in_one_pass(program) if residence == "shared" else None
@@ -117,15 +117,15 @@ def _placed(
     return _centred(program, _copied(program, residency, mapping, device))
 
 
-def _centred(program: Program, mapping: Mapping) -> Mapping:
+def _centred(program: Program, mapping: Rows) -> Rows:
     """A variance in one pass with its mean, where threads see their first values beforehand."""
     one_pass = replace(mapping, online=True)
     return one_pass if apply_online(program, one_pass).variance_of else mapping
 
 
 def _two_at_once(
-    program: Program, columns: int, residency: Residency, mapping: Mapping, device: Device
-) -> Mapping | None:
+    program: Program, columns: int, residency: Residency, mapping: Rows, device: Device
+) -> Rows | None:
     """Rows for which a multiprocessor has room for one block only come in pairs in shared memory.
 
     None: there is room for more, or there are too few rows. Measured on an H200: layer norm of
@@ -144,7 +144,7 @@ def _two_at_once(
     return pair if room <= device.shared_total else mapping
 
 
-def _copied(program: Program, residency: Residency, mapping: Mapping, device: Device) -> Mapping:
+def _copied(program: Program, residency: Residency, mapping: Rows, device: Device) -> Rows:
     """Rows of a cluster are copied into shared memory asynchronously, where they can be."""
     if mapping.cluster == 1 or device.capability < async_copy.CAPABILITY:
         return mapping
@@ -155,7 +155,7 @@ def _copied(program: Program, residency: Residency, mapping: Mapping, device: De
     return replace(mapping, asynchronous=possible, min_blocks_per_sm=-(-told // mapping.threads))
 
 
-def _wider(mapping: Mapping) -> Mapping:
+def _wider(mapping: Rows) -> Rows:
     """Twice the threads of rows that arrive through registers: more is on its way at once.
 
     64 rows of 401408 float32 in 16 blocks, centred: 71.3 us with 512 threads, 78.2 with 256.
@@ -163,7 +163,7 @@ def _wider(mapping: Mapping) -> Mapping:
     return replace(mapping, threads=2 * mapping.threads, steps=-(-mapping.steps // 2))
 
 
-def streamed(program: Program, threads: int = STREAM_THREADS) -> Mapping:
+def streamed(program: Program, threads: int = STREAM_THREADS) -> Rows:
     """A block for each row, which it reads again in every phase; for rows too long to keep."""
     columns = constant(program.space.columns)
     vector, peeled = vectors_of_rows(program, columns or 0)
@@ -172,8 +172,7 @@ def streamed(program: Program, threads: int = STREAM_THREADS) -> Mapping:
     if columns is not None:
         reach = columns + (vector - 1 if peeled else 0)
         steps = -(-reach // ((threads - idle) * vector))
-    return Mapping(
-        "regional",
+    return Rows(
         threads,
         1,
         vector,
@@ -208,7 +207,7 @@ def _row_mapping_in(
     columns: int,
     cluster: int,
     each: int,
-) -> Mapping:
+) -> Rows:
     """The mapping for a cluster size and the bytes that a thread keeps."""
     own = -(-columns // cluster)
     vector, peeled = vectors_of_rows(program, columns)
@@ -225,14 +224,11 @@ def _row_mapping_in(
     if cluster > 1:
         weighted = own >= WEIGHTED_COLUMNS and weights(program) > 1
         threads = min(threads, WEIGHTED_CLUSTER_THREADS if weighted else MAX_CLUSTER_THREADS)
-        scheme = "cluster"
-    else:
-        scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
     rows = _rows_of_block(program, threads, device) if cluster == 1 else 1
     reach = columns + (vector - 1 if peeled else 0)
     idle = idle_threads(program, threads, vector)
     steps = -(-reach // (cluster * (threads - idle) * vector))
-    return Mapping(scheme, threads, rows, vector, steps, cluster, peeled=peeled, idle=idle)
+    return Rows(threads, rows, vector, steps, cluster, peeled=peeled, idle=idle)
 
 
 def idle_threads(program: Program, threads: int, vector: int) -> int:

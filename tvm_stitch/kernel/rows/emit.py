@@ -17,15 +17,17 @@ from functools import partial
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import Stride
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen import cluster_exchange, reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
-from tvm_stitch.kernel.codegen.tir_builder import int64
-from tvm_stitch.kernel.ir.program import Where
-from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
+from tvm_stitch.kernel.codegen.tir_builder import Place, int64
+from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
 from tvm_stitch.kernel.rows import emit_async_copy
 from tvm_stitch.kernel.rows.emit_phase import go_through
 from tvm_stitch.kernel.rows.emit_vector import Step
-from tvm_stitch.kernel.rows.row_state import Phase, RowState
+from tvm_stitch.kernel.rows.row_state import NextRow, Phase, RowState
 
 
 def emit_batch(parts: list[Part]) -> None:
@@ -255,3 +257,56 @@ class Part(RowState):
             return self.row_values[read.buffer]
         address = self.frame.address(stage, read)
         return self.row_loads.get(address.everywhere.key)
+
+
+class IteratedPart:
+    """One program whose blocks take turns at the rows; the next one can be on its way meanwhile."""
+
+    def __init__(
+        self, program: Program, residency: Residency, mapping: Mapping, place: Place
+    ) -> None:
+        self.program, self.residency, self.mapping = program, residency, mapping
+        self.place, self.views, self.writer = place, place.views, place.writer
+        self.pieces = blocks_of_row(program.space, mapping)
+        self.count = mapping.blocks // self.pieces
+        self.position = self._position(int64(0))
+        self.sums: dict[Var, Var] = {}
+
+    def emit(self) -> None:
+        """Write all iterations."""
+        iterations = self._iterations()
+        tiles = self._first_row(iterations) if self.mapping.prefetch_next_row else {}
+        with self.writer.serial(iterations, "turn") as iteration:
+            next_row = None
+            if tiles:
+                next_row = NextRow(self._position(iteration + 1), iteration + 1 < iterations, tiles)
+            emit_batch([self.part(iteration, next_row)])
+
+    def part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
+        """What a block does in one of them."""
+        position = self._position(iteration)
+        own = self.program, self.residency, self.mapping, self.place
+        return Part(*own, position, self.sums, next_row)
+
+    def _position(self, iteration: Expr) -> Position:
+        return Position(self.program.space, self.mapping, self.place, iteration)
+
+    def _first_row(self, iterations: Expr) -> dict[Var, Var]:
+        part = self.part(int64(0))
+        tiles = {
+            buffer: part.tile(f"{buffer.name}_next", dtype_of(buffer))
+            for buffer in part.loads_of(0)
+        }
+        with self.writer.when(iterations > 0 if constant(iterations) is None else None):
+            part.load_row(tiles, part.position)
+        return tiles
+
+    def _iterations(self) -> Expr:
+        """How often this block has rows to work on."""
+        mapping = self.mapping
+        groups = tirx.floordiv(self.program.space.rows + (mapping.rows - 1), mapping.rows)
+        exact = constant(groups)
+        if exact is not None and exact % self.count == 0:
+            return int64(exact // self.count)
+        first = tirx.floordiv(self.place.block, self.pieces)
+        return tirx.floordiv(groups - first + (self.count - 1), self.count)

@@ -9,13 +9,11 @@ from __future__ import annotations
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
+from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping
 from tvm_stitch.kernel.ir.stage import Refused, constant
 
-# Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
-# minutes, and no register file holds them.
-MAX_ELEMENTS = 256
 OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 # Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
 # blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536

@@ -15,9 +15,9 @@ from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, plan_vector_loads
 from tvm_stitch.kernel.codegen.bf16_widen import widened
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
-from tvm_stitch.kernel.codegen.tir_builder import Writer, flat_loads, int64, vector_copy
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, flat_loads, int64, vector_copy
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Read,
@@ -36,17 +36,11 @@ class Access:
     """A thread's way to memory, for one row."""
 
     def __init__(
-        self,
-        program: Program,
-        mapping: Mapping,
-        views: MappingOf[Var, Var],
-        position: Position,
-        thread: Expr,
-        writer: Writer,
+        self, program: Program, mapping: Mapping, place: Place, position: Position
     ) -> None:
         self.program, self.mapping = program, mapping
-        self.views, self.position, self.writer = views, position, writer
-        self.block_thread = thread
+        self.place, self.position = place, position
+        self.views, self.writer = place.views, place.writer
         self.frame = Frame(program)
 
     # Where a thread has its elements
@@ -68,7 +62,7 @@ class Access:
         """Where a thread keeps an element. In shared memory, neighbours' vectors are neighbours."""
         if self.mapping.residence == "register":
             return self.own_slot(step, lane)
-        vector = step * self.mapping.block_threads + self.block_thread
+        vector = step * self.mapping.block_threads + self.place.thread
         return vector * self.mapping.vector + lane
 
     def own_slot(self, step: Expr, lane: Expr) -> Expr:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
+from tvm_stitch.kernel.ir.mapping import WARP, Rows
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping
 from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.footprint import registers
 
@@ -42,7 +42,7 @@ WAVE_BATCHES = (4, 4, 8)
 AHEAD_BYTES = 64
 
 
-def batched(program: Program, residency: Residency, mapping: Mapping, device: Device) -> Mapping:
+def batched(program: Program, residency: Residency, mapping: Rows, device: Device) -> Rows:
     """Several short rows for the same threads, where one keeps too few loads in flight."""
     if mapping.residence != "register" or mapping.cluster > 1:
         return mapping
@@ -65,7 +65,7 @@ def batched(program: Program, residency: Residency, mapping: Mapping, device: De
     )
 
 
-def single_wave(program: Program, mapping: Mapping, device: Device) -> Mapping | None:
+def single_wave(program: Program, mapping: Rows, device: Device) -> Rows | None:
     """Batches of rows with which one full wave of blocks loads all there is, if there are such.
 
     For a kernel of this program alone: in company, a wave is not its own.
@@ -89,7 +89,6 @@ def single_wave(program: Program, mapping: Mapping, device: Device) -> Mapping |
         return None
     return replace(
         mapping,
-        scheme="warp",
         threads=threads,
         rows=WAVE_BLOCK // threads,
         steps=each // mapping.vector,
@@ -100,7 +99,7 @@ def single_wave(program: Program, mapping: Mapping, device: Device) -> Mapping |
 
 
 def _blocks_of_one_wave(
-    program: Program, residency: Residency, mapping: Mapping, device: Device
+    program: Program, residency: Residency, mapping: Rows, device: Device
 ) -> int:
     """Blocks of a multiprocessor if all are resident at once, which the CUDA compiler must know.
 

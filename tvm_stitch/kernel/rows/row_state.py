@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen.reduction import Accumulator
 from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import Writer
+from tvm_stitch.kernel.codegen.tir_builder import Place
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var
 from tvm_stitch.kernel.rows.async_copy import async_inputs
 from tvm_stitch.kernel.rows.global_access import Access, Element, Fragments
@@ -48,14 +48,12 @@ class RowState(Access):
         program: Program,
         residency: Residency,
         mapping: Mapping,
-        views: MappingOf[Var, Var],
+        place: Place,
         position: Position,
-        thread: Expr,
-        writer: Writer,
         sums: MappingOf[Var, Var] | None = None,
         next_row: NextRow | None = None,
     ) -> None:
-        super().__init__(program, mapping, views, position, thread, writer)
+        super().__init__(program, mapping, place, position)
         self.residency = residency
         self.sums = sums or {}  # a thread's share of each reduction over the rows
         self.next_row = next_row

@@ -9,9 +9,9 @@ from __future__ import annotations
 import tvm
 
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import WARP
 from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
 
 
