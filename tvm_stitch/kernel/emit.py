@@ -26,7 +26,15 @@ from tvm_stitch.kernel.cooperative.workspace import crossing_views, crossing_wor
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Expr, Var, buffer_shape, constant, product, substitute
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Var,
+    as_int64,
+    buffer_shape,
+    constant,
+    product,
+    substitute,
+)
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import interleave_blocks, shares_input
 
@@ -114,8 +122,9 @@ def _bodies(parts: Iterable[tuple[Program, Mapping]], place: Place) -> list[tupl
         own = place.block - first
         if constant(first) is None:
             # TVM would compute multiples of it once for many addresses, and no longer see that
-            # these are aligned: it has no vectors of eight addresses to go on with.
-            own = inner.value("own_block", own)
+            # these are aligned: it has no vectors of eight addresses to go on with. Nor would it
+            # if it had to correct quotients for numbers that may be negative: hence unsigned.
+            own = as_int64(inner.value("own_block", tirx.Cast("uint32", own)))
         there = replace(place, block=own, writer=inner)
         first = first + kind_of(program).emit(program, mapping, there)
         bodies.append((first, inner.done()))
