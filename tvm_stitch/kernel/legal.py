@@ -10,7 +10,7 @@ from __future__ import annotations
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import refusal
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, problem_of
-from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.cooperative.choose_rounds import room_of_rounds
 from tvm_stitch.kernel.cooperative.persistent_shared import why_not
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes

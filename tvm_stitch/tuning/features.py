@@ -76,7 +76,7 @@ def features(workload: Workload, schedule: Schedule) -> list[float]:
     found = {
         **_of_mapping(mapping),
         **_of_program(program, residency),
-        **_of_room(workload, program, mapping, residency),
+        **_of_room(workload, program, mapping),
         **_of_cost(workload, schedule),
         "parts": float(len(schedule.parts)),
     }
@@ -110,9 +110,7 @@ def _of_program(program: Program, residency: Residency) -> dict[str, float]:
     }
 
 
-def _of_room(
-    workload: Workload, program: Program, mapping: Mapping, residency: Residency
-) -> dict[str, float]:
+def _of_room(workload: Workload, program: Program, mapping: Mapping) -> dict[str, float]:
     """What a block takes, and how much of it has no work."""
     rows = constant(program.space.rows) or workload.device.multiprocessors
     columns = constant(program.space.columns) or mapping.reach
@@ -124,8 +122,8 @@ def _of_room(
     return {
         "access_bytes": float(access),
         "bytes_in_flight": _log(access * loads),
-        "registers": float(registers(program, mapping, residency)),
-        "shared_bytes": _log(shared_bytes(program, residency, mapping) + 1),
+        "registers": float(registers(program, mapping)),
+        "shared_bytes": _log(shared_bytes(program, mapping) + 1),
         "idle_columns": 1 - columns / max(covered, columns),
         "idle_rows": 1 - rows / (-(-rows // each) * each),
     }

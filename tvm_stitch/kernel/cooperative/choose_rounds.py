@@ -10,9 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
-from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
-from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
-from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
+from tvm_stitch.kernel.codegen.footprint import (
+    SPARE_REGISTERS,
+    STATIC_SHARED,
+    SUM_BYTES,
+    Footprint,
+    scratch_bytes,
+    thread_registers,
+)
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, row_segment_iterations
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.cooperative.persistent_shared import (
@@ -24,16 +29,14 @@ from tvm_stitch.kernel.ir.mapping import WARP, Flat, Mapping, Rows, RowSegment, 
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, item_bytes
-from tvm_stitch.kernel.rows.footprint import registers, scratch_bytes
+from tvm_stitch.kernel.rows.footprint import registers
 from tvm_stitch.kernel.rows.row_batching import loaded_bytes
 
 BLOCK_THREADS = 512
 MOST_RESIDENT = 4
-OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
 SHARE_THREADS = 8  # neighbours that read a whole line of memory
 MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
-SUM_BYTES = 4
 
 InRounds = Flat | Rows | RowSegment
 
@@ -101,7 +104,7 @@ def _alike(programs: tuple[Program, ...], parts: list[InRounds], device: Device)
 
 
 def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:
-    return 2 * mapping.block_threads * thread_registers(program, mapping) > device.registers
+    return 2 * mapping.block_threads * round_registers(program, mapping) > device.registers
 
 
 def with_persistent_rows(
@@ -172,11 +175,10 @@ def room_of_rounds(
     memory += waiting_bytes(tuple(zip(programs, parts, strict=True)), blocks)
     if memory > device.shared_block:
         return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
-    needed = max(map(thread_registers, programs, parts))
-    if needed > MOST_REGISTERS:
-        return Refused(f"rounds of a grid need {needed} registers a thread")
-    room = blocks_per_sm(device, parts[0].block_threads, memory, needed)
-    return min(room, MOST_RESIDENT)
+    needed = Footprint(parts[0].block_threads, max(map(round_registers, programs, parts)), memory)
+    if needed.registers > MOST_REGISTERS:
+        return Refused(f"rounds of a grid need {needed.registers} registers a thread")
+    return min(needed.blocks_per_sm(device), MOST_RESIDENT)
 
 
 def _resized(mapping: Mapping) -> InRounds | Refused:
@@ -197,19 +199,18 @@ def _resized(mapping: Mapping) -> InRounds | Refused:
     return replace(mapping, rows=BLOCK_THREADS // mapping.threads, min_blocks_per_sm=0)
 
 
-def thread_registers(program: Program, mapping: Mapping) -> int:
+def round_registers(program: Program, mapping: Mapping) -> int:
     """Registers of a thread."""
-    residency = residency_of(program, mapping)
     each = mapping.vector * mapping.steps
-    held = mapping.batch * loaded_bytes(program, residency) + SUM_BYTES * len(
-        program.column_reductions
-    )
+    held = mapping.batch * loaded_bytes(program, mapping)
+    held += SUM_BYTES * len(program.column_reductions)
     if program.space.row_segment is not None:
         held += column_bytes(program)
     if loads_inputs_separately(program):
         whole = sum(item_bytes(dtype_of(buffer)) for buffer in program.persistent_inputs)
         held = whole + -(-(held - whole) // mapping.steps)
-    return max(registers(program, mapping, residency), -(-each * held // 4) + OVERHEAD_REGISTERS)
+    loading = thread_registers(each * held, 0) + SPARE_REGISTERS
+    return max(registers(program, mapping), loading)
 
 
 def meeting_bytes(program: Program, mapping: Mapping) -> int:

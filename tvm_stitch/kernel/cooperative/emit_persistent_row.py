@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, piece_of
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64, vector_copy
 from tvm_stitch.kernel.cooperative.persistent_shared import (
@@ -59,13 +58,12 @@ class PersistentRow(Part):
     def __init__(
         self,
         program: Program,
-        residency: Residency,
         mapping: Mapping,
         place: RoundPlace,
         position: Position,
         sums: MappingOf[Var, Var] | None = None,
     ) -> None:
-        super().__init__(program, residency, mapping, place, position, sums)
+        super().__init__(program, mapping, place, position, sums)
         self.round = place
         self.slot_of_row: Expr | None = None  # of the turn's rows; None: it does not wait
         self.waits_if: Expr | None = None  # None: always

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, row_segment_iterations
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
@@ -41,10 +40,8 @@ def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var
 class RowSegmentPart:
     """One program in segments on its way into TIR."""
 
-    def __init__(
-        self, program: Program, residency: Residency, mapping: Mapping, place: RoundPlace
-    ) -> None:
-        self.program, self.residency, self.mapping = program, residency, mapping
+    def __init__(self, program: Program, mapping: Mapping, place: RoundPlace) -> None:
+        self.program, self.mapping = program, mapping
         self.place, self.writer = place, place.writer
         self.sums: dict[Var, Var] = {}
         self.position = self._position(int64(0))
@@ -91,8 +88,7 @@ class RowSegmentPart:
         return Position(self.program.space, self.mapping, self.place, iteration, number)
 
     def _row(self, position: Position) -> PersistentRow:
-        own = self.program, self.residency, self.mapping, self.place
-        return PersistentRow(*own, position, self.sums)
+        return PersistentRow(self.program, self.mapping, self.place, position, self.sums)
 
     def _finish(self) -> None:
         """A thread has the results of its columns, and what is computed from them."""

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
 from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Problem, Values
-from tvm_stitch.kernel.analysis.online_reduction import apply_online
-from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.cooperative.choose_column_sums import (
@@ -70,7 +68,7 @@ class ColumnSumsKind(RowsKind):
         if mapping.blocks % blocks_of_row(program.space, mapping):
             yield f"{mapping.blocks} blocks cannot share the pieces of a row evenly"
         # A block that waits for room would keep the others waiting for it at the barrier.
-        room = resident_blocks(program, residency_of(program, mapping), mapping, device)
+        room = resident_blocks(program, mapping, device)
         if not 1 <= mapping.min_blocks_per_sm <= room:
             asked = f"{mapping.min_blocks_per_sm} blocks of a multiprocessor"
             yield f"{asked}, which has room for {room}"
@@ -83,7 +81,7 @@ class ColumnSumsKind(RowsKind):
 
     def emit(self, program: Program, mapping: Any, place: Place) -> Expr:
         """Write its statements."""
-        part = ColumnSumsPart(program, residency_of(program, mapping), mapping, place)
+        part = ColumnSumsPart(program, mapping, place)
         part.emit()
         return part.position.blocks
 
@@ -112,8 +110,7 @@ class ColumnSumsKind(RowsKind):
         program, device, columns = problem.program, problem.device, problem.columns
         if not mapping.split:
             mapping = replace(mapping, steps=steps_of(mapping, columns))
-        residency = residency_of(program, mapping)
-        found = with_blocks(program, residency, mapping, device, columns, wanted)
+        found = with_blocks(program, mapping, device, columns, wanted)
         return found if found is not None and found.min_blocks_per_sm == wanted else None
 
 
@@ -139,7 +136,7 @@ class RowSegmentKind(RowsKind):
     def emit(self, program: Program, mapping: Any, place: Place) -> Expr:
         """Write its statements."""
         assert isinstance(place, RoundPlace), "segments are reduced in rounds"
-        part = RowSegmentPart(program, residency_of(program, mapping), mapping, place)
+        part = RowSegmentPart(program, mapping, place)
         part.emit()
         return part.position.blocks
 
@@ -155,8 +152,7 @@ class PersistentRowsKind(RowsKind):
         """Write its statements."""
         assert isinstance(place, RoundPlace), "rows wait between rounds"
         position = Position(program.space, mapping, place)
-        residency, program = residency_of(program, mapping), apply_online(program, mapping)
-        row = PersistentRow(program, residency, mapping, place, position)
+        row = PersistentRow(program, mapping, place, position)
         blocks = -(-mapping.persistent_rows // mapping.block_rows)
         if blocks:
             row.slot_of_row = int64(0)

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
 from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Kind, Problem, Values
-from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.elementwise.emit_transposed import TilePart, TilePosition
@@ -76,14 +75,13 @@ class Elementwise(Kind[Program, Flat]):
 
     def emit(self, program: Program, mapping: Flat, place: Place) -> Expr:
         """Write its statements."""
-        residency = residency_of(program, mapping)
         part: Part
         if mapping.tile:
             tiles = TilePosition(tiling_of(program), program.space, mapping, place)
-            part = TilePart(program, residency, mapping, place, tiles)
+            part = TilePart(program, mapping, place, tiles)
         else:
             at = Position(program.space, mapping, place)
-            part = Part(program, residency, mapping, place, at)
+            part = Part(program, mapping, place, at)
         emit_batch([part])
         return part.position.blocks
 

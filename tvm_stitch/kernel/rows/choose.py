@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
@@ -16,7 +16,7 @@ from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Rows, power_of
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows import async_copy
-from tvm_stitch.kernel.rows.footprint import fits, has_many_rows, registers, shared_bytes
+from tvm_stitch.kernel.rows.footprint import fits, has_many_rows, registers
 from tvm_stitch.kernel.rows.row_batching import batched
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width, vectors_of_rows
 
@@ -83,14 +83,14 @@ def row_mapping(
         places = PLACES if many_rows else FEW_ROWS_PLACES
         for place in places if cluster == 1 else [SHARED_PLACE]:
             mapping = _placed(program, device, columns, cluster, place)
-            residency = residency_of(program, mapping)
-            if mapping.online and not residency.kept and cluster == 1:
+            kept = residency_of(program, mapping).kept
+            if mapping.online and not kept and cluster == 1:
                 return replace(streamed(program, ONLINE_THREADS), online=True)
-            verdict = fits(program, residency, mapping, device, last)
+            verdict = fits(program, mapping, device, last)
             if verdict is not None:
                 refused = verdict
                 continue
-            two = _two_at_once(program, columns, residency, mapping, device)
+            two = _two_at_once(program, columns, mapping, device)
             if two is None and (crowded is None or mapping.asynchronous):
                 return mapping
             crowded = crowded or two
@@ -113,8 +113,8 @@ def _placed(
     mapping = replace(
         mapping, residence=residence, recompute=recompute, online=one_pass is not None
     )
-    mapping = batched(program, residency, mapping, device)
-    return _centred(program, _copied(program, residency, mapping, device))
+    mapping = batched(program, mapping, device)
+    return _centred(program, _copied(program, mapping, device))
 
 
 def _centred(program: Program, mapping: Rows) -> Rows:
@@ -123,32 +123,28 @@ def _centred(program: Program, mapping: Rows) -> Rows:
     return one_pass if apply_online(program, one_pass).variance_of else mapping
 
 
-def _two_at_once(
-    program: Program, columns: int, residency: Residency, mapping: Rows, device: Device
-) -> Rows | None:
+def _two_at_once(program: Program, columns: int, mapping: Rows, device: Device) -> Rows | None:
     """Rows for which a multiprocessor has room for one block only come in pairs in shared memory.
 
     None: there is room for more, or there are too few rows. Measured on an H200: layer norm of
     32768 x 32768 bf16 takes 1090 us in pairs and 1197 in registers, log-softmax and gather of
     4096 x 50304 take 231 in pairs, 246 if not asked for.
     """
-    needed = registers(program, mapping, residency) * mapping.block_threads
+    needed = registers(program, mapping) * mapping.block_threads
     if mapping.cluster > 1 or not has_many_rows(program, device) or 2 * needed <= device.registers:
         return None
     kept = plan_residency(program, True, "shared")
     pair = _row_mapping_in(program, kept, device, columns, 1, PAIR_BYTES)
     if 2 * pair.block_threads != device.max_threads:
         return None
-    room = 2 * (shared_bytes(program, kept, pair) + RESERVED_SHARED)
-    pair = replace(pair, residence="shared", recompute=True, min_blocks_per_sm=2)
-    return pair if room <= device.shared_total else mapping
+    return replace(pair, residence="shared", recompute=True, min_blocks_per_sm=2)
 
 
-def _copied(program: Program, residency: Residency, mapping: Rows, device: Device) -> Rows:
+def _copied(program: Program, mapping: Rows, device: Device) -> Rows:
     """Rows of a cluster are copied into shared memory asynchronously, where they can be."""
     if mapping.cluster == 1 or device.capability < async_copy.CAPABILITY:
         return mapping
-    possible = async_copy.why_not(program, residency, mapping) is None
+    possible = async_copy.why_not(program, mapping) is None
     if not possible and mapping.threads == MAX_CLUSTER_THREADS:
         mapping = _wider(mapping)
     told = RESIDENT_THREADS[min(weights(program), 2)]

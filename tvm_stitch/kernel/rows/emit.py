@@ -17,7 +17,6 @@ from functools import partial
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import Stride
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen import cluster_exchange, reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
@@ -262,10 +261,8 @@ class Part(RowState):
 class IteratedPart:
     """One program whose blocks take turns at the rows; the next one can be on its way meanwhile."""
 
-    def __init__(
-        self, program: Program, residency: Residency, mapping: Mapping, place: Place
-    ) -> None:
-        self.program, self.residency, self.mapping = program, residency, mapping
+    def __init__(self, program: Program, mapping: Mapping, place: Place) -> None:
+        self.program, self.mapping = program, mapping
         self.place, self.views, self.writer = place, place.views, place.writer
         self.pieces = blocks_of_row(program.space, mapping)
         self.count = mapping.blocks // self.pieces
@@ -285,8 +282,7 @@ class IteratedPart:
     def part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
         """What a block does in one of them."""
         position = self._position(iteration)
-        own = self.program, self.residency, self.mapping, self.place
-        return Part(*own, position, self.sums, next_row)
+        return Part(self.program, self.mapping, self.place, position, self.sums, next_row)
 
     def _position(self, iteration: Expr) -> Position:
         return Position(self.program.space, self.mapping, self.place, iteration)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
-from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
 from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS, POWERS, Axes, Kind, Problem, Values
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.codegen.thread_indexing import Position
@@ -124,17 +123,15 @@ class RowsKind(Kind[Program, Any]):
 
     def emit(self, program: Program, mapping: Mapping, place: Place) -> Expr:
         """Row by row, batch by batch, or in a grid-stride loop."""
-        residency = residency_of(program, mapping)
-        program = apply_online(program, mapping)
         if mapping.blocks:
-            iterated = IteratedPart(program, residency, mapping, place)
+            iterated = IteratedPart(program, mapping, place)
             iterated.emit()
             return iterated.position.blocks
         positions = [
             Position(program.space, mapping, place, number=number)
             for number in range(mapping.batch)
         ]
-        part = Part(program, residency, mapping, place, positions[0])
+        part = Part(program, mapping, place, positions[0])
         emit_batch([part, *map(part.beside, positions[1:])])
         return part.position.blocks
 
@@ -201,7 +198,7 @@ def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
     """Why a thread cannot have all of its elements in registers."""
     if mapping.elements > MAX_ELEMENTS:
         yield f"{mapping.elements} elements a thread, more than {MAX_ELEMENTS}"
-    first = loaded_bytes(problem.program, residency_of(problem.program, mapping))
+    first = loaded_bytes(problem.program, mapping)
     ahead = first * mapping.elements * (2 if mapping.prefetch_next_row else 1)
     if ahead > MAX_AHEAD_BYTES:
         yield f"{ahead} bytes that a thread loads ahead"
@@ -219,8 +216,7 @@ def _batch(mapping: Rows) -> Iterator[str]:
 def _asynchronous(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
     if problem.device.capability < async_copy.CAPABILITY:
         yield f"asynchronous copies, which {problem.device.name} does not have"
-    residency = residency_of(problem.program, mapping)
-    reason = async_copy.why_not(problem.program, residency, mapping)
+    reason = async_copy.why_not(problem.program, mapping)
     if reason is not None:
         yield reason
 
@@ -238,13 +234,12 @@ def _room(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
     program, device = problem.program, problem.device
     if mapping.residence == "register":
         yield from held_elements(problem, mapping)
-    residency = residency_of(program, mapping)
-    refused = fits(program, residency, mapping, device, last=True)
+    refused = fits(program, mapping, device, last=True)
     if refused is not None:
         yield refused.reason
     if mapping.unroll and mapping.residence == "register":
         yield "steps that are loaded at once, of a row that waits in registers"
-    ahead = loaded_bytes(program, residency) * mapping.vector * mapping.unroll
+    ahead = loaded_bytes(program, mapping) * mapping.vector * mapping.unroll
     if ahead > MAX_AHEAD_BYTES:
         yield f"{ahead} bytes that a thread loads ahead"
     yield from told(problem, mapping)
@@ -260,7 +255,7 @@ def told(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
 def _in_turns(problem: Problem[Program], mapping: Rows, pipelined: bool) -> Rows | None:
     """With a grid as large as the device holds at once; None where no block has two turns."""
     device, program = problem.device, problem.program
-    needed = registers(program, mapping, residency_of(program, mapping)) * mapping.block_threads
+    needed = registers(program, mapping) * mapping.block_threads
     resident = max(1, min(device.max_threads // mapping.block_threads, device.registers // needed))
     rows, blocks = constant(program.space.rows), resident * device.multiprocessors
     if rows is not None and -(-rows // mapping.rows) <= blocks:
