@@ -215,3 +215,36 @@ def test_steps_at_once_are_right(rows, columns, counting):
     schedules = random.Random(5).sample(unrolled, 4)
     outcomes = counting.measure(found, schedules, chosen(found))
     assert [outcome.error for outcome in outcomes] == [""] * 4
+
+
+def symbolic(rng: random.Random):
+    """The tensors of something reduced along rows, sizes of which are known at run time."""
+    columns = te.var("m", "int64") * rng.choice((1, 2, 8)) + rng.choice((0, 0, 0, 1, 3))
+    rows = rng.choice((te.var("n", "int64"), rng.choice((1, 7, 40, 5000))))
+    if rng.random() < 0.2:
+        columns = rng.randrange(1, 70000)
+    x = te.placeholder((rows, columns), rng.choice(("float32", "float16", "bfloat16")), "x")
+    wide = topi.cast(x, "float32")
+    total = topi.sum(wide, axis=1, keepdims=True)
+    way = rng.randrange(4)
+    if way == 0:
+        return x, total
+    if way == 1:
+        return x, topi.multiply(wide, topi.rsqrt(total))
+    exps = topi.exp(topi.subtract(wide, topi.max(wide, axis=1, keepdims=True)))
+    normal = topi.divide(exps, topi.sum(exps, axis=1, keepdims=True))
+    return (x, topi.cast(normal, x.dtype)) if way == 2 else (x, topi.sum(topi.log(normal), axis=1))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_chosen_for_symbolic_sizes_is_legal_and_the_same_again(seed):
+    rng = random.Random(seed)
+    function, bound = te.create_prim_func(list(symbolic(rng))), rng.choice((None, 33, 700, 40000))
+    bounds = NO_BOUNDS if bound is None else Bounds((("m", bound),))
+    device = device_of(rng.choice((H200, A100)))
+    programs, again = read_programs(function), read_programs(function)
+    assert not isinstance(programs, Refused), programs
+    schedule = choose(programs, device, bounds)
+    assert schedule == choose(again, device, bounds)
+    if not isinstance(schedule, Refused):
+        assert legal(programs, schedule, device, bounds) is None
