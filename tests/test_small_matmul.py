@@ -24,7 +24,6 @@ from zoo import Case, graph, norm64, softmax64
 
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel import build
-from tvm_stitch.kernel.analysis.kind import refusal
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import problem_of
 from tvm_stitch.kernel.ir.program import Where
@@ -152,7 +151,7 @@ def laid_out(monkeypatch):
             (program,) = programs
             mapping = mapping_of_products(program, threads, rows, batch, split)
             mapping = replace(mapping, **changes)
-            assert refusal(kind_of(program), problem_of(program, device_of(H200)), mapping) is None
+            assert kind_of(program).refusal(problem_of(program, device_of(H200)), mapping) is None
             return Schedule((mapping,))
 
         monkeypatch.setattr(build, "choose", choose)

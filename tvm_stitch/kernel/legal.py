@@ -8,7 +8,6 @@ allows of its mapping its kind says.
 from __future__ import annotations
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.kind import refusal
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, problem_of
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.cooperative.choose_rounds import room_of_rounds
@@ -33,7 +32,7 @@ def legal(
         return Refused(f"{len(schedule.parts)} mappings for a kernel of {len(programs)} parts")
     for program, mapping in zip(programs, schedule.parts, strict=True):
         problem = problem_of(program, device, bounds, schedule.longer is not None)
-        refused = refusal(kind_of(program), problem, mapping)
+        refused = kind_of(program).refusal(problem, mapping)
         if refused is not None:
             return refused
     if len({mapping.block_threads for mapping in schedule.parts}) > 1:

@@ -48,7 +48,12 @@ def make_programs(
 def _wants_rounds(program: Program) -> bool:
     """Whether rows are so few and long, or in such short pieces, that shares of them are better."""
     rows, columns = constant(program.space.rows), constant(program.space.columns)
-    if rows is None or columns is None or not kind_of(program).in_rounds_if_long(program):
+    if (
+        not program.reduces
+        or rows is None
+        or columns is None
+        or not kind_of(program).rounds_if_long
+    ):
         return False
     if not program.space.whole:
         return (constant(program.space.run) or GROUP) < GROUP

@@ -157,7 +157,7 @@ def refitted(schedule: Schedule, workload: Workload) -> Schedule | None:
         if not isinstance(mapping, kind.mappings):
             return None
         problem = problem_of(program, workload.device, workload.bounds)
-        part = fitted(kind.values(program, mapping), problem)
+        part = fitted(kind.values_of(program, mapping), problem)
         if part is None:
             return None
         parts.append(part)

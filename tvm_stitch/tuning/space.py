@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.kind import Axes, Problem, Values, refusal
+from tvm_stitch.kernel.analysis.kind import Axes, Problem, Values
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, problem_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
@@ -191,7 +191,7 @@ def fitted(values: Values, problem: Problem[Program]) -> Mapping | None:
     """The mapping that values of the axes make of a program; None where it is not legal."""
     kind = kind_of(problem.program)
     mapping: Mapping | None = kind.fitted(problem, values)
-    if mapping is None or refusal(kind, problem, mapping) is not None:
+    if mapping is None or kind.refusal(problem, mapping) is not None:
         return None
     return mapping
 

@@ -6,12 +6,10 @@ TIR. A kind lives in its room; nobody outside asks which one it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
-
-import tvm
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
@@ -32,7 +30,6 @@ POWERS = tuple(1 << n for n in range(11))
 
 Values = dict[str, Any]  # of the axes along which a tuner searches, by name
 Axes = dict[str, tuple[object, ...]]
-M = TypeVar("M", bound=Mapping)
 P = TypeVar("P", bound=Program)
 
 
@@ -45,22 +42,11 @@ class Problem(Generic[P]):
     columns: int  # of a row, at most; 0: as many as it likes
     others_follow: bool = False  # a kernel of another schedule takes the rows that are too long
     schemes: tuple[str, ...] = ()
-    _aligned: dict[int, bool] = field(default_factory=dict, init=False)
 
     @property
     def is_open(self) -> bool:
         """Whether rows are of a length that is known at run time."""
         return constant(self.program.space.columns) is None
-
-    def aligned(self, vector: int) -> bool:
-        """Whether every row starts at a multiple of so many elements."""
-        if vector not in self._aligned:
-            space = self.program.space
-            run = space.columns if space.whole else space.run
-            modular, exact = tvm.sym.Analyzer().modular_set(run), constant(run)
-            step, rest = (modular.coeff, modular.base) if exact is None else (0, exact)
-            self._aligned[vector] = step % vector == 0 and rest % vector == 0
-        return self._aligned[vector]
 
     @cached_property
     def recomputes(self) -> bool:
@@ -75,90 +61,69 @@ class Problem(Generic[P]):
         return weights(self.program) > 0
 
 
-class Kind(Generic[P, M]):
-    """A kind of kernel: its programs, and mappings of them."""
+def unsupported(program: Program) -> Refused | None:
+    """Types of which nothing is computed."""
+    for buffer in (*program.inputs, *program.outputs, *program.producer):
+        if dtype_of(buffer) not in SUPPORTED:
+            return Refused(f"{buffer.name} has dtype {dtype_of(buffer)}")
+    for stage in program.stages:
+        logical = stage.is_reduction and stage.combiner in ("any", "all")
+        if logical and dtype_of(stage.output) != "bool":
+            return Refused(f"{stage.name} combines {dtype_of(stage.output)} logically")
+    return None
+
+
+def fills_a_kernel(_program: Program, mapping: Mapping, _threads: int) -> Refused:
+    """No part of it stands beside others."""
+    return Refused(f"a part of the {mapping.scheme} scheme fills a kernel of its own")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of kernel: answers about its programs, and about mappings of them."""
 
     mappings: tuple[type[Mapping], ...]
-    has_rows = True
-    # Yes or no, tried by a tuner where all else is legal: most programs have no use for most.
+    # Whether a program is of this kind, if it is of none that kernel/kinds lists before.
+    holds: Callable[[Program], bool]
+    # What no mapping can make a stitched kernel of.
+    unsupported: Callable[[Any], Refused | None]
+    choose: Callable[[Problem[Any]], Any]  # a mapping for whatever kernel the program is in
+    # The same of a program that has the device to itself, and in blocks of so many threads, beside
+    # other parts of a kernel.
+    alone: Callable[[Problem[Any], Any], Mapping] = lambda _problem, mapping: mapping
+    beside: Callable[[Any, Any, int], Any] = fills_a_kernel
+    # Why a mapping that somebody else made would not work.
+    illegal: Callable[[Problem[Any], Any], Iterator[str]]
+    profile: Callable[[Any, Any], Profile | None] = rows_profile  # what it asks of a device
+    # The buffer of device memory that its blocks share, if they do.
+    workspace: Callable[[Any, Any], Var | None] = lambda _program, _mapping: None
+    emit: Callable[[Any, Any, Place], Expr]  # writes its statements; the number of its blocks
+    # What it rests on, in words, where phases and their reductions do not say.
+    why: Callable[[Any, Any], str] = lambda _program, _mapping: ""
+    # For a tuner: values of each axis, those of a mapping, and what values make: a mapping, perhaps
+    # not legal; None where others say the same. Flags, yes or no, are tried of legal ones.
+    axes: Callable[[Any], Axes]
     flags: tuple[str, ...] = ()
+    values: Callable[[Any], Values] = vars
+    fitted: Callable[[Problem[Any], Values], Mapping | None]
+    has_rows: bool = True
+    rounds_if_long: bool = False  # few long rows, or such in short pieces, are reduced in rounds
 
-    def holds(self, program: Program) -> bool:
-        """Whether a program is of this kind, if it is of none that kernel/kinds lists before."""
-        raise NotImplementedError
-
-    def in_rounds_if_long(self, _program: P) -> bool:
-        """Whether few long rows, or such in short pieces, had better be reduced in rounds."""
-        return False
-
-    def unsupported(self, program: P) -> Refused | None:
-        """What no mapping can make a stitched kernel of."""
-        for buffer in (*program.inputs, *program.outputs, *program.producer):
-            if dtype_of(buffer) not in SUPPORTED:
-                return Refused(f"{buffer.name} has dtype {dtype_of(buffer)}")
-        for stage in program.stages:
-            logical = stage.is_reduction and stage.combiner in ("any", "all")
-            if logical and dtype_of(stage.output) != "bool":
-                return Refused(f"{stage.name} combines {dtype_of(stage.output)} logically")
-        return None
-
-    def choose(self, problem: Problem[P]) -> M | Refused:
-        """The mapping of a program in whatever kernel it is in."""
-        raise NotImplementedError
-
-    def alone(self, _problem: Problem[P], mapping: M) -> M:
-        """The same of a program that has the device to itself."""
-        return mapping
-
-    def beside(self, _program: P, mapping: M, _threads: int) -> M | Refused:
-        """The same in blocks of so many threads, beside other parts of a kernel."""
-        return Refused(f"a part of the {mapping.scheme} scheme fills a kernel of its own")
-
-    def illegal(self, problem: Problem[P], mapping: M) -> Iterator[str]:
-        """Why a mapping that somebody else made would not work."""
-        raise NotImplementedError
-
-    def profile(self, program: P, mapping: M) -> Profile | None:
-        """What it asks of a device."""
-        return rows_profile(program, mapping)
-
-    def workspace(self, _program: P, _mapping: M) -> Var | None:
-        """The buffer of device memory that its blocks share, if they do."""
-        return None
-
-    def emit(self, program: P, mapping: M, place: Place) -> Expr:
-        """Write its statements; the number of its blocks."""
-        raise NotImplementedError
-
-    def why(self, _program: P, _mapping: M) -> str:
-        """What it rests on, in words, where phases and their reductions do not say."""
-        return ""
-
-    # For a tuner
-
-    def axes(self, _program: P) -> Axes:
-        """The values that are tried of each axis; what else a mapping says follows from them."""
-        raise NotImplementedError
-
-    def values(self, program: P, mapping: M) -> Values:
+    def values_of(self, program: Program, mapping: Mapping) -> Values:
         """The values of the axes that make a mapping."""
-        return {name: getattr(mapping, name) for name in (*self.axes(program), *self.flags)}
+        own = {**self.values(mapping)}
+        return {name: own.get(name, 0) for name in (*self.axes(program), *self.flags)}
 
-    def fitted(self, problem: Problem[P], values: Values) -> M | None:
-        """The mapping that values make, perhaps not legal; None where others say the same."""
-        raise NotImplementedError
-
-
-def refusal(kind: Kind[Any, Any], problem: Problem[Any], mapping: Mapping) -> Refused | None:
-    """The first rule that a mapping breaks."""
-    refused = kind.unsupported(problem.program)
-    if refused is not None:
-        return refused
-    if not isinstance(mapping, kind.mappings):
-        names = " or ".join(each.kind for each in kind.mappings)
-        return Refused(f"a {mapping.kind} mapping of a {names} part")
-    reason = next(_numbers(mapping), None) or next(kind.illegal(problem, mapping), None)
-    return None if reason is None else Refused(reason)
+    def refusal(self, problem: Problem[Any], mapping: Mapping) -> Refused | None:
+        """The first rule that a mapping breaks."""
+        refused = self.unsupported(problem.program)
+        if refused is not None:
+            return refused
+        if not isinstance(mapping, self.mappings):
+            names = " or ".join(each.kind for each in self.mappings)
+            return Refused(f"a {mapping.kind} mapping of a {names} part")
+        reason = next(_numbers(mapping), None) or next(self.illegal(problem, mapping), None)
+        return None if reason is None else Refused(reason)
 
 
 def _numbers(mapping: Mapping) -> Iterator[str]:

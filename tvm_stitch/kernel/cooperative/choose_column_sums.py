@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
+from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.footprint import (
     STATIC_SHARED,
     SUM_BYTES,
@@ -22,6 +23,7 @@ from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, ColumnSums, power_of
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows.row_batching import loaded_bytes
+from tvm_stitch.kernel.rows.vector_width import vector_width
 
 BLOCK_THREADS = 256
 # Vectors of a row that a thread has. Measured on an H200, layer norm backward: 16384 x 4096 bf16
@@ -42,10 +44,10 @@ MOST_RESIDENT = 8
 ROWS_A_SHARE = 16
 
 
-def grid_mapping(
-    program: Program, device: Device, vector: int, columns: int
-) -> ColumnSums | Refused:
-    """The mapping for rows of so many columns, read and written in vectors of so many elements."""
+def grid_mapping(problem: Problem[Program]) -> ColumnSums | Refused:
+    """As many blocks as are resident at once, and keep busy."""
+    program, device, columns = problem.program, problem.device, problem.columns
+    vector = vector_width(program)
     if constant(program.space.columns) is None:
         return Refused("sums over rows of unknown length")
     if len({accumulator_dtype(stage) for stage in program.column_reductions}) > 1:

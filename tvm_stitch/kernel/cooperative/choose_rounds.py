@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.footprint import (
     SPARE_REGISTERS,
     STATIC_SHARED,
@@ -31,6 +32,7 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.footprint import registers
 from tvm_stitch.kernel.rows.row_batching import loaded_bytes
+from tvm_stitch.kernel.rows.vector_width import vector_width
 
 BLOCK_THREADS = 512
 MOST_RESIDENT = 4
@@ -41,8 +43,9 @@ MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
 InRounds = Flat | Rows | RowSegment
 
 
-def row_segment_mapping(program: Program, vector: int) -> Mapping:
+def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     """A block has a piece of the columns of a segment, some of its rows side by side."""
+    program, vector = problem.program, vector_width(problem.program)
     columns = constant(program.space.columns) or 1
     while columns % vector:
         vector //= 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Kind, Problem, Values
+from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Kind, Problem, Values, unsupported
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
@@ -24,7 +24,7 @@ from tvm_stitch.kernel.elementwise.transposed_reads import (
 )
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Flat, Transposed
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Refused, constant
+from tvm_stitch.kernel.ir.stage import Expr, constant
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
 from tvm_stitch.kernel.rows.kind import held_elements, told
 from tvm_stitch.kernel.rows.vector_width import vector_width
@@ -32,81 +32,71 @@ from tvm_stitch.kernel.rows.vector_width import vector_width
 FLAT_THREADS = 256
 
 
-class Elementwise(Kind[Program, Flat]):
+def _choose(problem: Problem[Program]) -> Flat:
     """See the module's docstring."""
-
-    mappings = (Flat, Transposed)
-    has_rows = False
-
-    def holds(self, program: Program) -> bool:
-        """One long row, of which nothing is reduced."""
-        return not program.reduces and constant(program.space.rows) == 1
-
-    def choose(self, problem: Problem[Program]) -> Flat:
-        """See the module's docstring."""
-        program, device = problem.program, problem.device
-        tiling = find_tiling(program)
-        if tiling is not None and "regional" in problem.schemes:
-            return tile_mapping(tiling, vector_width(program))
-        mapping = Flat(FLAT_THREADS, vector_width(program), 1)
-        total = constant(program.space.columns)
-        if total is None:
-            return mapping
-        wanted = 2 * device.multiprocessors
-        while mapping.vector > 1 and -(-total // mapping.reach) < wanted:
-            mapping = replace(mapping, vector=mapping.vector // 2)
-        while mapping.threads > WARP and -(-total // mapping.reach) < device.multiprocessors // 2:
-            mapping = replace(mapping, threads=mapping.threads // 2)
+    program, device = problem.program, problem.device
+    tiling = find_tiling(program)
+    if tiling is not None and "regional" in problem.schemes:
+        return tile_mapping(tiling, vector_width(program))
+    mapping = Flat(FLAT_THREADS, vector_width(program), 1)
+    total = constant(program.space.columns)
+    if total is None:
         return mapping
+    wanted = 2 * device.multiprocessors
+    while mapping.vector > 1 and -(-total // mapping.reach) < wanted:
+        mapping = replace(mapping, vector=mapping.vector // 2)
+    while mapping.threads > WARP and -(-total // mapping.reach) < device.multiprocessors // 2:
+        mapping = replace(mapping, threads=mapping.threads // 2)
+    return mapping
 
-    def beside(self, _program: Program, mapping: Flat, threads: int) -> Flat | Refused:
-        """In blocks of any size; larger tiles would take more shared memory."""
-        steps = mapping.steps
-        if mapping.tile:
-            steps = max(1, steps * mapping.threads // threads)
-        return replace(mapping, threads=threads, steps=steps)
 
-    def illegal(self, problem: Problem[Program], mapping: Flat) -> Iterator[str]:
-        """See Kind."""
-        if isinstance(mapping, Transposed):
-            yield from _tile(problem.program, mapping)
-        yield from held_elements(problem, mapping)
-        yield from told(problem, mapping)
+def _beside(_program: Program, mapping: Flat, threads: int) -> Flat:
+    """In blocks of any size; larger tiles would take more shared memory."""
+    steps = mapping.steps
+    if mapping.tile:
+        steps = max(1, steps * mapping.threads // threads)
+    return replace(mapping, threads=threads, steps=steps)
 
-    def emit(self, program: Program, mapping: Flat, place: Place) -> Expr:
-        """Write its statements."""
-        part: Part
-        if mapping.tile:
-            tiles = TilePosition(tiling_of(program), program.space, mapping, place)
-            part = TilePart(program, mapping, place, tiles)
-        else:
-            at = Position(program.space, mapping, place)
-            part = Part(program, mapping, place, at)
-        emit_batch([part])
-        return part.position.blocks
 
-    def axes(self, program: Program) -> Axes:
-        """See Kind."""
-        axes: Axes = {
-            "threads": POWERS[5:],
-            "vector": POWERS[:5],
-            "steps": POWERS[:5],
-            "min_blocks_per_sm": (0, 1024, 2048),  # threads, which registers are left for
-        }
-        return axes if find_tiling(program) is None else {**axes, "tile": (0, *POWERS[3:8])}
+def _illegal(problem: Problem[Program], mapping: Flat) -> Iterator[str]:
+    if isinstance(mapping, Transposed):
+        yield from _tile(problem.program, mapping)
+    yield from held_elements(problem, mapping)
+    yield from told(problem, mapping)
 
-    def values(self, program: Program, mapping: Flat) -> Values:
-        """See Kind."""
-        resident = mapping.min_blocks_per_sm * mapping.threads
-        return {**super().values(program, mapping), "min_blocks_per_sm": resident}
 
-    def fitted(self, _problem: Problem[Program], values: Values) -> Flat | None:
-        """See Kind."""
-        if not WARP <= values["threads"] <= MAX_BLOCK_THREADS:
-            return None
-        own = {**values, "min_blocks_per_sm": values["min_blocks_per_sm"] // values["threads"]}
-        tile = own.pop("tile", 0)
-        return Transposed(**own, tile=tile) if tile else Flat(**own)
+def _emit(program: Program, mapping: Flat, place: Place) -> Expr:
+    part: Part
+    if mapping.tile:
+        tiles = TilePosition(tiling_of(program), program.space, mapping, place)
+        part = TilePart(program, mapping, place, tiles)
+    else:
+        at = Position(program.space, mapping, place)
+        part = Part(program, mapping, place, at)
+    emit_batch([part])
+    return part.position.blocks
+
+
+def _axes(program: Program) -> Axes:
+    axes: Axes = {
+        "threads": POWERS[5:],
+        "vector": POWERS[:5],
+        "steps": POWERS[:5],
+        "min_blocks_per_sm": (0, 1024, 2048),  # threads, which registers are left for
+    }
+    return axes if find_tiling(program) is None else {**axes, "tile": (0, *POWERS[3:8])}
+
+
+def _values(mapping: Flat) -> Values:
+    return vars(mapping) | {"min_blocks_per_sm": mapping.min_blocks_per_sm * mapping.threads}
+
+
+def _fitted(_problem: Problem[Program], values: Values) -> Flat | None:
+    if not WARP <= values["threads"] <= MAX_BLOCK_THREADS:
+        return None
+    own = {**values, "min_blocks_per_sm": values["min_blocks_per_sm"] // values["threads"]}
+    tile = own.pop("tile", 0)
+    return Transposed(**own, tile=tile) if tile else Flat(**own)
 
 
 def _tile(program: Program, mapping: Transposed) -> Iterator[str]:
@@ -121,3 +111,18 @@ def _tile(program: Program, mapping: Transposed) -> Iterator[str]:
         yield f"lines of {tiling.inner} elements in vectors of {mapping.vector}"
     if tile_bytes(program, mapping) > STATIC_SHARED:
         yield f"{tile_bytes(program, mapping)} bytes of shared memory for tiles"
+
+
+ELEMENTWISE = Kind(
+    mappings=(Flat, Transposed),
+    holds=lambda program: not program.reduces and constant(program.space.rows) == 1,
+    unsupported=unsupported,
+    choose=_choose,
+    beside=_beside,
+    illegal=_illegal,
+    emit=_emit,
+    axes=_axes,
+    values=_values,
+    fitted=_fitted,
+    has_rows=False,
+)

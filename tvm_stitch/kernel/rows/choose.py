@@ -11,6 +11,7 @@ from dataclasses import replace
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
+from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Rows, power_of_two
 from tvm_stitch.kernel.ir.program import Program
@@ -61,9 +62,10 @@ RESIDENT_THREADS = (0, 768, 1024)  # for no weights, one, two or more
 ONLINE_THREADS = 256
 
 
-def row_mapping(
-    program: Program, device: Device, columns: int, schemes: tuple[str, ...]
-) -> Rows | Refused:
+NO_ELEMENTS = Refused("rows without elements")
+
+
+def row_mapping(problem: Problem[Program]) -> Rows | Refused:
     """The first place that has room, in order of preference.
 
     A block keeps its row in registers, computing more again where that saves some, then in shared
@@ -71,9 +73,10 @@ def row_mapping(
     asynchronously is better. What fits no cluster is read again in every phase; so is what need not
     be kept at all.
     """
+    program, device, columns = problem.program, problem.device, problem.columns
     if columns < 1:
-        return Refused("rows without elements")
-    clusters = _clusters(program, device, columns, schemes)
+        return streamed(program) if problem.is_open else NO_ELEMENTS
+    clusters = _clusters(problem)
     many_rows = has_many_rows(program, device)
     refused, crowded = Refused("no cluster is large enough"), None
     for cluster in clusters:
@@ -168,16 +171,8 @@ def streamed(program: Program, threads: int = STREAM_THREADS) -> Rows:
     if columns is not None:
         reach = columns + (vector - 1 if peeled else 0)
         steps = -(-reach // ((threads - idle) * vector))
-    return Rows(
-        threads,
-        1,
-        vector,
-        steps,
-        residence="nowhere",
-        recompute=True,
-        peeled=peeled,
-        idle=idle,
-    )
+    own = Rows(threads, 1, vector, steps, peeled=peeled, idle=idle)
+    return replace(own, residence="nowhere", recompute=True)
 
 
 def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -> bool:
@@ -186,23 +181,16 @@ def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -
     return columns > cluster * LONG_COLUMNS and rows * cluster * 4 <= device.multiprocessors
 
 
-def _clusters(
-    program: Program, device: Device, columns: int, schemes: tuple[str, ...]
-) -> list[int]:
+def _clusters(problem: Problem[Program]) -> list[int]:
     """Cluster sizes to try: each block has work for all of its threads."""
-    if device.capability < CLUSTER_CAPABILITY or "cluster" not in schemes:
+    if problem.device.capability < CLUSTER_CAPABILITY or "cluster" not in problem.schemes:
         return [1]
-    vector = vector_width(program)
-    return [n for n in CLUSTERS if n == 1 or columns >= n * CLUSTER_THREADS * vector]
+    least = CLUSTER_THREADS * vector_width(problem.program)
+    return [n for n in CLUSTERS if n == 1 or problem.columns >= n * least]
 
 
 def _row_mapping_in(
-    program: Program,
-    residency: Residency,
-    device: Device,
-    columns: int,
-    cluster: int,
-    each: int,
+    program: Program, residency: Residency, device: Device, columns: int, cluster: int, each: int
 ) -> Rows:
     """The mapping for a cluster size and the bytes that a thread keeps."""
     own = -(-columns // cluster)

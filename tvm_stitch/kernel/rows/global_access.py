@@ -18,15 +18,7 @@ from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, flat_loads, int64, vector_copy
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import (
-    Expr,
-    Read,
-    Stage,
-    Var,
-    dtype_of,
-    replaced,
-    substitute,
-)
+from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of, replaced, substitute
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
 Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
-from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS, POWERS, Axes, Kind, Problem, Values
+from tvm_stitch.kernel.analysis.kind import (
+    MAX_ELEMENTS,
+    POWERS,
+    Axes,
+    Kind,
+    Problem,
+    Values,
+    fills_a_kernel,
+    unsupported,
+)
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
@@ -18,174 +26,139 @@ from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.rows.choose import (
     CLUSTER_CAPABILITY,
     CLUSTERS,
+    NO_ELEMENTS,
     idle_threads,
     row_mapping,
-    streamed,
 )
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import fits, registers
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, loaded_bytes, single_wave
-from tvm_stitch.kernel.rows.vector_width import narrowest_item
+from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
 
-NO_ELEMENTS = Refused("rows without elements")
 MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
 # Memory comes in sectors of 32 bytes: shorter pieces than half of one waste what L2 can deliver.
 PIECE_BYTES = 16
 
 
-class RowsKind(Kind[Program, Any]):
-    """See the module's docstring. What sums over the rows, too, is asked most of the same."""
+# Steps follow from the threads and the row's length, peeling from its alignment.
+AXES: Axes = {
+    "cluster": CLUSTERS,
+    "threads": POWERS,
+    "rows": POWERS,
+    "vector": POWERS[:5],
+    "residence": ("register", "shared", "nowhere"),
+    "recompute": (False, True),
+    "batch": (1, 2, 4),
+    "prefetch_weights": (False, True),
+    "min_blocks_per_sm": (0, 512, 1024, 2048),  # threads, which registers are left for
+    "unroll": (0, 2, 8),
+    "turns": ("none", "plain", "pipelined"),  # blocks take turns at the rows
+}
 
-    mappings: tuple[type[Mapping], ...] = (Rows,)
 
-    def holds(self, program: Program) -> bool:
-        """Whatever is of no other kind."""
-        return True
+def unsupported_rows(program: Program) -> Refused | None:
+    """Rows that are read in too short pieces, or across."""
+    if (refused := unsupported(program)) is not None:
+        return refused
+    frame = Frame(program)
+    for stage in program.stages:
+        for read in stage.reads:
+            if not program.reduces or program.place(stage, read) is not Where.OTHER:
+                continue
+            address = frame.address(stage, read)
+            # What an earlier round left is small: caches hold it.
+            if address.stride is Stride.GATHER and not read.guarded and not program.round:
+                return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
+    space = program.space
+    if not space.whole and (constant(space.run) or 0) * narrowest_item(program) < PIECE_BYTES:
+        return Refused(f"rows lie in memory in pieces of {shown(space.run)} elements")
+    return None
 
-    def in_rounds_if_long(self, program: Program) -> bool:
-        """Whether anything is reduced."""
-        return program.reduces
 
-    def unsupported(self, program: Program) -> Refused | None:
-        """Rows are read in pieces of some length, and by neighbouring threads."""
-        if (refused := super().unsupported(program)) is not None:
-            return refused
-        frame = Frame(program)
-        for stage in program.stages:
-            for read in stage.reads:
-                if not program.reduces or program.place(stage, read) is not Where.OTHER:
-                    continue
-                address = frame.address(stage, read)
-                # What an earlier round left is small: caches hold it.
-                if address.stride is Stride.GATHER and not read.guarded and not program.round:
-                    return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
-        space = program.space
-        if not space.whole and (constant(space.run) or 0) * narrowest_item(program) < PIECE_BYTES:
-            return Refused(f"rows lie in memory in pieces of {shown(space.run)} elements")
+def _beside(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
+    """With more rows a block."""
+    if mapping.cluster > 1 or mapping.blocks:
+        return fills_a_kernel(program, mapping, threads)
+    if mapping.block_threads == threads:
+        return mapping
+    if constant(program.space.rows) is None or threads % mapping.threads:
+        return Refused("its parts need blocks of different sizes")
+    resident = mapping.min_blocks_per_sm * mapping.block_threads // threads  # as many threads
+    return replace(mapping, rows=threads // mapping.threads, min_blocks_per_sm=resident)
+
+
+def _illegal(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
+    program = problem.program
+    if mapping.online and apply_online(program, mapping) is program:
+        yield "one pass, where no sum is measured against a maximum or a mean"
+        return
+    if problem.columns < 1:
+        yield NO_ELEMENTS.reason
+    if mapping.cluster > 1:
+        yield from _cluster(problem, mapping)
+    if mapping.residence == "shared" and mapping.threads <= WARP:
+        # No barrier of ours stands between the phases, and TVM finds no place for its own.
+        yield "rows of a warp or less wait in registers"
+    if mapping.any_length:
+        if not problem.is_open or mapping.residence != "nowhere":
+            yield f"{mapping.steps} steps"
+    elif mapping.capacity < (1 if problem.others_follow else problem.columns):
+        yield f"rows of {problem.columns} columns, of which it covers {mapping.capacity}"
+    whole = program.space.whole
+    if mapping.peeled and not whole:
+        yield "rows that lie in pieces cannot be peeled"
+    if mapping.idle and whole:
+        yield "idle threads, where rows do not lie in pieces"
+    if mapping.batch > 1 or mapping.prefetch_weights:
+        yield from _batch(mapping)
+    if mapping.asynchronous:
+        yield from _asynchronous(problem, mapping)
+    if not mapping.peeled and not is_aligned(program, mapping.vector):
+        yield f"rows that do not start at multiples of {mapping.vector} elements"
+    yield from _room(problem, mapping)
+    alone = (mapping.cluster, mapping.batch, mapping.prefetch_weights, mapping.residence)
+    if mapping.blocks and alone != (1, 1, False, "register"):
+        yield "blocks that iterate over the rows keep one a thread in registers"
+
+
+def _emit(program: Program, mapping: Rows, place: Place) -> Expr:
+    """Row by row, batch by batch, or in a grid-stride loop."""
+    if mapping.blocks:
+        iterated = IteratedPart(program, mapping, place)
+        iterated.emit()
+        return iterated.position.blocks
+    positions = [
+        Position(program.space, mapping, place, number=number) for number in range(mapping.batch)
+    ]
+    part = Part(program, mapping, place, positions[0])
+    emit_batch([part, *map(part.beside, positions[1:])])
+    return part.position.blocks
+
+
+def _values(mapping: Rows) -> Values:
+    turns = "pipelined" if mapping.prefetch_next_row else "plain"
+    resident = mapping.min_blocks_per_sm * mapping.block_threads
+    own = vars(mapping) | {"turns": turns if mapping.blocks else "none"}
+    return own | {"min_blocks_per_sm": 0 if mapping.blocks else resident}
+
+
+def _fitted(problem: Problem[Program], values: Values) -> Rows | None:
+    own = {name: value for name, value in values.items() if name != "turns"}
+    mapping = Rows(**own, steps=1)
+    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
         return None
-
-    def choose(self, problem: Problem[Program]) -> Mapping | Refused:
-        """See rows/choose."""
-        if problem.columns < 1:
-            return (
-                streamed(problem.program) if problem.is_open else Refused("rows without elements")
-            )
-        return row_mapping(problem.program, problem.device, problem.columns, problem.schemes)
-
-    def alone(self, problem: Problem[Program], mapping: Any) -> Any:
-        """Short rows all at once, where the device has room for that."""
-        return single_wave(problem.program, mapping, problem.device) or mapping
-
-    def beside(self, program: Program, mapping: Any, threads: int) -> Any:
-        """With more rows a block."""
-        if mapping.cluster > 1 or mapping.blocks:
-            return super().beside(program, mapping, threads)
-        if mapping.block_threads == threads:
-            return mapping
-        if constant(program.space.rows) is None or threads % mapping.threads:
-            return Refused("its parts need blocks of different sizes")
-        resident = mapping.min_blocks_per_sm * mapping.block_threads // threads  # as many threads
-        return replace(mapping, rows=threads // mapping.threads, min_blocks_per_sm=resident)
-
-    def illegal(self, problem: Problem[Program], mapping: Any) -> Iterator[str]:
-        """See Kind."""
-        program = problem.program
-        if mapping.online and apply_online(program, mapping) is program:
-            yield "one pass, where no sum is measured against a maximum or a mean"
-            return
-        if problem.columns < 1:
-            yield NO_ELEMENTS.reason
-        if mapping.cluster > 1:
-            yield from _cluster(problem, mapping)
-        if mapping.residence == "shared" and mapping.threads <= WARP:
-            # No barrier of ours stands between the phases, and TVM finds no place for its own.
-            yield "rows of a warp or less wait in registers"
-        if mapping.any_length:
-            if not problem.is_open or mapping.residence != "nowhere":
-                yield f"{mapping.steps} steps"
-        elif mapping.capacity < (1 if problem.others_follow else problem.columns):
-            yield f"rows of {problem.columns} columns, of which it covers {mapping.capacity}"
-        whole = program.space.whole
-        if mapping.peeled and not whole:
-            yield "rows that lie in pieces cannot be peeled"
-        if mapping.idle and whole:
-            yield "idle threads, where rows do not lie in pieces"
-        if mapping.batch > 1 or mapping.prefetch_weights:
-            yield from _batch(mapping)
-        if mapping.asynchronous:
-            yield from _asynchronous(problem, mapping)
-        if not mapping.peeled and not problem.aligned(mapping.vector):
-            yield f"rows that do not start at multiples of {mapping.vector} elements"
-        yield from _room(problem, mapping)
-        alone = (mapping.cluster, mapping.batch, mapping.prefetch_weights, mapping.residence)
-        if mapping.blocks and alone != (1, 1, False, "register"):
-            yield "blocks that iterate over the rows keep one a thread in registers"
-
-    def emit(self, program: Program, mapping: Mapping, place: Place) -> Expr:
-        """Row by row, batch by batch, or in a grid-stride loop."""
-        if mapping.blocks:
-            iterated = IteratedPart(program, mapping, place)
-            iterated.emit()
-            return iterated.position.blocks
-        positions = [
-            Position(program.space, mapping, place, number=number)
-            for number in range(mapping.batch)
-        ]
-        part = Part(program, mapping, place, positions[0])
-        emit_batch([part, *map(part.beside, positions[1:])])
-        return part.position.blocks
-
-    # For a tuner
-
-    flags: tuple[str, ...] = ("asynchronous", "online")
-
-    def axes(self, _program: Program) -> Axes:
-        """Steps follow from the threads and the row's length, peeling from its alignment."""
-        return {
-            "cluster": CLUSTERS,
-            "threads": POWERS,
-            "rows": POWERS,
-            "vector": POWERS[:5],
-            "residence": ("register", "shared", "nowhere"),
-            "recompute": (False, True),
-            "batch": (1, 2, 4),
-            "prefetch_weights": (False, True),
-            "min_blocks_per_sm": (0, 512, 1024, 2048),  # threads, which registers are left for
-            "unroll": (0, 2, 8),
-            "turns": ("none", "plain", "pipelined"),  # blocks take turns at the rows
-        }
-
-    def values(self, program: Program, mapping: Any) -> Values:
-        """See Kind."""
-        turns = "pipelined" if mapping.prefetch_next_row else "plain"
-        resident = mapping.min_blocks_per_sm * mapping.block_threads
-        own = {
-            "turns": turns if mapping.blocks else "none",
-            "min_blocks_per_sm": 0 if mapping.blocks else resident,
-        }
-        return {
-            name: own.get(name, getattr(mapping, name, None))
-            for name in (*self.axes(program), *self.flags)
-        }
-
-    def fitted(self, problem: Problem[Program], values: Values) -> Any:
-        """See Kind."""
-        own = {name: value for name, value in values.items() if name != "turns"}
-        mapping = Rows(**own, steps=1)
-        if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
-            return None
-        mapping = replace(
-            mapping,
-            min_blocks_per_sm=mapping.min_blocks_per_sm // mapping.block_threads,
-            peeled=not problem.aligned(mapping.vector),
-            idle=idle_threads(problem.program, mapping.threads, mapping.vector),
-        )
-        mapping = replace(mapping, steps=steps_of(mapping, problem.columns))
-        if mapping.unroll > mapping.steps:
-            return None
-        if values["turns"] == "none":
-            return mapping
-        return _in_turns(problem, mapping, values["turns"] == "pipelined")
+    mapping = replace(
+        mapping,
+        min_blocks_per_sm=mapping.min_blocks_per_sm // mapping.block_threads,
+        peeled=not is_aligned(problem.program, mapping.vector),
+        idle=idle_threads(problem.program, mapping.threads, mapping.vector),
+    )
+    mapping = replace(mapping, steps=steps_of(mapping, problem.columns))
+    if mapping.unroll > mapping.steps:
+        return None
+    if values["turns"] == "none":
+        return mapping
+    return _in_turns(problem, mapping, values["turns"] == "pipelined")
 
 
 def steps_of(mapping: Mapping, columns: int) -> int:
@@ -261,3 +234,20 @@ def _in_turns(problem: Problem[Program], mapping: Rows, pipelined: bool) -> Rows
     if rows is not None and -(-rows // mapping.rows) <= blocks:
         return None
     return replace(mapping, blocks=blocks, min_blocks_per_sm=resident, prefetch_next_row=pipelined)
+
+
+ROWS = Kind(
+    mappings=(Rows,),
+    holds=lambda _program: True,  # of whatever is of no other kind
+    unsupported=unsupported_rows,
+    choose=row_mapping,
+    alone=single_wave,
+    beside=_beside,
+    illegal=_illegal,
+    emit=_emit,
+    axes=lambda _program: AXES,
+    flags=("asynchronous", "online"),
+    values=_values,
+    fitted=_fitted,
+    rounds_if_long=True,
+)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
+from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
@@ -65,27 +66,28 @@ def batched(program: Program, mapping: Rows, device: Device) -> Rows:
     )
 
 
-def single_wave(program: Program, mapping: Rows, device: Device) -> Rows | None:
+def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:
     """Batches of rows with which one full wave of blocks loads all there is, if there are such.
 
     For a kernel of this program alone: in company, a wave is not its own.
     """
+    program, device = problem.program, problem.device
     if mapping.residence != "register" or mapping.row_scheme not in ("local", "warp"):
-        return None
+        return mapping
     rows, columns = constant(program.space.rows), constant(program.space.columns)
     places = device.multiprocessors * WAVE_THREADS
     if rows is None or columns is None or mapping.peeled or not _writes_rows(program):
-        return None
+        return mapping
     loaded, batch = loaded_bytes(program, mapping), WAVE_BATCHES[min(weights(program), 2)]
     each = WAVE_BYTES // batch // max(1, loaded)
     threads, rest = divmod(columns, max(1, each))
     # Rows wait as they were loaded: what is computed of one is gone before that of the next.
     heavy = residency_of(program, mapping).live_bytes * each > WAVE_BYTES // 2
     if rest or each < mapping.vector or threads not in (8, 16, 32) or heavy:
-        return None
+        return mapping
     # With fewer rows, threads without a batch are enough.
     if not places // 2 * batch < rows * threads <= places * batch:
-        return None
+        return mapping
     return replace(
         mapping,
         threads=threads,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.volatile_load import can_load_now
 from tvm_stitch.kernel.ir.mapping import WARP, SmallMatmul, power_of_two
 from tvm_stitch.kernel.ir.stage import Read, Refused, Stage, constant, dtype_of, item_bytes
@@ -106,24 +107,25 @@ def _few_slices(program: ProductProgram, threads: int) -> Slices | Refused:
     return slices
 
 
-def product_mapping(program: ProductProgram, device: Device) -> SmallMatmul | Refused:
+def product_mapping(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
     """Rows in slices where all that follows the products allows it; else whole rows."""
-    mapping = _sliced(program, device) or _whole(program, device)
+    mapping = _sliced(problem) or _whole(problem)
     if isinstance(mapping, Refused):
         return mapping
     for change in (partial(replace, asynchronous=True), partial(replace, prefetch_weights=True)):
         better: SmallMatmul = change(mapping)
-        if next(product_reasons(program, better, device), None) is None:
+        if next(product_reasons(problem, better), None) is None:
             mapping = better
     return mapping
 
 
-def _sliced(program: ProductProgram, device: Device) -> SmallMatmul | None:
+def _sliced(problem: Problem[ProductProgram]) -> SmallMatmul | None:
     """A block has up to twice as many columns as rows; None: there are no slices, or no gain.
 
     Slices read the rows' factors once each and compute all that comes before the products once
     each. So that is left to products of what memory holds.
     """
+    program, device = problem.program, problem.device
     slices = _few_slices(program, FEWEST_SLICED)
     if isinstance(slices, Refused) or not slices.values.issuperset(program.contractions):
         return None
@@ -143,12 +145,13 @@ def _sliced(program: ProductProgram, device: Device) -> SmallMatmul | None:
     ):
         together //= 2
     mapping = mapping_of_products(program, threads, together, batch, split=True)
-    refused = next(product_reasons(program, mapping, device), None)
+    refused = next(product_reasons(problem, mapping), None)
     return mapping if refused is None else None
 
 
-def _whole(program: ProductProgram, device: Device) -> SmallMatmul | Refused:
+def _whole(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
     """Threads have a few columns of a few rows each, unless rows are few."""
+    program, device = problem.program, problem.device
     threads, batch = _threads_and_batch(program, device)
     fewest = max(1, WARP // threads)
     together = max(BLOCK_THREADS // threads, fewest)
@@ -159,7 +162,7 @@ def _whole(program: ProductProgram, device: Device) -> SmallMatmul | Refused:
     ):
         together //= 2
     mapping = mapping_of_products(program, threads, together, batch)
-    while refused := next(product_reasons(program, mapping, device), None):
+    while refused := next(product_reasons(problem, mapping), None):
         if batch > 2 or (batch > 1 and together == fewest):
             batch //= 2
         elif together > fewest:
@@ -203,8 +206,9 @@ def _widest(program: ProductProgram) -> int:
     return max(map(program.walked, program.stages))
 
 
-def product_reasons(program: ProductProgram, mapping: SmallMatmul, device: Device) -> Iterator[str]:
+def product_reasons(problem: Problem[ProductProgram], mapping: SmallMatmul) -> Iterator[str]:
     """Why a mapping is not legal."""
+    program = problem.program
     if mapping.split and isinstance(slices := find_slices(program, mapping.steps), Refused):
         yield slices.reason
         return
@@ -227,7 +231,7 @@ def product_reasons(program: ProductProgram, mapping: SmallMatmul, device: Devic
     if mapping.prefetch_weights and not early_loads(program, mapping):
         yield "loads issued ahead, where there are none"
     if mapping.asynchronous:
-        yield from _asynchronous(program, mapping, device)
+        yield from _asynchronous(program, mapping, problem.device)
 
 
 def _asynchronous(program: ProductProgram, mapping: SmallMatmul, device: Device) -> Iterator[str]:
