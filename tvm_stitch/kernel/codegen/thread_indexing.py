@@ -168,6 +168,12 @@ class Position:
         below = column < self.space.columns
         return tirx.all(column >= 0, below) if self.mapping.peeled else below
 
+    def exists(self, step: Expr, guard: Guard, lane: Expr | None = None) -> Expr | None:
+        """What must be asked before an access to a vector or an element; None: nothing."""
+        if guard is Guard.NONE:
+            return None
+        return self.inside(step, int64(0) if lane is None else lane)
+
     def whole(self, step: Expr) -> Expr:
         """Whether a vector lies inside of the row altogether."""
         last = self.inside(step, int64(self.mapping.vector - 1))

@@ -19,7 +19,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
+from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import combine
 from tvm_stitch.kernel.ir.mapping import Mapping
@@ -70,13 +70,12 @@ class ColumnSumsPart(IteratedPart):
         start = share * self.program.space.columns
         for steps in position.steps():
             with self.writer.unrolled(steps.count, "step", steps.start) as step:
-                exists = None if steps.guard is Guard.NONE else position.inside(step, int64(0))
 
                 def move(writer: Writer, lane: Expr, step: Expr = step) -> None:
                     value = own[step * mapping.vector + lane]
                     writer.store(self.place.workspace, start + position.column(step, lane), value)
 
-                with self.writer.when(exists):
+                with self.writer.when(position.exists(step, steps.guard)):
                     vector_copy(self.writer, dtype_of(own), mapping.vector, move)
 
     # After the barrier

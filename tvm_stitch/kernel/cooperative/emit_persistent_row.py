@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, piece_of
+from tvm_stitch.kernel.codegen.thread_indexing import Position, piece_of
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64, vector_copy
 from tvm_stitch.kernel.cooperative.persistent_shared import (
     Parts,
@@ -115,9 +115,7 @@ class PersistentRow(Part):
         for steps in self.position.steps():
             with (
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
-                self.writer.when(
-                    None if steps.guard is Guard.NONE else self.position.inside(step, int64(0))
-                ),
+                self.writer.when(self.position.exists(step, steps.guard)),
             ):
                 for buffer, tile in tiles.items():
                     self._copy_vector(buffer, tile, step, out)

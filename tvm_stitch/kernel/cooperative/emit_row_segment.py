@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, row_segment_iterations
+from tvm_stitch.kernel.codegen.thread_indexing import Position, row_segment_iterations
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.cooperative.emit_column_sums import add_rows, known, rows_tile, start_sums
 from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
@@ -97,9 +97,7 @@ class RowSegmentPart:
             with (
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
                 self.writer.unrolled(mapping.vector, "lane") as lane,
-                self.writer.when(
-                    None if steps.guard is Guard.NONE else position.inside(step, lane)
-                ),
+                self.writer.when(position.exists(step, steps.guard, lane)),
             ):
                 self._finish_column(step * mapping.vector + lane, position.column(step, lane))
 

@@ -19,7 +19,7 @@ from tvm_stitch.kernel.cooperative.choose_rounds import row_segment_mapping
 from tvm_stitch.kernel.cooperative.emit_column_sums import ColumnSumsPart, workspace
 from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
 from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart
-from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, ColumnSums, Rows, RowSegment
+from tvm_stitch.kernel.ir.mapping import ColumnSums, Rows, RowSegment
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Expr
 from tvm_stitch.kernel.rows.emit import emit_batch
@@ -76,8 +76,6 @@ def _emit_sums(program: Program, mapping: ColumnSums, place: Place) -> Expr:
 def _fitted_sums(problem: Problem[Program], values: Values) -> ColumnSums | None:
     """With as many blocks as may be resident, if other values do not say the same."""
     mapping, wanted = ColumnSums(**values), values["min_blocks_per_sm"]
-    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
-        return None
     program, device, columns = problem.program, problem.device, problem.columns
     if not mapping.split:
         mapping = replace(mapping, steps=steps_of(mapping, columns))

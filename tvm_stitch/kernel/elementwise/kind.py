@@ -22,7 +22,7 @@ from tvm_stitch.kernel.elementwise.transposed_reads import (
     tile_mapping,
     tiling_of,
 )
-from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Flat, Transposed
+from tvm_stitch.kernel.ir.mapping import WARP, Flat, Transposed
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Expr, constant
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
@@ -92,8 +92,6 @@ def _values(mapping: Flat) -> Values:
 
 
 def _fitted(_problem: Problem[Program], values: Values) -> Flat | None:
-    if not WARP <= values["threads"] <= MAX_BLOCK_THREADS:
-        return None
     own = {**values, "min_blocks_per_sm": values["min_blocks_per_sm"] // values["threads"]}
     tile = own.pop("tile", 0)
     return Transposed(**own, tile=tile) if tile else Flat(**own)

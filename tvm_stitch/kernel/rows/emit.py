@@ -200,12 +200,8 @@ class Part(RowState):
 
     def _load_ahead(self) -> None:
         """All loads of the row in the first phase are issued before their first use."""
-        for buffer in self.loads_of(0):
-            tile = self.kept.get(buffer)
-            if tile is None:
-                tile = self.tile(f"{buffer.name}_ahead", dtype_of(buffer))
-            self.ahead[buffer] = (tile, self.own_slot)
-        tiles = {buffer: tile for buffer, (tile, _) in self.ahead.items()}
+        tiles = self._tiles_of(0, "ahead")
+        self.ahead |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
         if self.next_row is None:
             self.load_row(tiles, self.position)
             return
@@ -218,12 +214,18 @@ class Part(RowState):
 
     def _load_of_phase(self, phase: Phase) -> None:
         """Inputs that a later phase is the first to need, where it goes over them twice."""
-        for buffer in self.loads_of(phase.number):
-            tile = self.kept.get(buffer)
-            if tile is None:
-                tile = self.tile(f"{buffer.name}_in", dtype_of(buffer))
-            phase.loaded[buffer] = (tile, self.own_slot)
-        self.load_row({b: tile for b, (tile, _) in phase.loaded.items()}, self.position)
+        tiles = self._tiles_of(phase.number, "in")
+        phase.loaded |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
+        self.load_row(tiles, self.position)
+
+    def _tiles_of(self, number: int, name: str) -> dict[Var, Var]:
+        """Registers for the inputs that a phase is the first to need."""
+        return {
+            buffer: self.kept[buffer]
+            if buffer in self.kept
+            else self.tile(f"{buffer.name}_{name}", dtype_of(buffer))
+            for buffer in self.loads_of(number)
+        }
 
     def _prefetch_weights(self) -> None:
         """Vectors along the columns that do not depend on the row, for all phases and rows."""
@@ -241,14 +243,11 @@ class Part(RowState):
             with (
                 self.writer.when(self.position.works),
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
+                self.writer.when(self.position.exists(step, steps.guard)),
             ):
-                guard = (
-                    self.position.inside(step, int64(0)) if steps.guard is Guard.VECTOR else None
-                )
-                with self.writer.when(guard):
-                    for load in found:
-                        tile, element = self.vectors[load.address.key]
-                        self.load_vector(load, tile, step, element)
+                for load in found:
+                    tile, element = self.vectors[load.address.key]
+                    self.load_vector(load, tile, step, element)
 
     def row_value(self, stage: Stage, read: Read) -> Expr | None:
         """What a load gives where that is one value for the row."""

@@ -129,12 +129,7 @@ class Access:
         self, dtype: str, step: Expr, guard: Guard, move: Callable[[Writer, Expr], None]
     ) -> None:
         vector = self.mapping.vector
-        if vector == 1:
-            with self.writer.when(
-                None if guard is Guard.NONE else self.position.inside(step, int64(0))
-            ):
-                move(self.writer, int64(0))
-        elif guard is Guard.EDGE:
+        if vector > 1 and guard is Guard.EDGE:
             with self.writer.branch(self.position.whole(step)) as (then, otherwise):
                 vector_copy(then, dtype, vector, move)
                 with (
@@ -142,10 +137,11 @@ class Access:
                     otherwise.when(self.position.inside(step, lane)),
                 ):
                     move(otherwise, lane)
-        else:
-            with self.writer.when(
-                self.position.inside(step, int64(0)) if guard is Guard.VECTOR else None
-            ):
+            return
+        with self.writer.when(self.position.exists(step, guard)):
+            if vector == 1:
+                move(self.writer, int64(0))
+            else:
                 vector_copy(self.writer, dtype, vector, move)
 
     # Values

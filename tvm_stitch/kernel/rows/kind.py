@@ -19,7 +19,7 @@ from tvm_stitch.kernel.analysis.kind import (
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
-from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.stage import Expr, Refused, constant, shown
 from tvm_stitch.kernel.rows import async_copy
@@ -31,7 +31,7 @@ from tvm_stitch.kernel.rows.choose import (
     row_mapping,
 )
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
-from tvm_stitch.kernel.rows.footprint import fits, registers
+from tvm_stitch.kernel.rows.footprint import fits, footprint
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, loaded_bytes, single_wave
 from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
 
@@ -145,8 +145,6 @@ def _values(mapping: Rows) -> Values:
 def _fitted(problem: Problem[Program], values: Values) -> Rows | None:
     own = {name: value for name, value in values.items() if name != "turns"}
     mapping = Rows(**own, steps=1)
-    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
-        return None
     mapping = replace(
         mapping,
         min_blocks_per_sm=mapping.min_blocks_per_sm // mapping.block_threads,
@@ -228,8 +226,7 @@ def told(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
 def _in_turns(problem: Problem[Program], mapping: Rows, pipelined: bool) -> Rows | None:
     """With a grid as large as the device holds at once; None where no block has two turns."""
     device, program = problem.device, problem.program
-    needed = registers(program, mapping) * mapping.block_threads
-    resident = max(1, min(device.max_threads // mapping.block_threads, device.registers // needed))
+    resident = max(1, footprint(program, mapping).blocks_per_sm(device))
     rows, blocks = constant(program.space.rows), resident * device.multiprocessors
     if rows is not None and -(-rows // mapping.rows) <= blocks:
         return None
