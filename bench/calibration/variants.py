@@ -26,8 +26,9 @@ from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.emit import emit
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Flat, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.read_stages import read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, Stage, constant, read_stages
+from tvm_stitch.kernel.ir.stage import Refused, Stage, constant
 from tvm_stitch.kernel.legal import legal
 
 MOST_DEFAULTS = 6  # of a graph: a step of an optimizer has dozens that are alike

@@ -63,6 +63,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "ir/iteration_space": ("program", "pieces", "emit"),
     "cooperative/two_stage_reduction": ("program", "small_matmul", "emit"),
     "ir/stage": ("stage", "emit", "program"),
+    "ir/read_stages": ("stage", "indices", "program"),
     "cooperative/persistent_rows": ("choose_table", "persistent_rows", "rounds"),
     "cooperative/emit_persistent_row": ("persistent_rows", "rounds"),
     "rows/emit_vector": ("golden", "emit"),

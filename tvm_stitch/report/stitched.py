@@ -17,16 +17,9 @@ from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.cost_model import kernel_model
 from tvm_stitch.kernel.ir.mapping import Mapping, SmallMatmul
 from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.read_stages import read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import (
-    Refused,
-    Stage,
-    Var,
-    constant,
-    dtype_of,
-    item_bytes,
-    read_stages,
-)
+from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import shares_input
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
