@@ -14,7 +14,7 @@ from zoo import ZOO, graph, softmax64
 from tvm_stitch import Options
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.choose import NO_BOUNDS
-from tvm_stitch.kernel.ir.schedule import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.plan.candidates import Way, find_candidates
 from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.levels import find_regions

@@ -14,9 +14,11 @@ from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors
 from tvm_stitch.kernel.codegen.no_bfloat import without_bfloat16
 from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import SCHEMES, Schedule
-from tvm_stitch.kernel.ir.stage import Refused, outputs_of, read_stages
+from tvm_stitch.kernel.ir.read_stages import outputs_of, read_stages
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.partition import make_programs
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, tensor_function
 

@@ -14,8 +14,9 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.build import check_emitted
 from tvm_stitch.kernel.choose import Bounds, choose_both
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused, constant, product
 from tvm_stitch.kernel.partition import make_programs
 from tvm_stitch.plan.price import stitched_us

@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import Any
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.schedule import RENAMED, Schedule
+from tvm_stitch.kernel.ir.mapping import RENAMED
+from tvm_stitch.kernel.ir.schedule import Schedule
 
 VERSION = 1
 # Records of these versions of tvm_stitch are used: with the minor version the emitter changes, and

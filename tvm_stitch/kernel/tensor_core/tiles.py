@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
-from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.ir.stage import dtype_of, item_bytes
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 
