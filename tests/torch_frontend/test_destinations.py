@@ -110,3 +110,18 @@ def test_that_memory_depends_on_the_sizes():
     for rows in (3, 70):
         x, w = torch.rand(rows, 8), torch.rand(8, 8)
         torch.testing.assert_close(run(x, w), chain(x, w))
+
+
+def test_nothing_is_held_after_a_call():
+    def holders(tensor):
+        return torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+
+    lowered = lowered_for_llvm(
+        convert(traced(chain, torch.randn(8, 8), torch.randn(8, 8)).graph).module
+    )
+    main = relax.VirtualMachine(lowered.executable, tvm.cpu())["main"]
+    memory = torch.empty(lowered.storage, dtype=torch.uint8)
+    given = [torch.randn(8, 8), torch.randn(8, 8), torch.empty(8, 8), memory]
+    before = [holders(tensor) for tensor in given]
+    main(*given)
+    assert [holders(tensor) for tensor in given] == before
