@@ -173,3 +173,16 @@ def test_without_onnx_it_says_what_to_install():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'tvm-stitch[onnx]'" in found.stdout
+
+
+def test_nothing_becomes_a_constant_without_elements():
+    """TVM cannot load what it saved of one."""
+    value = helper.make_tensor("zero", FLOAT, [1], [0.0])
+    nodes = [
+        helper.make_node("ConstantOfShape", ["none"], ["state"], value=value),
+        helper.make_node("Concat", ["state", "x"], ["y"], axis=0),
+    ]
+    mod = tvm_stitch.onnx.load(model_of(nodes, [3, 2], [("none", np.array([0, 2]))]))
+    x = np.ones((3, 2), "float32")
+    np.testing.assert_array_equal(run(mod, x), x)
+    assert "GenericConst" not in mod["main"].script()

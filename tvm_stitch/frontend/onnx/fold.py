@@ -118,7 +118,9 @@ class _Folding:
         run = ReferenceEvaluator(node, opsets=self._opset)
         (result,) = run.run(None, dict(zip(names, given, strict=True)))
         result = np.asarray(result)
-        return result if result.size <= _LARGEST else None
+        # TVM cannot load what it saved of a constant without elements; of shapes none is left.
+        is_empty = not result.size and np.issubdtype(result.dtype, np.floating)
+        return result if result.size <= _LARGEST and not is_empty else None
 
     def _known_shape(self, node: onnx.NodeProto) -> bool:
         """Name the one extent of a reshape that is left open; whether that was done."""
