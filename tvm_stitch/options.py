@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -56,6 +57,8 @@ class Options:
     measure: time every region (equal ones once) as planned and left to TVM, on this machine's GPU,
         and keep the faster; compiles both, seconds a region.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
+    dump: a folder that receives every stage of each compilation as a file, from Relax to CUDA; if
+        left out, the one that TVM_STITCH_DUMP names in the environment. Changes no result.
     """
 
     schemes: tuple[str, ...] = SCHEMES
@@ -73,6 +76,7 @@ class Options:
     fast_math: bool = False
     measure: bool = False
     plan: SavedPlan | None = None
+    dump: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.schemes, str) or not isinstance(self.schemes, Iterable):
@@ -85,6 +89,8 @@ class Options:
             raise InputError(f"plan must be a SavedPlan, not {type(self.plan).__name__}")
         if self.plan is not None and self.measure:
             raise InputError("a pinned plan is followed, not measured: give plan or measure")
+        if self.dump is not None and not isinstance(self.dump, (str, os.PathLike)):
+            raise InputError(f"dump must name a folder, not {self.dump!r}")
         if self.solver not in SOLVERS:
             raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
         for name in _FLAGS:

@@ -49,6 +49,10 @@ _REDUCTIONS = {
     )
 }  # fmt: skip
 
+# Receives what became of a module: the graph and plan of each dataflow block, and the operators
+# that were left to TVM after all, by number, with the reasons.
+Heard = Callable[[Sequence[tuple[StitchGraph, Plan]], Mapping[int, str]], None]
+
 
 @dataclass(frozen=True, eq=False)
 class Launched:
@@ -66,25 +70,20 @@ class Settling:
         self,
         target: tvm.target.Target,
         options: Options | None,
-        plans: list[Plan] | None,
-        undone: dict[int, str] | None,
         between: Sequence[tvm.transform.Pass],
         schedules: Callable[[tvm.IRModule], tvm.IRModule],
+        heard: Heard | None = None,
     ) -> None:
-        """`between` are the passes between the two, `schedules` make TVM's default kernels.
-
-        `plans` and `undone` receive what became of a module: its plans, and the operators that were
-        left to TVM after all, with the reasons.
-        """
+        """`between` are the passes between the two, `schedules` make TVM's default kernels."""
         self.target, self.options = target, options or Options()
         self.between, self.schedules = between, schedules
-        self._plans, self._undone = plans, undone
+        self._heard = heard
         self._way: _Way | None = None
 
     @property
     def explained(self) -> bool:
         """Whether somebody wants to read the plans."""
-        return self._plans is not None
+        return self._heard is not None
 
     def Decompose(self) -> tvm.transform.Pass:
         """The pass; what comes into it is what StitchOps goes back to."""
@@ -103,10 +102,8 @@ class Settling:
         def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
             assert self._way is not None, "Decompose comes first"
             found = self._way.settled(mod)
-            if self._plans is not None:
-                self._plans.extend(plan for _, plan in found.blocks)
-            if self._undone is not None:
-                self._undone.update(self._way.left)
+            if self._heard is not None:
+                self._heard(found.blocks, self._way.left)
             return found.module
 
         return stitch_ops

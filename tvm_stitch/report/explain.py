@@ -13,7 +13,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch.build import check_well_formed, dispatch_passes, stitch_passes
+from tvm_stitch.build import KEEP_SCRATCH, check_well_formed, dispatch_passes, stitch_passes
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import calls, kernel_names, nests, outside_calls
@@ -125,7 +125,8 @@ def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], note
     """Apply the passes; an error names the one that raised it."""
     listener = _Listener(notes)
     try:
-        with cuda, tvm.transform.PassContext(opt_level=3, instruments=[listener]):
+        settings = {"config": {KEEP_SCRATCH: True}, "instruments": [listener]}
+        with cuda, tvm.transform.PassContext(opt_level=3, **settings):
             for each in passes:
                 mod = each(mod)
     except StitchError:
