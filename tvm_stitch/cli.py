@@ -190,8 +190,8 @@ def _compiled(
         raise
     except Exception as error:
         raise InputError(
-            f"TVM cannot compile {options.model}: {first_line(error)}; see whether tvm.compile without "
-            "stitching can"
+            f"TVM cannot compile {options.model}: {first_line(error)}; see whether tvm.compile "
+            "without stitching can"
         ) from error
 
 
