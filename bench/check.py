@@ -31,7 +31,7 @@ def error(
     """The largest error of any element of any output."""
     with torch.no_grad():
         if not workload.rowwise:
-            return _compare(_reference(workload, inputs), outputs)
+            return largest_error(_reference(workload, inputs), outputs)
         rows = inputs[workload.rowwise[0]].shape[0]
         if any(o.dim() == 0 or o.shape[0] != rows for o in outputs):
             return math.inf
@@ -41,7 +41,7 @@ def error(
         for start in range(0, rows, step):
             part = slice(start, min(start + step, rows))
             sliced = tuple(x[part] if i in workload.rowwise else x for i, x in enumerate(inputs))
-            found = _compare(_reference(workload, sliced), [o[part] for o in outputs])
+            found = largest_error(_reference(workload, sliced), [o[part] for o in outputs])
             worst = max(worst, found)
         return worst
 
@@ -50,7 +50,8 @@ def _reference(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> list[tor
     return as_list(workload.function(*map(double, inputs)))
 
 
-def _compare(references: list[torch.Tensor], outputs: list[torch.Tensor]) -> float:
+def largest_error(references: list[torch.Tensor], outputs: list[torch.Tensor]) -> float:
+    """The largest error of any element; infinite where outputs are missing or not finite."""
     if len(references) != len(outputs):
         return math.inf
     least = LEAST_SCALE * max((_rms(reference) for reference in references), default=0.0)

@@ -16,7 +16,7 @@ from typing import Any
 
 PACKAGES = (
     "torch", "triton", "jax", "jaxlib", "jax-cuda13-plugin", "apache-tvm", "apache-tvm-ffi",
-    "tvm-stitch", "quack-kernels", "liger-kernel", "numpy",
+    "tvm-stitch", "quack-kernels", "liger-kernel", "numpy", "transformers", "timm",
 )  # fmt: skip
 
 

@@ -66,6 +66,7 @@ class Worker:
 
     command: tuple[str, ...]
     log: Any = field(default_factory=tempfile.TemporaryFile)
+    environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -78,7 +79,7 @@ class Worker:
             stderr=self.log,
             text=True,
             encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, **self.environment, "PYTHONPATH": path},
             # Ctrl-C reaches the parent alone, which then ends its workers in its own order.
             start_new_session=True,
         )

@@ -74,6 +74,23 @@ def test_heads_are_split_and_joined_on_the_way():
     check(heads_of_a_layer("float32", 2, 9, 3, 8), options=TOGETHER, orders=2)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_few_bytes_wait_in_shared_memory_beside_others(dtype):
+    """TVM gives dynamic shared memory of up to 32 bits no place beside other."""
+
+    def build(emit, x, bias, scale, keys):
+        moved = emit(op.add(x, bias))
+        first, second = emit(op.split(moved, 2, axis=1))
+        turned = emit(op.concat([emit(op.negative(second)), first], axis=1))
+        return emit(op.matmul(emit(op.add(moved, emit(op.multiply(turned, scale)))), keys))
+
+    def expected(x, bias, scale, keys):
+        moved = x + bias
+        return (moved + np.stack([-moved[:, 1], moved[:, 0]], axis=1) * scale) @ keys
+
+    check(graph(dtype, [(3, 2), (2,), (2,), (2, 3)], build, expected), options=TOGETHER)
+
+
 def test_keys_behind_views_are_copied_as_they_lie():
     """Heads become entries of a batch: neighbours in memory are still neighbours in the table."""
 

@@ -1,12 +1,13 @@
 """One compiled kernel for rows of many numbers and lengths."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from check import A100, DTYPES, H200, HALVES, check, schedule_of, the_kernel
+from check import A100, DTYPES, H200, HALVES, check, cuda_of, primfuncs, schedule_of, the_kernel
 from tvm import tirx
 from tvm.relax import op
 from zoo import Case, graph, layer_norm, norm_gelu_softmax, softmax, softmax64
@@ -175,6 +176,39 @@ def test_parts_with_rows_of_any_length():
         lambda x, y: (softmax64(x), softmax64(y)),
     )
     check(case)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_rotated_columns_behind_parts_of_any_size(dtype):
+    """The place of a column is the rest of a division, of which TVM must know that it is none."""
+
+    def build(emit, x, y, scale):
+        whole = emit(op.trunc(x))
+        first, second = emit(op.split(y, 2, axis=1))
+        turned = emit(op.concat([emit(op.negative(second)), first], axis=1))
+        return whole, emit(op.add(y, emit(op.multiply(turned, scale))))
+
+    def expected(x, y, scale):
+        return np.trunc(x), y + np.concatenate([-y[:, 12:], y[:, :12]], axis=1) * scale
+
+    rows = (ROWS, 33)
+    check(graph(dtype, [(rows, 24), (rows, 24), (24,)], build, expected))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_kernel_is_launched_with_no_half(dtype):
+    """TVM computes what only extents go into before the launch, and cannot pass on a half."""
+    case = graph(
+        dtype,
+        [(1, 4, (COLUMNS, 33))],
+        lambda emit, x: (emit(op.exp(x)), emit(op.nn.adaptive_avg_pool1d(x, [1]))),
+        lambda x: (np.exp(x), x.mean(-1, keepdims=True)),
+    )
+    check(case)
+    for kernel in primfuncs(case.module).values():
+        signatures = re.findall(r"__global__.*\((.*)\) {", cuda_of(kernel))
+        scalars = [p for each in signatures for p in each.split(", ") if "*" not in p]
+        assert signatures and {p.split()[0] for p in scalars} <= {"int64_t", "int", "float"}
 
 
 def test_a_longer_row_than_the_bound_is_an_error_before_the_launch():

@@ -21,6 +21,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.errors import StitchError, last_line
 from tvm_stitch.graph.back.launches import nests
+from tvm_stitch.kernel.codegen.prim_func import with_plain_arguments
 from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.target import plain_target
 
@@ -77,7 +78,7 @@ def _scheduled(
                 continue
             if is_last and not by_hand and _folds_epilogue(one.mod["main"]):
                 one = _without_epilogues(function, meant)
-            return _launched_if_any(one.mod["main"])
+            return _launched_if_any(with_plain_arguments(one.mod["main"]))
     if failed is not None:
         raise StitchError(
             f"none of TVM's schedules fits the operator {name}: {last_line(failed)}. Compile the "

@@ -35,6 +35,7 @@ from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Var,
+    as_int64,
     buffer_shape,
     constant,
     product,
@@ -137,8 +138,9 @@ def _bodies(
         own = block - first
         if constant(first) is None:
             # TVM would compute multiples of it once for many addresses, and no longer see that
-            # these are aligned: it has no vectors of eight addresses to go on with.
-            own = inner.value("own_block", own)
+            # these are aligned: it has no vectors of eight addresses to go on with. Nor would it
+            # if it had to correct quotients for numbers that may be negative: hence unsigned.
+            own = as_int64(inner.value("own_block", tirx.Cast("uint32", own)))
         place = own, thread, inner
         if isinstance(program, ProductProgram):
             products = ProductPart(program, mapping, views, *place)

@@ -41,24 +41,34 @@ def WithoutElements() -> tvm.transform.Pass:
 @relax.expr_functor.mutator
 class _Emptied(relax.PyExprMutator):
     def visit_constant_(self, constant: Expr) -> Expr:
-        if has_shape(constant) and is_empty(shape_of(constant)):
-            return _allocated(constant)
+        if _holds_nothing(constant.ty):
+            return _allocated(constant.ty)
         return super().visit_constant_(constant)
 
     def visit_call_(self, call: tvm.ir.Call) -> Expr:
-        if not _is_pure_operator(call) or not has_shape(call):
+        if not _is_pure_operator(call):
             return super().visit_call_(call)
-        if is_empty(shape_of(call)):
-            return _allocated(call)
+        if isinstance(call.ty, relax.TupleType):
+            if all(map(_holds_nothing, call.ty.fields)):
+                return relax.Tuple([_allocated(field) for field in call.ty.fields])
+            return super().visit_call_(call)
+        if _holds_nothing(call.ty):
+            return _allocated(call.ty)
         if call.op.name in _MEANS and has_shape(call.args[0]) and is_empty(shape_of(call.args[0])):
             nothing = relax.const(float("nan"), dtype_of(call))
             return relax.op.full(call.ty.shape, nothing, dtype_of(call))
         return super().visit_call_(call)
 
 
-def _allocated(tensor: Expr) -> Expr:
+def _holds_nothing(ty: Any) -> bool:
+    """Whether a type is that of a tensor without elements."""
+    known = isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr)
+    return known and is_empty(ty.shape.values)
+
+
+def _allocated(ty: relax.TensorType) -> Expr:
     """An empty tensor. It is no constant: TVM cannot load one that has no bytes."""
-    return relax.op.builtin.alloc_tensor(tensor.ty.shape, dtype_of(tensor), 0)
+    return relax.op.builtin.alloc_tensor(ty.shape, str(ty.dtype.dtype), 0)
 
 
 def _is_pure_operator(call: tvm.ir.Call) -> bool:
@@ -66,7 +76,7 @@ def _is_pure_operator(call: tvm.ir.Call) -> bool:
         isinstance(call.op, tvm.ir.Op)
         and call.op.name != _ALLOCATES
         and bool(call.op.get_attr("FPurity"))
-        and isinstance(call.ty, relax.TensorType)
+        and isinstance(call.ty, (relax.TensorType, relax.TupleType))
     )
 
 

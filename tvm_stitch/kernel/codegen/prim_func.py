@@ -9,11 +9,14 @@ from collections.abc import Sequence
 
 import tvm_ffi
 from tvm import s_tir, tirx
+from tvm.script import tirx as T
 from tvm.tirx import IterVar
 
 from tvm_stitch.kernel.codegen.hazard_check import RESIDENT
-from tvm_stitch.kernel.ir.stage import Expr, Var, constant, substitute
+from tvm_stitch.kernel.ir.stage import Expr, Var, constant, dtype_of, substitute
 
+# Scalars that a kernel of TVM's is launched with.
+_ARGUMENTS = ("int32", "uint32", "int64", "float32", "float64")
 # TVM's, for kernels with a barrier of the whole grid.
 LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
 COOPERATIVE = "tirx.use_cooperative_launch"
@@ -32,11 +35,38 @@ def kernel_function(
     root = s_tir.SBlock([], [], [], "root", body)
     realized = s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
     emitted = _with_names_apart(tirx.PrimFunc([*func.params, *shared], realized, func.ret_type))
+    emitted = with_plain_arguments(emitted)
     for key, value in (func.attrs or {}).items():
         emitted = emitted.with_attr(key, value)
     if shared:
         emitted = emitted.with_attrs({LAUNCH_ATTRIBUTE: [COOPERATIVE], WORKSPACE_ATTRIBUTE: True})
     return emitted.with_attrs({"tirx.noalias": True, "tirx.is_scheduled": True, "s_tir": True})
+
+
+def with_plain_arguments(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with nothing to compute on the host that no CUDA kernel of TVM takes.
+
+    TVM's elimination of common subexpressions computes what depends on extents alone before the
+    launch, and passes it on; of a half or a byte, the launch then fails. It leaves calls alone.
+    """
+    symbols = {
+        var
+        for param in func.params
+        for extent in getattr(param.ty, "shape", (param,))
+        for var in tirx.analysis.undefined_vars(extent)
+    }
+
+    def visit(cast: tirx.Cast) -> Expr:
+        dtype, value = dtype_of(cast), cast.value
+        needs = tirx.analysis.undefined_vars(value)
+        if dtype in _ARGUMENTS or not needs or not symbols.issuperset(needs):
+            return cast
+        if "float" in dtype:
+            return tirx.trunc(value.astype("float32")).astype(dtype)
+        return T.reinterpret("uint64", value.astype("int64")).astype(dtype)
+
+    body = tvm_ffi.structural_map(func.body, (tirx.Cast, visit))
+    return tirx.PrimFunc(func.params, body, func.ret_type, func.attrs)
 
 
 def _with_names_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:

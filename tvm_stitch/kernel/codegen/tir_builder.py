@@ -14,6 +14,9 @@ from tvm.tirx import ForKind
 from tvm_stitch.kernel.ir.stage import Expr, Var, as_int64, buffer_shape, dtype_of, item_bytes
 
 ACCESS_BYTES = 16  # the widest access of a thread
+# TVM shrinks a buffer to the elements that are used, and then finds no place for dynamic shared
+# memory of up to 32 bits. Of buffers that could become so small the last element counts as used.
+_SHRINKING_BYTES = 64
 
 
 def int64(value: int) -> Expr:
@@ -56,8 +59,12 @@ class Writer:
 
     def allocate(self, name: str, size: int, dtype: str, scope: str = "local") -> Var:
         """A buffer of one dimension that lives in the innermost scope."""
+        few = scope == "shared.dyn" and size * item_bytes(dtype) <= _SHRINKING_BYTES
+        size = max(size, ACCESS_BYTES // item_bytes(dtype)) if few else size
         buffer = tirx.decl_buffer((int64(size),), dtype, name, scope=scope, layout=None)
         self.add(tirx.AllocBuffer(buffer))
+        if few:
+            self.add(tirx.Evaluate(buffer.ptr_to([size - 1])))
         return buffer
 
     def view(self, buffer: Var, size: Expr, start: int = 0, dtype: str = "") -> Var:

@@ -1,0 +1,1 @@
+"""PyTorch models as people have them: eager, torch.compile, and backend="tvm_stitch"."""

@@ -1,0 +1,32 @@
+"""Every model by name."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from bench.torch_models import language, plain, vision
+from bench.torch_models.model import Model
+from bench.torch_models.row import DYNAMIC, INFERENCE, TRAINING
+
+
+def all_models() -> list[Model]:
+    """All of them, in the order of the table."""
+    return [*language.models(), *vision.models(), *plain.models()]
+
+
+def find(name: str) -> Model:
+    """The model of this name."""
+    return next(model for model in all_models() if model.name == name)
+
+
+def kinds_of(model: Model) -> list[str]:
+    """In which ways a model can be tried."""
+    trained = [TRAINING] if model.trained else []
+    return [INFERENCE, *trained, *([DYNAMIC] if model.dynamic else [])]
+
+
+def missing(model: Model) -> str | None:
+    """Why a model cannot be made here, if so."""
+    if model.needs is None or importlib.util.find_spec(model.needs) is not None:
+        return None
+    return f"{model.needs} is not installed"

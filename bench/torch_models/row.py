@@ -1,0 +1,98 @@
+"""What is known of one model under one system, and all of it as a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+VERSION = 1
+INFERENCE, TRAINING, DYNAMIC = "inference", "training", "dynamic"
+KINDS = (INFERENCE, TRAINING, DYNAMIC)
+# What an error may be of eager's own, and what roundings alone may come to. Losses differ more:
+# compiled, AdamW takes powers of its betas in float32, where eager may have Python's numbers.
+ALLOWED = 1.5
+LEAST_ERROR = {INFERENCE: 2e-7, DYNAMIC: 2e-7, TRAINING: 1e-5}
+
+
+@dataclass
+class Row:
+    """One model in one element type, tried one way under one system."""
+
+    model: str
+    dtype: str
+    kind: str
+    system: str
+    status: str = "failed"  # or "ok"
+    detail: str = ""
+    # Against float64: the largest of any element, relative to |reference| + RMS(reference), and
+    # the norm of the difference over that of the reference. Of training: of the losses.
+    error: float | None = None
+    rms_error: float | None = None
+    graphs: int = 0  # that dynamo gave to the compiler
+    breaks: int = 0
+    recompiled: int = 0  # for sizes that came later
+    first_s: float | None = None
+    second_s: float | None = None  # the first call in a second process
+    us: float | None = None
+    us_q1: float | None = None
+    us_q3: float | None = None
+    kernels: int | None = None
+    copies: int | None = None
+    wall_us: float | None = None
+    host_us: float | None = None
+    peak_mb: float | None = None
+    parts: list[list[Any]] = field(default_factory=list)  # kernels: name, launches, microseconds
+    losses: list[float] = field(default_factory=list)
+    stitched: int = 0  # parts of ours
+    failures: list[str] = field(default_factory=list)  # parts that run as PyTorch's operators
+    left: dict[str, int] = field(default_factory=dict)  # calls of operators that are PyTorch's
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What it shares with other systems."""
+        return self.model, self.dtype, self.kind
+
+
+@dataclass
+class Results:
+    """A run."""
+
+    run: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, row: Row) -> None:
+        """A row takes the place of an older one."""
+        self.rows = [each for each in self.rows if (each.key, each.system) != (row.key, row.system)]
+        self.rows.append(row)
+
+    def row(self, key: tuple[str, str, str], system: str) -> Row | None:
+        """That row, if there is one."""
+        return next((r for r in self.rows if (r.key, r.system) == (key, system)), None)
+
+    def save(self, path: Path) -> None:
+        """As JSON, whole or not at all."""
+        found = {"version": VERSION, **asdict(self)}
+        beside = path.with_name(path.name + ".new")
+        beside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        os.replace(beside, path)
+
+    @staticmethod
+    def load(path: Path) -> Results:
+        """What save wrote."""
+        found = json.loads(path.read_text(encoding="utf-8"))
+        rows = [Row(**row) for row in found["rows"]]
+        return Results(found["run"], found["machine"], rows)
+
+
+def judged(row: Row, eager: Row | None) -> str:
+    """ "ok", "wrong" where its error is beyond what eager's allows, or "failed"."""
+    if row.status != "ok" or eager is None or eager.rms_error is None or row.rms_error is None:
+        return row.status
+    allowed = max(ALLOWED * eager.rms_error, LEAST_ERROR[row.kind])
+    # What is not a number compares false with everything.
+    return "ok" if row.rms_error <= allowed else "wrong"

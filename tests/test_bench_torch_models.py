@@ -1,0 +1,123 @@
+"""The bench of PyTorch's models, without a GPU and without transformers."""
+
+import sys
+import textwrap
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from bench.torch_models import cli, registry, table  # noqa: E402
+from bench.torch_models.exact import Exact, errors  # noqa: E402
+from bench.torch_models.row import DYNAMIC, INFERENCE, TRAINING, Results, Row, judged  # noqa: E402
+from bench.torch_models.runner import Job, Run, Settings  # noqa: E402
+from bench.torch_models.systems import EAGER, EXECUTOR, STITCH  # noqa: E402
+from bench.torch_models.tries import WAYS  # noqa: E402
+
+
+def tried(name, kind, dtype="float32"):
+    messages = []
+    way = WAYS[kind](registry.find(name), dtype, EXECUTOR, True, messages.append)
+    way.run([EAGER, STITCH], None, None)
+    rows = [Row(**message["row"]) for message in messages if message["event"] == "row"]
+    return {row.system: row for row in rows}
+
+
+def test_a_model_is_tried_and_compared_with_float64():
+    rows = tried("transformer-encoder", INFERENCE)
+    assert rows[STITCH].status == "ok", rows[STITCH].detail
+    assert judged(rows[STITCH], rows[EAGER]) == "ok"
+    assert rows[STITCH].stitched and not rows[STITCH].failures
+    assert rows[STITCH].graphs == 1 and rows[STITCH].breaks == 0
+    assert rows[STITCH].first_s > 0 and rows[STITCH].us is None
+
+
+@pytest.mark.slow
+def test_training_is_followed_loss_by_loss():
+    rows = tried("lstm", TRAINING)
+    assert judged(rows[STITCH], rows[EAGER]) == "ok"
+    assert len(rows[STITCH].losses) == 20 and rows[STITCH].losses[-1] < rows[STITCH].losses[0]
+
+
+@pytest.mark.slow
+def test_other_sizes_need_no_other_graph():
+    rows = tried("transformer-encoder", DYNAMIC)
+    assert judged(rows[STITCH], rows[EAGER]) == "ok"
+    assert rows[STITCH].recompiled == 0
+
+
+def test_what_asks_for_float32_gets_float64():
+    with Exact():
+        x = torch.ones(2, dtype=torch.float16)
+        assert x.dtype is x.float().dtype is x.to(torch.bfloat16).dtype is torch.float64
+
+
+def test_errors_see_what_is_missing_or_no_number():
+    one = torch.ones(3, dtype=torch.float64)
+    assert errors([one], [one.float()]) == (0.0, 0.0)
+    for wrong in ([], [one[:2]], [one * float("nan")]):
+        assert min(errors([one], wrong)) == 1e300
+
+
+def test_a_verdict_allows_what_eager_has_and_half_more():
+    eager = Row("m", "float16", INFERENCE, EAGER, "ok", rms_error=1e-3)
+    ours = [Row("m", "float16", INFERENCE, STITCH, "ok", rms_error=e) for e in (1.4e-3, 1.6e-3)]
+    assert [judged(row, eager) for row in ours] == ["ok", "wrong"]
+    assert judged(Row("m", "float16", INFERENCE, STITCH), eager) == "failed"
+
+
+CHILD = textwrap.dedent("""
+    import json, sys, time
+    command = json.loads(sys.stdin.readline())
+    def say(**message):
+        print(json.dumps(message), flush=True)
+    for system in command["systems"]:
+        say(event="phase", system=system, phase="calling")
+        if command["model"] == "crashes" and system == "inductor":
+            sys.exit("out of luck")
+        if command["model"] == "hangs" and system == "stitch":
+            time.sleep(60)
+        row = dict(model=command["model"], dtype="float32", kind="inference", system=system)
+        say(event="row", row=dict(row, status="ok", rms_error=1e-7, error=1e-7, first_s=2.0))
+    say(event="done")
+""")
+
+
+def run(tmp_path, *names, **settings):
+    results, lines = Results(), []
+    path = tmp_path / "run.json"
+    worker = (sys.executable, "-c", CHILD)
+    run = Run(Settings(EXECUTOR, True, path, worker=worker, **settings), results, lines.append)
+    run([Job(name, "float32", INFERENCE, ["eager", "inductor", "stitch"]) for name in names])
+    return Results.load(path), lines
+
+
+def test_a_crash_costs_one_system_of_one_model(tmp_path):
+    results, lines = run(tmp_path, "fine", "crashes", second_process=True, jobs=2)
+    found = {(row.model, row.system): row for row in results.rows}
+    assert [row.status for row in results.rows].count("failed") == 1
+    assert "out of luck" in found["crashes", "inductor"].detail
+    assert found["crashes", "stitch"].status == "ok"
+    assert found["fine", "stitch"].second_s == 2.0
+    assert len(lines) == 2
+    assert "2 ok, 0 wrong, 0 failed" in table.document(results)
+
+
+def test_a_hang_costs_its_time(tmp_path):
+    results, _ = run(tmp_path, "hangs", time_limit_s=3.0)
+    assert results.row(("hangs", "float32", INFERENCE), "stitch").detail == (
+        "calling took more than 3 s"
+    )
+    assert results.row(("hangs", "float32", INFERENCE), "inductor").status == "ok"
+
+
+def test_the_list_needs_no_package(capsys):
+    assert cli.main(["--list"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) >= 30
+    assert any(line.startswith("bert: inference, training, dynamic") for line in said)
+
+
+def test_unknown_names_are_said_to_be():
+    with pytest.raises(SystemExit, match="known are"):
+        cli.main(["--device", EXECUTOR, "--models", "nothing"])
