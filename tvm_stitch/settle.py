@@ -26,10 +26,9 @@ from tvm_stitch.graph.front.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.origins import followed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
-from tvm_stitch.kernel.build import VIEW, read_programs
-from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.build import VIEW, StitchedKernel, kernel_of
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.kernel.tensor_core.build import tensor_function
+from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Group, Measured, Plan
 from tvm_stitch.plan.planner import Known
@@ -61,6 +60,7 @@ class Launched:
     numbers: Numbers
     group: Group | None = None
     default: DefaultKernel | None = None
+    holds_product: bool = False  # a group with a product on tensor cores
 
 
 class Settling:
@@ -179,7 +179,11 @@ class _Way:
         if refused:
             return refused
         stitched = [
-            Launched(self._of_nodes(graph, group.nodes), group)
+            Launched(
+                self._of_nodes(graph, group.nodes),
+                group,
+                holds_product=any(graph.nodes[index].reason for index in group.nodes),
+            )
             for graph, plan in found.blocks
             for group in plan.groups
         ]
@@ -247,16 +251,19 @@ class _Way:
         return f"TVM's own fusion takes {launches} where stitching would take {mine}"
 
     def _on_tensor_cores(self, kernels: Sequence[Launched]) -> int:
-        """How many of TVM's kernels would be taken over as products on tensor cores."""
-        device = device_of(self.settling.target)
+        """How many kernels are products on tensor cores, be it of what TVM has put together."""
         products = [k.default for k in kernels if k.default and k.default.holds_product]
-        found = 0
+        found = sum(kernel.holds_product for kernel in kernels)
         for product in products:
             try:
-                found += not isinstance(tensor_function(product.function(), device), Refused)
+                found += isinstance(self._kernel_of(product.function()), TensorKernel)
             except Exception:  # TVM does not merge them: then there is no such kernel
                 continue
         return found
+
+    def _kernel_of(self, function: tirx.PrimFunc) -> StitchedKernel | TensorKernel | Refused:
+        device, schemes = device_of(self.settling.target), self.settling.options.schemes
+        return kernel_of(function, device, bounds_of_module(self.source), schemes)
 
     def _of_nodes(self, graph: StitchGraph, nodes: Iterable[int]) -> Numbers:
         numbers = self.decomposed.numbers
@@ -267,17 +274,10 @@ class _Way:
         """The operators of groups that are something else once TVM has merged them."""
         groups = groups_alone(found.grouped, found.names)
         reasons: dict[str, str] = {}
-        device, schemes = device_of(self.settling.target), self.settling.options.schemes
-        bounds = bounds_of_module(self.source)
         for name, function in merged(groups).items():
-            programs = read_programs(function, schemes)
-            schedule = (
-                programs
-                if isinstance(programs, Refused)
-                else choose(programs, device, bounds, schemes)
-            )
-            if isinstance(schedule, Refused) and schedule is not VIEW:
-                reasons[name] = schedule.reason
+            kernel = self._kernel_of(function)
+            if isinstance(kernel, Refused) and kernel is not VIEW:
+                reasons[name] = kernel.reason
         return {
             number: reasons[group.function]
             for graph, plan in found.blocks

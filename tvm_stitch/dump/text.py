@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tvm import relax, tirx
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
+from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.build import VIEW, read_programs
 from tvm_stitch.kernel.ir.stage import Expr, Refused, buffer_shape, dtype_of, shown
 from tvm_stitch.kernel.tensor_core.build import read_product
@@ -75,8 +76,9 @@ def _plan(number: int, graph: StitchGraph, plan: Plan) -> str:
             f"{shown_bytes(cut.bytes)}{times}): {cut.reason}"
         )
     for index, reason in plan.reasons:
-        if graph.nodes[index].is_operator:
-            lines.append(f"  {index:3} {graph.nodes[index].name} is left to TVM: {reason}")
+        node = graph.nodes[index]
+        if node.is_operator and node.pattern is not Pattern.RESHAPE:
+            lines.append(f"  {index:3} {node.name} is left to TVM: {reason}")
     return "\n".join(lines)
 
 

@@ -178,9 +178,9 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
             continue
         if TILES_ATTRIBUTE in function.attrs:
             tiles = Tiles.from_json(function.attrs[TILES_ATTRIBUTE])
-            yield describe_product(
-                Fused(names[0], held, notes.fused[name], launches), tiles, device
-            )
+            fused = Fused(names[0], held, notes.fused[name], launches)
+            kernel = describe_product(fused, tiles, device)
+            yield _with_group(kernel, groups[name]) if name in groups else kernel
             continue
         ops = tuple(operator.name for operator in held)
         why = reasons.get(name, READY_MADE)
