@@ -15,8 +15,9 @@ from tvm_stitch.build import lowering_context, stitch_passes
 from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, is_emitted, read_programs
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.read_stages import read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, read_stages
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.reference import reference
 from tvm_stitch.verify import Verification, compare, rounded, stitched_for_cpu

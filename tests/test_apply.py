@@ -12,7 +12,8 @@ from tvm import relax, tirx
 
 import tvm_stitch
 from tvm_stitch.build import stitch_passes
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.mapping import Rows
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.apply import RecordWarning, origin_of
 from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.search import Trial
@@ -22,8 +23,8 @@ from tvm_stitch.tuning.tune import record_of
 from tvm_stitch.tuning.workloads import find_workloads
 
 # Legal for a softmax of 4096 x 256, and not what is chosen.
-UNUSUAL = Schedule((Mapping("warp", threads=16, rows=4, vector=2, steps=8),))
-BETTER = Schedule((Mapping("warp", threads=32, rows=2, vector=4, steps=2),))
+UNUSUAL = Schedule((Rows(threads=16, rows=4, vector=2, steps=8),))
+BETTER = Schedule((Rows(threads=32, rows=2, vector=4, steps=2),))
 
 
 @pytest.fixture
@@ -154,7 +155,8 @@ def test_a_failed_trial(store):
         ("threads", 7, "no power of two"),
         ("threads", 1 << 30, "blocks of"),
         ("steps", 1, "of which it covers"),
-        ("scheme", "global", "not the global scheme"),
+        ("scheme", "global", "with the fields"),
+        ("cluster", 2, "blocks of a cluster share one row"),
         ("residence", "shared", "wait in registers"),
         ("vector", 16, "of which|elements|covers|aligned|vectors|registers"),
     ),

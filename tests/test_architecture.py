@@ -47,6 +47,6 @@ def test_the_example_is_what_comes_out():
     (program,) = re.findall(r"```\n(   program over .*?)```", TEXT, re.S)
     assert textwrap.dedent(program).strip() == str(program_of(example()))
     mapping = schedule_of(the_kernel(example())).parts[0]
-    (fields,) = re.findall(r"`(\"scheme\":[^`]*)`", TEXT.replace("\n   ", " "))
+    (fields,) = re.findall(r"`(\"kind\":[^`]*)`", TEXT.replace("\n   ", " "))
     for name, value in re.findall(r'"(\w+)": "?(\w+)', fields):
         assert str(getattr(mapping, name)) == value

@@ -1,6 +1,7 @@
 """Calibration: the graphs, the schedules tried, a run that loses only what crashes, the fit, and
 how close the model comes to the kernels measured on an H200."""
 
+import json
 import sys
 import textwrap
 from dataclasses import fields, replace
@@ -56,7 +57,7 @@ def test_tvms_own_kernels_are_variants_too():
 def sample(name="reduction-1", us=5.0):
     """The chosen kernel of a group as if it had been measured."""
     (chosen,) = (v for v in variants(groups.generate(name), TARGET, 0) if v.chosen)
-    schedule = {"parts": [vars(part) for part in chosen.schedule.parts]}
+    schedule = json.loads(chosen.schedule.to_json())
     return Sample(name, chosen.function, schedule, True, work_of(chosen), us, us, us)
 
 

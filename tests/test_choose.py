@@ -7,7 +7,7 @@ from tvm import te, topi
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs, stitch_function
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, side_by_side
-from tvm_stitch.kernel.ir.schedule import SCHEMES, Mapping
+from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping, Rows
 from tvm_stitch.kernel.ir.stage import Refused
 
 BIG, SMALL = device_of(H200), device_of(A100)
@@ -297,7 +297,7 @@ def programs_of(*tensors):
 def test_a_cluster_fills_its_kernel():
     x, y = tensor(4, 64), tensor(4, 64, name="y")
     programs = programs_of(x, y, topi.sum(x, axis=1), topi.max(y, axis=1))
-    parts = [Mapping("warp", 32, 1, 1, 2), Mapping("cluster", 32, 1, 1, 1, cluster=2)]
+    parts = [Rows(32, 1, 1, 2), Rows(32, 1, 1, 1, cluster=2)]
     refused = side_by_side(programs, parts)
     assert refused == Refused("a part of the cluster scheme fills a kernel of its own")
 
@@ -306,7 +306,7 @@ def test_parts_of_different_block_sizes():
     n = te.var("n", "int64")
     x, y = tensor(n, 64), tensor(4, 64, name="y")
     programs = programs_of(x, y, topi.sum(x, axis=1), topi.max(y, axis=1))
-    parts = [Mapping("warp", 32, 1, 1, 2), Mapping("regional", 64, 1, 1, 1)]
+    parts = [Rows(32, 1, 1, 2), Rows(64, 1, 1, 1)]
     assert side_by_side(programs, parts) == Refused("its parts need blocks of different sizes")
 
 

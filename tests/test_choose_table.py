@@ -5,7 +5,6 @@ A rule that decides speed alone fails no other test. After a change that is mean
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 
 from check import A100, H200
@@ -15,7 +14,8 @@ from tvm import te, topi
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 
 GOLDEN = Path(__file__).parent / "golden" / "schedules.txt"
@@ -81,6 +81,13 @@ ACROSS: tuple[Callable[..., tuple[te.Tensor, ...]], ...] = (
 )
 
 
+FIELDS = (
+    *("cluster", "residence", "recompute", "peeled", "split", "blocks", "min_blocks_per_sm"),
+    *("prefetch_next_row", "batch", "prefetch_weights", "asynchronous", "online", "unroll", "idle"),
+    *("tile", "persistent_rows"),
+)
+
+
 def lines() -> Iterator[str]:
     """A line for each shape: every length with some numbers of rows, every number with some."""
     shapes = [(ROWS[n % len(ROWS)], columns) for n, columns in enumerate(COLUMNS)]
@@ -122,13 +129,12 @@ def of_whole(schedule: Schedule) -> str:
 
 def of_mapping(mapping: Mapping) -> str:
     """Everything that is not as usual."""
-    usual = Mapping("", 0, 0, 0, 0)
     shown = [f"{mapping.threads} threads", f"{mapping.rows} rows", f"{mapping.vector} wide"]
     shown = [mapping.scheme, *shown, f"{mapping.steps} steps"]
-    for field in fields(Mapping)[5:]:
-        value = getattr(mapping, field.name)
-        if value != getattr(usual, field.name):
-            shown.append(field.name if value is True else f"{field.name} {value}")
+    for name in FIELDS:
+        value = getattr(mapping, name)
+        if value != getattr(Mapping, name):
+            shown.append(name if value is True else f"{name} {value}")
     return ", ".join(shown)
 
 

@@ -7,7 +7,7 @@ from zoo import softmax
 
 import tvm_stitch
 from tvm_stitch import InputError, Options, StitchError
-from tvm_stitch.kernel.ir.schedule import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.transform import StitchOps, StitchSchedule
 
 MODULE = softmax("float32", 4, 50).module

@@ -13,7 +13,7 @@ from zoo import Case, Graph, graph, graph_of, softmax64
 import tvm_stitch
 from tvm_stitch import Options
 from tvm_stitch.build import stitch_passes
-from tvm_stitch.kernel.ir.schedule import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 
 
 def convolution64(x, w):

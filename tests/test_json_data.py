@@ -12,7 +12,7 @@ from zoo import softmax
 
 from tvm_stitch import InputError
 from tvm_stitch.json_data import checked, parsed
-from tvm_stitch.kernel.cost_model.profile import Profile
+from tvm_stitch.kernel.analysis.profile import Profile
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 
 TILES = Tiles(64, 128, 64, 32, 64, 3)

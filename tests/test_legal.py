@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 from check import A100, H200, primfuncs
 from tuning import DEVICE, KINDS, chosen, elements, softmax_of, workload
-from tvm import tirx
+from tvm import te, tirx, topi
 from zoo import ZOO, layer_norm, log_softmax, norm_gelu_softmax, softmax
 
 from tvm_stitch import simt
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
-from tvm_stitch.kernel.ir.schedule import SCHEMES, Schedule
+from tvm_stitch.kernel.ir.mapping import SCHEMES, ColumnSums, Flat, Rows, Transposed
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.tuning.measure import SimtRunner
@@ -77,6 +78,21 @@ SUMS, MISALIGNED = KINDS["sums over rows"](), softmax_of(9, 301)
 TILED = KINDS["transposed"]()
 
 
+def squares():
+    """The tensors of a sum along the rows that is measured against nothing."""
+    x = te.placeholder((64, 1024), "float32", "x")
+    return x, topi.sum(topi.multiply(x, x), axis=1)
+
+
+def both_ways():
+    """The tensors of sums along the rows and over them."""
+    x = te.placeholder((96, 256), "float32", "x")
+    return x, topi.sum(x, axis=0), topi.multiply(x, topi.sum(x, axis=1, keepdims=True))
+
+
+SQUARES, BOTH_WAYS = squares(), both_ways()
+
+
 @pytest.mark.parametrize(
     ("tensors", "changes", "why"),
     (
@@ -84,30 +100,26 @@ TILED = KINDS["transposed"]()
         (ROWS, {"threads": 0}, "threads of 0"),
         (ROWS, {"unroll": -1}, "-1 steps at once"),
         (ROWS, {"unroll": 2}, "of a row that waits in registers"),
-        (SUMS, {"unroll": 2}, "wait in registers of one block"),
         (ROWS, {"unroll": 200, "residence": "nowhere", "recompute": True}, "bytes that a thread"),
         (ROWS, {"rows": -4}, "rows of -4"),
         (ROWS, {"rows": 3}, "rows of 3"),
         (ROWS, {"threads": 2048}, "blocks of 2048 threads"),
-        (ROWS, {"threads": 1, "scheme": "local", "steps": 256}, "blocks of 1 threads"),
+        (ROWS, {"threads": 1, "steps": 256}, "blocks of 1 threads"),
         (ROWS, {"steps": 0}, "0 steps"),
         (ROWS, {"vector": 32}, "vectors of 32 elements"),
-        (ROWS, {"scheme": "telepathy"}, "an unknown scheme"),
-        (ROWS, {"scheme": "warp"}, "256 threads a row are not the warp scheme"),
         (ROWS, {"residence": "disk"}, "values that wait in disk"),
         (ROWS, {"vector": 1}, "rows of 1024 columns, of which it covers 256"),
-        (ROWS, {"split": True}, "cannot be split over blocks"),
-        (ROWS, {"cluster": 3, "scheme": "cluster"}, "cluster of 3"),
-        (ROWS, {"cluster": 32, "scheme": "cluster"}, "a cluster of 32 blocks"),
-        (ROWS, {"cluster": 2, "scheme": "cluster", "rows": 2}, "blocks of a cluster share one row"),
+        (BOTH_WAYS, {"split": True}, "cannot be split over blocks"),
+        (ROWS, {"cluster": 3}, "cluster of 3"),
+        (ROWS, {"cluster": 32}, "a cluster of 32 blocks"),
+        (ROWS, {"cluster": 2, "rows": 2}, "blocks of a cluster share one row"),
         (ROWS, {"steps": 256}, "elements a thread"),
         (ROWS, {"steps": 1 << 19, "residence": "shared"}, "bytes of shared memory"),
         (
             ROWS,
-            {"threads": 32, "scheme": "warp", "steps": 8, "residence": "shared"},
+            {"threads": 32, "steps": 8, "residence": "shared"},
             "rows of a warp or less wait in registers",
         ),
-        (ROWS, {"blocks": 10, "min_blocks_per_sm": 1, "scheme": "global"}, "not the global scheme"),
         (ROWS, {"blocks": -1}, "-1 blocks in a grid-stride loop"),
         (ROWS, {"prefetch_next_row": True}, "there are no iterations"),
         (
@@ -121,14 +133,7 @@ TILED = KINDS["transposed"]()
         (ROWS, {"min_blocks_per_sm": 64}, "64 blocks of 256 threads a multiprocessor"),
         (MISALIGNED, {"peeled": False, "vector": 4}, "do not start at multiples of 4"),
         (ROWS, {"asynchronous": True}, "asynchronous copies of what does not wait in shared"),
-        (SUMS, {"online": True}, "where no sum is measured"),
-        (FLAT, {"split": False}, "an element-wise part is split over blocks"),
-        (FLAT, {"rows": 2}, "has one row"),
-        (FLAT, {"blocks": 8, "min_blocks_per_sm": 1}, "has one row"),
-        (FLAT, {"scheme": "warp"}, "part of the warp scheme"),
-        (FLAT, {"tile": 32, "scheme": "regional"}, "nothing is read transposed"),
-        (ROWS, {"tile": 32}, "tiles, where rows are reduced"),
-        (TILED, {"scheme": "local"}, "part of the local scheme"),
+        (SQUARES, {"online": True}, "where no sum is measured"),
         (TILED, {"tile": 24}, "tiles of 24 elements a line"),
         (TILED, {"vector": 4}, "lines of 70 elements in vectors of 4"),
         (TILED, {"steps": 128}, "bytes of shared memory for tiles"),
@@ -139,16 +144,29 @@ TILED = KINDS["transposed"]()
             {"blocks": 0, "min_blocks_per_sm": 0, "prefetch_next_row": False},
             "need blocks that iterate over the rows",
         ),
-        (SUMS, {"scheme": "regional"}, "need blocks that iterate over the rows"),
-        (SUMS, {"residence": "shared"}, "wait in registers of one block"),
     ),
 )  # fmt: skip
 def test_what_would_not_work_is_refused(tensors, changes, why):
     assert why in refusal(tensors, **changes)
 
 
+@pytest.mark.parametrize(
+    ("tensors", "mapping", "why"),
+    (
+        (ROWS, Flat(256, 4, 1), "a flat mapping of a rows part"),
+        (ROWS, ColumnSums(256, 1, 4, 1, blocks=1, min_blocks_per_sm=1), "of a rows part"),
+        (FLAT, Rows(256, 1, 4, 5), "a rows mapping of a flat or transposed part"),
+        (FLAT, Transposed(256, 4, 1, tile=32), "nothing is read transposed"),
+        (SUMS, Rows(256, 1, 4, 1), "a rows mapping of a column sums part"),
+    ),
+)
+def test_a_mapping_is_of_its_program_s_kind(tensors, mapping, why):
+    refused = legal(workload(*tensors).programs, Schedule((mapping,)), DEVICE)
+    assert refused is not None and why in refused.reason
+
+
 def test_clusters_need_a_device_that_has_them():
-    changes = {"cluster": 2, "scheme": "cluster", "residence": "shared"}
+    changes = {"cluster": 2, "residence": "shared"}
     assert "clusters, which A100 does not have" in refusal(ROWS, device_of(A100), **changes)
 
 
@@ -197,3 +215,36 @@ def test_steps_at_once_are_right(rows, columns, counting):
     schedules = random.Random(5).sample(unrolled, 4)
     outcomes = counting.measure(found, schedules, chosen(found))
     assert [outcome.error for outcome in outcomes] == [""] * 4
+
+
+def symbolic(rng: random.Random):
+    """The tensors of something reduced along rows, sizes of which are known at run time."""
+    columns = te.var("m", "int64") * rng.choice((1, 2, 8)) + rng.choice((0, 0, 0, 1, 3))
+    rows = rng.choice((te.var("n", "int64"), rng.choice((1, 7, 40, 5000))))
+    if rng.random() < 0.2:
+        columns = rng.randrange(1, 70000)
+    x = te.placeholder((rows, columns), rng.choice(("float32", "float16", "bfloat16")), "x")
+    wide = topi.cast(x, "float32")
+    total = topi.sum(wide, axis=1, keepdims=True)
+    way = rng.randrange(4)
+    if way == 0:
+        return x, total
+    if way == 1:
+        return x, topi.multiply(wide, topi.rsqrt(total))
+    exps = topi.exp(topi.subtract(wide, topi.max(wide, axis=1, keepdims=True)))
+    normal = topi.divide(exps, topi.sum(exps, axis=1, keepdims=True))
+    return (x, topi.cast(normal, x.dtype)) if way == 2 else (x, topi.sum(topi.log(normal), axis=1))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_chosen_for_symbolic_sizes_is_legal_and_the_same_again(seed):
+    rng = random.Random(seed)
+    function, bound = te.create_prim_func(list(symbolic(rng))), rng.choice((None, 33, 700, 40000))
+    bounds = NO_BOUNDS if bound is None else Bounds((("m", bound),))
+    device = device_of(rng.choice((H200, A100)))
+    programs, again = read_programs(function), read_programs(function)
+    assert not isinstance(programs, Refused), programs
+    schedule = choose(programs, device, bounds)
+    assert schedule == choose(again, device, bounds)
+    if not isinstance(schedule, Refused):
+        assert legal(programs, schedule, device, bounds) is None

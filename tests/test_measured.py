@@ -17,7 +17,7 @@ from zoo import graph, layer_norm
 import tvm_stitch
 from tvm_stitch import InputError, Options, transform
 from tvm_stitch.graph.front.read import read_block
-from tvm_stitch.kernel.ir.schedule import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.plan.measured import Time
 from tvm_stitch.reference import reference
 from tvm_stitch.tuning import clock as clocks

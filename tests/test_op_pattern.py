@@ -6,7 +6,8 @@ import pytest
 from tvm import te, tirx, topi
 
 from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
-from tvm_stitch.kernel.ir.stage import Refused, read_stages
+from tvm_stitch.kernel.ir.read_stages import read_stages
+from tvm_stitch.kernel.ir.stage import Refused
 
 
 def pattern(*tensors) -> Pattern:

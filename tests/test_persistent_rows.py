@@ -24,8 +24,8 @@ from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.codegen.thread_indexing import row_segment_iterations
 from tvm_stitch.kernel.cooperative import two_stage_reduction
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
 
@@ -48,10 +48,10 @@ def run(case: Case, share: float) -> list[np.ndarray]:
     schedule = replace(choose(programs, SMALL), blocks=2, min_blocks_per_sm=1)
     parts = []
     for program, mapping in zip(programs, schedule.parts, strict=True):
-        rows = most_rows(program, mapping) if program.persistent_inputs else 0
-        parts.append(
-            replace(mapping, persistent_rows=int(share * rows) // mapping.rows * mapping.rows)
-        )
+        if program.persistent_inputs:
+            rows = int(share * most_rows(program, mapping)) // mapping.rows * mapping.rows
+            mapping = replace(mapping, persistent_rows=rows)
+        parts.append(mapping)
     assert any(part.persistent_rows for part in parts) == (share > 0)
     roomy = replace(SMALL, shared_block=1 << 24, shared_total=1 << 25)
     schedule = replace(schedule, parts=tuple(parts))

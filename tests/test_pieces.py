@@ -13,7 +13,7 @@ from zoo import Case, graph, norm64
 from tvm_stitch import Options
 from tvm_stitch.kernel.codegen.tir_builder import int64
 from tvm_stitch.kernel.ir.iteration_space import Space
-from tvm_stitch.kernel.ir.schedule import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 
 IMAGES = tirx.Var("n", "int64")
 

@@ -8,16 +8,15 @@ from check import program_of
 from tvm import te, tirx, topi
 from zoo import layer_norm, softmax
 
+from tvm_stitch.kernel.analysis.profile import Phase, Profile, instructions, rows_profile
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.cost_model.profile import Phase, Profile, instructions
-from tvm_stitch.kernel.cost_model.profile import profile as profile_of
-from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.stage import Refused
 
 
 def profile(program, **changes):
     """As counted for a mapping; how many threads there are makes no difference."""
-    return profile_of(program, Mapping("regional", 256, 1, 4, 1, **changes))
+    return rows_profile(program, Rows(256, 1, 4, 1, **changes))
 
 
 def program(*tensors):

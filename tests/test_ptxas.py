@@ -17,10 +17,9 @@ from tvm import tirx
 
 from tvm_stitch.build import lowering_context
 from tvm_stitch.device import RESERVED_SHARED, device_of
-from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
+from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.hazard_check import multiprocessors_needed
-from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
 from tvm_stitch.kernel.cost_model.kernel_model import predicted
 from tvm_stitch.kernel.rows.footprint import registers
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_product
@@ -116,8 +115,8 @@ def resident(name: str, kernel: Compiled) -> int:
     """Blocks that a multiprocessor holds, by what ptxas says."""
     assert kernel.launch is not None
     device = device_of(target_of(name))
-    room = blocks_per_sm(device, kernel.launch.threads, kernel.shared, kernel.registers)
-    return min(room, MAX_BLOCKS)
+    taken = Footprint(kernel.launch.threads, kernel.registers, kernel.shared)
+    return min(taken.blocks_per_sm(device), MAX_BLOCKS)
 
 
 def programs_of(name: str):
@@ -174,7 +173,7 @@ def test_registers_are_estimated_on_the_safe_side(name, compiled):
     parts = list(zip(programs_of(name), schedule.parts, strict=True))
     if any(mapping.residence != "register" or mapping.blocks for _, mapping in parts):
         return
-    estimated = max(registers(p, mapping, residency_of(p, mapping)) for p, mapping in parts)
+    estimated = max(registers(p, mapping) for p, mapping in parts)
     limit = schedule.min_blocks_per_sm and estimated * 4 / 3  # a grid's has more in flight
     assert kernel_of(compiled, name).registers <= max(1.1 * estimated, limit)
 
@@ -187,7 +186,7 @@ def test_shared_memory_of_products_is_what_their_tiles_take(name, compiled):
     kernel, device = kernel_of(compiled, name), device_of(target_of(name))
     assert kernel.shared == shared_bytes(read_product(function), tiles)
     # As many blocks as the compiler was told to leave registers for, as far as there is memory.
-    room = blocks_per_sm(device, tiles.threads, kernel.shared)
+    room = Footprint(tiles.threads, 0, kernel.shared).blocks_per_sm(device)
     assert resident(name, kernel) >= min(tiles.min_blocks_per_sm, room)
 
 

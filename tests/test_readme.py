@@ -11,7 +11,7 @@ import pytest
 import tvm_stitch
 from tvm_stitch import cli, simt
 from tvm_stitch.kernel.analysis.matmul_pattern import MAX_CONTRACTED, MAX_OUTPUTS
-from tvm_stitch.kernel.ir.schedule import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

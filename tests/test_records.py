@@ -12,11 +12,12 @@ import pytest
 
 import tvm_stitch
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.mapping import Rows
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.records import PACKAGE, Record, best_first, read_record, same_gpu
 from tvm_stitch.tuning.store import Store
 
-SCHEDULE = Schedule((Mapping("warp", threads=32, rows=4, vector=4, steps=8),))
+SCHEDULE = Schedule((Rows(threads=32, rows=4, vector=4, steps=8),))
 RECORD = Record(
     workload="0" * 32, family="1" * 32, sizes=(64, 1024), title="64 x 1024 float32: sum",
     gpu="NVIDIA H200", capability=90, package=PACKAGE, schedule=SCHEDULE, cost=12.5, unit="us",

@@ -1,20 +1,32 @@
 """Schedules are data: they go through JSON unchanged, and broken texts are refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from check import schedule_of, the_kernel
 from zoo import ZOO, softmax
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.schedule import RENAMED, SCHEMES, Mapping, Schedule
+from tvm_stitch.kernel.ir.mapping import (
+    RENAMED,
+    SCHEMES,
+    ColumnSums,
+    Flat,
+    Rows,
+    RowSegment,
+    SmallMatmul,
+    Transposed,
+    mapping_from,
+)
+from tvm_stitch.kernel.ir.schedule import Schedule
 
-WARP = Mapping("warp", threads=32, rows=4, vector=4, steps=8)
-BLOCK = Mapping("regional", threads=128, rows=1, vector=8, steps=2, residence="shared")
-CLUSTER = Mapping("cluster", 256, 1, 4, 3, cluster=4, peeled=True)
-BATCH = Mapping("warp", 8, 16, 4, 1, batch=4, prefetch_weights=True, min_blocks_per_sm=4)
-STREAM = Mapping("regional", 512, 1, 4, 0, residence="nowhere", recompute=True)
-FLAT = Mapping("local", threads=256, rows=1, vector=4, steps=2, split=True)
+WARP = Rows(threads=32, rows=4, vector=4, steps=8)
+BLOCK = Rows(threads=128, rows=1, vector=8, steps=2, residence="shared")
+CLUSTER = Rows(256, 1, 4, 3, cluster=4, peeled=True)
+BATCH = Rows(8, 16, 4, 1, batch=4, prefetch_weights=True, min_blocks_per_sm=4)
+STREAM = Rows(512, 1, 4, 0, residence="nowhere", recompute=True)
+FLAT = Flat(threads=256, vector=4, steps=2)
 
 
 @pytest.mark.parametrize("parts", [(WARP,), (BLOCK,), (CLUSTER,), (FLAT,), (BATCH,), (WARP, BLOCK)])
@@ -74,6 +86,52 @@ def part(**changes) -> dict:
     return {key: value for key, value in {**data, **changes}.items() if value is not None}
 
 
+def before(**changes) -> dict:
+    """A mapping from when all had the same fields."""
+    usual = {
+        "scheme": "warp", "threads": 32, "rows": 4, "vector": 4, "steps": 8, "cluster": 1,
+        "residence": "register", "recompute": False, "peeled": False, "split": False, "blocks": 0,
+        "min_blocks_per_sm": 0, "prefetch_next_row": False, "batch": 1, "prefetch_weights": False,
+        "asynchronous": False, "online": False, "unroll": 0, "idle": 0, "tile": 0,
+        "persistent_rows": 0,
+    }  # fmt: skip
+    return {**usual, **changes}
+
+
+@pytest.mark.parametrize(
+    "changes, mapping",
+    [
+        ({}, WARP),
+        (
+            {"scheme": "regional", "threads": 64, "persistent_rows": 8},
+            replace(WARP, threads=64, persistent_rows=8),
+        ),
+        ({"scheme": "local", "rows": 1, "split": True}, Flat(32, 4, 8)),
+        (
+            {"scheme": "regional", "rows": 1, "split": True, "tile": 16},
+            Transposed(32, 4, 8, tile=16),
+        ),
+        (
+            {"scheme": "global", "blocks": 8, "min_blocks_per_sm": 2, "recompute": True},
+            ColumnSums(32, 4, 4, 8, recompute=True, blocks=8, min_blocks_per_sm=2),
+        ),
+        (
+            {"scheme": "global", "split": True, "recompute": True, "batch": 2},
+            RowSegment(32, 4, 4, 8, batch=2),
+        ),
+        (
+            {"scheme": "regional", "vector": 1, "residence": "shared", "batch": 2},
+            SmallMatmul(32, 4, 8, batch=2),
+        ),
+    ],
+)
+def test_mappings_from_before_they_said_their_kind(changes, mapping):
+    assert mapping_from(before(**changes)) == mapping
+    least = ("scheme", "threads", "rows", "vector", "steps")
+    short = {k: v for k, v in before(**changes).items() if k in changes or k in least}
+    assert mapping_from(short) == mapping
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
@@ -90,7 +148,11 @@ def part(**changes) -> dict:
         (json.dumps({"parts": [part(threads=32.0)]}), "threads must be int"),
         (json.dumps({"parts": [part(threads=True)]}), "threads must be int"),
         (json.dumps({"parts": [part(peeled=1)]}), "peeled must be bool"),
-        (json.dumps({"parts": [part(scheme=3)]}), "scheme must be str"),
+        (json.dumps({"parts": [part(kind="tree")]}), "kind must be one of"),
+        (json.dumps({"parts": [part(tile=8)]}), "with the fields"),
+        (json.dumps({"parts": [before(scheme="telepathy")]}), "of no kind"),
+        (json.dumps({"parts": [before(split=True, rows=2)]}), "of no kind"),
+        (json.dumps({"parts": [before(tile=8)]}), "of no kind"),
         (json.dumps({"parts": [part(threads=None)]}), "incomplete.*threads"),
     ],
 )

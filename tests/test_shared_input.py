@@ -8,7 +8,7 @@ from zoo import graph, grouped, row_and_group_statistics, softmax64
 
 import tvm_stitch
 from tvm_stitch import Options
-from tvm_stitch.kernel.ir.schedule import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -25,10 +25,11 @@ from zoo import Case, graph, norm64, softmax64
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel import build
 from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import problem_of
 from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.kernel.legal import Legality
+from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.small_matmul import choose as choose_product
 from tvm_stitch.kernel.small_matmul.choose import mapping_of_products
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, waiting
@@ -150,7 +151,7 @@ def laid_out(monkeypatch):
             (program,) = programs
             mapping = mapping_of_products(program, threads, rows, batch, split)
             mapping = replace(mapping, **changes)
-            assert Legality(program, device_of(H200)).refusal(mapping) is None
+            assert kind_of(program).refusal(problem_of(program, device_of(H200)), mapping) is None
             return Schedule((mapping,))
 
         monkeypatch.setattr(build, "choose", choose)

@@ -8,23 +8,19 @@ from check import H200
 from tuning import DEVICE, KINDS, chosen, softmax_of, softmax_over_rows, workload
 
 from tvm_stitch import simt
-from tvm_stitch.kernel.choose import NO_BOUNDS
-from tvm_stitch.kernel.ir.schedule import Mapping
-from tvm_stitch.kernel.legal import Legality, legal
+from tvm_stitch.kernel.choose import NO_BOUNDS, problem_of
+from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.legal import legal
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.handler import Handler
 from tvm_stitch.tuning.jobs import Task
-from tvm_stitch.tuning.space import (
-    FLAGS,
-    FOLLOWING,
-    GRID_AXES,
-    ROW_AXES,
-    TILE_AXES,
-    Space,
-    fitted,
-    tables_of,
-    values_of,
-)
+from tvm_stitch.tuning.space import Space, fitted
+
+# What the other fields of a mapping say too: alignment, the length of a row, who has room.
+FOLLOWING = {
+    *("peeled", "idle", "steps", "blocks", "prefetch_next_row", "persistent_rows"),
+    *("tile", "cluster"),
+}
 
 
 def space_of(found, **settings) -> Space:
@@ -59,21 +55,21 @@ def test_the_table_spans_what_matters():
 
 @pytest.mark.parametrize("kind", ("rows", "elements", "sums over rows"))
 def test_whatever_a_mapping_says_is_searched_or_follows(kind):
-    """A field that is new to Mapping must find its place: in a table, or among what follows."""
+    """A field that is new to a mapping must find its place: in a table, or among what follows."""
     (program,) = workload(*KINDS[kind]()).programs
-    known = {*tables_of(program), *FLAGS, *FOLLOWING}
-    elsewhere = {*ROW_AXES, *GRID_AXES, *TILE_AXES}
-    assert {field.name for field in fields(Mapping)} <= known | elsewhere
+    known = {*kind_of(program).axes(program), *kind_of(program).flags, *FOLLOWING}
+    for mapping in kind_of(program).mappings:
+        assert {field.name for field in fields(mapping)} <= known
 
 
 def test_schedules_are_found_again_by_their_values():
     for kind in ("rows", "elements", "sums over rows"):
         found = workload(*KINDS[kind]())
         (program,) = found.programs
-        legality = Legality(program, DEVICE)
+        problem = problem_of(program, DEVICE)
         for point in random.Random(2).sample(list(space_of(found)), 40):
             (mapping,) = point.schedule.parts
-            assert fitted(values_of(mapping, program), legality) == mapping
+            assert fitted(kind_of(program).values_of(program, mapping), problem) == mapping
 
 
 def test_steps_at_once_are_those_of_a_row_outside_of_registers():

@@ -5,15 +5,8 @@ import tvm
 from tvm import te, tirx, topi
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.ir.stage import (
-    Refused,
-    constant,
-    find_reads,
-    flatten,
-    product,
-    read_stages,
-    substitute,
-)
+from tvm_stitch.kernel.ir.read_stages import read_stages
+from tvm_stitch.kernel.ir.stage import Refused, constant, find_reads, flatten, product, substitute
 
 
 def stages_of(*tensors):

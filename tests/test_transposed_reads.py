@@ -9,8 +9,8 @@ from zoo import Case, graph, graph_of, transposed
 
 from tvm_stitch import Options
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.analysis.transposed_reads import find_tiling
-from tvm_stitch.kernel.ir.schedule import SCHEMES
+from tvm_stitch.kernel.elementwise.transposed_reads import find_tiling
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.tuning.space import Space
 
 IMAGES = tirx.Var("n", "int64")

@@ -26,7 +26,8 @@ import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.mapping import Rows
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning import model as models
 from tvm_stitch.tuning.apply import RecordWarning
 from tvm_stitch.tuning.library import Outcome
@@ -315,7 +316,7 @@ def test_a_real_search_leaves_a_bad_start_behind():
     if (missing := simt.available()) is not None:
         pytest.skip(missing)
     of = workload(*softmax_of(16, 512))
-    bad = Schedule((Mapping("regional", 512, 1, 1, 1),))
+    bad = Schedule((Rows(512, 1, 1, 1),))
     space, runner = Space(of.programs, of.groups, DEVICE), SimtRunner(H200, jobs=2)
     try:
         batches = search(

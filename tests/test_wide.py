@@ -13,13 +13,14 @@ from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel import build
 from tvm_stitch.kernel.analysis.online_reduction import in_one_pass
+from tvm_stitch.kernel.choose import problem_of
 from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.legal import Legality
+from tvm_stitch.kernel.legal import legal
 from tvm_stitch.kernel.rows import emit_async_copy
 
 SHARED = {"residence": "shared", "recompute": True, "rows": 1}
-ONLINE = {"scheme": "regional", "threads": 64, "rows": 1, "recompute": True, "online": True}
+ONLINE = {"threads": 64, "rows": 1, "recompute": True, "online": True}
 
 
 @pytest.fixture
@@ -33,12 +34,14 @@ def laid_out(monkeypatch):
             mapping = replace(
                 mapping, batch=1, prefetch_weights=False, min_blocks_per_sm=0, **changes
             )
-            legality = Legality(program, device_of(H200))
-            reach = legality.columns + (mapping.vector - 1 if mapping.peeled else 0)
+            reach = problem_of(program, device_of(H200)).columns + (
+                mapping.vector - 1 if mapping.peeled else 0
+            )
             wide = mapping.cluster * mapping.threads * mapping.vector
             mapping = replace(mapping, steps=-(-reach // wide))
-            assert legality.refusal(mapping) is None
-            return Schedule((mapping,))
+            schedule = Schedule((mapping,))
+            assert legal(programs, schedule, device_of(H200)) is None
+            return schedule
 
         monkeypatch.setattr(build, "choose", choose)
 
@@ -51,15 +54,14 @@ def laid_out(monkeypatch):
 @pytest.mark.parametrize("model", (softmax, layer_norm, residual_rms_norm))
 @pytest.mark.parametrize("blocks, threads, columns", ((2, 64, 1027), (4, 64, 7), (16, 128, 1000)))
 def test_blocks_of_a_cluster(laid_out, model, columns, blocks, threads):
-    laid_out(scheme="cluster", cluster=blocks, threads=threads, **SHARED)
+    laid_out(cluster=blocks, threads=threads, **SHARED)
     check(model("bfloat16", 3, columns), orders=2)
 
 
 @pytest.mark.parametrize("model", (softmax, layer_norm))
 @pytest.mark.parametrize("blocks, columns", ((1, 1000), (2, 8), (4, 10000)))
 def test_rows_copied_asynchronously(laid_out, model, columns, blocks):
-    scheme = "cluster" if blocks > 1 else "regional"
-    laid_out(scheme=scheme, cluster=blocks, threads=64, asynchronous=True, **SHARED)
+    laid_out(cluster=blocks, threads=64, asynchronous=True, **SHARED)
     case = model("bfloat16", 3, columns)
     assert "cp_async" in cuda_of(the_kernel(case.module))
     check(case, orders=2)
@@ -67,7 +69,7 @@ def test_rows_copied_asynchronously(laid_out, model, columns, blocks):
 
 def test_copies_of_two_rows(laid_out):
     """Tensors of different widths: a vector of the wider one takes two copies."""
-    laid_out(scheme="regional", threads=64, asynchronous=True, **SHARED)
+    laid_out(threads=64, asynchronous=True, **SHARED)
     case = graph_of(
         [((3, 1000), "float32", None), ((3, 1000), "float16", None)],
         lambda emit, x, y: emit(
@@ -80,7 +82,7 @@ def test_copies_of_two_rows(laid_out):
 
 def test_a_forgotten_wait_shows(laid_out, monkeypatch):
     """Copies land as late as the program allows in the CPU executor."""
-    laid_out(scheme="regional", threads=64, asynchronous=True, **SHARED)
+    laid_out(threads=64, asynchronous=True, **SHARED)
     monkeypatch.setattr(emit_async_copy, "wait", lambda part, pending: None)
     with pytest.raises(AssertionError):
         check(softmax("bfloat16", 3, 1000), orders=1)
@@ -89,7 +91,7 @@ def test_a_forgotten_wait_shows(laid_out, monkeypatch):
 @pytest.mark.parametrize("forgotten", ("wait", "await_barriers"))
 def test_a_forgotten_wait_of_a_cluster_shows(laid_out, monkeypatch, forgotten):
     """Values are sent as late as possible; and to a barrier that may not be there yet."""
-    laid_out(scheme="cluster", cluster=4, threads=64, **SHARED)
+    laid_out(cluster=4, threads=64, **SHARED)
     monkeypatch.setattr(cluster_exchange, forgotten, lambda *_: None)
     with pytest.raises(AssertionError):
         check(softmax("bfloat16", 3, 1000), orders=1)
@@ -101,8 +103,7 @@ def test_a_forgotten_wait_of_a_cluster_shows(laid_out, monkeypatch, forgotten):
 @pytest.mark.parametrize("columns, blocks", ((1024, 2), (4096, 4), (512, 1)))
 @pytest.mark.parametrize("dtype", ("bfloat16", "float32"))
 def test_a_variance_in_one_pass(laid_out, dtype, columns, blocks):
-    scheme = "cluster" if blocks > 1 else "regional"
-    laid_out(scheme=scheme, cluster=blocks, threads=64, asynchronous=True, online=True, **SHARED)
+    laid_out(cluster=blocks, threads=64, asynchronous=True, online=True, **SHARED)
     check(layer_norm(dtype, 3, columns), orders=2)
 
 
@@ -122,7 +123,7 @@ def test_a_variance_far_from_zero_in_one_pass(laid_out):
         return emit(op.multiply(apart, variance)), variance
 
     case = graph_of([(x.shape, "float32", x)], normalised, lambda x: (x, x))
-    fields = {**SHARED, "scheme": "cluster", "cluster": 2, "threads": 64}
+    fields = {**SHARED, "cluster": 2, "threads": 64}
     laid_out(asynchronous=True, online=True, **fields)
     out, variance = np.empty_like(x), np.empty((6, 1), "float32")
     with lowering_context():
@@ -132,7 +133,7 @@ def test_a_variance_far_from_zero_in_one_pass(laid_out):
 
 @pytest.mark.parametrize("online", (False, True))
 def test_a_norm_of_what_is_computed_from_rows_that_arrive(laid_out, online):
-    fields = {**SHARED, "scheme": "cluster", "cluster": 2, "threads": 64}
+    fields = {**SHARED, "cluster": 2, "threads": 64}
     laid_out(asynchronous=True, online=online, **fields)
     case = graph_of(
         [((3, 2048), "float32", None), ((2048,), "float32", None)],
@@ -153,7 +154,7 @@ def test_softmax_in_one_pass(laid_out, residence, columns):
 
 
 def test_softmax_in_one_pass_by_a_cluster(laid_out):
-    changes = {**ONLINE, **SHARED, "scheme": "cluster", "threads": 128, "cluster": 16}
+    changes = {**ONLINE, **SHARED, "threads": 128, "cluster": 16}
     laid_out(asynchronous=True, **changes)
     check(softmax("float32", 3, 10000))
 
@@ -276,7 +277,7 @@ def test_rows_beside_values_that_wait_are_not_copied(laid_out):
         return product - softmax64(x) * product.sum(-1, keepdims=True)
 
     case = graph("float32", 3 * [(2, 1000)], build_rows, expected)
-    fields = {**SHARED, "scheme": "cluster", "cluster": 2, "threads": 64}
+    fields = {**SHARED, "cluster": 2, "threads": 64}
     laid_out(**fields)
     check(case)
     with pytest.raises(AssertionError, match="beside values that wait"):

@@ -9,7 +9,8 @@ from tvm.relax import op
 
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.workload import Workload, workload_of

@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.schedule import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.plan.saved import SavedPlan
 
 SOLVERS = ("highs", "greedy")

@@ -12,9 +12,10 @@ import numpy as np
 
 from bench.calibration.samples import Sample
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.profile import Profile
 from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
-from tvm_stitch.kernel.cost_model.profile import Profile
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.mapping import mapping_from
+from tvm_stitch.kernel.ir.schedule import Schedule
 
 ROUNDS = 60
 # Residuals beyond this count by their size, not by its square: some kernels are odd.
@@ -39,7 +40,7 @@ def own(samples: Sequence[Sample]) -> list[Measured]:
     for sample in samples:
         if sample.schedule is None and sample.us is not None and sample.work is not None:
             profile = Profile.from_dict(sample.work["profile"])
-            mapping = Mapping.from_data(sample.work["mapping"])
+            mapping = mapping_from(sample.work["mapping"])
             found.append(Measured(sample, (profile,), Schedule((mapping,)), sample.us))
     return found
 
@@ -51,7 +52,7 @@ def stitched(samples: Sequence[Sample]) -> list[Measured]:
         if sample.schedule is None or sample.us is None or sample.work is None:
             continue
         profiles = tuple(map(Profile.from_dict, sample.work))
-        parts = tuple(map(Mapping.from_data, sample.schedule["parts"]))
+        parts = tuple(map(mapping_from, sample.schedule["parts"]))
         found.append(Measured(sample, profiles, Schedule(parts), sample.us))
     return found
 

@@ -24,9 +24,11 @@ from tvm_stitch.kernel.analysis.op_pattern import is_product
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.emit import emit
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Flat, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, Schedule
-from tvm_stitch.kernel.ir.stage import Refused, Stage, constant, read_stages
+from tvm_stitch.kernel.ir.read_stages import read_stages
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused, Stage, constant
 from tvm_stitch.kernel.legal import legal
 
 MOST_DEFAULTS = 6  # of a graph: a step of an optimizer has dozens that are alike
@@ -104,16 +106,19 @@ def alternatives(
     if len(programs) > 1:
         return
     (program,), (mapping,) = programs, chosen.parts
-    if mapping.blocks or mapping.idle:
-        return  # all blocks must be resident; pieces of rows go with their threads
-    make = _flat_mappings if mapping.split else _row_mappings
-    for other in make(program, mapping, device):
+    found: Iterator[Mapping] = iter(())
+    if isinstance(mapping, Flat):
+        found = _flat_mappings(mapping)
+    elif isinstance(mapping, Rows) and not (mapping.blocks or mapping.idle):
+        # Else all blocks must be resident; pieces of rows go with their threads.
+        found = _row_mappings(program, mapping, device)
+    for other in found:
         schedule = Schedule((other,))
         if other != mapping and legal(programs, schedule, device) is None:
             yield schedule
 
 
-def _flat_mappings(program: Program, mapping: Mapping, device: Device) -> Iterator[Mapping]:
+def _flat_mappings(mapping: Flat) -> Iterator[Flat]:
     for threads in (64, 128, 256, 512, 1024):
         yield replace(mapping, threads=threads)
     for steps in (1, 2, 4, 8):
@@ -123,7 +128,7 @@ def _flat_mappings(program: Program, mapping: Mapping, device: Device) -> Iterat
             yield replace(mapping, vector=vector)
 
 
-def _row_mappings(program: Program, mapping: Mapping, device: Device) -> Iterator[Mapping]:
+def _row_mappings(program: Program, mapping: Rows, device: Device) -> Iterator[Rows]:
     if mapping.batch > 1:
         yield replace(mapping, batch=mapping.batch // 2)
         yield replace(mapping, batch=1, min_blocks_per_sm=0)
@@ -149,7 +154,7 @@ def _row_mappings(program: Program, mapping: Mapping, device: Device) -> Iterato
             yield from _with_threads(program, changed, max(WARP, threads))
 
 
-def _with_threads(program: Program, mapping: Mapping, threads: int) -> Iterator[Mapping]:
+def _with_threads(program: Program, mapping: Rows, threads: int) -> Iterator[Rows]:
     """The mapping with so many threads a row, if a row and a block can have them."""
     columns = constant(program.space.columns) or 0
     if not 1 <= threads <= MAX_BLOCK_THREADS:
@@ -161,10 +166,9 @@ def _with_threads(program: Program, mapping: Mapping, threads: int) -> Iterator[
         rows //= 2
     reach = columns + (mapping.vector - 1 if mapping.peeled else 0)
     steps = -(-reach // (mapping.cluster * threads * mapping.vector))
-    scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
     if mapping.cluster > 1:
-        scheme, rows = "cluster", 1
-    yield replace(mapping, threads=threads, rows=rows, steps=steps, scheme=scheme)
+        rows = 1
+    yield replace(mapping, threads=threads, rows=rows, steps=steps)
 
 
 def _defaults(module: tvm.IRModule, target: tvm.target.Target) -> Iterator[Variant]:

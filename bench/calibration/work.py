@@ -13,9 +13,9 @@ from typing import Any
 from bench.calibration.samples import Sample, Samples
 from bench.calibration.variants import Variant, variants
 from tvm_stitch.kernel.cost_model.dlight_baseline import default_kernel
-from tvm_stitch.kernel.cost_model.profile import profile
+from tvm_stitch.kernel.ir.mapping import Mapping, mapping_from
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.kinds import kind_of
 
 
 def work_of(variant: Variant) -> Any:
@@ -23,13 +23,13 @@ def work_of(variant: Variant) -> Any:
     if variant.schedule is None:
         kernel = default_kernel(variant.stages)
         assert kernel is not None, "calibration has no symbolic kernels"
-        return {"profile": asdict(kernel[0]), "mapping": asdict(kernel[1])}
+        return {"profile": asdict(kernel[0]), "mapping": kernel[1].data}
     parts = variant.schedule.parts
     return [_profile(p, mapping) for p, mapping in zip(variant.programs, parts, strict=True)]
 
 
 def _profile(program: Program, mapping: Mapping) -> dict[str, Any]:
-    found = profile(program, mapping)
+    found = kind_of(program).profile(program, mapping)
     assert found is not None, "calibration has no symbolic kernels"
     return asdict(found)
 
@@ -60,7 +60,7 @@ def _recounted(samples: Sequence[Sample], found: Sequence[Variant]) -> list[Samp
         if sample.schedule is None:
             kept.append(replace(sample, work=work_of(variant)))
             continue
-        mappings = list(map(Mapping.from_data, sample.schedule["parts"]))
+        mappings = list(map(mapping_from, sample.schedule["parts"]))
         if len(mappings) == len(variant.programs):
             work = list(map(_profile, variant.programs, mappings))
             kept.append(replace(sample, work=work))

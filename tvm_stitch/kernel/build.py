@@ -16,9 +16,11 @@ from tvm_stitch.kernel.codegen.no_bfloat import without_bfloat16
 from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
+from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import SCHEMES, Mapping, Schedule
-from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, outputs_of, read_stages
+from tvm_stitch.kernel.ir.read_stages import outputs_of, read_stages
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused, Stage, Var
 from tvm_stitch.kernel.partition import make_programs
 from tvm_stitch.kernel.tensor_core.build import (
     TILES_ATTRIBUTE,

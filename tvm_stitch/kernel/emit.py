@@ -9,29 +9,23 @@ kernel/analysis/keep_or_recompute.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
-from tvm_stitch.kernel.analysis.online_reduction import apply_online
-from tvm_stitch.kernel.analysis.transposed_reads import tiling_of
 from tvm_stitch.kernel.codegen.length_dispatch import block_uniform, dispatch
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
-from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, sequence
-from tvm_stitch.kernel.cooperative.emit_column_sums import GridPart, workspace
-from tvm_stitch.kernel.cooperative.emit_persistent_row import (
-    PersistentRow,
-    PersistentTile,
-    persistent_tiles,
-)
-from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart, shared_tile
+from tvm_stitch.kernel.codegen.thread_indexing import Position
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64, sequence
+from tvm_stitch.kernel.cooperative.emit_persistent_row import RoundPlace, persistent_tiles
+from tvm_stitch.kernel.cooperative.emit_row_segment import shared_tile
 from tvm_stitch.kernel.cooperative.workspace import crossing_views, crossing_workspace
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Var,
@@ -41,11 +35,8 @@ from tvm_stitch.kernel.ir.stage import (
     product,
     substitute,
 )
-from tvm_stitch.kernel.rows.emit import Part, emit_batch
-from tvm_stitch.kernel.rows.emit_transposed import TilePart, TilePosition
+from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import interleave_blocks, shares_input
-from tvm_stitch.kernel.small_matmul.emit import ProductPart
-from tvm_stitch.kernel.small_matmul.program import ProductProgram
 
 # From so many places of the grid come blocks that run side by side, where a kernel has parts with
 # rows and parts without: one that computes then overlaps with one that waits for memory. The glue
@@ -73,7 +64,8 @@ def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
     if schedule.blocks:
         return [crossing_workspace(programs)]
     own = zip(programs, schedule.parts, strict=True)
-    return [workspace(program, mapping) for program, mapping in own if program.column_reductions]
+    found = [kind_of(program).workspace(program, mapping) for program, mapping in own]
+    return [buffer for buffer in found if buffer is not None]
 
 
 def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) -> tirx.Stmt:
@@ -90,15 +82,15 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     block, thread = block_var.astype("int64"), thread_var.astype("int64")
     parts = tuple(zip(programs, schedule.parts, strict=True))
     if schedule.blocks:
-        _rounds(parts, schedule, views, block, thread, writer)
+        _rounds(parts, schedule, Place(views, block, thread, writer))
         first: Expr = int64(schedule.blocks)
     else:
         flat = [writer.view(buffer, product(buffer_shape(buffer))) for buffer in shared]
         in_step = bool(shares_input(programs, schedule.parts))
-        place = tirx.Var("place", "int64") if in_step else block
-        bodies = _bodies(parts, views, flat, place, thread)
+        at = tirx.Var("place", "int64") if in_step else block
+        bodies = _bodies(parts, Place(views, at, thread, writer, *flat))
         writer.add(
-            interleave_blocks(place, block, bodies) if in_step else _side_by_side(block, bodies)
+            interleave_blocks(at, block, bodies) if in_step else _side_by_side(block, bodies)
         )
         first = bodies[-1][0]
     body = _scratch_apart(writer.done())
@@ -121,95 +113,31 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     )
 
 
-def _bodies(
-    parts: Iterable[tuple[Program, Mapping]],
-    views: dict[Var, Var],
-    shares: list[Var],
-    block: Expr,
-    thread: Expr,
-    tile: Var | None = None,
-    waiting: PersistentTile | None = None,
-) -> list[tuple[Expr, tirx.Stmt]]:
+def _bodies(parts: Iterable[tuple[Program, Mapping]], place: Place) -> list[tuple[Expr, tirx.Stmt]]:
     """For each part the number of the block after its last, and its statements."""
     first: Expr = int64(0)
     bodies: list[tuple[Expr, tirx.Stmt]] = []
     for program, mapping in parts:
         inner = Writer()
-        own = block - first
+        own = place.block - first
         if constant(first) is None:
             # TVM would compute multiples of it once for many addresses, and no longer see that
             # these are aligned: it has no vectors of eight addresses to go on with. Nor would it
             # if it had to correct quotients for numbers that may be negative: hence unsigned.
             own = as_int64(inner.value("own_block", tirx.Cast("uint32", own)))
-        place = own, thread, inner
-        if isinstance(program, ProductProgram):
-            products = ProductPart(program, mapping, views, *place)
-            products.emit()
-            first = first + products.position.blocks
-            bodies.append((first, inner.done()))
-            continue
-        residency = residency_of(program, mapping)
-        program = apply_online(program, mapping)
-        part: Part | GridPart | RowSegmentPart
-        if mapping.blocks:
-            share = shares[0] if program.column_reductions else None
-            part = GridPart(program, residency, mapping, views, share, *place)
-            part.emit()
-        elif waiting is not None and program.space.row_segment is not None:
-            part = RowSegmentPart(program, residency, mapping, views, *place, tile, waiting)
-            part.emit()
-        elif waiting is not None and program.persistent_inputs:
-            part = _staying_row(program, residency, mapping, views, place, waiting)
-            emit_batch([part])
-            part.leave()
-        elif mapping.tile:
-            position = TilePosition(tiling_of(program), program.space, mapping, *place)
-            part = TilePart(program, residency, mapping, views, position, thread, inner)
-            emit_batch([part])
-        else:
-            positions = [
-                Position(program.space, mapping, *place, number=number)
-                for number in range(mapping.batch)
-            ]
-            part = Part(program, residency, mapping, views, positions[0], thread, inner)
-            emit_batch([part, *map(part.beside, positions[1:])])
-        first = first + part.position.blocks
+        there = replace(place, block=own, writer=inner)
+        first = first + kind_of(program).emit(program, mapping, there)
         bodies.append((first, inner.done()))
     return bodies
 
 
-def _staying_row(
-    program: Program,
-    residency: Residency,
-    mapping: Mapping,
-    views: dict[Var, Var],
-    place: tuple[Expr, Expr, Writer],
-    waiting: PersistentTile,
-) -> PersistentRow:
-    """Whole rows of which the first wait, each turn of the grid in a place of its own."""
-    block, thread, writer = place
-    position = Position(program.space, mapping, *place)
-    row = PersistentRow(program, residency, mapping, views, position, thread, writer, {}, waiting)
-    blocks = -(-mapping.persistent_rows // mapping.block_rows)
-    if blocks:
-        row.slot_of_row = int64(0)
-        row.waits_if = block < blocks if blocks < blocks_of(program.space, mapping) else None
-    return row
-
-
-def _rounds(
-    parts: Sequence[tuple[Program, Mapping]],
-    schedule: Schedule,
-    views: dict[Var, Var],
-    block: Expr,
-    thread: Expr,
-    writer: Writer,
-) -> None:
+def _rounds(parts: Sequence[tuple[Program, Mapping]], schedule: Schedule, place: Place) -> None:
     """Round after round, all blocks meeting in between.
 
     Of the rounds that read large tensors every other one goes the way back: what was read last is
     likely to be in the L2.
     """
+    writer, block = place.writer, place.block
     tile = shared_tile(parts, writer)
     tiles = persistent_tiles(parts, schedule.blocks, writer)
     rounds = [[p for p in parts if p[0].round == n] for n in range(parts[-1][0].round + 1)]
@@ -220,13 +148,20 @@ def _rounds(
             writer.add(tirx.Evaluate(T.cuda.grid_sync()))
             if tiles:  # for TVM, which would look for a place of its own
                 writer.add(tirx.Evaluate(T.tvm_storage_sync("shared.dyn")))
-        iterations = _iterations(own, schedule.blocks, block)
+        iterations = _iterations(own, schedule.blocks, place)
         with writer.serial(iterations, "turn") as iteration:
             iteration = iterations - 1 - iteration if back else iteration
-            waiting = PersistentTile(tiles, iteration, back)
-            place = iteration * schedule.blocks + block
-            bodies = _bodies(own, views, [], place, thread, tile, waiting)
-            writer.add(_side_by_side(place, bodies))
+            there = RoundPlace(
+                views=place.views,
+                block=iteration * schedule.blocks + block,
+                thread=place.thread,
+                writer=writer,
+                tile=tile,
+                tiles=tiles,
+                iteration=iteration,
+                back=back,
+            )
+            writer.add(_side_by_side(there.block, _bodies(own, there)))
             if any(program.row_reductions for program, _ in own):
                 # The next turn's reductions write where this one's are still being read.
                 writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
@@ -234,11 +169,11 @@ def _rounds(
             back = not back
 
 
-def _iterations(parts: Sequence[tuple[Program, Mapping]], blocks: int, block: Expr) -> Expr:
+def _iterations(parts: Sequence[tuple[Program, Mapping]], blocks: int, place: Place) -> Expr:
     """How often a block of the grid takes one of those that a round's parts ask for."""
-    places = [Position(p.space, m, block, int64(0), Writer()).blocks for p, m in parts]
+    places = [Position(p.space, m, replace(place, writer=Writer())).blocks for p, m in parts]
     total = sum(constant(count) or 0 for count in places)
-    iterations = tirx.floordiv(int64(total + blocks - 1) - block, blocks)
+    iterations = tirx.floordiv(int64(total + blocks - 1) - place.block, blocks)
     return tvm.sym.Analyzer().simplify(iterations)
 
 

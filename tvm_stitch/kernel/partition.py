@@ -12,16 +12,17 @@ from tvm_stitch.kernel.analysis.matmul_pattern import Factors, small_product
 from tvm_stitch.kernel.analysis.op_pattern import is_product
 from tvm_stitch.kernel.cooperative.rounds import make_rounds
 from tvm_stitch.kernel.cooperative.two_stage_reduction import GROUP
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import (
     Program,
     make_program,
     unit_reductions_as_elements,
     unrelated,
 )
-from tvm_stitch.kernel.ir.schedule import SCHEMES
 from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, constant
+from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import co_scheduled_programs
-from tvm_stitch.kernel.small_matmul.program import ProductProgram, make_product_program
+from tvm_stitch.kernel.small_matmul.program import make_product_program
 
 # Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
 FEW_ROWS, LONG_ROW = 8, 1 << 18
@@ -48,10 +49,10 @@ def _wants_rounds(program: Program) -> bool:
     """Whether rows are so few and long, or in such short pieces, that shares of them are better."""
     rows, columns = constant(program.space.rows), constant(program.space.columns)
     if (
-        isinstance(program, ProductProgram)
-        or not program.reduces
+        not program.reduces
         or rows is None
         or columns is None
+        or not kind_of(program).rounds_if_long
     ):
         return False
     if not program.space.whole:

@@ -191,12 +191,8 @@ class _Search:
         cost = verdict.cost_us + self.options.launch_us
         self._add(nodes, verdict.outputs, Way.STITCHED, cost, verdict)
         for value in verdict.spare:
-            self._stitched(self._behind(value, nodes), (value,))
+            self._stitched(self.judge.behind(value, nodes), (value,))
         return verdict
-
-    def _behind(self, value: Value, nodes: Nodes) -> Nodes:
-        """The nodes of a set that a value depends on."""
-        return (self.region.ancestors[value.node] | 1 << value.node) & nodes
 
     # The greedy plan
 
@@ -210,7 +206,8 @@ class _Search:
             left &= ~nodes
             taken.append((nodes, verdict.outputs, Way.STITCHED, None))
             for value in verdict.spare:
-                taken.append((self._behind(value, nodes), (value,), Way.STITCHED, None))
+                behind = self.judge.behind(value, nodes)
+                taken.append((behind, (value,), Way.STITCHED, None))
         alone = {1 << place for place in bits(left)}
         ways = (Way.DEFAULT, Way.VIEW)
         taken += [key for key in self.found if key[0] in alone and key[2] in ways]
@@ -327,6 +324,6 @@ class _Search:
 
     def _cheap(self, value: Value, nodes: Nodes) -> Nodes:
         """The nodes that compute a value from what is in memory, if few and element-wise."""
-        again = self._behind(value, nodes)
+        again = self.judge.behind(value, nodes)
         few = again.bit_count() <= self.options.recomputed
         return again if few and not self.judge.reduces(again) else 0

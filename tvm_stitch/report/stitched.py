@@ -15,19 +15,13 @@ from tvm_stitch.graph.back.launches import shown
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.cost_model import kernel_model
+from tvm_stitch.kernel.ir.mapping import Mapping, SmallMatmul
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
-from tvm_stitch.kernel.ir.stage import (
-    Refused,
-    Stage,
-    Var,
-    constant,
-    dtype_of,
-    item_bytes,
-    read_stages,
-)
+from tvm_stitch.kernel.ir.read_stages import read_stages
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import shares_input
-from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
@@ -149,7 +143,7 @@ def _looked_up(program: Program, buffer: Var) -> int:
 def _loading_phases(part: Part, buffer: Var) -> set[int]:
     """Phases that load an input from memory rather than find it on the chip."""
     program, residency = part.program, part.residency
-    if isinstance(program, ProductProgram):
+    if isinstance(part.mapping, SmallMatmul):
         return {0}
     phases = set(residency.needed.get(buffer, ()))
     for stage in program.stages:
@@ -235,8 +229,8 @@ def _why_staying(parts: Sequence[Part]) -> str:
 
 def _why_part(part: Part) -> str:
     program, mapping = part.program, part.mapping
-    if isinstance(program, ProductProgram):
-        return _why_products(program, mapping)
+    if own := kind_of(program).why(program, mapping):
+        return own
     along = len(program.row_reductions)
     columns = shown(program.space.columns)
     times = "once" if along == 1 else f"{along} times"
@@ -255,17 +249,3 @@ def _why_part(part: Part) -> str:
         return text
     place = "registers" if part.mapping.residence == "register" else "shared memory"
     return f"{text}; what is needed again waits in {place}"
-
-
-def _why_products(program: ProductProgram, mapping: Mapping) -> str:
-    count, shared = len(program.contractions), program.inner
-    products = f"{count} small matrix products" if count > 1 else "a small matrix product"
-    rows = f"{shared} rows share" if shared > 1 else "each row has"
-    text = f"{products}: {rows} a factor in shared memory, and there a row waits for its threads"
-    if mapping.split:
-        text += "; blocks have some of a row's columns each, and no more of the shared factor"
-    if not program.reduces_rows:
-        return text
-    reductions = len(program.row_reductions) - count
-    times = "once" if reductions == 1 else f"{reductions} times"
-    return f"{text}; it is reduced {times} by shuffles within a warp"

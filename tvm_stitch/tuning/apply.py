@@ -18,14 +18,15 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, scheduled
-from tvm_stitch.kernel.choose import Bounds, choose
+from tvm_stitch.kernel.choose import Bounds, choose, problem_of
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.kernel.legal import Legality, legal
+from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.legal import legal
 from tvm_stitch.tuning import rounds
 from tvm_stitch.tuning.records import PACKAGE, UNITS, Record, best_first, same_gpu
-from tvm_stitch.tuning.space import fitted, values_of
+from tvm_stitch.tuning.space import fitted
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.workload import Workload, workload_of
 
@@ -152,8 +153,11 @@ def refitted(schedule: Schedule, workload: Workload) -> Schedule | None:
         return _refitted_rounds(schedule, workload)
     parts = []
     for program, mapping in zip(workload.programs, schedule.parts, strict=True):
-        legality = Legality(program, workload.device, workload.bounds)
-        part = fitted(values_of(mapping, program), legality)
+        kind = kind_of(program)
+        if not isinstance(mapping, kind.mappings):
+            return None
+        problem = problem_of(program, workload.device, workload.bounds)
+        part = fitted(kind.values_of(program, mapping), problem)
         if part is None:
             return None
         parts.append(part)
@@ -166,7 +170,7 @@ def _refitted_rounds(schedule: Schedule, workload: Workload) -> Schedule | None:
     chosen = choose(programs, device, workload.bounds)
     if isinstance(chosen, Refused) or not chosen.blocks:
         return None
-    return rounds.fitted(rounds.values_of(schedule, programs), programs, chosen, device)
+    return rounds.fitted(rounds.values_of(schedule), programs, chosen, device)
 
 
 def origin_of(kernel: tirx.PrimFunc) -> str:

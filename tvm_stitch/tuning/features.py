@@ -7,14 +7,14 @@ ratio. Of several parts the largest speaks for the kernel.
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 
 import numpy as np
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
 from tvm_stitch.kernel.cost_model.kernel_model import predicted
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.footprint import registers, shared_bytes
 from tvm_stitch.tuning.workload import Workload
@@ -33,9 +33,15 @@ TERMS = (
     "occupancy",
     "predicted_us",
 )
-# Of a mapping: every number and every yes or no that it holds.
-NUMBERS = tuple(field.name for field in fields(Mapping) if field.type == "int")
-FLAGS = tuple(field.name for field in fields(Mapping) if field.type == "bool")
+# Of a mapping: numbers, and what is yes or no; of any kind, for all answer all.
+NUMBERS = (
+    "threads", "rows", "vector", "steps", "cluster", "blocks", "min_blocks_per_sm", "batch",
+    "unroll", "idle", "tile", "persistent_rows",
+)  # fmt: skip
+FLAGS = (
+    "recompute", "peeled", "split", "prefetch_next_row", "prefetch_weights", "asynchronous",
+    "online",
+)  # fmt: skip
 NAMES = (
     *NUMBERS,
     *FLAGS,
@@ -70,7 +76,7 @@ def features(workload: Workload, schedule: Schedule) -> list[float]:
     found = {
         **_of_mapping(mapping),
         **_of_program(program, residency),
-        **_of_room(workload, program, mapping, residency),
+        **_of_room(workload, program, mapping),
         **_of_cost(workload, schedule),
         "parts": float(len(schedule.parts)),
     }
@@ -104,9 +110,7 @@ def _of_program(program: Program, residency: Residency) -> dict[str, float]:
     }
 
 
-def _of_room(
-    workload: Workload, program: Program, mapping: Mapping, residency: Residency
-) -> dict[str, float]:
+def _of_room(workload: Workload, program: Program, mapping: Mapping) -> dict[str, float]:
     """What a block takes, and how much of it has no work."""
     rows = constant(program.space.rows) or workload.device.multiprocessors
     columns = constant(program.space.columns) or mapping.reach
@@ -118,8 +122,8 @@ def _of_room(
     return {
         "access_bytes": float(access),
         "bytes_in_flight": _log(access * loads),
-        "registers": float(registers(program, mapping, residency)),
-        "shared_bytes": _log(shared_bytes(program, residency, mapping) + 1),
+        "registers": float(registers(program, mapping)),
+        "shared_bytes": _log(shared_bytes(program, mapping) + 1),
         "idle_columns": 1 - columns / max(covered, columns),
         "idle_rows": 1 - rows / (-(-rows // each) * each),
     }

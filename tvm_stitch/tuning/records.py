@@ -14,7 +14,8 @@ from typing import Any
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.json_data import checked, count, parsed
-from tvm_stitch.kernel.ir.schedule import RENAMED, Schedule
+from tvm_stitch.kernel.ir.mapping import RENAMED
+from tvm_stitch.kernel.ir.schedule import Schedule
 
 VERSION = 1
 # Records of these versions of tvm_stitch are used: with the minor version the emitter changes, and

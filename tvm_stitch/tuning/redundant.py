@@ -2,26 +2,24 @@
 
 In: values of the first few axes or of all, by name. Out: whether any schedule of them is worth its
 own place in the space. A table of row kernels spans millions of combinations; what is legal among
-the rest is asked of kernel/legal.
+the rest is asked of the kinds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP
+from tvm_stitch.kernel.analysis.kind import Problem, Values
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
+from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import constant
-from tvm_stitch.kernel.legal import Legality
 from tvm_stitch.kernel.rows.vector_width import vector_width
 
-Values = dict[str, Any]  # of the axes, by name
 
-
-def is_redundant(legalities: Sequence[Legality], values: Values) -> bool:
+def is_redundant(problems: Sequence[Problem[Program]], values: Values) -> bool:
     """Whether programs that share their choice have no use for such a one."""
-    widest = min(vector_width(legality.program) for legality in legalities)
-    return values.get("vector", 1) > widest or _is_odd(values) or _is_idle(values, legalities)
+    widest = min(vector_width(problem.program) for problem in problems)
+    return values.get("vector", 1) > widest or _is_odd(values) or _is_idle(values, problems)
 
 
 def _is_odd(values: Values) -> bool:
@@ -59,22 +57,22 @@ def _is_crowded(values: Values) -> bool:
     return 0 < resident < block or (resident > 0 and (cluster > 1 or wide != (resident == 2048)))
 
 
-def _is_idle(values: Values, legalities: Sequence[Legality]) -> bool:
+def _is_idle(values: Values, problems: Sequence[Problem[Program]]) -> bool:
     """Whether threads or rows have no work, or a choice only repeats another one."""
     get = values.get
     block, batch = get("threads", 1) * get("rows", 1), get("batch", 1)
-    for legality in legalities:
+    for problem in problems:
         width = get("cluster", 1) * get("threads", 1) * get("vector", 1)
-        if legality.columns and width >= 2 * legality.columns and get("threads", 1) > 1:
+        if problem.columns and width >= 2 * problem.columns and get("threads", 1) > 1:
             return True
-        program = legality.program
+        program = problem.program
         rows = (constant(program.space.rows) if program.reduces else None) or 1 << 62
         if get("rows", 1) * batch >= 2 * rows and block * batch > WARP:
             return True
         # Where recomputing makes no difference, what is chosen for rows in registers says no.
         usual = bool(program.column_reductions) or get("residence", "register") != "register"
-        if "recompute" in values and values["recompute"] != usual and not legality.recomputes:
+        if "recompute" in values and values["recompute"] != usual and not problem.recomputes:
             return True
-        if get("prefetch_weights", False) and not legality.has_weights:
+        if get("prefetch_weights", False) and not problem.has_weights:
             return True
     return False

@@ -16,9 +16,10 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.cooperative.choose_rounds import with_persistent_rows
+from tvm_stitch.kernel.cooperative.choose_rounds import InRounds, with_persistent_rows
+from tvm_stitch.kernel.ir.mapping import SCHEMES, Flat, Mapping, Rows, RowSegment
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import SCHEMES, Mapping, Schedule
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import legal
 
 AXES: dict[str, tuple[int, ...]] = {
@@ -42,7 +43,7 @@ def schedules(
     schemes: tuple[str, ...] = SCHEMES,
 ) -> dict[Schedule, tuple[int, ...]]:
     """Every legal schedule with its values of the axes, the chosen one first."""
-    own = tuple(values_of(chosen, programs).values())
+    own = tuple(values_of(chosen).values())
     found = {chosen: own}
     for values in _combinations(programs, chosen):
         if values == own:
@@ -53,11 +54,10 @@ def schedules(
     return found
 
 
-def values_of(schedule: Schedule, programs: tuple[Program, ...]) -> dict[str, int]:
+def values_of(schedule: Schedule) -> dict[str, int]:
     """The values of the axes that make a schedule."""
-    pairs = list(zip(programs, schedule.parts, strict=True))
-    row_segments = [part for program, part in pairs if _has_row_segments(program)]
-    flat = [part for program, part in pairs if _is_flat(program, part)]
+    row_segments = [part for part in schedule.parts if isinstance(part, RowSegment)]
+    flat = [part for part in schedule.parts if isinstance(part, Flat)]
     return {
         "threads": schedule.block_threads,
         "min_blocks_per_sm": schedule.min_blocks_per_sm,
@@ -72,7 +72,7 @@ def fitted(
     values: dict[str, int], programs: tuple[Program, ...], chosen: Schedule, device: Device
 ) -> Schedule:
     """The schedule of these values, perhaps not legal; the rest is as it was chosen."""
-    parts = [_part(*each, values) for each in zip(programs, chosen.parts, strict=True)]
+    parts = [_part(each, values) for each in chosen.parts]
     resident = values["min_blocks_per_sm"]
     if values["persistent_rows"]:
         parts = with_persistent_rows(programs, parts, resident, device)
@@ -83,11 +83,11 @@ def fitted(
 
 def _combinations(programs: tuple[Program, ...], chosen: Schedule) -> Iterator[tuple[int, ...]]:
     """Values of all axes, the chosen ones among them; one where an axis says nothing."""
-    own: dict[str, Any] = values_of(chosen, programs)
+    own: dict[str, Any] = values_of(chosen)
     silent = set()
-    if not any(map(_has_row_segments, programs)):
+    if not any(isinstance(part, RowSegment) for part in chosen.parts):
         silent |= {"rows", "batch"}
-    if not any(map(_is_flat, programs, chosen.parts)):
+    if not any(isinstance(part, Flat) for part in chosen.parts):
         silent.add("steps")
     if not any(program.persistent_inputs for program in programs):
         silent.add("persistent_rows")
@@ -98,24 +98,15 @@ def _combinations(programs: tuple[Program, ...], chosen: Schedule) -> Iterator[t
     return itertools.product(*axes)
 
 
-def _part(program: Program, chosen: Mapping, values: dict[str, int]) -> Mapping:
+def _part(chosen: Mapping, values: dict[str, int]) -> InRounds:
     threads = values["threads"]
-    if _has_row_segments(program):
+    if isinstance(chosen, RowSegment):
         rows = min(values["rows"], threads)
         each = threads // rows
         return replace(chosen, threads=each, rows=rows, batch=values["batch"], persistent_rows=0)
-    if _is_flat(program, chosen):
+    if isinstance(chosen, Flat):
         return replace(chosen, threads=threads, steps=values["steps"])
+    assert isinstance(chosen, Rows), "a round has one of three kinds"
     each = min(chosen.threads, threads)
     steps = chosen.steps * chosen.threads // each
     return replace(chosen, threads=each, rows=threads // each, steps=steps, persistent_rows=0)
-
-
-def _has_row_segments(program: Program) -> bool:
-    """Whether it goes through the rows of segments."""
-    return program.space.row_segment is not None
-
-
-def _is_flat(program: Program, mapping: Mapping) -> bool:
-    """Whether it has no rows."""
-    return mapping.split and not _has_row_segments(program)

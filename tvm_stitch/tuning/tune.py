@@ -19,7 +19,8 @@ import tvm
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.cost_model.kernel_model import floor_us
-from tvm_stitch.kernel.ir.schedule import SCHEMES, Schedule
+from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.target import cuda_target

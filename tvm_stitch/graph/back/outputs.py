@@ -14,7 +14,8 @@ from tvm import relax, tirx
 
 from tvm_stitch.graph.front.read import is_call_tir
 from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
-from tvm_stitch.kernel.ir.stage import Refused, read_stages
+from tvm_stitch.kernel.ir.read_stages import read_stages
+from tvm_stitch.kernel.ir.stage import Refused
 
 Expr = Any
 

@@ -20,6 +20,7 @@ from tvm.ir.expr import GenericConst
 
 from tvm_stitch.kernel.analysis.matmul_pattern import small_product
 from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify, is_product
+from tvm_stitch.kernel.ir.read_stages import read_stages
 from tvm_stitch.kernel.ir.stage import (
     Refused,
     Stage,
@@ -30,7 +31,6 @@ from tvm_stitch.kernel.ir.stage import (
     dtype_of,
     handle,
     is_buffer,
-    read_stages,
     substitute,
 )
 

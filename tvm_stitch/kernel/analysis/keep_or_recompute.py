@@ -14,9 +14,9 @@ import tvm
 import tvm_ffi
 
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Stage, Var, dtype_of, item_bytes
 
 # Operations that cost about as much as keeping a value: more than this many are not repeated.

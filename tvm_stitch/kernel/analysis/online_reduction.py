@@ -19,9 +19,9 @@ from dataclasses import replace
 from tvm import ir, tirx
 
 from tvm_stitch.kernel.analysis.variance_pattern import centre_of
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where, inlined, replace_loads
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, bind_axes, constant, dtype_of, handle
 
 MAX_CHAIN = 4  # element-wise stages between a maximum and the sum behind it

@@ -16,8 +16,8 @@ from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, Footprint
 from tvm_stitch.kernel.codegen.no_bfloat import stored_bytes
-from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.stage import (
     Expr,
@@ -33,7 +33,6 @@ from tvm_stitch.kernel.ir.stage import (
 RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
 MAX_THREADS = 1024
 MAX_BLOCKS = 2**31 - 1
-STATIC_SHARED = 48 * 1024  # what ptxas takes; more must be dynamic
 ALIGNED = 64  # bytes, at multiples of which a static array begins
 # All threads of a warp, a block or a cluster must come to these.
 _COLLECTIVE = (
@@ -118,8 +117,8 @@ class _Checker:
 
     def _room(self) -> int:
         """Blocks that a multiprocessor holds at once."""
-        shared = sum(self.shared.values())
-        return min(self.resident, blocks_per_sm(self.device, self._block_threads(), shared))
+        own = Footprint(self._block_threads(), 0, sum(self.shared.values()))
+        return min(self.resident, own.blocks_per_sm(self.device))
 
     def _check_residence(self) -> None:
         """A block that waits for room while others wait for it at the barrier waits for ever."""

@@ -12,8 +12,8 @@ from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.codegen.warp_shuffle import butterfly, combine
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, item_bytes
 
 # Independent partial results of a thread: they shorten the chain of dependent additions.

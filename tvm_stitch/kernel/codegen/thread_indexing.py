@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64
 from tvm_stitch.kernel.ir.iteration_space import Space
-from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, constant
 
 
@@ -42,19 +42,17 @@ class Position:
         self,
         space: Space,
         mapping: Mapping,
-        block: Expr,
-        thread: Expr,
-        writer: Writer,
+        place: Place,
         iteration: Expr | None = None,
         number: int = 0,
     ) -> None:
         """`number` says which row of the threads' batch."""
         self.space, self.mapping = space, mapping
         self.row_of_block: Expr = int64(0)
-        self.thread = thread
+        block, self.thread = place.block, place.thread
         if mapping.rows > 1:
-            self.row_of_block = tirx.floordiv(thread, mapping.threads)
-            self.thread = tirx.floormod(thread, mapping.threads)
+            self.row_of_block = tirx.floordiv(place.thread, mapping.threads)
+            self.thread = tirx.floormod(place.thread, mapping.threads)
         self.rank: Expr = int64(0)  # of the block among those that share the row
         self.row_exists: Expr | None = None
         self.row_segment: Expr = int64(0)  # of rows that are reduced over
@@ -67,7 +65,7 @@ class Position:
             self.rank = block
         else:
             self._place_row(block, number)
-        self._start_row(writer)
+        self._start_row(place.writer)
 
     def _take_iteration(self, block: Expr, iteration: Expr) -> None:
         """A grid of fixed size: neighbouring blocks share a row."""
@@ -169,6 +167,12 @@ class Position:
         column = self.column(step, lane)
         below = column < self.space.columns
         return tirx.all(column >= 0, below) if self.mapping.peeled else below
+
+    def exists(self, step: Expr, guard: Guard, lane: Expr | None = None) -> Expr | None:
+        """What must be asked before an access to a vector or an element; None: nothing."""
+        if guard is Guard.NONE:
+            return None
+        return self.inside(step, int64(0) if lane is None else lane)
 
     def whole(self, step: Expr) -> Expr:
         """Whether a vector lies inside of the row altogether."""

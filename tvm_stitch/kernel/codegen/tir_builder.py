@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import tvm_ffi
@@ -22,6 +23,17 @@ _SHRINKING_BYTES = 64
 def int64(value: int) -> Expr:
     """A constant index."""
     return tirx.IntImm("int64", value)
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a part of a kernel is written, and what its kernel has for it."""
+
+    views: Mapping[Var, Var]  # the parameters as flat buffers
+    block: Expr  # among those of the part
+    thread: Expr  # of the block
+    writer: Writer
+    workspace: Var | None = None  # a flat view of what its blocks share
 
 
 class Writer:

@@ -9,7 +9,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.tir_builder import Writer
-from tvm_stitch.kernel.ir.schedule import WARP
+from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.ir.stage import Expr, Stage
 
 

@@ -9,14 +9,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency
-from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
-from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
+from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
+from tvm_stitch.kernel.analysis.kind import Problem
+from tvm_stitch.kernel.codegen.footprint import (
+    STATIC_SHARED,
+    SUM_BYTES,
+    Footprint,
+    scratch_bytes,
+    thread_registers,
+)
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, ColumnSums, power_of_two
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
 from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows.row_batching import loaded_bytes
+from tvm_stitch.kernel.rows.vector_width import vector_width
 
 BLOCK_THREADS = 256
 # Vectors of a row that a thread has. Measured on an H200, layer norm backward: 16384 x 4096 bf16
@@ -32,31 +39,28 @@ WASTE = 1 / 8  # of a block's threads, beyond the end of the row
 # of 256 threads that do, 61 with 3 that do not; layer norm backward of 16384 x 4096 bf16, of which
 # 2 blocks fit, 134 and 148.
 AHEAD_THREADS = 768
-OVERHEAD_REGISTERS = 16  # addresses, counters and scalars of a thread that cannot be made again
 MOST_RESIDENT = 8
 # Every share of a sum is written and read once more: so many rows go into one at least.
 ROWS_A_SHARE = 16
-SUM_BYTES = 4
 
 
-def grid_mapping(program: Program, device: Device, vector: int, columns: int) -> Mapping | Refused:
-    """The mapping for rows of so many columns, read and written in vectors of so many elements."""
+def grid_mapping(problem: Problem[Program]) -> ColumnSums | Refused:
+    """As many blocks as are resident at once, and keep busy."""
+    program, device, columns = problem.program, problem.device, problem.columns
+    vector = vector_width(program)
     if constant(program.space.columns) is None:
         return Refused("sums over rows of unknown length")
     if len({accumulator_dtype(stage) for stage in program.column_reductions}) > 1:
         return Refused("sums of several types over the rows")
     while columns % vector:
         vector //= 2
-    residency = plan_residency(program, rematerialize=True)
     mapping = (
         _whole_rows(columns, vector) if program.row_reductions else _pieces(columns, vector, device)
     )
     while mapping.rows > 1 and grid_shared_bytes(program, mapping) > STATIC_SHARED:
         mapping = replace(mapping, rows=mapping.rows // 2)
-    plain = with_blocks(program, residency, mapping, device, columns)
-    ahead = with_blocks(
-        program, residency, replace(mapping, prefetch_next_row=True), device, columns
-    )
+    plain = with_blocks(program, mapping, device, columns)
+    ahead = with_blocks(program, replace(mapping, prefetch_next_row=True), device, columns)
     if plain is None:
         return Refused(f"rows of {columns} columns leave no room for the sums over them")
     if ahead is None:
@@ -67,15 +71,15 @@ def grid_mapping(program: Program, device: Device, vector: int, columns: int) ->
     return ahead if many or ahead.min_blocks_per_sm == plain.min_blocks_per_sm else plain
 
 
-def _whole_rows(columns: int, vector: int) -> Mapping:
+def _whole_rows(columns: int, vector: int) -> ColumnSums:
     """Blocks that hold whole rows, for they reduce them as well."""
     threads = min(power_of_two(-(-columns // (vector * VECTORS))), MAX_BLOCK_THREADS)
     steps = -(-columns // (threads * vector))
     rows = max(1, BLOCK_THREADS // threads)
-    return Mapping("global", threads, rows, vector, steps, recompute=True)
+    return ColumnSums(threads, rows, vector, steps, recompute=True)
 
 
-def _pieces(columns: int, vector: int, device: Device) -> Mapping:
+def _pieces(columns: int, vector: int, device: Device) -> ColumnSums:
     """Blocks that hold a piece of each row: a vector a thread, more where rows are very long."""
     vectors = -(-columns // vector)
     threads = PIECE_THREADS // 2
@@ -83,19 +87,18 @@ def _pieces(columns: int, vector: int, device: Device) -> Mapping:
         threads //= 2
     steps = -(-vectors // (threads * device.multiprocessors))
     rows = PIECE_THREADS // threads
-    return Mapping("global", threads, rows, vector, steps, recompute=True, split=True)
+    return ColumnSums(threads, rows, vector, steps, recompute=True, split=True)
 
 
 def with_blocks(
     program: Program,
-    residency: Residency,
-    mapping: Mapping,
+    mapping: ColumnSums,
     device: Device,
     columns: int,
     most_resident: int = MOST_RESIDENT,
-) -> Mapping | None:
+) -> ColumnSums | None:
     """The mapping with as many blocks as the device holds at once and the rows keep busy."""
-    resident = min(most_resident, resident_blocks(program, residency, mapping, device))
+    resident = min(most_resident, resident_blocks(program, mapping, device))
     pieces = -(-columns // mapping.reach) if mapping.split else 1
     if resident < 1:
         return None
@@ -110,29 +113,25 @@ def with_blocks(
     return replace(mapping, blocks=blocks, min_blocks_per_sm=-(-blocks // device.multiprocessors))
 
 
-def resident_blocks(
-    program: Program, residency: Residency, mapping: Mapping, device: Device
-) -> int:
+def resident_blocks(program: Program, mapping: ColumnSums, device: Device) -> int:
     """Blocks that fit into a multiprocessor by registers, threads and shared memory."""
-    registers = grid_registers(program, residency, mapping)
-    memory = grid_shared_bytes(program, mapping)
-    if memory > STATIC_SHARED:
+    needed = grid_footprint(program, mapping)
+    if needed.shared > STATIC_SHARED:
         return 0
-    room = blocks_per_sm(device, mapping.block_threads, memory, registers)
-    return min(room, MOST_RESIDENT)
+    return min(needed.blocks_per_sm(device), MOST_RESIDENT)
 
 
-def grid_registers(program: Program, residency: Residency, mapping: Mapping) -> int:
-    """Registers of a thread."""
-    each = mapping.vector * mapping.steps
-    held = residency.live_bytes + SUM_BYTES * len(program.column_reductions)
+def grid_footprint(program: Program, mapping: ColumnSums) -> Footprint:
+    """What a block takes: its threads' share of the sums, too, and the next row."""
+    held = residency_of(program, mapping).live_bytes + SUM_BYTES * len(program.column_reductions)
     if mapping.prefetch_next_row:
-        held += loaded_bytes(program, residency)
-    return -(-each * held // 4) + 2 * mapping.vector + OVERHEAD_REGISTERS
+        held += loaded_bytes(program, mapping)
+    registers = thread_registers(mapping.elements * held, mapping.vector)
+    return Footprint(mapping.block_threads, registers, grid_shared_bytes(program, mapping))
 
 
-def grid_shared_bytes(program: Program, mapping: Mapping) -> int:
+def grid_shared_bytes(program: Program, mapping: ColumnSums) -> int:
     """Shared memory of a block: its rows' sums, the warps' shares, scratch of the rows."""
     rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
     shares = len(program.column_reductions) * mapping.block_threads * SUM_BYTES
-    return rows + shares + len(program.row_reductions) * (8 * (mapping.block_threads // WARP) + 16)
+    return rows + shares + scratch_bytes(len(program.row_reductions), mapping)

@@ -10,9 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
-from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
-from tvm_stitch.kernel.codegen.hazard_check import STATIC_SHARED
-from tvm_stitch.kernel.codegen.occupancy import blocks_per_sm
+from tvm_stitch.kernel.analysis.kind import Problem
+from tvm_stitch.kernel.codegen.footprint import (
+    SPARE_REGISTERS,
+    STATIC_SHARED,
+    SUM_BYTES,
+    Footprint,
+    scratch_bytes,
+    thread_registers,
+)
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, row_segment_iterations
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.cooperative.persistent_shared import (
@@ -20,23 +26,26 @@ from tvm_stitch.kernel.cooperative.persistent_shared import (
     waiting_bytes,
     why_not,
 )
+from tvm_stitch.kernel.ir.mapping import WARP, Flat, Mapping, Rows, RowSegment, power_of_two
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping, Schedule, power_of_two
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, item_bytes
-from tvm_stitch.kernel.rows.footprint import registers, scratch_bytes
+from tvm_stitch.kernel.rows.footprint import registers
 from tvm_stitch.kernel.rows.row_batching import loaded_bytes
+from tvm_stitch.kernel.rows.vector_width import vector_width
 
 BLOCK_THREADS = 512
 MOST_RESIDENT = 4
-OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
 SHARE_THREADS = 8  # neighbours that read a whole line of memory
 MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
-SUM_BYTES = 4
+
+InRounds = Flat | Rows | RowSegment
 
 
-def row_segment_mapping(program: Program, vector: int) -> Mapping:
+def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     """A block has a piece of the columns of a segment, some of its rows side by side."""
+    program, vector = problem.program, vector_width(problem.program)
     columns = constant(program.space.columns) or 1
     while columns % vector:
         vector //= 2
@@ -51,18 +60,15 @@ def row_segment_mapping(program: Program, vector: int) -> Mapping:
     batch = 1
     while batch < MOST_BATCH and rows % (2 * batch * side_by_side) == 0:
         batch *= 2
-    return Mapping(
-        "global", threads, side_by_side, vector, 1, recompute=True, split=True, batch=batch
-    )
+    return RowSegment(threads, side_by_side, vector, 1, batch)
 
 
 def in_rounds(
     programs: tuple[Program, ...], mappings: list[Mapping], device: Device
 ) -> Schedule | Refused:
     """Blocks of one size for all parts, as many as are resident at once."""
-    parts: list[Mapping] = []
-    for program, mapping in zip(programs, mappings, strict=True):
-        resized = _resized(program, mapping)
+    parts: list[InRounds] = []
+    for resized in map(_resized, mappings):
         if isinstance(resized, Refused):
             return resized
         parts.append(resized)
@@ -75,18 +81,22 @@ def in_rounds(
     return Schedule(tuple(parts), blocks=blocks, min_blocks_per_sm=resident)
 
 
-def _alike(programs: tuple[Program, ...], parts: list[Mapping], device: Device) -> list[Mapping]:
+def _alike(programs: tuple[Program, ...], parts: list[InRounds], device: Device) -> list[InRounds]:
     """Programs in the same rows have equal mappings, so that threads find theirs again.
 
     Fewer rows are loaded at once where the registers of two blocks would not do.
     """
     pairs = [*zip(programs, parts, strict=True)]
-    common: dict[tuple[str, ...], Mapping] = {}
+    common: dict[tuple[str, ...], Rows | RowSegment] = {}
     for program, mapping in pairs:
         key = program.space.key
-        if program.space.row_segment is not None:
+        if isinstance(mapping, RowSegment):
             common[key] = min(common.get(key, mapping), mapping, key=lambda each: each.vector)
-        elif program.persistent_inputs and (program.reduces or key not in common):
+        elif (
+            isinstance(mapping, Rows)
+            and program.persistent_inputs
+            and (program.reduces or key not in common)
+        ):
             common[key] = mapping
     for program in programs:
         key = program.space.key
@@ -97,12 +107,12 @@ def _alike(programs: tuple[Program, ...], parts: list[Mapping], device: Device) 
 
 
 def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:
-    return 2 * mapping.block_threads * thread_registers(program, mapping) > device.registers
+    return 2 * mapping.block_threads * round_registers(program, mapping) > device.registers
 
 
 def with_persistent_rows(
-    programs: tuple[Program, ...], parts: list[Mapping], resident: int, device: Device
-) -> list[Mapping]:
+    programs: tuple[Program, ...], parts: list[InRounds], resident: int, device: Device
+) -> list[InRounds]:
     """As many rows as there is room for: the same share of all segments, else first whole rows."""
     most = min(device.shared_block, device.shared_total // resident - RESERVED_SHARED)
     room = most - static_bytes(programs, tuple(parts))
@@ -110,7 +120,7 @@ def with_persistent_rows(
     blocks = resident * device.multiprocessors
     whole = [
         replace(m, persistent_rows=m.block_rows * row_segment_iterations(p.space, m))
-        if p.persistent_inputs and p.space.row_segment is not None
+        if p.persistent_inputs and isinstance(m, RowSegment)
         else m
         for p, m in pairs
     ]
@@ -119,6 +129,8 @@ def with_persistent_rows(
         share = min(1.0, room / wanted)
         found = [
             replace(m, persistent_rows=int(share * m.persistent_rows) // m.rows * m.rows)
+            if isinstance(m, RowSegment)
+            else m
             for m in whole
         ]
     else:
@@ -127,8 +139,8 @@ def with_persistent_rows(
 
 
 def _with_whole_rows(
-    programs: tuple[Program, ...], parts: list[Mapping], room: int, blocks: int
-) -> list[Mapping]:
+    programs: tuple[Program, ...], parts: list[InRounds], room: int, blocks: int
+) -> list[InRounds]:
     """The rows of the first turns of a grid wait."""
     pairs = [*zip(programs, parts, strict=True)]
     staying = [(p, m) for p, m in pairs if p.persistent_inputs]
@@ -136,7 +148,7 @@ def _with_whole_rows(
     left = dict.fromkeys((p.round for p in programs), blocks * (room // max(each, default=1)))
     found = []
     for program, mapping in pairs:
-        if program.persistent_inputs:
+        if program.persistent_inputs and isinstance(mapping, Rows):
             own = min(blocks_of(program.space, mapping), left[program.round])
             left[program.round] -= own
             rows = min(own * mapping.block_rows, constant(program.space.rows) or 0)
@@ -166,15 +178,18 @@ def room_of_rounds(
     memory += waiting_bytes(tuple(zip(programs, parts, strict=True)), blocks)
     if memory > device.shared_block:
         return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
-    needed = max(map(thread_registers, programs, parts))
-    if needed > MOST_REGISTERS:
-        return Refused(f"rounds of a grid need {needed} registers a thread")
-    room = blocks_per_sm(device, parts[0].block_threads, memory, needed)
-    return min(room, MOST_RESIDENT)
+    needed = Footprint(parts[0].block_threads, max(map(round_registers, programs, parts)), memory)
+    if needed.registers > MOST_REGISTERS:
+        return Refused(f"rounds of a grid need {needed.registers} registers a thread")
+    return min(needed.blocks_per_sm(device), MOST_RESIDENT)
 
 
-def _resized(program: Program, mapping: Mapping) -> Mapping | Refused:
+def _resized(mapping: Mapping) -> InRounds | Refused:
     """The mapping in blocks of as many threads as all have."""
+    if isinstance(mapping, RowSegment):
+        return mapping
+    if not isinstance(mapping, (Flat, Rows)):
+        return Refused("sums over all rows meet at a barrier of their own")
     if mapping.residence == "shared" or mapping.cluster > 1:
         return Refused("rows of a round wait in registers of one block")
     if mapping.tile:
@@ -182,24 +197,23 @@ def _resized(program: Program, mapping: Mapping) -> Mapping | Refused:
     if mapping.threads > BLOCK_THREADS:
         steps = mapping.steps * mapping.threads // BLOCK_THREADS
         mapping = replace(mapping, threads=BLOCK_THREADS, steps=steps)
-    if mapping.split and program.space.row_segment is None:
+    if isinstance(mapping, Flat):
         return replace(mapping, threads=BLOCK_THREADS, min_blocks_per_sm=0)
     return replace(mapping, rows=BLOCK_THREADS // mapping.threads, min_blocks_per_sm=0)
 
 
-def thread_registers(program: Program, mapping: Mapping) -> int:
+def round_registers(program: Program, mapping: Mapping) -> int:
     """Registers of a thread."""
-    residency = residency_of(program, mapping)
     each = mapping.vector * mapping.steps
-    held = mapping.batch * loaded_bytes(program, residency) + SUM_BYTES * len(
-        program.column_reductions
-    )
+    held = mapping.batch * loaded_bytes(program, mapping)
+    held += SUM_BYTES * len(program.column_reductions)
     if program.space.row_segment is not None:
         held += column_bytes(program)
     if loads_inputs_separately(program):
         whole = sum(item_bytes(dtype_of(buffer)) for buffer in program.persistent_inputs)
         held = whole + -(-(held - whole) // mapping.steps)
-    return max(registers(program, mapping, residency), -(-each * held // 4) + OVERHEAD_REGISTERS)
+    loading = thread_registers(each * held, 0) + SPARE_REGISTERS
+    return max(registers(program, mapping), loading)
 
 
 def meeting_bytes(program: Program, mapping: Mapping) -> int:

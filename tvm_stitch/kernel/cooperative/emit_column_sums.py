@@ -18,17 +18,14 @@ from functools import partial
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
+from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import combine
-from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
-from tvm_stitch.kernel.rows.emit import Part, emit_batch
-from tvm_stitch.kernel.rows.row_state import NextRow
+from tvm_stitch.kernel.rows.emit import IteratedPart
 
 # A warp reads this many neighbouring columns of a share: a whole line of memory.
 TASK = 32
@@ -38,89 +35,22 @@ def workspace(program: Program, mapping: Mapping) -> Var:
     """Room for the share of every reduction that each group of blocks has collected."""
     reductions, shares = (
         int64(len(program.column_reductions)),
-        int64(_shares(program.space, mapping)),
+        int64(mapping.blocks // blocks_of_row(program.space, mapping)),
     )
     dtype = reduction.accumulator_dtype(program.column_reductions[0])
     return tirx.decl_buffer((reductions, shares, program.space.columns), dtype, "workspace")
 
 
-def _shares(space: Space, mapping: Mapping) -> int:
-    return mapping.blocks // blocks_of_row(space, mapping)
-
-
-class GridPart:
-    """One program of the global scheme on its way into TIR."""
-
-    def __init__(
-        self,
-        program: Program,
-        residency: Residency,
-        mapping: Mapping,
-        views: MappingOf[Var, Var],
-        shares: Var | None,  # a flat view of the workspace
-        block: Expr,
-        thread: Expr,
-        writer: Writer,
-    ) -> None:
-        self.program, self.residency, self.mapping = program, residency, mapping
-        self.views, self.shares = views, shares
-        self.block, self.thread, self.writer = block, thread, writer
-        self.pieces = blocks_of_row(program.space, mapping)
-        self.count = _shares(program.space, mapping)
-        self.position = self._position(int64(0))
-        self.sums: dict[Var, Var] = {}
+class ColumnSumsPart(IteratedPart):
+    """One program on its way into TIR."""
 
     def emit(self) -> None:
         """Write the whole part."""
         self.sums = start_sums(self.program, self.mapping, self.writer)
-        iterations = self._iterations()
-        tiles = self._first_row(iterations) if self.mapping.prefetch_next_row else {}
-        with self.writer.serial(iterations, "turn") as iteration:
-            next_row = None
-            if tiles:
-                next_row = NextRow(self._position(iteration + 1), iteration + 1 < iterations, tiles)
-            emit_batch([self._part(iteration, next_row)])
-        if self.program.column_reductions:
-            self._write_shares()
-            self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
-            self._finish()
-
-    def _position(self, iteration: Expr) -> Position:
-        mapping, space = self.mapping, self.program.space
-        return Position(space, mapping, self.block, self.thread, self.writer, iteration)
-
-    def _part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
-        return Part(
-            self.program,
-            self.residency,
-            self.mapping,
-            self.views,
-            self._position(iteration),
-            self.thread,
-            self.writer,
-            self.sums,
-            next_row,
-        )
-
-    def _first_row(self, iterations: Expr) -> dict[Var, Var]:
-        part = self._part(int64(0))
-        tiles = {
-            buffer: part.tile(f"{buffer.name}_next", dtype_of(buffer))
-            for buffer in part.loads_of(0)
-        }
-        with self.writer.when(iterations > 0 if constant(iterations) is None else None):
-            part.load_row(tiles, part.position)
-        return tiles
-
-    def _iterations(self) -> Expr:
-        """How often this block has rows to work on."""
-        mapping = self.mapping
-        groups = tirx.floordiv(self.program.space.rows + (mapping.rows - 1), mapping.rows)
-        exact = constant(groups)
-        if exact is not None and exact % self.count == 0:
-            return int64(exact // self.count)
-        first = tirx.floordiv(self.block, self.pieces)
-        return tirx.floordiv(groups - first + (self.count - 1), self.count)
+        super().emit()
+        self._write_shares()
+        self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
+        self._finish()
 
     # Shares
 
@@ -136,17 +66,16 @@ class GridPart:
 
     def _copy_share(self, number: int, own: Var) -> None:
         mapping, position = self.mapping, self.position
-        share = tirx.floordiv(self.block, self.pieces) + number * self.count
+        share = tirx.floordiv(self.place.block, self.pieces) + number * self.count
         start = share * self.program.space.columns
         for steps in position.steps():
             with self.writer.unrolled(steps.count, "step", steps.start) as step:
-                exists = None if steps.guard is Guard.NONE else position.inside(step, int64(0))
 
                 def move(writer: Writer, lane: Expr, step: Expr = step) -> None:
                     value = own[step * mapping.vector + lane]
-                    writer.store(self.shares, start + position.column(step, lane), value)
+                    writer.store(self.place.workspace, start + position.column(step, lane), value)
 
-                with self.writer.when(exists):
+                with self.writer.when(position.exists(step, steps.guard)):
                     vector_copy(self.writer, dtype_of(own), mapping.vector, move)
 
     # After the barrier
@@ -156,18 +85,18 @@ class GridPart:
         writer, columns = self.writer, self.program.space.columns
         tasks = -(-self._columns // TASK)
         blocks = self.mapping.blocks
-        rounds = tirx.floordiv(int64(tasks + blocks - 1) - self.block, blocks)
+        rounds = tirx.floordiv(int64(tasks + blocks - 1) - self.place.block, blocks)
         tiles = {stage.output: self._tile(stage) for stage in self.program.column_reductions}
         sync = tirx.Evaluate(T.tvm_storage_sync(reduction.scratch_scope(self.mapping)))
         with writer.serial(rounds, "task") as task:
-            lane = tirx.floormod(self.thread, TASK)
-            column = (task * blocks + self.block) * TASK + lane
+            lane = tirx.floormod(self.place.thread, TASK)
+            column = (task * blocks + self.place.block) * TASK + lane
             exists = column < columns if self._columns % TASK else None
             for number, stage in enumerate(self.program.column_reductions):
                 value = self._own_shares(number, stage, column, exists)
-                writer.store(tiles[stage.output], self.thread, value)
+                writer.store(tiles[stage.output], self.place.thread, value)
             writer.add(sync)
-            first = self.thread < TASK
+            first = self.place.thread < TASK
             with writer.when(first if exists is None else tirx.all(first, exists)):
                 self._finish_column(tiles, lane, column)
             writer.add(sync)
@@ -185,13 +114,13 @@ class GridPart:
         """The sum of every so many shares of a column, by the number of warps."""
         writer, warps = self.writer, self.mapping.block_threads // TASK
         dtype = reduction.accumulator_dtype(stage)
-        shares = self.shares
+        shares = self.place.workspace
         assert shares is not None, "sums over the rows have a workspace"
         own = writer.allocate(f"{stage.name}_own", 1, dtype)
         writer.store(own, int64(0), stage.identity.astype(dtype))
         start, end = number * self.count, (number + 1) * self.count
         with writer.when(exists), writer.serial(-(-self.count // warps), "turn") as iteration:
-            share = start + iteration * warps + tirx.floordiv(self.thread, TASK)
+            share = start + iteration * warps + tirx.floordiv(self.place.thread, TASK)
             with writer.when(share < end if self.count % warps else None):
                 value = shares[share * self._columns + column]
                 writer.store(own, int64(0), combine(stage.combiner, own[int64(0)], value))
@@ -200,7 +129,7 @@ class GridPart:
     def _finish_column(self, tiles: dict[Var, Var], lane: Expr, column: Expr) -> None:
         """One thread has a column's results, and what is computed from them."""
         writer, values = self.writer, {}
-        part = self._part(int64(0))
+        part = self.part(int64(0))
         for stage in self.program.column_reductions:
             tile = tiles[stage.output]
             total = writer.allocate(stage.name, 1, dtype_of(tile))

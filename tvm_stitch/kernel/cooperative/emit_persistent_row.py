@@ -11,16 +11,15 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, piece_of
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
+from tvm_stitch.kernel.codegen.thread_indexing import Position, piece_of
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64, vector_copy
 from tvm_stitch.kernel.cooperative.persistent_shared import (
     Parts,
     loads_inputs_separately,
     smem_slots,
 )
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of
 from tvm_stitch.kernel.rows.emit import Part
 
@@ -33,11 +32,12 @@ class Tile:
     each: int  # elements of a place
 
 
-@dataclass(frozen=True, eq=False)
-class PersistentTile:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RoundPlace(Place):
     """What waits, and which turn of the grid a block has."""
 
-    tiles: MappingOf[Var, Tile]  # by input
+    tile: Var | None  # of shared memory, where rows side by side meet
+    tiles: MappingOf[Var, Tile]  # where rows wait, by input
     iteration: Expr
     back: bool  # whether the rows that do not wait are read the way back
 
@@ -58,17 +58,13 @@ class PersistentRow(Part):
     def __init__(
         self,
         program: Program,
-        residency: Residency,
         mapping: Mapping,
-        views: MappingOf[Var, Var],
+        place: RoundPlace,
         position: Position,
-        thread: Expr,
-        writer: Writer,
-        sums: MappingOf[Var, Var],
-        waiting: PersistentTile,
+        sums: MappingOf[Var, Var] | None = None,
     ) -> None:
-        super().__init__(program, residency, mapping, views, position, thread, writer, sums)
-        self.waiting = waiting
+        super().__init__(program, mapping, place, position, sums)
+        self.round = place
         self.slot_of_row: Expr | None = None  # of the turn's rows; None: it does not wait
         self.waits_if: Expr | None = None  # None: always
 
@@ -119,20 +115,18 @@ class PersistentRow(Part):
         for steps in self.position.steps():
             with (
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
-                self.writer.when(
-                    None if steps.guard is Guard.NONE else self.position.inside(step, int64(0))
-                ),
+                self.writer.when(self.position.exists(step, steps.guard)),
             ):
                 for buffer, tile in tiles.items():
                     self._copy_vector(buffer, tile, step, out)
 
     def _copy_vector(self, buffer: Var, tile: Var, step: Expr, out: bool) -> None:
-        mapping, waiting = self.mapping, self.waiting.tiles[buffer]
+        mapping, waiting = self.mapping, self.round.tiles[buffer]
         assert self.slot_of_row is not None, "rows that wait have a place"
         row = self.slot_of_row * mapping.rows + self.position.row_of_block
         column = self.position.column(step, int64(0)) - self.position.rank * mapping.reach
         start = row * piece_of(self.program.space, mapping) + column
-        start, there = start + self.waiting.iteration * waiting.each, waiting.buffer
+        start, there = start + self.round.iteration * waiting.each, waiting.buffer
 
         def move(writer: Writer, lane: Expr) -> None:
             here = self.own_slot(step, lane)

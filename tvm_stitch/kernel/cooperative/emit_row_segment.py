@@ -13,18 +13,16 @@ itself. The others are read last that were read first, for those are the ones th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from collections.abc import Mapping as MappingOf
 from functools import partial
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, row_segment_iterations
+from tvm_stitch.kernel.codegen.thread_indexing import Position, row_segment_iterations
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.cooperative.emit_column_sums import add_rows, known, rows_tile, start_sums
-from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, PersistentTile
+from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
 from tvm_stitch.kernel.cooperative.hoisted_loads import load_columns
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Var
 from tvm_stitch.kernel.rows.emit import emit_batch
 
@@ -42,21 +40,9 @@ def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var
 class RowSegmentPart:
     """One program in segments on its way into TIR."""
 
-    def __init__(
-        self,
-        program: Program,
-        residency: Residency,
-        mapping: Mapping,
-        views: MappingOf[Var, Var],
-        block: Expr,
-        thread: Expr,
-        writer: Writer,
-        tile: Var | None,  # of shared memory, where rows side by side meet
-        waiting: PersistentTile,
-    ) -> None:
-        self.program, self.residency, self.mapping = program, residency, mapping
-        self.views, self.block, self.thread, self.writer = views, block, thread, writer
-        self.tile, self.waiting = tile, waiting
+    def __init__(self, program: Program, mapping: Mapping, place: RoundPlace) -> None:
+        self.program, self.mapping = program, mapping
+        self.place, self.writer = place, place.writer
         self.sums: dict[Var, Var] = {}
         self.position = self._position(int64(0))
 
@@ -67,8 +53,9 @@ class RowSegmentPart:
         if not self.program.column_reductions:
             return
         mapping = self.mapping
-        if self.tile is not None and mapping.rows > 1:
-            add_rows(self.program, mapping, self.sums, self.position, self.writer, self.tile)
+        tile = self.place.tile
+        if tile is not None and mapping.rows > 1:
+            add_rows(self.program, mapping, self.sums, self.position, self.writer, tile)
         first = self.position.row_of_block == 0 if mapping.rows > 1 else None
         with self.writer.when(first):
             self._finish()
@@ -81,7 +68,7 @@ class RowSegmentPart:
         whole, rest = divmod(mapping.persistent_rows // mapping.rows, mapping.batch)
         mixed = whole + (rest > 0)
         runs = [(0, whole, mapping.batch), (whole, mixed, rest), (mixed, iterations, 0)]
-        for start, end, waiting in reversed(runs) if self.waiting.back else runs:
+        for start, end, waiting in reversed(runs) if self.place.back else runs:
             if start < end:
                 self._iterations(first, start, end, waiting)
 
@@ -89,7 +76,7 @@ class RowSegmentPart:
         """Turns of which so many rows wait, the first of each batch."""
         mapping = self.mapping
         with self.writer.serial(end - start, "turn") as count:
-            iteration = end - 1 - count if self.waiting.back else start + count
+            iteration = end - 1 - count if self.place.back else start + count
             rows = [first.beside(self._position(iteration, n)) for n in range(mapping.batch)]
             for number, row in enumerate(rows[:waiting]):
                 row.slot_of_row = iteration * mapping.batch + number
@@ -98,21 +85,10 @@ class RowSegmentPart:
                 row.leave()
 
     def _position(self, iteration: Expr, number: int = 0) -> Position:
-        mapping, space = self.mapping, self.program.space
-        return Position(space, mapping, self.block, self.thread, self.writer, iteration, number)
+        return Position(self.program.space, self.mapping, self.place, iteration, number)
 
     def _row(self, position: Position) -> PersistentRow:
-        return PersistentRow(
-            self.program,
-            self.residency,
-            self.mapping,
-            self.views,
-            position,
-            self.thread,
-            self.writer,
-            self.sums,
-            self.waiting,
-        )
+        return PersistentRow(self.program, self.mapping, self.place, position, self.sums)
 
     def _finish(self) -> None:
         """A thread has the results of its columns, and what is computed from them."""
@@ -121,9 +97,7 @@ class RowSegmentPart:
             with (
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
                 self.writer.unrolled(mapping.vector, "lane") as lane,
-                self.writer.when(
-                    None if steps.guard is Guard.NONE else position.inside(step, lane)
-                ),
+                self.writer.when(position.exists(step, steps.guard, lane)),
             ):
                 self._finish_column(step * mapping.vector + lane, position.column(step, lane))
 
@@ -140,4 +114,4 @@ class RowSegmentPart:
                 value = part.value(stage, partial(known, values), column)
                 values[stage.output] = self.writer.value(stage.name, value)
             if stage.output in program.outputs:
-                self.writer.store(self.views[stage.output], at, values[stage.output])
+                self.writer.store(self.place.views[stage.output], at, values[stage.output])

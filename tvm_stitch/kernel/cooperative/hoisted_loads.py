@@ -11,7 +11,6 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import ROW, Address, Frame, Stride
-from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import int64
 from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
@@ -27,9 +26,7 @@ def load_columns(part: Part) -> None:
             with (
                 part.writer.unrolled(steps.count, "step", steps.start) as step,
                 part.writer.unrolled(part.mapping.vector, "lane") as lane,
-                part.writer.when(
-                    None if steps.guard is Guard.NONE else part.position.inside(step, int64(0))
-                ),
+                part.writer.when(part.position.exists(step, steps.guard)),
             ):
                 value = part.load(address, part.position.column(step, lane))
                 part.writer.store(tile, part.own_slot(step, lane), value)

@@ -254,10 +254,7 @@ class _Joining:
     """Finds chains of additions, from their last to their first."""
 
     def __init__(
-        self,
-        stages: tuple[Stage, ...],
-        outputs: tuple[Var, ...],
-        halves: dict[int, Split | None],
+        self, stages: tuple[Stage, ...], outputs: tuple[Var, ...], halves: dict[int, Split | None]
     ) -> None:
         self.stages, self.halves = stages, halves
         self.producer = {handle(stage.output): stage for stage in stages}

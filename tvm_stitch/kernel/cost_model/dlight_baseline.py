@@ -14,9 +14,10 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
+from tvm_stitch.kernel.analysis.profile import Phase, Profile, elements_of, instructions
 from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
-from tvm_stitch.kernel.cost_model.profile import Phase, Profile, elements_of, instructions
-from tvm_stitch.kernel.ir.schedule import Mapping, Schedule
+from tvm_stitch.kernel.ir.mapping import Flat, Mapping, Rows
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Stage, Var, constant, dtype_of, item_bytes
 
 FLAT_THREADS = 1024  # DLight's Fallback: a thread an element
@@ -104,16 +105,16 @@ def default_kernel(
         return profile, _rows_mapping(ROW_THREADS, columns)
     if first.combiner != "sum":
         # A thread goes through a row alone; its neighbours' loads lie far apart.
-        mapping = Mapping("local", 1, FLAT_THREADS, 1, columns)
+        mapping = Rows(1, FLAT_THREADS, 1, columns)
         return _scattered(profile), mapping
     if _reduces_along_memory(first):
         return profile, _rows_mapping(min(SUM_THREADS, 1 << columns.bit_length() - 1), columns)
-    mapping = Mapping("warp", COLUMN_TILE, COLUMN_TILE, 1, -(-columns // COLUMN_TILE))
+    mapping = Rows(COLUMN_TILE, COLUMN_TILE, 1, -(-columns // COLUMN_TILE))
     return _scattered(profile), mapping
 
 
 def _rows_mapping(threads: int, columns: int) -> Mapping:
-    return Mapping("regional", threads, 1, 1, -(-columns // threads))
+    return Rows(threads, 1, 1, -(-columns // threads))
 
 
 def _scattered(profile: Profile) -> Profile:
@@ -135,7 +136,7 @@ def _reduces_along_memory(stage: Stage) -> bool:
 def _flat(stages: tuple[Stage, ...], written: list[Var]) -> DefaultKernel:
     elements = max(elements_of(buffer) or 1 for buffer in written)
     profile = _profile(stages, written, 1, elements, [stages])
-    return profile, Mapping("local", FLAT_THREADS, 1, 1, 1, split=True)
+    return profile, Flat(FLAT_THREADS, 1, 1)
 
 
 def _by_rows(stages: tuple[Stage, ...], written: list[Var], rows: int, columns: int) -> Profile:

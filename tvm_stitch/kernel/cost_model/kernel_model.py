@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.profile import Profile
 from tvm_stitch.kernel.cost_model.part_model import Demand, grid_us
-from tvm_stitch.kernel.cost_model.profile import Profile, profile
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Var, buffer_shape, constant, dtype_of, item_bytes, product
+from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import shares_input
 
 # Of the L2, the share in which the next round finds what the last ones read.
@@ -85,7 +86,7 @@ def predicted_us(programs: tuple[Program, ...], schedule: Schedule, device: Devi
 
 def predicted(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Cost | None:
     """What the kernel should take, and why."""
-    found = [profile(p, m) for p, m in zip(programs, schedule.parts, strict=True)]
+    found = [kind_of(p).profile(p, m) for p, m in zip(programs, schedule.parts, strict=True)]
     known = [each for each in found if each is not None]
     if len(known) < len(found):
         return None

@@ -9,18 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from tvm_stitch.device import Device
+from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.analysis.profile import Phase, Profile
+from tvm_stitch.kernel.codegen.footprint import MAX_REGISTERS, SUM_BYTES, thread_registers
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
-from tvm_stitch.kernel.cost_model.profile import Phase, Profile
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 
-OVERHEAD_REGISTERS = 16  # addresses and counters, as ptxas reports them for 282 kernels
-SCRATCH_BYTES = 1024  # of shared memory that CUDA takes for every block
 MAX_BLOCKS = 32  # resident blocks of a multiprocessor
 SECTOR_BYTES = 32
 # Of loads that all rows, or neighbouring threads, share: the share that the L1 does not serve.
 MISSES = 1 / 4
-SUM_BYTES = 4  # of a share of a sum over the rows
 
 
 def grid_us(blocks: int, device: Device) -> float:
@@ -105,8 +103,9 @@ class Demand:
         if mapping.batch > 1 or mapping.prefetch_next_row:
             waiting = max(waiting, sum(profile.phases[0].reads))
         waiting += SUM_BYTES * profile.across
-        registers = min(255, self.each * waiting // 4 + 2 * mapping.vector + OVERHEAD_REGISTERS)
-        shared = SCRATCH_BYTES
+        held = self.each * waiting // 4 * 4
+        registers = min(MAX_REGISTERS, thread_registers(held, mapping.vector))
+        shared = RESERVED_SHARED
         if not self.in_registers:
             shared += profile.kept_bytes * self.each * threads
         if mapping.tile:

@@ -1,8 +1,7 @@
 """What a PrimFunc computes, one Stage for every block.
 
-In: a PrimFunc as LegalizeOps or FuseTIR make them (one-level blocks over whole buffers).
-Out: Stages in order, or the reason why the function is opaque.
-Must not know how a stage will be mapped to threads.
+Expressions, too, in which all that compute with stages count. Must not know how a stage will be
+mapped to threads.
 """
 
 from __future__ import annotations
@@ -17,10 +16,8 @@ from weakref import WeakValueDictionary
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
-from tvm.tirx import IterVar
+from tvm import tirx
 
-from tvm_stitch.kernel.ir.indices import counted_in_int64
 from tvm_stitch.kernel.ir.memoized import memoized
 
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
@@ -280,128 +277,6 @@ def buffer_shape(buffer: Var) -> tuple[Expr, ...]:
 def is_buffer(param: Var) -> bool:
     """Whether a PrimFunc's parameter is a buffer rather than a scalar."""
     return isinstance(param.ty, tirx.BufferType)
-
-
-def outputs_of(func: tirx.PrimFunc, stages: tuple[Stage, ...]) -> tuple[Var, ...]:
-    """The parameters that a function's stages write."""
-    written = {stage.output for stage in stages}
-    return tuple(param for param in func.params if is_buffer(param) and param in written)
-
-
-def read_stages(func: tirx.PrimFunc) -> tuple[Stage, ...] | Refused:
-    """Read a PrimFunc's blocks in order; refuse what is not a plain nest over whole buffers."""
-    if not isinstance(func.body, s_tir.SBlockRealize):
-        return Refused("its TIR has no root block")
-    stages: list[Stage] = []
-    pending: list[tuple[Any, dict[Var, Expr]]] = [(func.body.block.body, {})]
-    while pending:
-        stmt, loops = pending.pop()
-        if isinstance(stmt, tirx.SeqStmt):
-            pending.extend((inner, loops) for inner in reversed(stmt.seq))
-        elif isinstance(stmt, tirx.For):
-            if stmt.kind != tirx.ForKind.SERIAL or constant(stmt.min) != 0:
-                return Refused("a loop is bound, vectorised or does not start at 0")
-            pending.append((stmt.body, {**loops, stmt.loop_var: stmt.extent}))
-        elif isinstance(stmt, s_tir.SBlockRealize):
-            stage = _read_block(stmt, loops)
-            if isinstance(stage, Refused):
-                return stage
-            stages.append(stage)
-        else:
-            return Refused(f"its TIR holds a {type(stmt).__name__} outside of blocks")
-    return tuple(stages) if stages else Refused("it computes nothing")
-
-
-def _read_block(realize: s_tir.SBlockRealize, loops: Mapping[Var, Expr]) -> Stage | Refused:
-    block = realize.block
-    name = block.name_hint
-    if constant(realize.predicate) != 1:
-        return Refused(f"block {name} has a predicate")
-    for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
-        same_loop = value in loops and tvm_ffi.structural_equal(loops[value], axis.dom.extent)
-        if not (same_loop or constant(axis.dom.extent) == 1):
-            return Refused(f"block {name} does not walk its domain plainly")
-    store = block.body
-    if not isinstance(store, tirx.BufferStore):
-        return Refused(f"block {name} is not a single store")
-    spatial = [axis for axis in block.iter_vars if axis.iter_type == IterVar.DataPar]
-    reduced = [axis for axis in block.iter_vars if axis.iter_type == IterVar.CommReduce]
-    if len(spatial) + len(reduced) != len(block.iter_vars):
-        return Refused(f"block {name} has an axis that is neither spatial nor reduced")
-    axes = {axis.var: axis.var for axis in block.iter_vars}
-    narrow = {var: tirx.Var(var.name, "int64") for var in axes if dtype_of(var) != "int64"}
-    if narrow:
-        axes |= narrow
-        store = counted_in_int64(store, narrow)
-    stage = Stage(
-        name=name,
-        output=store.buffer,
-        axes=tuple(axes[axis.var] for axis in spatial),
-        extents=tuple(as_int64(axis.dom.extent) for axis in spatial),
-        value=store.value,
-        reduced=tuple(axes[axis.var] for axis in reduced),
-        reduced_extents=tuple(as_int64(axis.dom.extent) for axis in reduced),
-    )
-    if 0 in map(constant, (*stage.extents, *stage.reduced_extents)):
-        return Refused(f"block {name} has no elements")
-    if not _stores_whole_output(stage, store):
-        return Refused(f"block {name} does not write its whole output in order")
-    return _as_reduction(stage, store, block.init) if reduced else _as_element(_as_view(stage))
-
-
-def _stores_whole_output(stage: Stage, store: tirx.BufferStore) -> bool:
-    analyzer = tvm.sym.Analyzer()
-    for axis, extent in zip(stage.axes, stage.extents, strict=True):
-        analyzer.bind(axis, tvm.ir.Range(0, extent))
-    shape = buffer_shape(stage.output)
-    if not analyzer.can_prove_equal(product(shape), stage.size):
-        return False
-    written = flatten(tuple(store.indices), shape)
-    return analyzer.can_prove_equal(written, flatten(stage.axes, stage.extents))
-
-
-def _as_view(stage: Stage) -> Stage:
-    """A symbolic reshape with indices that can be seen to count through its buffer.
-
-    TVM takes the first index modulo its extent, which is in vain where both shapes have equally
-    many elements; with symbolic extents nobody can prove that afterwards.
-    """
-    load = stage.value
-    if not isinstance(load, tvm.ir.TensorLoad) or constant(stage.size) is not None:
-        return stage
-    shape = buffer_shape(load.source)
-    analyzer = tvm.sym.Analyzer()
-    for axis, extent in zip(stage.axes, stage.extents, strict=True):
-        analyzer.bind(axis, tvm.ir.Range(0, extent))
-    if not analyzer.can_prove_equal(product(shape), stage.size):
-        return stage
-    indices: list[Expr] = []
-    place = flat = flatten(stage.axes, stage.extents)
-    for extent in reversed([as_int64(extent) for extent in shape]):
-        indices.insert(0, tirx.floormod(place, extent))
-        place = tirx.floordiv(place, extent)
-    if not all(map(analyzer.can_prove_equal, load.indices, indices)):
-        return stage
-    return replace(stage, value=load.source[unraveled(flat, shape)])
-
-
-def _as_element(stage: Stage) -> Stage | Refused:
-    if any(read.buffer == stage.output for read in stage.reads):
-        return Refused(f"block {stage.name} updates its output in place")
-    return stage
-
-
-def _as_reduction(stage: Stage, store: tirx.BufferStore, init: Any) -> Stage | Refused:
-    combine = store.value
-    kind = COMBINERS.get(type(combine).__name__, "")
-    if not kind or not isinstance(init, tirx.BufferStore):
-        known = ", ".join(COMBINERS.values())
-        return Refused(f"block {stage.name} reduces by something else than {known}")
-    for accumulator, value in ((combine.a, combine.b), (combine.b, combine.a)):
-        if isinstance(accumulator, tvm.ir.TensorLoad) and accumulator.source == stage.output:
-            reduction = replace(stage, value=value, combiner=kind, identity=init.value)
-            return _as_element(reduction)
-    return Refused(f"block {stage.name} does not accumulate into its output")
 
 
 def same_size(left: Expr, right: Expr) -> bool:

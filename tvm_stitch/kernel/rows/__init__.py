@@ -1,1 +1,1 @@
-"""Kernels whose threads share rows, a warp to a cluster of blocks for each; element-wise ones."""
+"""Kernels whose threads share rows, from one thread to a cluster of blocks for each."""

@@ -1,40 +1,41 @@
 """Rows that are copied into shared memory while their threads do something else.
 
-In: a Program, what it keeps, a Mapping. Out: the inputs that are copied that way (cp.async), or why
+In: a Program, a Mapping. Out: the inputs that are copied that way (cp.async), or why
 none can be. Written by emit_async_copy.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
+from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Var, dtype_of, item_bytes
 
 CAPABILITY = 80  # the first with copies that go past the registers
 LEAST_BYTES = 4  # of such a copy
 
 
-def async_inputs(program: Program, residency: Residency, mapping: Mapping) -> tuple[Var, ...]:
+def async_inputs(program: Program, mapping: Mapping) -> tuple[Var, ...]:
     """The inputs that a mapping has copied into shared memory."""
-    if not mapping.asynchronous:
-        return ()
-    return tuple(buffer for buffer in program.inputs if buffer in residency.kept)
+    return _kept_inputs(program, mapping) if mapping.asynchronous else ()
 
 
-def why_not(program: Program, residency: Residency, mapping: Mapping) -> str | None:
+def why_not(program: Program, mapping: Mapping) -> str | None:
     """Why a mapping cannot have its rows copied that way, if so."""
     if mapping.residence != "shared" or mapping.peeled:
         return "asynchronous copies of what does not wait in shared memory in aligned vectors"
-    copied = async_inputs(program, residency, replace(mapping, asynchronous=True))
+    copied = _kept_inputs(program, mapping)
     if not copied:
         return "asynchronous copies, where nothing waits as it was read"
-    if len(copied) < len(residency.kept):
+    if len(copied) < len(residency_of(program, mapping).kept):
         # These are written group by group and read step by step: TVM would put barriers between.
         return "asynchronous copies beside values that wait after they were computed"
     narrowest = min(item_bytes(dtype_of(buffer)) for buffer in copied)
     if narrowest * mapping.vector < LEAST_BYTES:
         return f"asynchronous copies of less than {LEAST_BYTES} bytes"
     return None
+
+
+def _kept_inputs(program: Program, mapping: Mapping) -> tuple[Var, ...]:
+    kept = residency_of(program, mapping).kept
+    return tuple(buffer for buffer in program.inputs if buffer in kept)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
+from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Rows, power_of_two
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP, Mapping, power_of_two
 from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows import async_copy
-from tvm_stitch.kernel.rows.footprint import fits, has_many_rows, registers, shared_bytes
+from tvm_stitch.kernel.rows.footprint import fits, has_many_rows, registers
 from tvm_stitch.kernel.rows.row_batching import batched
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width, vectors_of_rows
 
@@ -61,9 +62,10 @@ RESIDENT_THREADS = (0, 768, 1024)  # for no weights, one, two or more
 ONLINE_THREADS = 256
 
 
-def row_mapping(
-    program: Program, device: Device, columns: int, schemes: tuple[str, ...]
-) -> Mapping | Refused:
+NO_ELEMENTS = Refused("rows without elements")
+
+
+def row_mapping(problem: Problem[Program]) -> Rows | Refused:
     """The first place that has room, in order of preference.
 
     A block keeps its row in registers, computing more again where that saves some, then in shared
@@ -71,9 +73,10 @@ def row_mapping(
     asynchronously is better. What fits no cluster is read again in every phase; so is what need not
     be kept at all.
     """
+    program, device, columns = problem.program, problem.device, problem.columns
     if columns < 1:
-        return Refused("rows without elements")
-    clusters = _clusters(program, device, columns, schemes)
+        return streamed(program) if problem.is_open else NO_ELEMENTS
+    clusters = _clusters(problem)
     many_rows = has_many_rows(program, device)
     refused, crowded = Refused("no cluster is large enough"), None
     for cluster in clusters:
@@ -83,14 +86,14 @@ def row_mapping(
         places = PLACES if many_rows else FEW_ROWS_PLACES
         for place in places if cluster == 1 else [SHARED_PLACE]:
             mapping = _placed(program, device, columns, cluster, place)
-            residency = residency_of(program, mapping)
-            if mapping.online and not residency.kept and cluster == 1:
+            kept = residency_of(program, mapping).kept
+            if mapping.online and not kept and cluster == 1:
                 return replace(streamed(program, ONLINE_THREADS), online=True)
-            verdict = fits(program, residency, mapping, device, last)
+            verdict = fits(program, mapping, device, last)
             if verdict is not None:
                 refused = verdict
                 continue
-            two = _two_at_once(program, columns, residency, mapping, device)
+            two = _two_at_once(program, columns, mapping, device)
             if two is None and (crowded is None or mapping.asynchronous):
                 return mapping
             crowded = crowded or two
@@ -104,7 +107,7 @@ def row_mapping(
 
 def _placed(
     program: Program, device: Device, columns: int, cluster: int, place: tuple[str, bool, int]
-) -> Mapping:
+) -> Rows:
     """The mapping for a cluster size and a place to wait."""
     residence, recompute, each = place
     one_pass = in_one_pass(program) if residence == "shared" else None
@@ -113,49 +116,45 @@ def _placed(
     mapping = replace(
         mapping, residence=residence, recompute=recompute, online=one_pass is not None
     )
-    mapping = batched(program, residency, mapping, device)
-    return _centred(program, _copied(program, residency, mapping, device))
+    mapping = batched(program, mapping, device)
+    return _centred(program, _copied(program, mapping, device))
 
 
-def _centred(program: Program, mapping: Mapping) -> Mapping:
+def _centred(program: Program, mapping: Rows) -> Rows:
     """A variance in one pass with its mean, where threads see their first values beforehand."""
     one_pass = replace(mapping, online=True)
     return one_pass if apply_online(program, one_pass).variance_of else mapping
 
 
-def _two_at_once(
-    program: Program, columns: int, residency: Residency, mapping: Mapping, device: Device
-) -> Mapping | None:
+def _two_at_once(program: Program, columns: int, mapping: Rows, device: Device) -> Rows | None:
     """Rows for which a multiprocessor has room for one block only come in pairs in shared memory.
 
     None: there is room for more, or there are too few rows. Measured on an H200: layer norm of
     32768 x 32768 bf16 takes 1090 us in pairs and 1197 in registers, log-softmax and gather of
     4096 x 50304 take 231 in pairs, 246 if not asked for.
     """
-    needed = registers(program, mapping, residency) * mapping.block_threads
+    needed = registers(program, mapping) * mapping.block_threads
     if mapping.cluster > 1 or not has_many_rows(program, device) or 2 * needed <= device.registers:
         return None
     kept = plan_residency(program, True, "shared")
     pair = _row_mapping_in(program, kept, device, columns, 1, PAIR_BYTES)
     if 2 * pair.block_threads != device.max_threads:
         return None
-    room = 2 * (shared_bytes(program, kept, pair) + RESERVED_SHARED)
-    pair = replace(pair, residence="shared", recompute=True, min_blocks_per_sm=2)
-    return pair if room <= device.shared_total else mapping
+    return replace(pair, residence="shared", recompute=True, min_blocks_per_sm=2)
 
 
-def _copied(program: Program, residency: Residency, mapping: Mapping, device: Device) -> Mapping:
+def _copied(program: Program, mapping: Rows, device: Device) -> Rows:
     """Rows of a cluster are copied into shared memory asynchronously, where they can be."""
     if mapping.cluster == 1 or device.capability < async_copy.CAPABILITY:
         return mapping
-    possible = async_copy.why_not(program, residency, mapping) is None
+    possible = async_copy.why_not(program, mapping) is None
     if not possible and mapping.threads == MAX_CLUSTER_THREADS:
         mapping = _wider(mapping)
     told = RESIDENT_THREADS[min(weights(program), 2)]
     return replace(mapping, asynchronous=possible, min_blocks_per_sm=-(-told // mapping.threads))
 
 
-def _wider(mapping: Mapping) -> Mapping:
+def _wider(mapping: Rows) -> Rows:
     """Twice the threads of rows that arrive through registers: more is on its way at once.
 
     64 rows of 401408 float32 in 16 blocks, centred: 71.3 us with 512 threads, 78.2 with 256.
@@ -163,7 +162,7 @@ def _wider(mapping: Mapping) -> Mapping:
     return replace(mapping, threads=2 * mapping.threads, steps=-(-mapping.steps // 2))
 
 
-def streamed(program: Program, threads: int = STREAM_THREADS) -> Mapping:
+def streamed(program: Program, threads: int = STREAM_THREADS) -> Rows:
     """A block for each row, which it reads again in every phase; for rows too long to keep."""
     columns = constant(program.space.columns)
     vector, peeled = vectors_of_rows(program, columns or 0)
@@ -172,17 +171,8 @@ def streamed(program: Program, threads: int = STREAM_THREADS) -> Mapping:
     if columns is not None:
         reach = columns + (vector - 1 if peeled else 0)
         steps = -(-reach // ((threads - idle) * vector))
-    return Mapping(
-        "regional",
-        threads,
-        1,
-        vector,
-        steps,
-        residence="nowhere",
-        recompute=True,
-        peeled=peeled,
-        idle=idle,
-    )
+    own = Rows(threads, 1, vector, steps, peeled=peeled, idle=idle)
+    return replace(own, residence="nowhere", recompute=True)
 
 
 def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -> bool:
@@ -191,24 +181,17 @@ def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -
     return columns > cluster * LONG_COLUMNS and rows * cluster * 4 <= device.multiprocessors
 
 
-def _clusters(
-    program: Program, device: Device, columns: int, schemes: tuple[str, ...]
-) -> list[int]:
+def _clusters(problem: Problem[Program]) -> list[int]:
     """Cluster sizes to try: each block has work for all of its threads."""
-    if device.capability < CLUSTER_CAPABILITY or "cluster" not in schemes:
+    if problem.device.capability < CLUSTER_CAPABILITY or "cluster" not in problem.schemes:
         return [1]
-    vector = vector_width(program)
-    return [n for n in CLUSTERS if n == 1 or columns >= n * CLUSTER_THREADS * vector]
+    least = CLUSTER_THREADS * vector_width(problem.program)
+    return [n for n in CLUSTERS if n == 1 or problem.columns >= n * least]
 
 
 def _row_mapping_in(
-    program: Program,
-    residency: Residency,
-    device: Device,
-    columns: int,
-    cluster: int,
-    each: int,
-) -> Mapping:
+    program: Program, residency: Residency, device: Device, columns: int, cluster: int, each: int
+) -> Rows:
     """The mapping for a cluster size and the bytes that a thread keeps."""
     own = -(-columns // cluster)
     vector, peeled = vectors_of_rows(program, columns)
@@ -225,14 +208,11 @@ def _row_mapping_in(
     if cluster > 1:
         weighted = own >= WEIGHTED_COLUMNS and weights(program) > 1
         threads = min(threads, WEIGHTED_CLUSTER_THREADS if weighted else MAX_CLUSTER_THREADS)
-        scheme = "cluster"
-    else:
-        scheme = "local" if threads == 1 else "warp" if threads <= WARP else "regional"
     rows = _rows_of_block(program, threads, device) if cluster == 1 else 1
     reach = columns + (vector - 1 if peeled else 0)
     idle = idle_threads(program, threads, vector)
     steps = -(-reach // (cluster * (threads - idle) * vector))
-    return Mapping(scheme, threads, rows, vector, steps, cluster, peeled=peeled, idle=idle)
+    return Rows(threads, rows, vector, steps, cluster, peeled=peeled, idle=idle)
 
 
 def idle_threads(program: Program, threads: int, vector: int) -> int:

@@ -18,14 +18,15 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import Stride
 from tvm_stitch.kernel.codegen import cluster_exchange, reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
-from tvm_stitch.kernel.codegen.tir_builder import int64
-from tvm_stitch.kernel.ir.program import Where
-from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
+from tvm_stitch.kernel.codegen.tir_builder import Place, int64
+from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
 from tvm_stitch.kernel.rows import emit_async_copy
 from tvm_stitch.kernel.rows.emit_phase import go_through
 from tvm_stitch.kernel.rows.emit_vector import Step
-from tvm_stitch.kernel.rows.row_state import Phase, RowState
+from tvm_stitch.kernel.rows.row_state import NextRow, Phase, RowState
 
 
 def emit_batch(parts: list[Part]) -> None:
@@ -199,12 +200,8 @@ class Part(RowState):
 
     def _load_ahead(self) -> None:
         """All loads of the row in the first phase are issued before their first use."""
-        for buffer in self.loads_of(0):
-            tile = self.kept.get(buffer)
-            if tile is None:
-                tile = self.tile(f"{buffer.name}_ahead", dtype_of(buffer))
-            self.ahead[buffer] = (tile, self.own_slot)
-        tiles = {buffer: tile for buffer, (tile, _) in self.ahead.items()}
+        tiles = self._tiles_of(0, "ahead")
+        self.ahead |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
         if self.next_row is None:
             self.load_row(tiles, self.position)
             return
@@ -217,12 +214,18 @@ class Part(RowState):
 
     def _load_of_phase(self, phase: Phase) -> None:
         """Inputs that a later phase is the first to need, where it goes over them twice."""
-        for buffer in self.loads_of(phase.number):
-            tile = self.kept.get(buffer)
-            if tile is None:
-                tile = self.tile(f"{buffer.name}_in", dtype_of(buffer))
-            phase.loaded[buffer] = (tile, self.own_slot)
-        self.load_row({b: tile for b, (tile, _) in phase.loaded.items()}, self.position)
+        tiles = self._tiles_of(phase.number, "in")
+        phase.loaded |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
+        self.load_row(tiles, self.position)
+
+    def _tiles_of(self, number: int, name: str) -> dict[Var, Var]:
+        """Registers for the inputs that a phase is the first to need."""
+        return {
+            buffer: self.kept[buffer]
+            if buffer in self.kept
+            else self.tile(f"{buffer.name}_{name}", dtype_of(buffer))
+            for buffer in self.loads_of(number)
+        }
 
     def _prefetch_weights(self) -> None:
         """Vectors along the columns that do not depend on the row, for all phases and rows."""
@@ -240,14 +243,11 @@ class Part(RowState):
             with (
                 self.writer.when(self.position.works),
                 self.writer.unrolled(steps.count, "step", steps.start) as step,
+                self.writer.when(self.position.exists(step, steps.guard)),
             ):
-                guard = (
-                    self.position.inside(step, int64(0)) if steps.guard is Guard.VECTOR else None
-                )
-                with self.writer.when(guard):
-                    for load in found:
-                        tile, element = self.vectors[load.address.key]
-                        self.load_vector(load, tile, step, element)
+                for load in found:
+                    tile, element = self.vectors[load.address.key]
+                    self.load_vector(load, tile, step, element)
 
     def row_value(self, stage: Stage, read: Read) -> Expr | None:
         """What a load gives where that is one value for the row."""
@@ -255,3 +255,53 @@ class Part(RowState):
             return self.row_values[read.buffer]
         address = self.frame.address(stage, read)
         return self.row_loads.get(address.everywhere.key)
+
+
+class IteratedPart:
+    """One program whose blocks take turns at the rows; the next one can be on its way meanwhile."""
+
+    def __init__(self, program: Program, mapping: Mapping, place: Place) -> None:
+        self.program, self.mapping = program, mapping
+        self.place, self.views, self.writer = place, place.views, place.writer
+        self.pieces = blocks_of_row(program.space, mapping)
+        self.count = mapping.blocks // self.pieces
+        self.position = self._position(int64(0))
+        self.sums: dict[Var, Var] = {}
+
+    def emit(self) -> None:
+        """Write all iterations."""
+        iterations = self._iterations()
+        tiles = self._first_row(iterations) if self.mapping.prefetch_next_row else {}
+        with self.writer.serial(iterations, "turn") as iteration:
+            next_row = None
+            if tiles:
+                next_row = NextRow(self._position(iteration + 1), iteration + 1 < iterations, tiles)
+            emit_batch([self.part(iteration, next_row)])
+
+    def part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
+        """What a block does in one of them."""
+        position = self._position(iteration)
+        return Part(self.program, self.mapping, self.place, position, self.sums, next_row)
+
+    def _position(self, iteration: Expr) -> Position:
+        return Position(self.program.space, self.mapping, self.place, iteration)
+
+    def _first_row(self, iterations: Expr) -> dict[Var, Var]:
+        part = self.part(int64(0))
+        tiles = {
+            buffer: part.tile(f"{buffer.name}_next", dtype_of(buffer))
+            for buffer in part.loads_of(0)
+        }
+        with self.writer.when(iterations > 0 if constant(iterations) is None else None):
+            part.load_row(tiles, part.position)
+        return tiles
+
+    def _iterations(self) -> Expr:
+        """How often this block has rows to work on."""
+        mapping = self.mapping
+        groups = tirx.floordiv(self.program.space.rows + (mapping.rows - 1), mapping.rows)
+        exact = constant(groups)
+        if exact is not None and exact % self.count == 0:
+            return int64(exact // self.count)
+        first = tirx.floordiv(self.place.block, self.pieces)
+        return tirx.floordiv(groups - first + (self.count - 1), self.count)

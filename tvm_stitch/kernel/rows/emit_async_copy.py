@@ -10,7 +10,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
+from tvm_stitch.kernel.codegen.thread_indexing import Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.row_state import RowState
@@ -42,13 +42,10 @@ def start_copies(row: RowState) -> None:
             with (
                 row.writer.when(row.position.works),
                 row.writer.unrolled(int(steps.count), "copy", steps.start) as step,
+                row.writer.when(row.position.exists(step, steps.guard)),
             ):
-                exists = (
-                    row.position.inside(step, int64(0)) if steps.guard is not Guard.NONE else None
-                )
-                with row.writer.when(exists):
-                    for buffer in row.async_inputs:
-                        _copy(row, buffer, step)
+                for buffer in row.async_inputs:
+                    _copy(row, buffer, step)
         row.writer.add(tirx.Evaluate(T.ptx.cp.async_.commit_group()))
 
 

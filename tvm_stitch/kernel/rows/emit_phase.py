@@ -122,8 +122,7 @@ def _load_vectors(
         tiles |= {address.key: tile for address in load.serves}
     with writer.unrolled(steps.count, "along") as number:
         step = steps.start + number
-        exists = part.position.inside(step, int64(0)) if steps.guard is Guard.VECTOR else None
-        with writer.when(exists):
+        with writer.when(part.position.exists(step, steps.guard)):
             for load in planned:
                 part.load_vector(load, tiles[load.address.key], step, slots(number))
     return tiles

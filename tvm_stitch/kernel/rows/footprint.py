@@ -1,6 +1,6 @@
 """What room a mapping takes on a multiprocessor: registers of a thread, shared memory of a block.
 
-In: a Program, what it keeps, a Mapping, the Device. Out: figures, or why there is no room. Part of
+In: a Program, a Mapping, the Device. Out: figures, or why there is no room. Part of
 kernel/choose, the home of legality.
 """
 
@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
+from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
+from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS
+from tvm_stitch.kernel.codegen.footprint import (
+    MAX_REGISTERS,
+    SPARE_REGISTERS,
+    Footprint,
+    scratch_bytes,
+    thread_registers,
+)
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping
 from tvm_stitch.kernel.ir.stage import Refused, constant
 
-# Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
-# minutes, and no register file holds them.
-MAX_ELEMENTS = 256
-OVERHEAD_REGISTERS = 28  # addresses, counters and scalars of a thread
 # Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
 # blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536
 # bf16 columns run in 1027 and 1141 us with 4 blocks, 1034 and 1209 with 2, log-softmax of 50304 in
@@ -28,27 +32,25 @@ SHARED_BYTES = {1: 120 * _KB, 2: 54 * _KB, 4: 36 * _KB, 8: 112 * _KB, 16: 1024 *
 WEIGHTED_SHARED_BYTES = {**SHARED_BYTES, 2: 72 * _KB, 4: 72 * _KB}
 
 
-def fits(
-    program: Program, residency: Residency, mapping: Mapping, device: Device, last: bool
-) -> Refused | None:
+def fits(program: Program, mapping: Mapping, device: Device, last: bool) -> Refused | None:
     """Why a block of this mapping has no room, if so; the last resort may fill the device."""
+    needed = footprint(program, mapping)
     if mapping.residence == "register":
-        limit = min(255, device.registers // max(mapping.block_threads, 128) // 8 * 8)
-        if registers(program, mapping, residency) > limit:
+        limit = min(MAX_REGISTERS, device.registers // max(needed.threads, 128) // 8 * 8)
+        if needed.registers > limit:
             return Refused("too many registers")
-        if mapping.vector * mapping.steps * mapping.batch > MAX_ELEMENTS:
+        if mapping.elements > MAX_ELEMENTS:
             return Refused("too many elements a thread")
         return None
-    needed = shared_bytes(program, residency, mapping)
     most = device.shared_block
     if not last:
         weighted = has_many_rows(program, device) and weights(program) > 1
         by_cluster = WEIGHTED_SHARED_BYTES if weighted else SHARED_BYTES
         most = min(most, by_cluster[mapping.cluster])
-    if needed > most:
+    if needed.shared > most:
         return Refused(
-            f"a row of {mapping.cluster} x {mapping.reach} columns needs {needed} bytes of shared "
-            f"memory, a block has {device.shared_block}"
+            f"a row of {mapping.cluster} x {mapping.reach} columns needs {needed.shared} bytes of "
+            f"shared memory, a block has {device.shared_block}"
         )
     return None
 
@@ -59,14 +61,22 @@ def has_many_rows(program: Program, device: Device) -> bool:
     return not rows or rows > 2 * device.multiprocessors
 
 
-def registers(program: Program, mapping: Mapping, residency: Residency) -> int:
-    """Registers of a thread: what it keeps, what is in flight, and overhead."""
-    waiting = 0
+def footprint(program: Program, mapping: Mapping) -> Footprint:
+    """What a block takes: what its threads keep, what is in flight, and overhead."""
+    return Footprint(
+        mapping.block_threads, registers(program, mapping), shared_bytes(program, mapping)
+    )
+
+
+def registers(program: Program, mapping: Mapping) -> int:
+    """Registers of a thread."""
+    held = 0
     if mapping.residence == "register":
+        residency = residency_of(program, mapping)
         apart = _guarded_elements(program, mapping)
-        packed = mapping.vector * mapping.steps * mapping.batch - apart
-        waiting = -(-packed * residency.live_bytes // 4) + apart * _values(program, residency)
-    return waiting + 2 * mapping.vector + OVERHEAD_REGISTERS
+        held = (mapping.elements - apart) * residency.live_bytes
+        held += 4 * apart * _values(program, residency)
+    return thread_registers(held, mapping.vector) + SPARE_REGISTERS
 
 
 def _guarded_elements(program: Program, mapping: Mapping) -> int:
@@ -88,14 +98,10 @@ def _values(program: Program, residency: Residency) -> int:
     return len(loaded | set(residency.kept))
 
 
-def shared_bytes(program: Program, residency: Residency, mapping: Mapping) -> int:
+def shared_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory of a block: kept values and the scratch of block reductions."""
-    each = mapping.vector * mapping.steps * mapping.batch
-    kept = residency.kept_bytes * each * mapping.block_threads
     scratch = scratch_bytes(sum(stage.is_reduction for stage in program.stages), mapping)
-    return (kept if mapping.residence == "shared" else 0) + scratch
-
-
-def scratch_bytes(reductions: int, mapping: Mapping) -> int:
-    """Shared memory of a block for reductions: a word for each of its warps."""
-    return reductions * mapping.batch * (8 * (mapping.block_threads // WARP) + 16)
+    if mapping.residence != "shared":
+        return scratch
+    kept = residency_of(program, mapping).kept_bytes
+    return kept * mapping.elements * mapping.block_threads + scratch

@@ -15,18 +15,10 @@ from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, plan_vector_loads
 from tvm_stitch.kernel.codegen.bf16_widen import widened
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
-from tvm_stitch.kernel.codegen.tir_builder import Writer, flat_loads, int64, vector_copy
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, flat_loads, int64, vector_copy
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import Mapping
-from tvm_stitch.kernel.ir.stage import (
-    Expr,
-    Read,
-    Stage,
-    Var,
-    dtype_of,
-    replaced,
-    substitute,
-)
+from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of, replaced, substitute
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
 Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key
@@ -36,17 +28,11 @@ class Access:
     """A thread's way to memory, for one row."""
 
     def __init__(
-        self,
-        program: Program,
-        mapping: Mapping,
-        views: MappingOf[Var, Var],
-        position: Position,
-        thread: Expr,
-        writer: Writer,
+        self, program: Program, mapping: Mapping, place: Place, position: Position
     ) -> None:
         self.program, self.mapping = program, mapping
-        self.views, self.position, self.writer = views, position, writer
-        self.block_thread = thread
+        self.place, self.position = place, position
+        self.views, self.writer = place.views, place.writer
         self.frame = Frame(program)
 
     # Where a thread has its elements
@@ -68,7 +54,7 @@ class Access:
         """Where a thread keeps an element. In shared memory, neighbours' vectors are neighbours."""
         if self.mapping.residence == "register":
             return self.own_slot(step, lane)
-        vector = step * self.mapping.block_threads + self.block_thread
+        vector = step * self.mapping.block_threads + self.place.thread
         return vector * self.mapping.vector + lane
 
     def own_slot(self, step: Expr, lane: Expr) -> Expr:
@@ -143,12 +129,7 @@ class Access:
         self, dtype: str, step: Expr, guard: Guard, move: Callable[[Writer, Expr], None]
     ) -> None:
         vector = self.mapping.vector
-        if vector == 1:
-            with self.writer.when(
-                None if guard is Guard.NONE else self.position.inside(step, int64(0))
-            ):
-                move(self.writer, int64(0))
-        elif guard is Guard.EDGE:
+        if vector > 1 and guard is Guard.EDGE:
             with self.writer.branch(self.position.whole(step)) as (then, otherwise):
                 vector_copy(then, dtype, vector, move)
                 with (
@@ -156,10 +137,11 @@ class Access:
                     otherwise.when(self.position.inside(step, lane)),
                 ):
                     move(otherwise, lane)
-        else:
-            with self.writer.when(
-                self.position.inside(step, int64(0)) if guard is Guard.VECTOR else None
-            ):
+            return
+        with self.writer.when(self.position.exists(step, guard)):
+            if vector == 1:
+                move(self.writer, int64(0))
+            else:
                 vector_copy(self.writer, dtype, vector, move)
 
     # Values

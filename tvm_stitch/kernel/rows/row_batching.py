@@ -1,6 +1,6 @@
 """Short rows: how much of them is on its way from memory at once.
 
-In: a Program, what it keeps, its Mapping for one row after the other, the Device. Out: the Mapping
+In: a Program, its Mapping for one row after the other, the Device. Out: the Mapping
 with several rows for the same threads, and weights loaded early, where that keeps memory busy.
 """
 
@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
+from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
+from tvm_stitch.kernel.analysis.kind import Problem
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping
 from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.footprint import registers
 
@@ -42,14 +43,14 @@ WAVE_BATCHES = (4, 4, 8)
 AHEAD_BYTES = 64
 
 
-def batched(program: Program, residency: Residency, mapping: Mapping, device: Device) -> Mapping:
+def batched(program: Program, mapping: Rows, device: Device) -> Rows:
     """Several short rows for the same threads, where one keeps too few loads in flight."""
     if mapping.residence != "register" or mapping.cluster > 1:
         return mapping
-    wave = _blocks_of_one_wave(program, residency, mapping, device)
+    wave = _blocks_of_one_wave(program, mapping, device)
     if mapping.threads > WARP:
         return replace(mapping, min_blocks_per_sm=wave)
-    row_bytes = loaded_bytes(program, residency) * mapping.vector * mapping.steps
+    row_bytes = loaded_bytes(program, mapping) * mapping.vector * mapping.steps
     if row_bytes <= AHEAD_BYTES and weights(program) and not mapping.peeled:
         mapping = replace(mapping, prefetch_weights=mapping.vector > 1)
     rows = constant(program.space.rows)
@@ -65,31 +66,30 @@ def batched(program: Program, residency: Residency, mapping: Mapping, device: De
     )
 
 
-def single_wave(program: Program, mapping: Mapping, device: Device) -> Mapping | None:
+def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:
     """Batches of rows with which one full wave of blocks loads all there is, if there are such.
 
     For a kernel of this program alone: in company, a wave is not its own.
     """
+    program, device = problem.program, problem.device
     if mapping.residence != "register" or mapping.row_scheme not in ("local", "warp"):
-        return None
-    residency = residency_of(program, mapping)
+        return mapping
     rows, columns = constant(program.space.rows), constant(program.space.columns)
     places = device.multiprocessors * WAVE_THREADS
     if rows is None or columns is None or mapping.peeled or not _writes_rows(program):
-        return None
-    loaded, batch = loaded_bytes(program, residency), WAVE_BATCHES[min(weights(program), 2)]
+        return mapping
+    loaded, batch = loaded_bytes(program, mapping), WAVE_BATCHES[min(weights(program), 2)]
     each = WAVE_BYTES // batch // max(1, loaded)
     threads, rest = divmod(columns, max(1, each))
     # Rows wait as they were loaded: what is computed of one is gone before that of the next.
-    heavy = residency.live_bytes * each > WAVE_BYTES // 2
+    heavy = residency_of(program, mapping).live_bytes * each > WAVE_BYTES // 2
     if rest or each < mapping.vector or threads not in (8, 16, 32) or heavy:
-        return None
+        return mapping
     # With fewer rows, threads without a batch are enough.
     if not places // 2 * batch < rows * threads <= places * batch:
-        return None
+        return mapping
     return replace(
         mapping,
-        scheme="warp",
         threads=threads,
         rows=WAVE_BLOCK // threads,
         steps=each // mapping.vector,
@@ -99,9 +99,7 @@ def single_wave(program: Program, mapping: Mapping, device: Device) -> Mapping |
     )
 
 
-def _blocks_of_one_wave(
-    program: Program, residency: Residency, mapping: Mapping, device: Device
-) -> int:
+def _blocks_of_one_wave(program: Program, mapping: Rows, device: Device) -> int:
     """Blocks of a multiprocessor if all are resident at once, which the CUDA compiler must know.
 
     With a register more than that, the last rows wait for the first to end, and the device is
@@ -113,7 +111,7 @@ def _blocks_of_one_wave(
     blocks = -(-rows // mapping.rows)
     each = -(-blocks // device.multiprocessors)
     threads = each * mapping.block_threads
-    needed = registers(program, mapping, residency) * threads
+    needed = registers(program, mapping) * threads
     fits = threads <= device.max_threads and needed <= device.registers
     return each if fits and threads > RESIDENT_THREADS else 0
 
@@ -122,7 +120,8 @@ def _writes_rows(program: Program) -> bool:
     return any(map(program.is_full, program.outputs))
 
 
-def loaded_bytes(program: Program, residency: Residency) -> int:
+def loaded_bytes(program: Program, mapping: Mapping) -> int:
     """Bytes an element that are loaded before the first reduction."""
-    first = [b for b in program.inputs if 0 in residency.needed.get(b, ())]
+    needed = residency_of(program, mapping).needed
+    first = [buffer for buffer in program.inputs if 0 in needed.get(buffer, ())]
     return sum(item_bytes(dtype_of(buffer)) for buffer in first)

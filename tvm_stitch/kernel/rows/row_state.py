@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency
+from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
+from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.codegen.reduction import Accumulator
 from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import Writer
+from tvm_stitch.kernel.codegen.tir_builder import Place
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var
 from tvm_stitch.kernel.rows.async_copy import async_inputs
 from tvm_stitch.kernel.rows.global_access import Access, Element, Fragments
@@ -46,17 +47,14 @@ class RowState(Access):
     def __init__(
         self,
         program: Program,
-        residency: Residency,
         mapping: Mapping,
-        views: MappingOf[Var, Var],
+        place: Place,
         position: Position,
-        thread: Expr,
-        writer: Writer,
         sums: MappingOf[Var, Var] | None = None,
         next_row: NextRow | None = None,
     ) -> None:
-        super().__init__(program, mapping, views, position, thread, writer)
-        self.residency = residency
+        super().__init__(apply_online(program, mapping), mapping, place, position)
+        self.residency = residency_of(program, mapping)
         self.sums = sums or {}  # a thread's share of each reduction over the rows
         self.next_row = next_row
         self.row_values: dict[Var, Expr] = {}
@@ -64,7 +62,7 @@ class RowState(Access):
         self.kept: dict[Var, Var] = {}
         self.ahead: dict[Var, tuple[Var, Element]] = {}  # inputs loaded before the first phase
         self.barriers: dict[int, Expr] = {}  # of a cluster, by the phase that ends there
-        self.async_inputs = async_inputs(program, residency, mapping)  # inputs copied meanwhile
+        self.async_inputs = async_inputs(program, mapping)  # inputs copied meanwhile
         self.vectors: Fragments = {}  # vectors along the columns loaded then
 
     def needed(self, roots: list[Stage], number: int) -> list[Stage]:

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from tvm import tirx
 
+from tvm_stitch.kernel.ir.mapping import Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program, make_program
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Refused, Stage, Var, constant, substitute
 
 MOST_SPACES = 3
@@ -104,25 +104,15 @@ def balance_registers(mappings: Sequence[Mapping]) -> list[Mapping]:
     squares of rows of 2048 float32 beside maxima of groups of 64 take 30.4 us with 32 threads a
     row, which keep 127 registers, and 24.5 with 128, which keep 40.
     """
-    least = min(map(_elements, mappings))
-    found = []
-    for mapping in mappings:
-        while mapping.rows > 1 and mapping.steps % 2 == 0 and _elements(mapping) > least:
-            threads = 2 * mapping.threads
-            mapping = replace(
-                mapping,
-                threads=threads,
-                rows=mapping.rows // 2,
-                steps=mapping.steps // 2,
-                scheme="warp" if threads <= WARP else "regional",
-                min_blocks_per_sm=0,
-            )
-        found.append(mapping)
-    return found
+    least = min(mapping.elements for mapping in mappings)
+    return [_spread(m, least) if isinstance(m, Rows) else m for m in mappings]
 
 
-def _elements(mapping: Mapping) -> int:
-    return mapping.vector * mapping.steps * mapping.batch
+def _spread(mapping: Rows, least: int) -> Rows:
+    while mapping.rows > 1 and mapping.steps % 2 == 0 and mapping.elements > least:
+        threads, rows, steps = 2 * mapping.threads, mapping.rows // 2, mapping.steps // 2
+        mapping = replace(mapping, threads=threads, rows=rows, steps=steps, min_blocks_per_sm=0)
+    return mapping
 
 
 def shares_input(programs: Sequence[Program], mappings: Sequence[Mapping]) -> tuple[Var, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import tvm
 
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import WARP
 from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
 
 
@@ -24,16 +24,23 @@ def vectors_of_rows(program: Program, columns: int) -> tuple[int, bool]:
         while run % vector:
             vector //= 2
         return vector, False
-    modular = tvm.sym.Analyzer().modular_set(space.columns)
-    exact = constant(space.columns)
-    step, rest = (modular.coeff, modular.base) if exact is None else (0, exact)
-    if step % vector == 0 and rest % vector == 0:
+    if is_aligned(program, vector):
         return vector, False
+    exact = constant(space.columns)
     if exact is not None and columns < vector * WARP:
         while exact % vector:
             vector //= 2
         return vector, False
     return vector, True
+
+
+@memoized
+def is_aligned(program: Program, vector: int) -> bool:
+    """Whether every row starts at a multiple of so many elements."""
+    run = program.space.columns if program.space.whole else program.space.run
+    modular, exact = tvm.sym.Analyzer().modular_set(run), constant(run)
+    step, rest = (modular.coeff, modular.base) if exact is None else (0, exact)
+    return step % vector == 0 and rest % vector == 0
 
 
 def vector_width(program: Program) -> int:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from functools import partial
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.volatile_load import can_load_now
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping, power_of_two
+from tvm_stitch.kernel.ir.mapping import WARP, SmallMatmul, power_of_two
 from tvm_stitch.kernel.ir.stage import Read, Refused, Stage, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, waiting
@@ -37,14 +38,14 @@ STAGED_ROWS = 4
 SHARED_BYTES = 64 * 1024  # of a block: every GPU has that much
 
 
-def waiting_bytes(program: ProductProgram, mapping: Mapping) -> int:
+def waiting_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
     """Shared memory of the values that wait for the threads of their rows."""
     waits = waiting(program, slices_of(program, mapping))
     row = (pitch(columns) * item_bytes(dtype_of(buffer)) for buffer, columns in waits.items())
     return mapping.block_rows * sum(row)
 
 
-def staged_tables(program: ProductProgram, mapping: Mapping) -> tuple[Table, ...]:
+def staged_tables(program: ProductProgram, mapping: SmallMatmul) -> tuple[Table, ...]:
     """The panels that have room in shared memory; the others are read through the caches."""
     left = SHARED_BYTES - waiting_bytes(program, mapping)
     found = []
@@ -58,7 +59,7 @@ def staged_tables(program: ProductProgram, mapping: Mapping) -> tuple[Table, ...
     return tuple(found)
 
 
-def early_loads(program: ProductProgram, mapping: Mapping) -> list[tuple[Stage, Read]]:
+def early_loads(program: ProductProgram, mapping: SmallMatmul) -> list[tuple[Stage, Read]]:
     """Loads that need nothing computed, as far as a thread has registers for them."""
     found: list[tuple[Stage, Read]] = []
     left = MOST_EARLY if mapping.prefetch_weights else 0
@@ -86,13 +87,11 @@ def _must_be_staged(program: ProductProgram, panel: Panel) -> bool:
 
 def mapping_of_products(
     program: ProductProgram, threads: int, rows: int, batch: int, split: bool = False
-) -> Mapping:
+) -> SmallMatmul:
     """The mapping of that many threads a row, rows side by side, and rows of a thread."""
     slices = _few_slices(program, threads) if split else None
     steps = slices.steps if isinstance(slices, Slices) else -(-_widest(program) // threads)
-    return Mapping(
-        "regional", threads, rows, 1, steps, residence="shared", batch=batch, split=split
-    )
+    return SmallMatmul(threads, rows, steps, batch, split)
 
 
 def _few_slices(program: ProductProgram, threads: int) -> Slices | Refused:
@@ -108,24 +107,25 @@ def _few_slices(program: ProductProgram, threads: int) -> Slices | Refused:
     return slices
 
 
-def product_mapping(program: ProductProgram, device: Device) -> Mapping | Refused:
+def product_mapping(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
     """Rows in slices where all that follows the products allows it; else whole rows."""
-    mapping = _sliced(program, device) or _whole(program, device)
+    mapping = _sliced(problem) or _whole(problem)
     if isinstance(mapping, Refused):
         return mapping
     for change in (partial(replace, asynchronous=True), partial(replace, prefetch_weights=True)):
-        better: Mapping = change(mapping)
-        if next(product_reasons(program, better, device), None) is None:
+        better: SmallMatmul = change(mapping)
+        if next(product_reasons(problem, better), None) is None:
             mapping = better
     return mapping
 
 
-def _sliced(program: ProductProgram, device: Device) -> Mapping | None:
+def _sliced(problem: Problem[ProductProgram]) -> SmallMatmul | None:
     """A block has up to twice as many columns as rows; None: there are no slices, or no gain.
 
     Slices read the rows' factors once each and compute all that comes before the products once
     each. So that is left to products of what memory holds.
     """
+    program, device = problem.program, problem.device
     slices = _few_slices(program, FEWEST_SLICED)
     if isinstance(slices, Refused) or not slices.values.issuperset(program.contractions):
         return None
@@ -145,12 +145,13 @@ def _sliced(program: ProductProgram, device: Device) -> Mapping | None:
     ):
         together //= 2
     mapping = mapping_of_products(program, threads, together, batch, split=True)
-    refused = next(product_reasons(program, mapping, device), None)
+    refused = next(product_reasons(problem, mapping), None)
     return mapping if refused is None else None
 
 
-def _whole(program: ProductProgram, device: Device) -> Mapping | Refused:
+def _whole(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
     """Threads have a few columns of a few rows each, unless rows are few."""
+    program, device = problem.program, problem.device
     threads, batch = _threads_and_batch(program, device)
     fewest = max(1, WARP // threads)
     together = max(BLOCK_THREADS // threads, fewest)
@@ -161,7 +162,7 @@ def _whole(program: ProductProgram, device: Device) -> Mapping | Refused:
     ):
         together //= 2
     mapping = mapping_of_products(program, threads, together, batch)
-    while refused := next(product_reasons(program, mapping, device), None):
+    while refused := next(product_reasons(problem, mapping), None):
         if batch > 2 or (batch > 1 and together == fewest):
             batch //= 2
         elif together > fewest:
@@ -205,8 +206,9 @@ def _widest(program: ProductProgram) -> int:
     return max(map(program.walked, program.stages))
 
 
-def product_reasons(program: ProductProgram, mapping: Mapping, device: Device) -> Iterator[str]:
+def product_reasons(problem: Problem[ProductProgram], mapping: SmallMatmul) -> Iterator[str]:
     """Why a mapping is not legal."""
+    program = problem.program
     if mapping.split and isinstance(slices := find_slices(program, mapping.steps), Refused):
         yield slices.reason
         return
@@ -229,10 +231,10 @@ def product_reasons(program: ProductProgram, mapping: Mapping, device: Device) -
     if mapping.prefetch_weights and not early_loads(program, mapping):
         yield "loads issued ahead, where there are none"
     if mapping.asynchronous:
-        yield from _asynchronous(program, mapping, device)
+        yield from _asynchronous(program, mapping, problem.device)
 
 
-def _asynchronous(program: ProductProgram, mapping: Mapping, device: Device) -> Iterator[str]:
+def _asynchronous(program: ProductProgram, mapping: SmallMatmul, device: Device) -> Iterator[str]:
     if device.capability < async_copy.CAPABILITY:
         yield f"asynchronous copies, which {device.name} does not have"
     copied = [table.panel for table in staged_tables(program, mapping)]

@@ -21,10 +21,10 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.codegen.volatile_load import load_now
+from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.program import Where
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Read,
@@ -47,18 +47,11 @@ from tvm_stitch.kernel.small_matmul.thread_indexing import Columns, ProductPosit
 class ProductPart:
     """One program on its way into TIR."""
 
-    def __init__(
-        self,
-        program: ProductProgram,
-        mapping: Mapping,
-        views: MappingOf[Var, Var],
-        block: Expr,
-        thread: Expr,
-        writer: Writer,
-    ) -> None:
-        self.program, self.mapping, self.views, self.writer = program, mapping, views, writer
-        self.position = ProductPosition(program, mapping, block, thread)
-        self.copies = ProductCopies(self.position, views, writer)
+    def __init__(self, program: ProductProgram, mapping: SmallMatmul, place: Place) -> None:
+        self.program, self.mapping = program, mapping
+        self.views, self.writer = place.views, place.writer
+        self.position = ProductPosition(program, mapping, place.block, place.thread)
+        self.copies = ProductCopies(self.position, place.views, place.writer)
         self.values: dict[Var, Var] = {}  # a thread's elements of each value
         self.waiting: dict[Var, Var] = {}
         self.tables: dict[object, tuple[Table, Var]] = {}

@@ -6,7 +6,8 @@ of the widest value. Must not know any device.
 
 from __future__ import annotations
 
-from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.analysis.profile import Phase, Profile, instructions
+from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.stage import (
     Stage,
     Var,
@@ -24,7 +25,41 @@ from tvm_stitch.kernel.small_matmul.smem_layout import slices_of, steps_of, tabl
 ACCESS = 4  # multiply-adds in the time of an access to shared memory
 
 
-def shared_bytes(program: ProductProgram, mapping: Mapping) -> int:
+def product_profile(program: ProductProgram, mapping: SmallMatmul) -> Profile:
+    """One phase, its figures those of an element of the widest value."""
+    rows, columns = constant(program.space.rows) or 1, columns_of(program, mapping)
+    operations = specials = 0.0
+    for stage in program.stages:
+        share = program.walked(stage) / columns
+        contraction = program.contractions.get(stage.output)
+        plain, special = instructions(stage)
+        if contraction is not None:
+            each = accesses(program, stage, mapping)
+            plain, special = contraction.contracted * (1 + ACCESS * each), 0.0
+        operations, specials = operations + share * plain, specials + share * special
+    elements = rows * columns
+    block = mapping.block_rows * mapping.reach
+    read = tensor_bytes(program.inputs) // elements
+    return Profile(
+        rows,
+        columns,
+        True,
+        (
+            Phase(
+                reads=(read,),
+                along=(-(-shared_by_rows(program, mapping) // block),),
+                operations=operations,
+                specials=specials,
+                reductions=len(program.row_reductions) - len(program.contractions),
+            ),
+        ),
+        tensor_bytes((*program.inputs, *program.outputs)) - read * elements,
+        0,
+        -(-shared_bytes(program, mapping) // (mapping.reach * mapping.block_rows)),
+    )
+
+
+def shared_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
     """Shared memory of a block."""
     tables = sum(table.bytes for table in staged_tables(program, mapping))
     return tables + waiting_bytes(program, mapping)
@@ -36,7 +71,7 @@ def tensor_bytes(buffers: tuple[Var, ...]) -> int:
     return sum(n * item_bytes(dtype_of(b)) for n, b in zip(elements, buffers, strict=True))
 
 
-def accesses(program: ProductProgram, stage: Stage, mapping: Mapping) -> float:
+def accesses(program: ProductProgram, stage: Stage, mapping: SmallMatmul) -> float:
     """Accesses to shared memory for each multiply-add of a product."""
     contraction = program.contractions[stage.output]
     steps = steps_of(program, mapping, stage)
@@ -45,7 +80,7 @@ def accesses(program: ProductProgram, stage: Stage, mapping: Mapping) -> float:
     return (mapping.batch + shared) / (CHUNK * mapping.batch * steps)
 
 
-def columns_of(program: ProductProgram, mapping: Mapping) -> int:
+def columns_of(program: ProductProgram, mapping: SmallMatmul) -> int:
     """The widest value, or the widest of those that blocks have slices of."""
     slices = slices_of(program, mapping)
     if slices is None:
@@ -53,7 +88,7 @@ def columns_of(program: ProductProgram, mapping: Mapping) -> int:
     return slices.period * slices.steps
 
 
-def shared_by_rows(program: ProductProgram, mapping: Mapping) -> int:
+def shared_by_rows(program: ProductProgram, mapping: SmallMatmul) -> int:
     """Bytes that a block reads of what others read as well: tables, and rows in slices."""
     tables = sum(table_of(program, mapping, panel).bytes for panel in program.panels)
     return tables + (waiting_bytes(program, mapping) if mapping.split else 0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices
 from tvm_stitch.kernel.small_matmul.program import ProductProgram

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.kernel.codegen.tir_builder import int64
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, constant
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK

@@ -14,7 +14,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen.tir_builder import Writer, divided
-from tvm_stitch.kernel.ir.schedule import WARP
+from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of
 from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, OperandTile
 from tvm_stitch.kernel.tensor_core.tiles import (

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.json_data import checked, count, parsed, positive
-from tvm_stitch.kernel.ir.schedule import MAX_BLOCK_THREADS, WARP
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.ir.stage import dtype_of, item_bytes
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 

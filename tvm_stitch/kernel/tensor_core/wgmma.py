@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.tir_builder import int64
-from tvm_stitch.kernel.ir.schedule import WARP
+from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.ir.stage import Expr
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, MmaAccumulator
 from tvm_stitch.kernel.tensor_core.smem_swizzle import OperandTile

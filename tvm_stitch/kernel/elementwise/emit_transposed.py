@@ -5,13 +5,13 @@ In: a Tiling beside what any part gets. Writes TIR into a Writer. Decides nothin
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.analysis.transposed_reads import (
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, Steps
+from tvm_stitch.kernel.codegen.tir_builder import Place, divided, int64
+from tvm_stitch.kernel.elementwise.transposed_reads import (
     ACROSS,
     INNER,
     MIDDLE,
@@ -23,10 +23,8 @@ from tvm_stitch.kernel.analysis.transposed_reads import (
     shuffled,
     tile_rows,
 )
-from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, Steps
-from tvm_stitch.kernel.codegen.tir_builder import divided, int64
 from tvm_stitch.kernel.ir.iteration_space import Space
-from tvm_stitch.kernel.ir.schedule import Mapping
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of, substitute
 from tvm_stitch.kernel.rows.emit import Part
 
@@ -34,9 +32,9 @@ from tvm_stitch.kernel.rows.emit import Part
 class TilePosition(Position):
     """A thread's place in a block's tile."""
 
-    def __init__(self, tiling: Tiling, space: Space, mapping: Mapping, *place: Any) -> None:
-        self.tiling, self.block = tiling, place[0]
-        super().__init__(space, mapping, *place)
+    def __init__(self, tiling: Tiling, space: Space, mapping: Mapping, place: Place) -> None:
+        self.tiling, self.block = tiling, place.block
+        super().__init__(space, mapping, place)
 
     @property
     def _pieces(self) -> tuple[int, int]:

@@ -18,19 +18,10 @@ from tvm_stitch.json_data import checked
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.memoized import memoized, remembered
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import Mapping
 from tvm_stitch.kernel.ir.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
-from tvm_stitch.kernel.small_matmul.profile import (
-    ACCESS,
-    accesses,
-    columns_of,
-    shared_by_rows,
-    shared_bytes,
-    tensor_bytes,
-)
-from tvm_stitch.kernel.small_matmul.program import ProductProgram
 
 # Plain operations of one evaluation in float32 and in half precision, and special-function
 # operations: instructions that nvcc 13 makes of TVM's CUDA with fast maths for sm_90. What is not
@@ -106,10 +97,8 @@ class Profile:
         return checked(Profile, data, "profile", readers)
 
 
-def profile(program: Program, mapping: Mapping) -> Profile | None:
+def rows_profile(program: Program, mapping: Mapping) -> Profile | None:
     """The profile of a program by what its mapping keeps."""
-    if isinstance(program, ProductProgram):
-        return _of_products(program, mapping)
     own = apply_online(program, mapping)
     key = ("profile", mapping.recompute, mapping.residence, own)
     return remembered(program, key, lambda: _profile(own, residency_of(program, mapping)))
@@ -147,40 +136,6 @@ def _profile(program: Program, residency: Residency) -> Profile | None:
         0 if program.space.row_segment is None else constant(program.space.row_segments) or 1,
         program.round,
         sum(item_bytes(dtype_of(buffer)) for buffer in program.reused_inputs),
-    )
-
-
-def _of_products(program: ProductProgram, mapping: Mapping) -> Profile:
-    """One phase, its figures those of an element of the widest value."""
-    rows, columns = constant(program.space.rows) or 1, columns_of(program, mapping)
-    operations = specials = 0.0
-    for stage in program.stages:
-        share = program.walked(stage) / columns
-        contraction = program.contractions.get(stage.output)
-        plain, special = instructions(stage)
-        if contraction is not None:
-            each = accesses(program, stage, mapping)
-            plain, special = contraction.contracted * (1 + ACCESS * each), 0.0
-        operations, specials = operations + share * plain, specials + share * special
-    elements = rows * columns
-    block = mapping.block_rows * mapping.reach
-    read = tensor_bytes(program.inputs) // elements
-    return Profile(
-        rows,
-        columns,
-        True,
-        (
-            Phase(
-                reads=(read,),
-                along=(-(-shared_by_rows(program, mapping) // block),),
-                operations=operations,
-                specials=specials,
-                reductions=len(program.row_reductions) - len(program.contractions),
-            ),
-        ),
-        tensor_bytes((*program.inputs, *program.outputs)) - read * elements,
-        0,
-        -(-shared_bytes(program, mapping) // (mapping.reach * mapping.block_rows)),
     )
 
 

@@ -18,9 +18,9 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, Address, Frame, Stride
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Transposed, power_of_two
 from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.schedule import WARP, Mapping, power_of_two
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Var,
@@ -69,7 +69,7 @@ class Tiling:
         return ((outer * self.across + across) * self.middle + middle) * self.inner + inner
 
 
-def tile_mapping(tiling: Tiling, vector: int) -> Mapping:
+def tile_mapping(tiling: Tiling, vector: int) -> Transposed:
     """Lines both ways where the axes are that long; enough of them to hide latency."""
     while tiling.inner % vector:
         vector //= 2
@@ -81,7 +81,7 @@ def tile_mapping(tiling: Tiling, vector: int) -> Mapping:
     inner = min(line, power_of_two(tiling.inner))
     across = min(TILE_ELEMENTS // inner, power_of_two(tiling.across))
     tile = TILE_ELEMENTS // across
-    return Mapping("regional", threads, 1, vector, steps, split=True, tile=tile)
+    return Transposed(threads, vector, steps, tile=tile)
 
 
 def tile_rows(mapping: Mapping) -> int:

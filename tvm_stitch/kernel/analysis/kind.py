@@ -1,0 +1,153 @@
+"""What every kind of kernel answers; kernel/kinds lists them.
+
+In: a Problem, which is a Program on a Device, and Mappings of it. Out: Mappings, reasons, profiles,
+TIR. A kind lives in its room; nobody outside asks which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.addressing import weights
+from tvm_stitch.kernel.analysis.keep_or_recompute import plan_residency
+from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
+from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.stage import Expr, Refused, Var, constant, dtype_of
+
+SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64")
+RESIDENCES = ("register", "shared", "nowhere")
+MAX_STEPS = 1 << 20
+# Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
+# minutes, and no register file holds them.
+MAX_ELEMENTS = 256
+POWERS = tuple(1 << n for n in range(11))
+
+Values = dict[str, Any]  # of the axes along which a tuner searches, by name
+Axes = dict[str, tuple[object, ...]]
+P = TypeVar("P", bound=Program)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem(Generic[P]):
+    """A program on a device. Made once for many questions."""
+
+    program: P
+    device: Device
+    columns: int  # of a row, at most; 0: as many as it likes
+    others_follow: bool = False  # a kernel of another schedule takes the rows that are too long
+    schemes: tuple[str, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether rows are of a length that is known at run time."""
+        return constant(self.program.space.columns) is None
+
+    @cached_property
+    def recomputes(self) -> bool:
+        """Whether anything can be computed again rather than kept."""
+        return list(plan_residency(self.program).kept) != list(
+            plan_residency(self.program, rematerialize=True).kept
+        )
+
+    @cached_property
+    def has_weights(self) -> bool:
+        """Whether vectors are read that are the same for all rows."""
+        return weights(self.program) > 0
+
+
+def unsupported(program: Program) -> Refused | None:
+    """Types of which nothing is computed."""
+    for buffer in (*program.inputs, *program.outputs, *program.producer):
+        if dtype_of(buffer) not in SUPPORTED:
+            return Refused(f"{buffer.name} has dtype {dtype_of(buffer)}")
+    for stage in program.stages:
+        logical = stage.is_reduction and stage.combiner in ("any", "all")
+        if logical and dtype_of(stage.output) != "bool":
+            return Refused(f"{stage.name} combines {dtype_of(stage.output)} logically")
+    return None
+
+
+def fills_a_kernel(_program: Program, mapping: Mapping, _threads: int) -> Refused:
+    """No part of it stands beside others."""
+    return Refused(f"a part of the {mapping.scheme} scheme fills a kernel of its own")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of kernel: answers about its programs, and about mappings of them."""
+
+    mappings: tuple[type[Mapping], ...]
+    # Whether a program is of this kind, if it is of none that kernel/kinds lists before.
+    holds: Callable[[Program], bool]
+    # What no mapping can make a stitched kernel of.
+    unsupported: Callable[[Any], Refused | None]
+    choose: Callable[[Problem[Any]], Any]  # a mapping for whatever kernel the program is in
+    # The same of a program that has the device to itself, and in blocks of so many threads, beside
+    # other parts of a kernel.
+    alone: Callable[[Problem[Any], Any], Mapping] = lambda _problem, mapping: mapping
+    beside: Callable[[Any, Any, int], Any] = fills_a_kernel
+    # Why a mapping that somebody else made would not work.
+    illegal: Callable[[Problem[Any], Any], Iterator[str]]
+    profile: Callable[[Any, Any], Profile | None] = rows_profile  # what it asks of a device
+    # The buffer of device memory that its blocks share, if they do.
+    workspace: Callable[[Any, Any], Var | None] = lambda _program, _mapping: None
+    emit: Callable[[Any, Any, Place], Expr]  # writes its statements; the number of its blocks
+    # What it rests on, in words, where phases and their reductions do not say.
+    why: Callable[[Any, Any], str] = lambda _program, _mapping: ""
+    # For a tuner: values of each axis, those of a mapping, and what values make: a mapping, perhaps
+    # not legal; None where others say the same. Flags, yes or no, are tried of legal ones.
+    axes: Callable[[Any], Axes]
+    flags: tuple[str, ...] = ()
+    values: Callable[[Any], Values] = vars
+    fitted: Callable[[Problem[Any], Values], Mapping | None]
+    has_rows: bool = True
+    rounds_if_long: bool = False  # few long rows, or such in short pieces, are reduced in rounds
+
+    def values_of(self, program: Program, mapping: Mapping) -> Values:
+        """The values of the axes that make a mapping."""
+        own = {**self.values(mapping)}
+        return {name: own.get(name, 0) for name in (*self.axes(program), *self.flags)}
+
+    def refusal(self, problem: Problem[Any], mapping: Mapping) -> Refused | None:
+        """The first rule that a mapping breaks."""
+        refused = self.unsupported(problem.program)
+        if refused is not None:
+            return refused
+        if not isinstance(mapping, self.mappings):
+            names = " or ".join(each.kind for each in self.mappings)
+            return Refused(f"a {mapping.kind} mapping of a {names} part")
+        reason = next(_numbers(mapping), None) or next(self.illegal(problem, mapping), None)
+        return None if reason is None else Refused(reason)
+
+
+def _numbers(mapping: Mapping) -> Iterator[str]:
+    """What holds of every mapping, whatever it computes."""
+    if mapping.residence not in RESIDENCES:
+        yield f"values that wait in {mapping.residence}"
+    for name in ("threads", "rows", "vector", "cluster", "batch"):
+        value = getattr(mapping, name)
+        if value < 1 or value & (value - 1):
+            yield f"{name} of {value}, which is no power of two"
+    if not WARP <= mapping.block_threads <= MAX_BLOCK_THREADS:
+        yield f"blocks of {mapping.block_threads} threads"
+    if mapping.vector > ACCESS_BYTES:
+        yield f"vectors of {mapping.vector} elements"
+    if not 0 <= mapping.steps <= MAX_STEPS:
+        yield f"{mapping.steps} steps"
+    if not 0 <= mapping.unroll <= MAX_ELEMENTS:
+        yield f"{mapping.unroll} steps at once"
+    if not 0 <= mapping.idle < mapping.threads:
+        yield f"{mapping.idle} idle threads of {mapping.threads}"
+    blocks, resident = mapping.blocks, mapping.min_blocks_per_sm
+    if min(blocks, resident) < 0 or blocks > 0 == resident:
+        yield f"{blocks} blocks in a grid-stride loop, {resident} a multiprocessor"
+    if mapping.asynchronous and mapping.residence != "shared":
+        yield "asynchronous copies of what does not wait in shared memory"
+    if mapping.prefetch_next_row and not mapping.blocks:
+        yield "the next turn's row loaded ahead, where there are no iterations"

@@ -1,0 +1,140 @@
+"""Rows that are summed over, and rows that wait for the next round, as kinds: see analysis/kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Problem, Values, fills_a_kernel
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
+from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
+from tvm_stitch.kernel.codegen.tir_builder import Place, int64
+from tvm_stitch.kernel.cooperative.choose_column_sums import (
+    grid_mapping,
+    grid_shared_bytes,
+    resident_blocks,
+    with_blocks,
+)
+from tvm_stitch.kernel.cooperative.choose_rounds import row_segment_mapping
+from tvm_stitch.kernel.cooperative.emit_column_sums import ColumnSumsPart, workspace
+from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
+from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart
+from tvm_stitch.kernel.ir.mapping import ColumnSums, Rows, RowSegment
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.stage import Expr
+from tvm_stitch.kernel.rows.emit import emit_batch
+from tvm_stitch.kernel.rows.kind import ROWS, held_elements, steps_of
+from tvm_stitch.kernel.rows.vector_width import is_aligned
+
+# Blocks follow from how many are resident; steps too, where rows are not split.
+SUMS_AXES: Axes = {
+    "threads": POWERS,
+    "rows": POWERS,
+    "vector": POWERS[:5],
+    "split": (False, True),
+    "steps": POWERS[:4],
+    "recompute": (False, True),
+    "prefetch_next_row": (False, True),
+    "min_blocks_per_sm": (1, 2, 3, 4, 6, 8),
+}
+
+
+def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[str]:
+    program, device = problem.program, problem.device
+    if mapping.blocks < 1:
+        yield "sums over the rows need blocks that iterate over the rows"
+        return
+    if problem.is_open:
+        yield "sums over rows of unknown length"
+    if not is_aligned(problem.program, mapping.vector):
+        yield f"rows that do not start at multiples of {mapping.vector} elements"
+    if mapping.split and program.row_reductions:
+        yield "a row that is reduced cannot be split over blocks"
+    if not mapping.split and mapping.capacity < problem.columns:
+        yield f"rows of {problem.columns} columns, of which it covers {mapping.capacity}"
+    yield from held_elements(problem, mapping)
+    needed = grid_shared_bytes(program, mapping)
+    if needed > STATIC_SHARED:
+        yield f"{needed} bytes of shared memory for the sums over the rows"
+    if mapping.blocks % blocks_of_row(program.space, mapping):
+        yield f"{mapping.blocks} blocks cannot share the pieces of a row evenly"
+    # A block that waits for room would keep the others waiting for it at the barrier.
+    room = resident_blocks(program, mapping, device)
+    if not 1 <= mapping.min_blocks_per_sm <= room:
+        asked = f"{mapping.min_blocks_per_sm} blocks of a multiprocessor"
+        yield f"{asked}, which has room for {room}"
+    if mapping.blocks > device.multiprocessors * mapping.min_blocks_per_sm:
+        yield f"{mapping.blocks} blocks, more than are resident at once"
+
+
+def _emit_sums(program: Program, mapping: ColumnSums, place: Place) -> Expr:
+    part = ColumnSumsPart(program, mapping, place)
+    part.emit()
+    return part.position.blocks
+
+
+def _fitted_sums(problem: Problem[Program], values: Values) -> ColumnSums | None:
+    """With as many blocks as may be resident, if other values do not say the same."""
+    mapping, wanted = ColumnSums(**values), values["min_blocks_per_sm"]
+    program, device, columns = problem.program, problem.device, problem.columns
+    if not mapping.split:
+        mapping = replace(mapping, steps=steps_of(mapping, columns))
+    found = with_blocks(program, mapping, device, columns, wanted)
+    return found if found is not None and found.min_blocks_per_sm == wanted else None
+
+
+def _illegal_segment(problem: Problem[Program], mapping: RowSegment) -> Iterator[str]:
+    if not is_aligned(problem.program, mapping.vector):
+        yield f"rows that do not start at multiples of {mapping.vector} elements"
+    yield from held_elements(problem, mapping)
+
+
+def _emit_segment(program: Program, mapping: RowSegment, place: Place) -> Expr:
+    assert isinstance(place, RoundPlace), "segments are reduced in rounds"
+    part = RowSegmentPart(program, mapping, place)
+    part.emit()
+    return part.position.blocks
+
+
+def _emit_persistent(program: Program, mapping: Rows, place: Place) -> Expr:
+    """Whole rows of which the first wait, each turn of the grid in a place of its own."""
+    assert isinstance(place, RoundPlace), "rows wait between rounds"
+    position = Position(program.space, mapping, place)
+    row = PersistentRow(program, mapping, place, position)
+    blocks = -(-mapping.persistent_rows // mapping.block_rows)
+    if blocks:
+        row.slot_of_row = int64(0)
+        all_wait = blocks >= blocks_of(program.space, mapping)
+        row.waits_if = None if all_wait else place.block < blocks
+    emit_batch([row])
+    row.leave()
+    return position.blocks
+
+
+COLUMN_SUMS = replace(
+    ROWS,
+    mappings=(ColumnSums,),
+    holds=lambda program: bool(program.column_reductions),
+    choose=grid_mapping,
+    alone=lambda _problem, mapping: mapping,
+    beside=fills_a_kernel,
+    illegal=_illegal_sums,
+    workspace=workspace,
+    emit=_emit_sums,
+    axes=lambda _program: SUMS_AXES,
+    flags=(),
+    values=vars,
+    fitted=_fitted_sums,
+)
+# Of a kernel in rounds, which is tuned as a whole.
+ROW_SEGMENT = replace(
+    ROWS,
+    mappings=(RowSegment,),
+    holds=lambda program: program.space.row_segment is not None,
+    choose=row_segment_mapping,
+    illegal=_illegal_segment,
+    emit=_emit_segment,
+)
+PERSISTENT_ROWS = replace(
+    ROWS, holds=lambda program: bool(program.persistent_inputs), emit=_emit_persistent
+)

@@ -1,0 +1,1 @@
+"""Elements that need only their own inputs, perhaps read transposed through tiles."""

@@ -1,0 +1,324 @@
+"""The kinds of mapping, one dataclass for each kind of kernel: plain data, JSON both ways.
+
+What a kind has no field for reads as in Mapping, so that who asks a mapping need not know its kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from tvm_stitch.errors import InputError
+
+WARP = 32  # threads that exchange registers
+MAX_BLOCK_THREADS = 1024
+# How values flow between stages, from the narrowest reach to the widest.
+SCHEMES = ("local", "warp", "regional", "cluster", "global", "independent")
+# Fields as schedules and records name them that were written before they had their names of today.
+RENAMED = {
+    "resident": "min_blocks_per_sm",
+    "pipelined": "prefetch_next_row",
+    "ahead": "prefetch_weights",
+    "staying": "persistent_rows",
+}
+_REQUIRED = {"threads", "rows", "vector", "steps"}  # of those that a kind has
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """One part of a kernel: its rows and columns on threads, and where values wait.
+
+    A block works on `rows` rows at once; `threads` threads share a row, each moves `vector`
+    elements at a time and does so `steps` times. The threads of a row are a power of two, so that
+    they reduce in a butterfly.
+    """
+
+    threads: int  # threads of a block that share a row
+    rows = 1  # rows side by side in a block
+    vector = 1  # elements a thread moves at once
+    steps = 1  # vectors of its row that a thread handles; 0: as many as the row takes
+    cluster = 1  # blocks that share a row
+    residence = "register"  # kept values wait in "register", "shared" memory or "nowhere"
+    recompute = False  # keep as little as possible, compute the rest again
+    peeled = False  # rows start misaligned: vectors begin at the first aligned element
+    split = False  # rows are split over neighbouring blocks, as many as it takes
+    blocks = 0  # of a grid that takes turns at the rows; 0: as many as there are rows
+    # Blocks that a multiprocessor must have room for; 0: as the compiler likes.
+    min_blocks_per_sm = 0
+    prefetch_next_row = False  # an iteration loads the next row before it works on its own
+    batch = 1  # rows that the same threads load at once
+    prefetch_weights = False  # what lies along the columns is loaded with the rows
+    asynchronous = False  # rows are copied into shared memory, past the threads' registers
+    online = False  # sums are found together with the maximum or mean they are measured by
+    unroll = 0  # steps that a thread loads at once of a row that waits in no registers; 0: few
+    idle = 0  # threads of a row without work, so that the others divide its pieces in memory
+    tile = 0  # elements of a line of a block's tile; 0: a block has a run of elements
+    persistent_rows = 0  # rows of a segment, or first ones of all, that wait for the next rounds
+    kind = ""  # its name in JSON
+    _scheme = ""  # where that does not follow from the threads of a row
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a block."""
+        return self.threads * self.rows
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block, or of a cluster."""
+        return self.rows * self.batch
+
+    @property
+    def reach(self) -> int:
+        """Columns that one block covers."""
+        return self.working * self.vector * self.steps
+
+    @property
+    def working(self) -> int:
+        """Threads of a block that share the work on a row."""
+        return self.threads - self.idle
+
+    @property
+    def elements(self) -> int:
+        """Elements that a thread has at once."""
+        return self.vector * self.steps * self.batch
+
+    @property
+    def capacity(self) -> int:
+        """Columns that a row may have wherever it starts."""
+        return self.cluster * self.reach - (self.vector - 1 if self.peeled else 0)
+
+    @property
+    def any_length(self) -> bool:
+        """Whether rows may be as long as they like."""
+        return self.split or self.steps == 0
+
+    @property
+    def scheme(self) -> str:
+        """The widest way in which values flow."""
+        return self._scheme or self.row_scheme
+
+    @property
+    def row_scheme(self) -> str:
+        """How the threads of a row exchange values, whatever blocks do with each other."""
+        if self._scheme not in ("", "global"):
+            return self._scheme
+        if self.cluster > 1:
+            return "cluster"
+        return "local" if self.threads == 1 else "warp" if self.threads <= WARP else "regional"
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What goes to JSON."""
+        return {"kind": self.kind, **asdict(self)}
+
+    @property
+    def _each(self) -> str:
+        return f"{self.steps or 'as many as it takes'} x {self.vector} elements a thread"
+
+    def __str__(self) -> str:
+        """One line for people."""
+        words = [f"{self.threads} threads a {'piece of a ' if self.split else ''}row"]
+        if self.idle:
+            words[0] += f", {self.idle} of them idle"
+        if self.cluster > 1:
+            words[0] += f" in each of {self.cluster} blocks"
+        words += [f"{self.block_rows} rows a block", self._each]
+        if self.batch > 1:
+            words[-1] += f" for each of {self.batch} rows"
+        if self.blocks:
+            words.append(
+                f"{self.blocks} blocks in a grid-stride loop, "
+                f"{self.min_blocks_per_sm} a multiprocessor"
+            )
+        if self.residence == "shared":
+            copied = ", copied asynchronously" if self.asynchronous else ""
+            words.append(f"row in shared memory{copied}")
+        said = {
+            "the next row loaded ahead": self.prefetch_next_row,
+            "row read again in every phase": self.residence == "nowhere",
+            "computed again rather than kept": self.recompute and self.residence != "nowhere",
+            "reductions in one pass": self.online,
+            f"{self.unroll} steps at once": self.unroll,
+            "peeled": self.peeled,
+            f"{self.persistent_rows} rows stay on the chip": self.persistent_rows,
+            "weights loaded with the rows": self.prefetch_weights,
+        }
+        return ", ".join([*words, *(text for text, holds in said.items() if holds)])
+
+
+@dataclass(frozen=True)
+class Flat(Mapping):
+    """Elements without rows: one long row that is split over as many blocks as it takes."""
+
+    vector: int
+    steps: int
+    min_blocks_per_sm: int = 0
+    split = True
+    kind = "flat"
+    _scheme = "local"
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return f"{self.threads} threads a block, {self._each}"
+
+
+@dataclass(frozen=True)
+class Transposed(Flat):
+    """The same, where blocks take tiles whose lines one thread reads and another one writes."""
+
+    tile: int = 0
+    kind = "transposed"
+    _scheme = "regional"
+
+    def __str__(self) -> str:
+        """One line for people."""
+        across = self.reach // self.tile
+        return f"{self.threads} threads a block, tiles of {across} x {self.tile} elements"
+
+
+@dataclass(frozen=True)
+class Rows(Mapping):
+    """Rows that are reduced or kept whole.
+
+    With a `cluster` of more than one block, that many blocks share a row, taking turns along it.
+    Where rows are short, the same threads work on a `batch` of rows, all of which they load before
+    they use the first. A fixed number of `blocks` takes turns at the rows.
+    """
+
+    rows: int
+    vector: int
+    steps: int
+    cluster: int = 1
+    residence: str = "register"
+    recompute: bool = False
+    peeled: bool = False
+    blocks: int = 0
+    min_blocks_per_sm: int = 0
+    prefetch_next_row: bool = False
+    batch: int = 1
+    prefetch_weights: bool = False
+    asynchronous: bool = False
+    online: bool = False
+    unroll: int = 0
+    idle: int = 0
+    persistent_rows: int = 0
+    kind = "rows"
+
+
+@dataclass(frozen=True)
+class ColumnSums(Mapping):
+    """Reductions over the rows: a fixed number of blocks takes turns at them.
+
+    They meet at a barrier of the whole grid, so all of them must be resident at once; if the row is
+    split, neighbouring blocks work on its pieces.
+    """
+
+    rows: int
+    vector: int
+    steps: int
+    recompute: bool = False
+    split: bool = False
+    blocks: int = 0
+    min_blocks_per_sm: int = 0
+    prefetch_next_row: bool = False
+    kind = "column sums"
+    _scheme = "global"
+
+
+@dataclass(frozen=True)
+class RowSegment(Mapping):
+    """A piece of the columns of a segment of rows, between two barriers of a grid."""
+
+    rows: int
+    vector: int
+    steps: int
+    batch: int = 1
+    persistent_rows: int = 0
+    recompute = True
+    split = True
+    kind = "row segment"
+    _scheme = "global"
+
+    def __str__(self) -> str:
+        """One line for people."""
+        words = [f"{self.threads} threads a block", self._each]
+        if self.rows > 1:
+            words[0] = f"{self.threads} threads a row, {self.rows} rows side by side"
+        if self.persistent_rows:
+            words.append(f"{self.persistent_rows} rows of a segment stay on the chip")
+        return ", ".join(words)
+
+
+@dataclass(frozen=True)
+class SmallMatmul(Mapping):
+    """Rows with small matrix products, which wait in shared memory element by element."""
+
+    rows: int
+    steps: int
+    batch: int = 1
+    split: bool = False
+    prefetch_weights: bool = False
+    asynchronous: bool = False
+    residence = "shared"
+    kind = "small matmul"
+    _scheme = "regional"
+
+
+# In the order in which mappings are told apart that were written before they said their kind.
+MAPPINGS: tuple[type[Mapping], ...] = (Flat, Transposed, RowSegment, ColumnSums, SmallMatmul, Rows)
+
+
+def mapping_from(data: Any) -> Mapping:
+    """Read one from JSON; refuse unknown or missing fields and wrong types."""
+    data = renamed(data)
+    if not isinstance(data, dict):
+        raise InputError("mapping must be a JSON object")
+    if "kind" not in data:
+        return _of_no_kind(data)
+    kind = next((each for each in MAPPINGS if each.kind == data["kind"]), None)
+    if kind is None:
+        raise InputError(f"mapping kind must be one of {[each.kind for each in MAPPINGS]}")
+    return _made(kind, {name: value for name, value in data.items() if name != "kind"})
+
+
+def _made(kind: type[Mapping], data: dict[str, Any]) -> Mapping:
+    known = {field.name: str(field.type) for field in fields(kind)}
+    if set(data) - set(known):
+        raise InputError(f"mapping must be a JSON object with the fields {sorted(known)}")
+    if missing := (_REQUIRED & set(known)) - set(data):
+        raise InputError(f"mapping is incomplete: it lacks {sorted(missing)}")
+    for name, value in data.items():
+        if type(value).__name__ != known[name]:
+            raise InputError(f"mapping field {name} must be {known[name]}, not {value!r}")
+    return kind(**data)
+
+
+def _of_no_kind(data: dict[str, Any]) -> Mapping:
+    """A mapping from when all had the same fields: the first kind that reads as it did.
+
+    Rows in shared memory and small products may look the same; only the latter were ever chosen.
+    """
+    scheme = data.get("scheme")
+    if scheme is None or not set(data) >= _REQUIRED:
+        raise InputError("mapping is incomplete: it says no kind")
+    for kind in MAPPINGS:
+        own = {field.name for field in fields(kind)}
+        mapping = _made(kind, {name: value for name, value in data.items() if name in own})
+        others = {name: value for name, value in data.items() if name not in own}
+        if kind is Rows and scheme in SCHEMES:
+            del others["scheme"]  # of TVM's own kernels it says more than their threads
+        if all(getattr(mapping, name, None) == value for name, value in others.items()):
+            return mapping
+    raise InputError(f"mapping is of no kind that there is: {data}")
+
+
+def renamed(data: Any) -> Any:
+    """A JSON object's fields by their names of today."""
+    if not isinstance(data, dict):
+        return data
+    return {RENAMED.get(name, name): value for name, value in data.items()}
+
+
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is not smaller."""
+    return 1 << max(0, number - 1).bit_length()

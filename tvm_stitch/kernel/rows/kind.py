@@ -1,0 +1,250 @@
+"""Rows that are reduced, or kept whole, as a kind of kernel: see analysis/kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tvm_stitch.kernel.analysis.addressing import Frame, Stride
+from tvm_stitch.kernel.analysis.kind import (
+    MAX_ELEMENTS,
+    POWERS,
+    Axes,
+    Kind,
+    Problem,
+    Values,
+    fills_a_kernel,
+    unsupported,
+)
+from tvm_stitch.kernel.analysis.online_reduction import apply_online
+from tvm_stitch.kernel.codegen.thread_indexing import Position
+from tvm_stitch.kernel.codegen.tir_builder import Place
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.stage import Expr, Refused, constant, shown
+from tvm_stitch.kernel.rows import async_copy
+from tvm_stitch.kernel.rows.choose import (
+    CLUSTER_CAPABILITY,
+    CLUSTERS,
+    NO_ELEMENTS,
+    idle_threads,
+    row_mapping,
+)
+from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
+from tvm_stitch.kernel.rows.footprint import fits, footprint
+from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, loaded_bytes, single_wave
+from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
+
+MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
+# Memory comes in sectors of 32 bytes: shorter pieces than half of one waste what L2 can deliver.
+PIECE_BYTES = 16
+
+
+# Steps follow from the threads and the row's length, peeling from its alignment.
+AXES: Axes = {
+    "cluster": CLUSTERS,
+    "threads": POWERS,
+    "rows": POWERS,
+    "vector": POWERS[:5],
+    "residence": ("register", "shared", "nowhere"),
+    "recompute": (False, True),
+    "batch": (1, 2, 4),
+    "prefetch_weights": (False, True),
+    "min_blocks_per_sm": (0, 512, 1024, 2048),  # threads, which registers are left for
+    "unroll": (0, 2, 8),
+    "turns": ("none", "plain", "pipelined"),  # blocks take turns at the rows
+}
+
+
+def unsupported_rows(program: Program) -> Refused | None:
+    """Rows that are read in too short pieces, or across."""
+    if (refused := unsupported(program)) is not None:
+        return refused
+    frame = Frame(program)
+    for stage in program.stages:
+        for read in stage.reads:
+            if not program.reduces or program.place(stage, read) is not Where.OTHER:
+                continue
+            address = frame.address(stage, read)
+            # What an earlier round left is small: caches hold it.
+            if address.stride is Stride.GATHER and not read.guarded and not program.round:
+                return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
+    space = program.space
+    if not space.whole and (constant(space.run) or 0) * narrowest_item(program) < PIECE_BYTES:
+        return Refused(f"rows lie in memory in pieces of {shown(space.run)} elements")
+    return None
+
+
+def _beside(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
+    """With more rows a block."""
+    if mapping.cluster > 1 or mapping.blocks:
+        return fills_a_kernel(program, mapping, threads)
+    if mapping.block_threads == threads:
+        return mapping
+    if constant(program.space.rows) is None or threads % mapping.threads:
+        return Refused("its parts need blocks of different sizes")
+    resident = mapping.min_blocks_per_sm * mapping.block_threads // threads  # as many threads
+    return replace(mapping, rows=threads // mapping.threads, min_blocks_per_sm=resident)
+
+
+def _illegal(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
+    program = problem.program
+    if mapping.online and apply_online(program, mapping) is program:
+        yield "one pass, where no sum is measured against a maximum or a mean"
+        return
+    if problem.columns < 1:
+        yield NO_ELEMENTS.reason
+    if mapping.cluster > 1:
+        yield from _cluster(problem, mapping)
+    if mapping.residence == "shared" and mapping.threads <= WARP:
+        # No barrier of ours stands between the phases, and TVM finds no place for its own.
+        yield "rows of a warp or less wait in registers"
+    if mapping.any_length:
+        if not problem.is_open or mapping.residence != "nowhere":
+            yield f"{mapping.steps} steps"
+    elif mapping.capacity < (1 if problem.others_follow else problem.columns):
+        yield f"rows of {problem.columns} columns, of which it covers {mapping.capacity}"
+    whole = program.space.whole
+    if mapping.peeled and not whole:
+        yield "rows that lie in pieces cannot be peeled"
+    if mapping.idle and whole:
+        yield "idle threads, where rows do not lie in pieces"
+    if mapping.batch > 1 or mapping.prefetch_weights:
+        yield from _batch(mapping)
+    if mapping.asynchronous:
+        yield from _asynchronous(problem, mapping)
+    if not mapping.peeled and not is_aligned(program, mapping.vector):
+        yield f"rows that do not start at multiples of {mapping.vector} elements"
+    yield from _room(problem, mapping)
+    alone = (mapping.cluster, mapping.batch, mapping.prefetch_weights, mapping.residence)
+    if mapping.blocks and alone != (1, 1, False, "register"):
+        yield "blocks that iterate over the rows keep one a thread in registers"
+
+
+def _emit(program: Program, mapping: Rows, place: Place) -> Expr:
+    """Row by row, batch by batch, or in a grid-stride loop."""
+    if mapping.blocks:
+        iterated = IteratedPart(program, mapping, place)
+        iterated.emit()
+        return iterated.position.blocks
+    positions = [
+        Position(program.space, mapping, place, number=number) for number in range(mapping.batch)
+    ]
+    part = Part(program, mapping, place, positions[0])
+    emit_batch([part, *map(part.beside, positions[1:])])
+    return part.position.blocks
+
+
+def _values(mapping: Rows) -> Values:
+    turns = "pipelined" if mapping.prefetch_next_row else "plain"
+    resident = mapping.min_blocks_per_sm * mapping.block_threads
+    own = vars(mapping) | {"turns": turns if mapping.blocks else "none"}
+    return own | {"min_blocks_per_sm": 0 if mapping.blocks else resident}
+
+
+def _fitted(problem: Problem[Program], values: Values) -> Rows | None:
+    own = {name: value for name, value in values.items() if name != "turns"}
+    mapping = Rows(**own, steps=1)
+    mapping = replace(
+        mapping,
+        min_blocks_per_sm=mapping.min_blocks_per_sm // mapping.block_threads,
+        peeled=not is_aligned(problem.program, mapping.vector),
+        idle=idle_threads(problem.program, mapping.threads, mapping.vector),
+    )
+    mapping = replace(mapping, steps=steps_of(mapping, problem.columns))
+    if mapping.unroll > mapping.steps:
+        return None
+    if values["turns"] == "none":
+        return mapping
+    return _in_turns(problem, mapping, values["turns"] == "pipelined")
+
+
+def steps_of(mapping: Mapping, columns: int) -> int:
+    """Steps in which a row is covered."""
+    reach = columns + (mapping.vector - 1 if mapping.peeled else 0)
+    return max(1, -(-reach // (mapping.cluster * mapping.working * mapping.vector)))
+
+
+def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
+    """Why a thread cannot have all of its elements in registers."""
+    if mapping.elements > MAX_ELEMENTS:
+        yield f"{mapping.elements} elements a thread, more than {MAX_ELEMENTS}"
+    first = loaded_bytes(problem.program, mapping)
+    ahead = first * mapping.elements * (2 if mapping.prefetch_next_row else 1)
+    if ahead > MAX_AHEAD_BYTES:
+        yield f"{ahead} bytes that a thread loads ahead"
+
+
+def _batch(mapping: Rows) -> Iterator[str]:
+    if mapping.batch > MAX_BATCH:
+        yield f"batches of {mapping.batch} rows"
+    if mapping.threads > WARP or mapping.residence != "register":
+        yield "rows of a batch are those of a warp or less, and wait in registers"
+    if mapping.prefetch_weights and (mapping.vector == 1 or mapping.peeled):
+        yield "what is loaded ahead comes in aligned vectors"
+
+
+def _asynchronous(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
+    if problem.device.capability < async_copy.CAPABILITY:
+        yield f"asynchronous copies, which {problem.device.name} does not have"
+    reason = async_copy.why_not(problem.program, mapping)
+    if reason is not None:
+        yield reason
+
+
+def _cluster(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
+    if problem.device.capability < CLUSTER_CAPABILITY:
+        yield f"clusters, which {problem.device.name} does not have"
+    if mapping.cluster not in CLUSTERS:
+        yield f"a cluster of {mapping.cluster} blocks"
+    if mapping.block_rows > 1 or mapping.threads < WARP:
+        yield "blocks of a cluster share one row, of which each has at least a warp's work"
+
+
+def _room(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
+    program, device = problem.program, problem.device
+    if mapping.residence == "register":
+        yield from held_elements(problem, mapping)
+    refused = fits(program, mapping, device, last=True)
+    if refused is not None:
+        yield refused.reason
+    if mapping.unroll and mapping.residence == "register":
+        yield "steps that are loaded at once, of a row that waits in registers"
+    ahead = loaded_bytes(program, mapping) * mapping.vector * mapping.unroll
+    if ahead > MAX_AHEAD_BYTES:
+        yield f"{ahead} bytes that a thread loads ahead"
+    yield from told(problem, mapping)
+
+
+def told(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
+    """Why a multiprocessor cannot have room for as many blocks as the compiler is told."""
+    if mapping.min_blocks_per_sm * mapping.block_threads > problem.device.max_threads:
+        asked = f"{mapping.min_blocks_per_sm} blocks of {mapping.block_threads} threads"
+        yield f"{asked} a multiprocessor"
+
+
+def _in_turns(problem: Problem[Program], mapping: Rows, pipelined: bool) -> Rows | None:
+    """With a grid as large as the device holds at once; None where no block has two turns."""
+    device, program = problem.device, problem.program
+    resident = max(1, footprint(program, mapping).blocks_per_sm(device))
+    rows, blocks = constant(program.space.rows), resident * device.multiprocessors
+    if rows is not None and -(-rows // mapping.rows) <= blocks:
+        return None
+    return replace(mapping, blocks=blocks, min_blocks_per_sm=resident, prefetch_next_row=pipelined)
+
+
+ROWS = Kind(
+    mappings=(Rows,),
+    holds=lambda _program: True,  # of whatever is of no other kind
+    unsupported=unsupported_rows,
+    choose=row_mapping,
+    alone=single_wave,
+    beside=_beside,
+    illegal=_illegal,
+    emit=_emit,
+    axes=lambda _program: AXES,
+    flags=("asynchronous", "online"),
+    values=_values,
+    fitted=_fitted,
+    rounds_if_long=True,
+)

@@ -1,0 +1,70 @@
+"""Rows with small matrix products as a kind of kernel: see analysis/kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Kind, Problem, Values, unsupported
+from tvm_stitch.kernel.codegen.tir_builder import Place
+from tvm_stitch.kernel.ir.mapping import SmallMatmul
+from tvm_stitch.kernel.ir.stage import Expr, Refused
+from tvm_stitch.kernel.small_matmul.choose import (
+    mapping_of_products,
+    product_mapping,
+    product_reasons,
+)
+from tvm_stitch.kernel.small_matmul.emit import ProductPart
+from tvm_stitch.kernel.small_matmul.profile import product_profile
+from tvm_stitch.kernel.small_matmul.program import ProductProgram
+
+# Steps follow from the widest value.
+AXES: Axes = {
+    "threads": POWERS[:9],
+    "rows": POWERS,
+    "batch": (1, 2, 4, 8),
+    "split": (False, True),
+    "prefetch_weights": (False, True),
+}
+
+
+def _emit(program: ProductProgram, mapping: SmallMatmul, place: Place) -> Expr:
+    part = ProductPart(program, mapping, place)
+    part.emit()
+    return part.position.blocks
+
+
+def _why(program: ProductProgram, mapping: SmallMatmul) -> str:
+    count, shared = len(program.contractions), program.inner
+    products = f"{count} small matrix products" if count > 1 else "a small matrix product"
+    rows = f"{shared} rows share" if shared > 1 else "each row has"
+    text = f"{products}: {rows} a factor in shared memory, and there a row waits for its threads"
+    if mapping.split:
+        text += "; blocks have some of a row's columns each, and no more of the shared factor"
+    if not program.reduces_rows:
+        return text
+    reductions = len(program.row_reductions) - count
+    times = "once" if reductions == 1 else f"{reductions} times"
+    return f"{text}; it is reduced {times} by shuffles within a warp"
+
+
+def _fitted(problem: Problem[ProductProgram], values: Values) -> SmallMatmul | None:
+    sizes = values["threads"], values["rows"], values["batch"]
+    mapping = mapping_of_products(problem.program, *sizes, values["split"])
+    flags = {name: values[name] for name in ("prefetch_weights", *SMALL_MATMUL.flags)}
+    return replace(mapping, **flags)
+
+
+SMALL_MATMUL = Kind(
+    mappings=(SmallMatmul,),
+    holds=lambda program: isinstance(program, ProductProgram),
+    unsupported=unsupported,
+    choose=product_mapping,
+    beside=lambda *_: Refused("a part with matrix products fills a kernel of its own"),
+    illegal=product_reasons,
+    profile=product_profile,
+    emit=_emit,
+    why=_why,
+    axes=lambda _program: AXES,
+    flags=("asynchronous",),
+    fitted=_fitted,
+)
