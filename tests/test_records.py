@@ -59,7 +59,7 @@ def edited(**changes) -> bytes:
 @pytest.mark.parametrize(
     ("line", "why"),
     (
-        (RECORD.to_line().encode()[:-20], "a record is not JSON"),
+        (RECORD.to_line().encode()[:-20], "not JSON, or cut off"),
         (b"\xff\xfe\x00", "not JSON"),
         (b"[" * 200_000, "not JSON"),
         (b"3", "not a JSON object"),

@@ -67,7 +67,10 @@ def read_record(line: bytes) -> Record:
     """What to_line wrote; InputError says what is wrong with anything else."""
     if len(line) > MAX_LINE:
         raise InputError(f"a line of {len(line)} bytes")
-    data = parsed(line, "a record")
+    try:
+        data = parsed(line, "a record")
+    except InputError:
+        raise InputError("not JSON, or cut off") from None
     if not isinstance(data, dict):
         raise InputError("not a JSON object")
     version = data.pop("version", None)
