@@ -19,10 +19,7 @@ _NUMBERS: dict[str, tuple[Any, int]] = {
     "time_limit_s": (Real, 0),
     "launch_us": (Real, 0),
     "workspace_bytes": (Integral, 0),
-    "beam": (Integral, 1),
-    "cuts": (Integral, 0),
     "recomputed": (Integral, 0),
-    "effort": (Integral, 0),
     "largest_kernel": (Integral, 1),
 }
 
@@ -44,11 +41,8 @@ class Options:
         where that saves a way through memory.
     workspace_bytes: bound of what the kernels of one region may store for each other; None for no
         bound. A region that cannot keep it takes the simple rule's plan.
-    beam: how many of the sets grown from a reduction or an output go on growing.
-    cuts: at how many of its cheapest edges a set is tried in two.
     recomputed: a value is computed again, rather than read, by at most so many element-wise
         operators; 0: never.
-    effort: how long sets are grown in a region: the sum of the sizes of all sets tried.
     largest_kernel: operators of a kernel, those packed into a common launch not counted; with less
         than the default there may be more launches than TVM's own fusion makes.
     fast_math: sigmoid (in SiLU), and erf where no constant is added to it, by way of the hardware's
@@ -68,10 +62,7 @@ class Options:
     launch_us: float = 1.0
     partition: bool = False
     workspace_bytes: int | None = None
-    beam: int = 2
-    cuts: int = 4
     recomputed: int = 4
-    effort: int = 2000
     largest_kernel: int = 256
     fast_math: bool = False
     measure: bool = False

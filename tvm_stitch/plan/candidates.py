@@ -27,6 +27,10 @@ from tvm_stitch.plan.judge import Judge, Verdict
 from tvm_stitch.plan.price import DEFAULT_MARGIN, default_kernel_us, least_us, nominal_bytes
 from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
 
+BEAM = 2  # of the sets grown from a reduction or an output, how many go on growing
+CUTS = 4  # at how many of its cheapest edges a set is tried in two
+EFFORT = 2000  # the sum of the sizes of all sets that are grown in a region
+
 
 class Way(enum.Enum):
     """What becomes of a set of nodes."""
@@ -232,7 +236,7 @@ class _Search:
             crossing = [v for v in flows if v.users & nodes & ~first]
             size = sum(nominal_bytes(self.region.buffer(value)) for value in crossing)
             halves.append((size, first))
-        for _, half in sorted(halves)[: self.options.cuts]:
+        for _, half in sorted(halves)[:CUTS]:
             self._stitched(half)
             self._stitched(nodes & ~half)
 
@@ -242,7 +246,7 @@ class _Search:
 
     def _grow(self, sets: Sequence[Nodes]) -> None:
         """From each reduction and output, and from each greedy set, through the neighbours."""
-        left = self.options.effort
+        left = EFFORT
         seeds = [atom for atom in self.atoms if self._is_dominant(atom)]
         for seed in dict.fromkeys([*sets, *seeds]):
             states = [seed]
@@ -259,7 +263,7 @@ class _Search:
                 if not following:
                     break
                 ranked = sorted(following, key=lambda nodes: (-following[nodes], nodes))
-                states = ranked[: self.options.beam]
+                states = ranked[:BEAM]
 
     def _is_dominant(self, atom: Nodes) -> bool:
         needed = any(value.needed for p in bits(atom) for value in self.region.values_of[p])
