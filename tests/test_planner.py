@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from check import H200, check, plan_of, stitched
 from planned import DEVICE, GREEDY, PARTITION, assert_sound, graph_and_plan, random_module, read
@@ -206,3 +207,19 @@ def test_a_bound_of_memory_between_kernels_is_kept():
     for bound in (None, 0):
         plan = plan_of(module, options=Options(workspace_bytes=bound))
         assert plan.groups
+
+
+def test_a_small_result_that_no_kernel_writes_alone_stays_with_tvm():
+    """It would be computed again for a large result, were there a kernel of its own for it."""
+
+    def build(emit, x, y):
+        small = emit(op.exp(y))
+        return emit(op.add(x, small)), emit(op.astype(small, "uint32"))
+
+    case = graph(
+        "float32",
+        [(64, 640), (64, 1)],
+        build,
+        lambda x, y: (x + np.exp(y), np.exp(y).astype("uint32")),
+    )
+    check(case, kernels=None)

@@ -21,6 +21,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.errors import StitchError, last_line
 from tvm_stitch.graph.back.launches import nests
+from tvm_stitch.graph.back.wide_reductions import with_wide_reductions
 from tvm_stitch.kernel.codegen.prim_func import with_plain_arguments
 from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.target import plain_target
@@ -64,14 +65,14 @@ def _scheduled(
     """The function as the first rule has it that takes it; None if all decline and none fails."""
     meant = function.attrs.get("target") or target
     failed: Exception | None = None
+    wide = with_wide_reductions(function)
     for rule in default_rules():
         try:
-            found = rule.apply(function, meant, False)
+            one = _applied(rule, wide, function, meant)
         except Exception as error:  # rules fail in many ways on shapes they were not made for
             failed = error
             continue
-        if found is not None:
-            (one,) = [found] if isinstance(found, s_tir.Schedule) else found
+        if one is not None:
             by_hand = bool(nests(function))  # TVM's sorts and the like are bound to threads already
             is_last = isinstance(rule, dlight.gpu.Fallback)
             if not is_last and _loses_guard(one.mod["main"]):
@@ -85,6 +86,25 @@ def _scheduled(
             "model without it, or give it a schedule of your own as a tirx.is_scheduled function."
         ) from failed
     return None
+
+
+def _applied(
+    rule: Any, wide: tirx.PrimFunc, function: tirx.PrimFunc, target: tvm.target.Target
+) -> s_tir.Schedule | None:
+    """What a rule makes of a function, in its wide form where that is one kernel as well."""
+    gpu = dlight.gpu
+    if wide is not function and isinstance(rule, (gpu.GEMV, gpu.Reduction, gpu.GeneralReduction)):
+        found = _only(rule.apply(wide, target, False))
+        if found is not None and len(nests(found.mod["main"])) == 1:
+            return found
+    return _only(rule.apply(function, target, False))
+
+
+def _only(found: Any) -> s_tir.Schedule | None:
+    if found is None or isinstance(found, s_tir.Schedule):
+        return found
+    (one,) = found
+    return one
 
 
 def _loses_guard(function: tirx.PrimFunc) -> bool:

@@ -173,12 +173,8 @@ class _Search:
         cost = verdict.cost_us + self.options.launch_us
         self._add(nodes, verdict.outputs, Way.STITCHED, cost, verdict)
         for value in verdict.spare:
-            self._stitched(self._behind(value, nodes), (value,))
+            self._stitched(self.judge.behind(value, nodes), (value,))
         return verdict
-
-    def _behind(self, value: Value, nodes: Nodes) -> Nodes:
-        """The nodes of a set that a value depends on."""
-        return (self.region.ancestors[value.node] | 1 << value.node) & nodes
 
     # The greedy plan
 
@@ -192,7 +188,7 @@ class _Search:
             left &= ~nodes
             taken.append((nodes, verdict.outputs, Way.STITCHED))
             for value in verdict.spare:
-                taken.append((self._behind(value, nodes), (value,), Way.STITCHED))
+                taken.append((self.judge.behind(value, nodes), (value,), Way.STITCHED))
         alone = {1 << place for place in bits(left)}
         ways = (Way.DEFAULT, Way.VIEW)
         return taken + [key for key in self.found if key[0] in alone and key[2] in ways]
@@ -308,6 +304,6 @@ class _Search:
 
     def _cheap(self, value: Value, nodes: Nodes) -> Nodes:
         """The nodes that compute a value from what is in memory, if few and element-wise."""
-        again = self._behind(value, nodes)
+        again = self.judge.behind(value, nodes)
         few = again.bit_count() <= self.options.recomputed
         return again if few and not self.judge.reduces(again) else 0

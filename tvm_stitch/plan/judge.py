@@ -90,7 +90,15 @@ class Judge:
         if not isinstance(verdict, Refused) or self.reduces(nodes):
             return verdict
         main, spare = self._split(outputs)
+        for value in spare:
+            alone = self(self.behind(value, nodes), (value,))
+            if isinstance(alone, Refused):
+                return alone
         return self._kernel(nodes, main, spare) if spare else verdict
+
+    def behind(self, value: Value, nodes: Nodes) -> Nodes:
+        """The nodes of a set that a value depends on."""
+        return (self.region.ancestors[value.node] | 1 << value.node) & nodes
 
     def _kernel(
         self, nodes: Nodes, outputs: tuple[Value, ...], spare: tuple[Value, ...]

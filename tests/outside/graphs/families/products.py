@@ -74,6 +74,7 @@ def attention(noise: Noise, query: Number, key: Number, value: Number) -> Number
     depth = query.value.shape[-1]
     scores = contracted(noise, np.matmul, q, back, depth, wide)
     weights = softmax(how, how.mul(scores, how.number(1 / np.sqrt(depth))), (3,))
+    weights = cast(cast(weights, query.dtype), wide)
     found = contracted(noise, np.matmul, weights, v, key.value.shape[1], wide)
     return cast(Number(wide, found.value.transpose(turn), found.bound.transpose(turn)), query.dtype)
 

@@ -42,11 +42,11 @@ def silu(call: Call, stage: Stages) -> Expr:
 
 
 def selu(call: Call, stage: Stages) -> Expr:
-    """scale * (max(x, 0) + min(0, alpha * (exp(x) - 1)))."""
+    """scale * (x where it is positive, alpha * (exp(x) - 1) elsewhere)."""
     x = stage.widen(call.args[0])
     decay = stage(op.multiply, stage(op.subtract, stage(op.exp, x), 1.0), _SELU_ALPHA)
-    total = stage(op.add, stage(op.maximum, x, 0.0), stage(op.minimum, decay, 0.0))
-    return stage.result(dtype_of(call), op.multiply, total, _SELU_SCALE)
+    curve = stage(op.where, stage(op.greater, x, 0.0), x, decay)
+    return stage.result(dtype_of(call), op.multiply, curve, _SELU_SCALE)
 
 
 def softplus(call: Call, stage: Stages) -> Expr:
@@ -62,11 +62,14 @@ def softplus(call: Call, stage: Stages) -> Expr:
 
 
 def log_add_exp(call: Call, stage: Stages) -> Expr:
-    """max + log(1 + exp(min - max)), which overflows nowhere; equal infinities stay themselves."""
+    """max + log(1 + exp(-|a - b|)), which overflows nowhere; equal infinities stay themselves.
+
+    The difference is not-a-number where an operand is, which the device's maximum would lose.
+    """
     a, b = (stage.widen(argument) for argument in call.args)
-    low, high = stage(op.minimum, a, b), stage(op.maximum, a, b)
-    gap = stage(op.subtract, low, high)
-    gap = stage(op.where, stage(op.equal, low, high), relax.const(0.0, dtype_of(gap)), gap)
+    high = stage(op.maximum, a, b)
+    gap = stage(op.negative, stage(op.abs, stage(op.subtract, a, b)))
+    gap = stage(op.where, stage(op.equal, a, b), relax.const(0.0, dtype_of(gap)), gap)
     curve = stage(op.log, stage(op.add, stage(op.exp, gap), 1.0))
     return stage.result(dtype_of(call), op.add, high, curve)
 

@@ -14,7 +14,15 @@ from tvm import relax
 from tvm.ir import Call, Expr, IRModule, Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
-from tvm_stitch.graph.front.decompose import activation, loss, norm, product, softmax, statistic
+from tvm_stitch.graph.front.decompose import (
+    activation,
+    attention,
+    loss,
+    norm,
+    product,
+    softmax,
+    statistic,
+)
 from tvm_stitch.graph.front.decompose.epilogue import ELEMENTWISE, on_reshaped
 from tvm_stitch.graph.front.decompose.stages import (
     ACCUMULATORS,
@@ -45,6 +53,8 @@ FAMILIES: dict[str, Family] = {
     "relax.nn.softplus": activation.softplus,
     "relax.nn.dropout": activation.dropout,
     "relax.matmul": product.product,
+    "relax.nn.attention": attention.attention,
+    "relax.nn.attention_bias": attention.attention,
     "relax.power": activation.power,
     "relax.log_add_exp": activation.log_add_exp,
     "relax.ewise_fma": activation.fused_multiply_add,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 from tvm import relax
-from tvm.ir import Expr, GenericConst
+from tvm.ir import Call, Expr, GenericConst
 from tvm.relax import op
 from tvm.tirx import IntImm
 
@@ -143,6 +143,12 @@ class Stages:
     def compute(self, function: Callable[..., Any], *operands: Expr, name: str) -> Expr:
         """Bind what a function of TE computes from operands."""
         return self._emit(self._builder.call_te(function, *operands, primfunc_name_hint=name))
+
+    def written(self, family: Callable[[Call, Stages], Expr | None], call: Call) -> relax.Var:
+        """Bind what a family makes of a call, or the call."""
+        call = self._builder.normalize(call)
+        written = family(call, self)
+        return self._emit(call if written is None else written)
 
     def made_by(self, expr: Expr) -> str | None:
         """The operator a variable stood for before this pass, None for a parameter."""
