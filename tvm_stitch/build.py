@@ -17,6 +17,7 @@ from tvm_stitch.dump.stages import Dump
 from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
 from tvm_stitch.graph.back.outputs import ViewOutputs
+from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.op_tags import keep_op_tags_by_thread
@@ -66,7 +67,7 @@ def stitch_passes(
         relax.transform.EliminateCommonSubexpr(),
         # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
         # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
-        relax.transform.CanonicalizeBindings(),
+        CanonicalizeBindings(),
         Legalize(),
         *([transform.Approximate()] if options is not None and options.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),
