@@ -111,6 +111,25 @@ def test_a_hang_costs_its_time(tmp_path):
     assert results.row(("hangs", "float32", INFERENCE), "inductor").status == "ok"
 
 
+def test_the_end_of_the_time_is_no_failure(tmp_path):
+    results, lines = run(tmp_path, "fine", "hangs", "crashes", seconds=4.0)
+    assert {row.model for row in results.rows} == {"fine", "hangs"}
+    assert results.row(("hangs", "float32", INFERENCE), "stitch") is None
+    assert len(lines) == 1
+
+
+def test_what_tells_most_comes_first(tmp_path):
+    options = cli.parser().parse_args([])
+    jobs = [(job.model, job.dtype, job.kind) for job in cli._jobs(options, Results())]
+    names = [name for name, _, _ in jobs]
+    if "bert" in names:
+        assert jobs[0] == ("bert", "float16", INFERENCE)
+        assert jobs.index(("bert", "bfloat16", TRAINING)) < jobs.index(
+            ("bert", "float32", INFERENCE)
+        )
+    assert jobs[-1][2] == DYNAMIC
+
+
 def test_the_list_needs_no_package(capsys):
     assert cli.main(["--list"]) == 0
     said = capsys.readouterr().out.splitlines()

@@ -8,6 +8,8 @@ from tvm import relax
 from tvm.relax import op
 from zoo import graph, softmax64
 
+import tvm_stitch
+
 NOTHING = {
     "slice": ([(4, 50)], lambda emit, x: emit(op.strided_slice(x, [0], [2], [2])), (0, 50)),
     "rows of extent 0": ([(4, 0)], lambda emit, x: emit(op.nn.softmax(x)), (4, 0)),
@@ -95,3 +97,16 @@ def test_parts_of_a_tuple():
     case = graph("float32", [(4, 8)], build, lambda x: (x[:, :3], x[:, 3:], x[:, :0]))
     check(case, kernels=None)
     assert len(launched(case.module)) == 1
+
+
+def test_a_part_of_nothing_that_is_put_back():
+    """As a rotary embedding of all columns has it: what is not turned is split off first."""
+
+    def build(emit, x):
+        parts = emit(op.split(x, [8], axis=-1))
+        turned = emit(op.exp(emit(relax.TupleGetItem(parts, 0))))
+        return emit(op.concat([turned, emit(relax.TupleGetItem(parts, 1))], axis=-1))
+
+    case = graph("float32", [(2, 3, 8)], build, np.exp)
+    assert tvm_stitch.explain(case.module, "sm_90").kernels
+    assert tvm_stitch.verify(case.module, "sm_90", orders=1).ok

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -24,10 +25,13 @@ def blocks(language: str) -> list[str]:
 
 @pytest.mark.skipif(simt.available() is not None, reason="needs g++")
 def test_the_python_code_runs_from_top_to_bottom(capsys):
-    example, dropped_in, _from_pytorch = blocks("python")
+    _in_pytorch, in_tvm, example, dropped_in, _from_pytorch = blocks("python")
     names: dict[str, object] = {}
     exec(compile(example, "README example", "exec"), names)
     first = names.pop("executable")
+    names["module"] = names["mod"]
+    exec(compile(in_tvm, "README in TVM", "exec"), names)
+    assert type(names["executable"]) is type(first)
     exec(compile(dropped_in, "README drop-in", "exec"), names)
     assert type(names["executable"]) is type(first)
     output = capsys.readouterr().out
@@ -42,6 +46,19 @@ def test_the_code_for_pytorch_runs(capsys):
     assert re.search(r"^2 graphs, 2 stitched parts", capsys.readouterr().out, re.M)
 
 
+@pytest.mark.filterwarnings("ignore:the model's tensors lie on cpu")
+def test_the_first_lines_for_pytorch_run():
+    torch = pytest.importorskip("torch")
+    if not metadata.entry_points(group="torch_dynamo_backends", name="tvm_stitch"):
+        pytest.skip("the package is not installed")
+    torch._dynamo.reset()
+    model = torch.nn.LayerNorm(8)
+    names = {"model": model}
+    exec(compile(blocks("python")[0], "README in PyTorch", "exec"), names)
+    x = torch.randn(3, 8)
+    torch.testing.assert_close(names["model"](x), model(x))
+
+
 def test_the_scripts_are_there_and_may_be_run():
     scripts = [line.split()[0] for line in blocks("sh")[0].splitlines()]
     assert scripts == ["./demo.sh", "./test.sh"]
@@ -54,7 +71,7 @@ def test_the_commands_are_the_command_lines(capsys):
         program, command, *arguments = shlex.split(line)
         assert program == "tvm-stitch"
         assert cli.main([command, *arguments]) == 2  # no such file, so far all is understood
-        assert "cannot read model.json" in capsys.readouterr().err
+        assert "cannot read model." in capsys.readouterr().err
 
 
 def test_links_lead_somewhere():

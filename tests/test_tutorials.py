@@ -85,6 +85,36 @@ def test_how_stitching_works():
     assert after == 1 < before
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(simt.available() is not None, reason="needs g++")
+def test_a_hugging_face_model():
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    output = run("6_a_hugging_face_model.py")
+    assert number(r"part: +(\d+) operators in \d kernel", output) > 5
+    assert "scaled_dot_product" in output
+    assert "tuned: as eager says" in output
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(simt.available() is not None, reason="needs g++")
+def test_a_training_loop():
+    pytest.importorskip("torch")
+    output = run("7_a_training_loop.py")
+    assert len(re.findall(r"^step", output, re.M)) == 5
+    assert "graphs: forward 0, backward 0, inference 0" in output
+    assert "stitched: True" in output and "stitched: False" not in output
+    assert number(r"under autocast: \d+ graphs?, (\d+) stitched part", output) > 0
+
+
+def test_from_onnx_to_a_library():
+    pytest.importorskip("onnx")
+    output = run("8_from_onnx_to_a_library.py")
+    assert "R.nn.softmax" in output and "shape_of" not in output
+    assert "1 of 1 kernel stitched" in output
+    assert number(r"heads\.so: (\d+) bytes", output) > 1000
+
+
 def test_relay_build():
     output = run("relay_build.py")
     assert "the output is NumPy's" in output

@@ -8,6 +8,7 @@ from tvm_stitch.build import compile, pipeline
 from tvm_stitch.errors import (
     CompilerMissing,
     InputError,
+    OnnxError,
     RelayError,
     SimtError,
     StitchError,
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CompilerMissing",
     "InputError",
+    "OnnxError",
     "Options",
     "RelayError",
     "SavedPlan",
@@ -32,6 +34,7 @@ __all__ = [
     "TorchError",
     "compile",
     "explain",
+    "onnx",
     "pipeline",
     "relay",
     "simt",
@@ -43,7 +46,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # PyTorch takes seconds to import, and need not be installed.
-    if name == "torch":
-        return import_module("tvm_stitch.torch")
+    # These take seconds to import, and need not be installed.
+    if name in ("torch", "onnx"):
+        return import_module(f"tvm_stitch.{name}")
     raise AttributeError(f"module 'tvm_stitch' has no attribute {name!r}")

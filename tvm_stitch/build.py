@@ -167,7 +167,26 @@ def lowering_context() -> tvm.transform.PassContext:
     config = {**current.config, KEEP_SCRATCH: True}
     # Whoever times or prints passes goes on doing so.
     return tvm.transform.PassContext(
-        opt_level=3, config=config, instruments=list(current.instruments)
+        opt_level=3,
+        disabled_pass=list(current.disabled_pass),
+        config=config,
+        instruments=list(current.instruments),
+    )
+
+
+def without_folding() -> tvm.transform.PassContext:
+    """The current settings, but what depends on no input is computed where it is used.
+
+    Folded, a mask of a graph that makes its own would be as large as it is in memory, and a module
+    of constants alone would need a C compiler to be loaded.
+    """
+    current = tvm.transform.PassContext.current()
+    return tvm.transform.PassContext(
+        opt_level=int(current.opt_level),
+        required_pass=list(current.required_pass),
+        disabled_pass=[*current.disabled_pass, "FoldConstant"],
+        instruments=list(current.instruments),
+        config=dict(current.config),
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line: demo, explain, compile, tune, bench.
+"""The command line: demo, explain, compile, verify, tune, bench.
 
 Exit codes: 0 done; 1 something is wrong, or missing on this machine; 2 wrong use: a file, model,
 option or target that cannot be used as given; 130 interrupted. Results go to stdout, messages to
@@ -21,7 +21,7 @@ import tvm
 
 import tvm_stitch
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
-from tvm_stitch.frontend.relay import is_relay
+from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
 from tvm_stitch.report import explain
 from tvm_stitch.target import cuda_target
@@ -31,21 +31,23 @@ TARGET_HELP = (
     "an architecture (sm_90), a GPU (H100 PCIe), a TVM tag (nvidia/nvidia-h100), TVM's JSON, or "
     "cuda: this machine's GPU, sm_90 without one (default: cuda)"
 )
-MODEL_HELP = "a Relax module as tvm.ir.save_json writes it"
+MODEL_HELP = KINDS
 DATABASE_HELP = "records that `tvm-stitch tune` made: kernels that were tuned get the best schedule"
 DUMP_HELP = "write every stage there, from Relax to CUDA, in a numbered folder"
 EXAMPLES = """\
 examples:
   tvm-stitch demo                            a Transformer block, stitched and checked
-  tvm-stitch explain model.json              what would become of a model
-  tvm-stitch explain model.json --target sm_80 --json
+  tvm-stitch explain model.onnx              what would become of a model
+  tvm-stitch explain model.pt2 --target sm_80 --json
+  tvm-stitch verify model.onnx               its kernels on the CPU, against float64
   tvm-stitch compile model.json -o model.so  load it with tvm.runtime.load_module
   tvm-stitch tune model.json --database records.jsonl
   tvm-stitch compile model.json -o model.so --database records.jsonl
   tvm-stitch compile model.json -o model.so --dump stages
   tvm-stitch bench --help                    measurements on a GPU
 
-save a model:  open("model.json", "w").write(tvm.ir.save_json(mod))
+a model is a file of ONNX's, one that torch.export.save wrote, TVMScript, what Relay saved, or
+open("model.json", "w").write(tvm.ir.save_json(mod))
 """
 
 
@@ -99,14 +101,22 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(run=_demo)
 
     explained = commands.add_parser("explain", help="kernels of a model before and after")
-    explained.add_argument("model", metavar="MODEL.json", help=MODEL_HELP)
+    explained.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     explained.add_argument("--json", action="store_true", help="JSON instead of text")
     explained.set_defaults(run=_explain)
 
     compiled = commands.add_parser("compile", help="compile a model with stitching")
-    compiled.add_argument("model", metavar="MODEL.json", help=MODEL_HELP)
+    compiled.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     compiled.add_argument("-o", "--output", required=True, metavar="OUT.so", help="what to write")
     compiled.set_defaults(run=_compile)
+
+    verified = commands.add_parser(
+        "verify", help="run a model's kernels on the CPU, and compare with float64"
+    )
+    verified.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    verified.add_argument("--seed", type=int, default=0, help="of the inputs (default: 0)")
+    verified.add_argument("--orders", type=int, default=3, help="thread orders (default: 3)")
+    verified.set_defaults(run=_verify)
 
     tuned = commands.add_parser(
         "tune",
@@ -121,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (explained, compiled):
         command.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
         command.add_argument("--dump", metavar="FOLDER", help=DUMP_HELP)
-    for command in (demo, explained, compiled, tuned):
+    for command in (demo, explained, compiled, verified, tuned):
         command.add_argument("--target", default="cuda", help=TARGET_HELP)
     commands.add_parser("bench", help="measure on a GPU, beside other compilers", add_help=False)
     return parser
@@ -138,8 +148,8 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    mod = load_model(options.model)
     stitching = Options(dump=options.dump)
+    mod = read(options.model)
     report = explain(mod, cuda_target(options.target), stitching, options.database)
     print(json.dumps(report.to_json(), indent=2) if options.json else report)
     return 0
@@ -147,7 +157,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 def _compile(options: argparse.Namespace) -> int:
     target = cuda_target(options.target)
-    mod = load_model(options.model)
+    mod = read(options.model)
     output = Path(options.output)
     if not output.parent.is_dir():
         raise InputError(f"cannot write {output}: there is no folder {output.parent}")
@@ -166,6 +176,14 @@ def _compile(options: argparse.Namespace) -> int:
     return 0
 
 
+def _verify(options: argparse.Namespace) -> int:
+    target = cuda_target(options.target)
+    mod = read(options.model)
+    found = tvm_stitch.verify(mod, target, seed=options.seed, orders=options.orders)
+    print(found)
+    return 0 if found.ok else 1
+
+
 def _require_writable(output: Path) -> None:
     """InputError where no file can be written, before the time is spent that compiling takes."""
     new = not output.exists()
@@ -178,7 +196,7 @@ def _require_writable(output: Path) -> None:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    return tuning_cli.run(options, load_model)
+    return tuning_cli.run(options, read)
 
 
 def _compiled(
@@ -193,30 +211,6 @@ def _compiled(
             f"TVM cannot compile {options.model}: {first_line(error)}; see whether tvm.compile "
             "without stitching can"
         ) from error
-
-
-def load_model(path: str) -> tvm.IRModule:
-    """Read what tvm.ir.save_json wrote of a Relax module."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not text: expected {MODEL_HELP}") from None
-    if is_relay(text):
-        raise InputError(
-            f"{path} is a module that Relay saved: read it with tvm_stitch.relay.load, and save "
-            "what that returns with tvm.ir.save_json"
-        )
-    try:
-        mod = tvm.ir.load_json(text)
-    except Exception as error:
-        raise InputError(
-            f"{path} is not {MODEL_HELP} (with TVM {tvm.__version__}): {first_line(error)}"
-        ) from None
-    if not isinstance(mod, tvm.IRModule):
-        raise InputError(f"{path} holds a {type(mod).__name__}, not {MODEL_HELP}")
-    return mod
 
 
 def _bench(arguments: list[str]) -> int:

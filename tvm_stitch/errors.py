@@ -25,6 +25,10 @@ class TorchError(InputError):
     """A PyTorch program that holds what Relax has no counterpart for."""
 
 
+class OnnxError(InputError):
+    """An ONNX model that cannot be read, or holds what Relax has no counterpart for."""
+
+
 def first_line(error: Exception) -> str:
     """The first line of an error that says something, to stand within a sentence."""
     return next(iter(_lines(error)), type(error).__name__).rstrip(".: ")

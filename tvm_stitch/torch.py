@@ -25,8 +25,10 @@ from tvm_stitch.dynamo.settings import Settings
 from tvm_stitch.frontend.torch.load import load
 
 __all__ = [
+    "GraphCompiler",
     "LeftReport",
     "PartReport",
+    "Settings",
     "TorchReport",
     "TorchWarning",
     "compile",

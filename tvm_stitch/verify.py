@@ -120,10 +120,9 @@ def stitched_for_cpu(
     does not have.
     """
     dispatch = [] if calls(mod, SCANS) else dispatch_passes(target)
+    passes = [*dispatch, *stitch_passes(target, options, default_schedules=False)]
     with target:
-        for each in [*dispatch, *stitch_passes(target, options, default_schedules=False)]:
-            mod = each(mod)
-    return mod
+        return tvm.transform.Sequential(passes)(mod)
 
 
 def compare(

@@ -14,11 +14,13 @@ from pathlib import Path
 from bench import environment
 from bench.torch_models import table
 from bench.torch_models.registry import all_models, kinds_of, missing
-from bench.torch_models.row import DYNAMIC, INFERENCE, KINDS, Results
+from bench.torch_models.row import DYNAMIC, INFERENCE, KINDS, TRAINING, Results
 from bench.torch_models.runner import Job, Run, Settings
-from bench.torch_models.systems import CUDA, DEVICES, EAGER, STITCH, SYSTEMS
+from bench.torch_models.systems import CUDA, DEVICES, EAGER, OPTIONAL, STITCH, SYSTEMS
 
 DTYPES = ("float32", "float16", "bfloat16")
+# These are tried first.
+TELLING = ("bert", "gpt2", "llama", "vit", "timm-resnet50", "resnet", "t5", "whisper", "convnext")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,14 +30,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--models", metavar="A,B,…", help="these alone")
     made.add_argument("--dtypes", default=",".join(DTYPES), metavar="A,B,…")
     made.add_argument("--kinds", default=",".join(KINDS), metavar="A,B,…", help=f"of {KINDS}")
-    made.add_argument("--systems", metavar="A,B,…", help=f"of {SYSTEMS}")
+    made.add_argument("--systems", metavar="A,B,…", help=f"of {SYSTEMS + OPTIONAL}")
     made.add_argument("--device", choices=DEVICES, default=CUDA)
     made.add_argument("--small", action="store_true", help="small sizes of the same models")
     made.add_argument("--jobs", type=int, default=1, help="models that compile at once")
     made.add_argument(
         "--time-limit", type=float, default=300.0, metavar="S", help="for one system of a model"
     )
-    made.add_argument("--seconds", type=float, metavar="S", help="start nothing after so long")
+    made.add_argument("--seconds", type=float, metavar="S", help="stop after so long")
     made.add_argument(
         "--second-process", action="store_true", help="the first call in a second process as well"
     )
@@ -77,7 +79,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _jobs(options: argparse.Namespace, results: Results) -> list[Job]:
-    systems = _chosen(options.systems, SYSTEMS if options.device == CUDA else (EAGER, STITCH))
+    usual = SYSTEMS if options.device == CUDA else (EAGER, STITCH)
+    systems = _chosen(options.systems or ",".join(usual), SYSTEMS + OPTIONAL)
     models = {model.name: model for model in all_models()}
     jobs = []
     for name in _chosen(options.models, tuple(models)):
@@ -92,8 +95,18 @@ def _jobs(options: argparse.Namespace, results: Results) -> list[Job]:
                 done = all(results.row(key, system) for system in systems)
                 if kind in _chosen(options.kinds, KINDS) and not (options.resume and done):
                     jobs.append(Job(*key, systems))
-    # What most want to know comes first, should the time end.
-    return sorted(jobs, key=lambda job: (job.kind != INFERENCE, job.kind == DYNAMIC))
+    return sorted(jobs, key=_urgency)
+
+
+def _urgency(job: Job) -> tuple[int, int]:
+    """What most want to know comes first, should the time end."""
+    rounds = [(INFERENCE, "float16"), (TRAINING, "bfloat16"), (INFERENCE, "bfloat16"),
+              (INFERENCE, "float32"), (TRAINING, "float32")]  # fmt: skip
+    this = (job.kind, job.dtype)
+    telling = TELLING.index(job.model) if job.model in TELLING else len(TELLING)
+    if telling == len(TELLING) or this not in rounds:
+        return len(rounds) + (job.kind == DYNAMIC), telling
+    return rounds.index(this), telling
 
 
 def _chosen(given: str | None, known: tuple[str, ...]) -> list[str]:

@@ -14,7 +14,7 @@ KINDS = (INFERENCE, TRAINING, DYNAMIC)
 # What an error may be of eager's own, and what roundings alone may come to. Losses differ more:
 # compiled, AdamW takes powers of its betas in float32, where eager may have Python's numbers.
 ALLOWED = 1.5
-LEAST_ERROR = {INFERENCE: 2e-7, DYNAMIC: 2e-7, TRAINING: 1e-5}
+LEAST_ERROR = {INFERENCE: 3e-7, DYNAMIC: 3e-7, TRAINING: 1e-5}
 
 
 @dataclass

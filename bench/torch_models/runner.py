@@ -62,6 +62,7 @@ class Run:
         self._end_at = time.monotonic() + settings.seconds if settings.seconds else None
         self._workers: set[Worker] = set()
         self._folder = ""
+        self._stopped = False
 
     def __call__(self, jobs: list[Job]) -> None:
         """Run every job for which there is time."""
@@ -76,33 +77,36 @@ class Run:
             try:
                 for thread in threads:
                     thread.start()
-                while any(thread.is_alive() for thread in threads):
+                while any(thread.is_alive() for thread in threads) and not self._is_over():
                     time.sleep(0.1)  # short, so that Ctrl-C is seen
             finally:
+                self._stopped = True
                 for worker in list(self._workers):
                     worker.end()
 
     def _work(self, waiting: queue.SimpleQueue[Job]) -> None:
-        while self._end_at is None or time.monotonic() < self._end_at:
+        while not self._is_over():
             try:
                 job = waiting.get_nowait()
             except queue.Empty:
                 return
             self._one(job)
-            with self._lock:
-                self._results.save(self._settings.output)
-            self._report(table.line(self._results, job.key))
+            if not self._stopped:
+                self._report(table.line(self._results, job.key))
+
+    def _is_over(self) -> bool:
+        return self._stopped or (self._end_at is not None and time.monotonic() > self._end_at)
 
     def _one(self, job: Job) -> None:
         """All systems, in as few processes as do not end before they should."""
         with tempfile.TemporaryDirectory(dir=self._folder) as cache:
             left = list(job.systems)
-            while left:
+            while left and not self._stopped:
                 culprit = self._process(job, left, cache)
                 if culprit is None or culprit == EAGER:
                     break
                 left = [name for name in left if name != culprit]
-            if self._settings.second_process:
+            if self._settings.second_process and not self._stopped:
                 done = [n for n in job.systems if n != EAGER and self._is_ok(job, n)]
                 if done:
                     self._process(job, done, cache, again=True)
@@ -157,6 +161,8 @@ class Run:
 
     def _take(self, row: Row, again: bool = False) -> None:
         with self._lock:
+            if self._stopped:  # what was under way is no failure of the model's
+                return
             first = self._results.row(row.key, row.system)
             if not again:
                 self._results.add(row)

@@ -6,7 +6,7 @@ import math
 
 from bench.table import microseconds
 from bench.torch_models.row import Results, Row, judged
-from bench.torch_models.systems import EAGER, INDUCTOR, STITCH
+from bench.torch_models.systems import EAGER, INDUCTOR, OPTIONAL, STITCH
 
 Key = tuple[str, str, str]
 HEADER = [
@@ -23,8 +23,24 @@ def document(results: Results) -> str:
     lines += [f"| {' | '.join(cells(results, key))} |" for key in keys]
     gpu = results.machine.get("gpu", "no GPU")
     title = f"{gpu}; {results.run.get('command', '')}; {results.run.get('date', '')}"
-    parts = [title, "\n".join(lines), _summary(results, keys), _troubles(results)]
+    captured = _captured(results, keys)
+    parts = [title, "\n".join(lines), captured, _summary(results, keys), _troubles(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _captured(results: Results, keys: list[Key]) -> str:
+    """The systems with mode="reduce-overhead", where they were tried."""
+    header = ["model", "dtype", "way", "error/eager's"]
+    header += [f"{title}: {system}" for title in ("GPU µs", "wall µs") for system in OPTIONAL]
+    lines = []
+    for key in keys:
+        rows = [results.row(key, name) for name in OPTIONAL]
+        if any(rows):
+            times = [_time(row, field) for field in ("us", "wall_us") for row in rows]
+            error = _error(rows[-1], results.row(key, EAGER))
+            lines.append(f"| {' | '.join([*key, error, *times])} |")
+    above = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
+    return "\n".join([*above, *lines]) if lines else ""
 
 
 def cells(results: Results, key: Key) -> list[str]:

@@ -17,7 +17,7 @@ import tvm_stitch  # noqa: E402
 from tvm_stitch.dynamo import backend as backend_module  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler, TorchWarning  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
-from tvm_stitch.errors import InputError  # noqa: E402
+from tvm_stitch.errors import InputError, SimtError  # noqa: E402
 
 nn = torch.nn
 
@@ -156,6 +156,19 @@ def test_what_is_constant_is_made_anew():
         constant.zero_()
 
 
+def test_what_needs_no_input_is_computed_by_a_kernel():
+    def function(x):
+        places = torch.arange(64)
+        mask = (places[:, None] >= places[None]) * 2
+        return mask, x + 1
+
+    ours, x = compiler(EXECUTOR, target="sm_90", smallest_part=1), torch.randn(3)
+    for got, want in zip(torch.compile(function, backend=ours)(x), function(x), strict=True):
+        torch.testing.assert_close(got, want)
+    assert not [part.failure for part in ours.log.report().parts if part.failure]
+    assert any("arange" in name for each in ours.machines.values() for name in each.kernels)
+
+
 def test_inputs_that_are_changed():
     def function(x, y):
         x.mul_(2).add_(1)
@@ -168,6 +181,35 @@ def test_inputs_that_are_changed():
         float(function(x, y)), rel=1e-5
     )
     torch.testing.assert_close(given, (x, y))
+
+
+def test_inputs_that_are_exchanged():
+    def function(x, y, z):
+        kept = x * 2 + 1
+        x.copy_(y)
+        y.copy_(kept)
+        z.add_(x).mul_(2)
+        return x, z + y
+
+    given = [torch.randn(3, 4) for _ in range(3)]
+    expected = [x.clone() for x in given]
+    found = torch.compile(function, backend=compiler())(*given)
+    for got, want in zip((*found, *given), (*function(*expected), *expected), strict=True):
+        torch.testing.assert_close(got, want)
+    assert found[0] is given[0]
+
+
+def test_inputs_that_swap_places():
+    def function(x, y):
+        kept = x.clone()
+        x.copy_(y)
+        y.copy_(kept)
+        return (x + 1).relu()
+
+    x, y = torch.randn(3), torch.randn(3)
+    expected = y.clone(), x.clone()
+    torch.compile(function, backend=compiler())(x, y)
+    torch.testing.assert_close((x, y), expected)
 
 
 def test_results_lie_in_memory_as_pytorchs_do():
@@ -212,6 +254,39 @@ def test_a_part_that_cannot_be_compiled_runs_eagerly_and_says_so(monkeypatch):
     torch.testing.assert_close(found, (x + 1).relu())
     (part,) = ours.log.report().parts
     assert part.failure == "no such luck"
+
+
+def test_a_part_that_cannot_be_run_runs_eagerly_from_then_on_and_says_so(monkeypatch):
+    calls = []
+
+    def refuse(*_arguments):
+        def run(*_given):
+            calls.append(1)
+            raise RuntimeError("too much shared memory")
+
+        return run
+
+    monkeypatch.setattr(backend_module, "machine_for", refuse)
+    ours, x = compiler(), torch.randn(3, 4)
+    run = torch.compile(lambda x: (x + 1).relu(), backend=ours)
+    with pytest.warns(TorchWarning, match=r"add.Tensor, relu runs as.*too much shared"):
+        torch.testing.assert_close(run(x), (x + 1).relu())
+    torch.testing.assert_close(run(x), (x + 1).relu())
+    assert len(calls) == 1
+    (part,) = ours.log.report().parts
+    assert not part.stitched
+
+
+def test_what_the_executor_finds_wrong_is_not_hidden(monkeypatch):
+    def wrong(*_arguments):
+        def run(*_given):
+            raise SimtError("a race")
+
+        return run
+
+    monkeypatch.setattr(backend_module, "machine_for", wrong)
+    with pytest.raises(SimtError, match="a race"):
+        torch.compile(lambda x: (x + 1).relu(), backend=compiler())(torch.randn(3, 4))
 
 
 def test_a_model_on_another_device_runs_eagerly_and_says_so():
@@ -301,6 +376,8 @@ def test_an_optimizer_step():
     for got, want in zip(ours, eager, strict=True):
         torch.testing.assert_close(got, want)
     assert any(part.stitched for part in log.log.report().parts)
+    # Parameters, moments and counts, each of them in one call.
+    assert "copy_" not in {each.operator for each in log.log.report().left}
 
 
 def test_bad_options_are_refused():
@@ -308,6 +385,8 @@ def test_bad_options_are_refused():
         Settings.of({"devise": "cuda"})
     with pytest.raises(InputError, match="unknown device 'gpu'"):
         tvm_stitch.torch.compile(nn.ReLU(), device="gpu")
+    with pytest.raises(Exception, match="no mode 'fastest': leave mode out"):
+        backend_module.tvm_stitch_backend(None, [], mode="fastest")
     with pytest.raises(InputError, match="smallest_part"):
         Settings(smallest_part=0)
 

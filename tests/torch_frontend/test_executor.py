@@ -75,3 +75,12 @@ def test_attention_of_halves():
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 8, 16).half() for _ in range(3))
     check(attention, q, k, v, torch.ones(8, 8, dtype=torch.bool).tril())
+
+
+def test_positions_share_their_kernel():
+    def positions(x):
+        values, places = (x * 2).max(-1)
+        return values, places, x.argmin(-1)
+
+    torch.manual_seed(0)
+    check(positions, torch.randn(5, 40).round(decimals=1))

@@ -61,3 +61,20 @@ def test_norms_with_their_statistics():
     check(functions, x, w)
     halves = [t.half() for t in (x, w)]
     check(lambda x, w: torch.ops.aten.native_layer_norm(x.mT, [6], w, w, 1e-5)[0], *halves)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_positions_are_the_first(dtype):
+    def positions(x):
+        values, places = x.max(1)
+        least, lowest = x.min(0, keepdim=True)
+        return values, places, least, lowest, x.argmax(), x.argmin(-1), x.argmax(0, keepdim=True)
+
+    x = torch.tensor([[1.0, 3.0, 3.0, 0.0], [2.0, 2.0, 2.0, 2.0], [0.0, 0.0, 5.0, 5.0]]).to(dtype)
+    check(positions if dtype is not torch.bool else lambda x: (*x.max(1), *x.min(0)), x)
+
+
+def test_positions_of_what_is_no_number_come_first():
+    nan, inf = float("nan"), float("inf")
+    x = torch.tensor([[1.0, nan, 3.0, nan], [-inf, inf, inf, 0.0], [-inf, -inf, -inf, -inf]])
+    check(lambda x: (*x.max(1), *x.min(1), x.argmax(1), x.argmin(), x.amax().argmax()), x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,20 +20,24 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.graph import _BoxedCodeGen
 
+from tvm_stitch.build import without_folding
 from tvm_stitch.dump.folder import require_writable
+from tvm_stitch.dynamo.cuda_graphs import Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
+from tvm_stitch.dynamo.mutations import without_copies
 from tvm_stitch.dynamo.part import Part, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.report import Log, PartReport
-from tvm_stitch.dynamo.settings import Settings
+from tvm_stitch.dynamo.settings import CUDA, Settings
 from tvm_stitch.dynamo.support import refused, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.report import explain
 
-Boxed = Callable[[list[Any]], Any]
 _DEFAULT_MODES = (None, "default")
+_REDUCE_OVERHEAD = "reduce-overhead"
 # TVM keeps state of the whole process while it builds and legalises functions. PyTorch compiles one
 # graph at a time, but backward graphs in threads of autograd's.
 _COMPILING = threading.RLock()
@@ -51,9 +55,17 @@ def tvm_stitch_backend(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """What `torch.compile(model, backend="tvm_stitch")` calls for every graph."""
-    if mode not in _DEFAULT_MODES:
-        raise InputError(f"backend tvm_stitch has no mode {mode!r}: leave mode out")
-    return GraphCompiler(Settings.of(options))(graph, inputs)
+    settings = Settings.of(options)
+    if mode == _REDUCE_OVERHEAD:
+        settings = replace(settings, cuda_graphs=True)
+    elif mode not in _DEFAULT_MODES:
+        raise InputError(
+            f"backend tvm_stitch has no mode {mode!r}: leave mode out, or see {_REDUCE_OVERHEAD!r}"
+        )
+    return GraphCompiler(settings)(graph, inputs)
+
+
+tvm_stitch_backend.reset = forget  # type: ignore[attr-defined]
 
 
 @dataclass
@@ -79,13 +91,17 @@ class GraphCompiler:
         device = self._device(graph, inputs)
         if device is None:
             return graph.forward
-        compile_ = partial(self.compile_graph, device)
+        captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained
+        graphs = CudaGraphs(len(inputs)) if captures else None
+        compile_ = partial(self.compile_graph, device, graphs)
         return aot_autograd(
             fw_compiler=partial(compile_, "forward"),
             bw_compiler=partial(compile_, "backward"),
             inference_compiler=partial(compile_, "inference"),
             partition_fn=min_cut_rematerialization_partition,
             decompositions=decompositions(),
+            # A captured graph would have to own what it writes.
+            keep_inference_input_mutations=graphs is None,
         )(graph, inputs)
 
     def _device(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> torch.device | None:
@@ -105,15 +121,28 @@ class GraphCompiler:
         return None
 
     def compile_graph(
-        self, device: torch.device, kind: str, graph: fx.GraphModule, _inputs: Sequence[Any]
+        self,
+        device: torch.device,
+        graphs: CudaGraphs | None,
+        kind: str,
+        graph: fx.GraphModule,
+        inputs: Sequence[Any],
     ) -> Boxed:
         """A functional graph of AOTAutograd's as a boxed function."""
         with _COMPILING:
-            return self._compiled(device, kind, graph)
+            if graphs is None:
+                return self._compiled(device, kind, graph)
+            capture = graphs.capture(kind, graph, inputs)
+            function = self._compiled(device, kind, graph)
+            if isinstance(capture, Refused):
+                self.log.notes.append(f"no CUDA graph of the {kind} graph: {capture.reason}")
+                return _boxed(graphs.uncaptured(kind, function))
+            return _boxed(capture(function))
 
     def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
         name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
         self.log.graphs.append(name)
+        append_copies = without_copies(graph.graph)
         ours: dict[fx.Node, bool] = {}
         for node in graph.graph.nodes:
             reason = refused(node, device)
@@ -124,9 +153,10 @@ class GraphCompiler:
         for attribute, part in list(graph.named_children()):
             if attribute.startswith(PREFIX) and isinstance(part, fx.GraphModule):
                 setattr(graph, attribute, self._part(name, part, device))
+        append_copies(graph.graph)
         graph.graph.set_codegen(_BoxedCodeGen())
         graph.recompile()
-        return _boxed(graph)
+        return _boxed(graph.forward)
 
     def _part(self, name: str, part: fx.GraphModule, device: torch.device) -> torch.nn.Module:
         operators = tuple(
@@ -135,22 +165,39 @@ class GraphCompiler:
             if node.op == "call_function" and operator_name(node.target) != "getitem"
         )
         try:
-            converted = convert(part.graph)
-            if self.explained:
-                kernels = explain(converted.module, self.settings.target, self.settings.stitching)
-                self.log.parts.append(PartReport(name, operators, kernels=kernels))
-                return part
-            key = tvm_ffi.StructuralKey(converted.module), device
-            if key not in self.machines:
-                results = results_of(part.graph, converted)
-                self.machines[key] = machine_for(converted, self.settings, device, results)
+            with without_folding():
+                return self._compiled_part(name, part, device, operators)
         except Exception as error:  # whatever fails here, PyTorch's operators do not
             failure = _said(error)
             self.log.parts.append(PartReport(name, operators, failure))
             self._warn(f"a part of {_shown(operators)} runs as PyTorch's operators: {failure}")
             return part
+
+    def _compiled_part(
+        self, name: str, part: fx.GraphModule, device: torch.device, operators: tuple[str, ...]
+    ) -> torch.nn.Module:
+        converted = convert(part.graph)
+        if self.explained:
+            kernels = explain(converted.module, self.settings.target, self.settings.stitching)
+            module = converted.module
+            self.log.parts.append(PartReport(name, operators, kernels=kernels, module=module))
+            return part
+        key = tvm_ffi.StructuralKey(converted.module), device
+        if key not in self.machines:
+            results = results_of(part.graph, converted)
+            self.machines[key] = machine_for(converted, self.settings, device, results)
+        number = len(self.log.parts)
         self.log.parts.append(PartReport(name, operators))
-        return Part(part, converted, self.machines[key])
+        failed = partial(self._failed, number)
+        return Part(part, converted, self.machines[key], device, failed)
+
+    def _failed(self, number: int, error: Exception) -> None:
+        """A part was compiled, but cannot be run."""
+        part = replace(self.log.parts[number], failure=_said(error))
+        self.log.parts[number] = part
+        self._warn(
+            f"a part of {_shown(part.operators)} runs as PyTorch's operators: {_said(error)}"
+        )
 
     def _warn(self, message: str) -> None:
         self.log.notes.append(message)
@@ -172,12 +219,11 @@ def _shown(operators: Sequence[str]) -> str:
     return ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
 
 
-def _boxed(graph: fx.GraphModule) -> Boxed:
+def _boxed(function: Boxed) -> Boxed:
     """AOTAutograd's calling convention: the list of inputs is emptied as they are used up."""
-    forward = graph.forward
 
     def call(inputs: list[Any]) -> Any:
-        return forward(inputs)
+        return function(inputs)
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call

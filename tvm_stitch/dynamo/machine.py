@@ -2,7 +2,7 @@
 
 In: a Converted and the Settings. Out: a function from the values of the symbols and contiguous
 tensors to contiguous tensors. Tensors go over by DLPack, without copies, on PyTorch's current
-stream. Must not know graphs of PyTorch.
+stream; all memory is of PyTorch's allocator. Must not know graphs of PyTorch.
 """
 
 from __future__ import annotations
@@ -10,27 +10,31 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
 from tvm_stitch import transform
 from tvm_stitch.build import dispatch_passes, lowering_context, stitch_passes
 from tvm_stitch.device import device_of
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
+from tvm_stitch.dynamo.sizes import Sizes, of_expression
 from tvm_stitch.errors import SimtError
 from tvm_stitch.frontend.torch.convert import ENTRY, Converted
-from tvm_stitch.graph.back.destinations import ATTRIBUTE, Destinations
+from tvm_stitch.graph.back import destinations, storages
+from tvm_stitch.graph.back.destinations import Destinations
+from tvm_stitch.graph.back.storages import Storages
 from tvm_stitch.on_cpu import Runner
 from tvm_stitch.target import full_target
 from tvm_stitch.tuning.apply import Records
 from tvm_stitch.verify import stitched_for_cpu
 
-Sizes = tuple[int, ...]
 Tensors = Sequence[torch.Tensor]
 Machine = Callable[[Sizes, Tensors], list[torch.Tensor]]
 Shapes = Callable[[Sizes], list[tuple[int, ...]]]
@@ -42,10 +46,10 @@ def machine_for(
 ) -> Machine:
     """Compile a part for where it will run."""
     if settings.device == CUDA:
-        return _Cuda(converted.module, settings, device, results)
+        return _Compiled(lowered_for_cuda(converted.module, settings, device), device, results)
     if settings.device == EXECUTOR:
         return _Executor(converted.module, settings)
-    return _Returning(tvm.compile(converted.module, "llvm"))
+    return _Compiled(lowered_for_llvm(converted.module), device, results)
 
 
 class Results:
@@ -54,30 +58,6 @@ class Results:
     def __init__(self, shapes: Shapes, dtypes: Sequence[torch.dtype]) -> None:
         self.shapes = shapes
         self.dtypes = tuple(dtypes)
-
-
-class _Machine:
-    """A virtual machine, which serves one thread at a time."""
-
-    def __init__(self, executable: Any, device: Any) -> None:
-        self._machine = relax.VirtualMachine(executable, device)
-        self._main = self._machine[ENTRY]
-        self._lock = threading.Lock()
-
-    def _call(self, sizes: Sizes, tensors: Tensors) -> Any:
-        shape = (tvm_ffi.Shape(sizes),) if sizes else ()
-        with self._lock:
-            return self._main(*shape, *tensors)
-
-
-class _Returning(_Machine):
-    """Results come in memory of the virtual machine, on the CPU."""
-
-    def __init__(self, executable: Any) -> None:
-        super().__init__(executable, tvm.cpu())
-
-    def __call__(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
-        return _copies(self._call(sizes, tensors))
 
 
 class _Executor:
@@ -104,60 +84,121 @@ class _Executor:
         return _copies(results)
 
 
-class _Cuda(_Machine):
-    """Results are written into tensors of PyTorch's allocator."""
+class _Compiled:
+    """A virtual machine whose results and memory between kernels are of PyTorch's allocator."""
 
-    def __init__(
-        self, mod: tvm.IRModule, settings: Settings, device: torch.device, results: Results
-    ) -> None:
-        index = torch.cuda.current_device() if device.index is None else device.index
-        lowered, places = written_to_destinations(mod, settings)
-        self._places = places
-        self._results = results
-        self._device, self._index = device, index
-        self._several = torch.cuda.device_count() > 1
-        super().__init__(lowered, tvm.cuda(index))
+    def __init__(self, lowered: Lowered, device: torch.device, results: Results) -> None:
+        on_gpu = device.type == CUDA
+        self._device, self._index = device, device.index or 0
+        self._places, self._results = lowered.places, results
+        self._storage = lowered.storage
+        self._several = on_gpu and torch.cuda.device_count() > 1
+        where = tvm.cuda(self._index) if on_gpu else tvm.cpu()
+        self._main = relax.VirtualMachine(lowered.executable, where)[ENTRY]
+        self._lock = threading.Lock()  # a virtual machine serves one thread at a time
 
     def __call__(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
-        shapes = self._results.shapes(sizes)
+        device = self._device
         made = [
-            torch.empty(shape, dtype=dtype, device=self._device) if place >= 0 else None
-            for shape, dtype, place in zip(shapes, self._results.dtypes, self._places, strict=True)
+            torch.empty(shape, dtype=dtype, device=device) if place >= 0 else None
+            for shape, dtype, place in zip(
+                self._results.shapes(sizes), self._results.dtypes, self._places, strict=True
+            )
         ]
         destinations = [tensor for tensor in made if tensor is not None]
+        given = [*tensors, *destinations]
+        if self._storage is not None:  # what kernels leave for each other
+            length = self._storage if isinstance(self._storage, int) else self._storage(sizes)
+            given.append(torch.empty(length, dtype=torch.uint8, device=device))
+        if sizes:
+            given.insert(0, tvm_ffi.Shape(sizes))
         # TVM makes this device the thread's current one, and leaves it so.
-        with torch.cuda.device(self._index) if self._several else nullcontext():
-            returned = self._call(sizes, [*tensors, *destinations])
+        with torch.cuda.device(self._index) if self._several else nullcontext(), self._lock:
+            returned = self._main(*given)
         if len(destinations) == len(made):
             return destinations
         others = iter(_copies(returned))
         return [next(others) if tensor is None else tensor for tensor in made]
 
 
-def written_to_destinations(mod: tvm.IRModule, settings: Settings) -> tuple[Any, list[int]]:
-    """The executable that writes its results where the caller says, and which of them it does."""
-    cuda = full_target(settings.target)
-    places: list[int] = []
+@dataclass(frozen=True)
+class Lowered:
+    """An executable that writes where its caller says.
 
-    @tvm.transform.module_pass(opt_level=0, name="NotePlaces")
+    places: for each result the number of its destination, or -1 where it is returned.
+    storage: the bytes of memory between kernels that it wants, perhaps by the values of symbols.
+    """
+
+    executable: Any
+    places: list[int]
+    storage: int | Callable[[Sizes], int] | None
+
+
+def lowered_for_cuda(
+    mod: tvm.IRModule, settings: Settings, device: torch.device | None = None
+) -> Lowered:
+    """Stitched, for the GPU that the tensors lie on."""
+    target = _target_of(settings, device)
+    database = settings.database
+    records = None if database is None else Records.open(database, device_of(target))
+    passes = [
+        *dispatch_passes(target),
+        *stitch_passes(target, settings.stitching, records),
+        *cuda_pipeline.dataflow_lower_passes(target),
+    ]
+    with lowering_context():
+        return _lowered(mod, target, passes)
+
+
+def lowered_for_llvm(mod: tvm.IRModule) -> Lowered:
+    """By TVM's own passes, for the CPU."""
+    target = tvm.target.Target("llvm")
+    passes = [
+        *cpu_pipeline.library_dispatch_passes(target),
+        *cpu_pipeline.legalize_passes(target),
+        *cpu_pipeline.dataflow_lower_passes(target),
+    ]
+    return _lowered(mod, target, passes)
+
+
+def _target_of(settings: Settings, device: torch.device | None) -> tvm.target.Target:
+    """What the user asked for; "cuda" is the GPU that the tensors lie on."""
+    if settings.target == CUDA and device is not None and device.index:
+        return full_target(tvm.target.Target.from_device(tvm.cuda(device.index)))
+    return full_target(settings.target)
+
+
+def _lowered(
+    mod: tvm.IRModule, target: tvm.target.Target, passes: Sequence[tvm.transform.Pass]
+) -> Lowered:
+    noted: list[tvm.IRModule] = []
+
+    @tvm.transform.module_pass(opt_level=0, name="Note")
     def note(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        places.extend(int(place) for place in mod.attrs[ATTRIBUTE])
+        noted.append(mod)
         return mod
 
-    database = settings.database
-    records = None if database is None else Records.open(database, device_of(cuda))
-    passes = [
-        *dispatch_passes(cuda),
-        *stitch_passes(cuda, settings.stitching, records),
-        *cuda_pipeline.dataflow_lower_passes(cuda),
+    finishing = [
         Destinations(ENTRY),
+        relax.transform.StaticPlanBlockMemory(),
+        relax.transform.LowerAllocTensor(),
+        Storages(ENTRY),
         note,
-        *cuda_pipeline.finalize_passes(cuda),
+        relax.transform.LowerRuntimeBuiltin(),
+        relax.transform.ComputePrimValue(),
+        relax.transform.VMShapeLower(),
+        relax.transform.AttachGlobalSymbol(),
         transform.FewerCalls(),
     ]
-    with lowering_context(), cuda:
-        pipeline = tvm.transform.Sequential(passes)
-        return tvm.compile(mod, cuda, relax_pipeline=pipeline), places
+    with target:
+        pipeline = tvm.transform.Sequential([*passes, *finishing])
+        executable = tvm.compile(mod, target, relax_pipeline=pipeline)
+    attributes, params = noted[0].attrs, noted[0][ENTRY].params
+    symbols = [param.ty for param in params[:1] if isinstance(param.ty, relax.ShapeType)]
+    variables = [variable for each in symbols for variable in each.values]
+    size = of_expression(variables, attributes[storages.ATTRIBUTE])
+    places = [int(place) for place in attributes[destinations.ATTRIBUTE]]
+    return Lowered(executable, places, None if size == 0 else size)
 
 
 def _copies(results: Any) -> list[torch.Tensor]:

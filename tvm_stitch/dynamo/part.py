@@ -13,24 +13,36 @@ import torch
 from torch import fx
 from torch.utils._sympy.printers import PythonPrinter
 
-from tvm_stitch.dynamo.machine import Machine, Results, Sizes
+from tvm_stitch.dynamo.machine import Machine, Results
+from tvm_stitch.dynamo.sizes import Sizes
+from tvm_stitch.errors import SimtError
 from tvm_stitch.frontend.torch.convert import Converted, Source
 from tvm_stitch.frontend.torch.layout import Order, inverse
 
-# Bytes: TVM loads vectors of so many on the CPU; on a GPU a quarter would do.
-ALIGNMENT = 64
+# Bytes of the widest vectors that are loaded, by the kind of device.
+ALIGNMENTS = {"cpu": 64, "cuda": 16}
 
 
 class Part(torch.nn.Module):
     """Calls a machine with tensors as they lie in memory; with sizes of 0, PyTorch's operators.
 
-    Only what has gaps, or begins in the middle of a vector, is copied.
+    Only what has gaps, or begins in the middle of a vector, is copied. Where the machine cannot be
+    run (the driver may refuse a kernel), PyTorch's operators take its place for good.
     """
 
-    def __init__(self, eager: fx.GraphModule, converted: Converted, machine: Machine) -> None:
+    def __init__(
+        self,
+        eager: fx.GraphModule,
+        converted: Converted,
+        machine: Machine,
+        device: torch.device,
+        failed: Callable[[Exception], None],
+    ) -> None:
         super().__init__()
         self.eager = eager
-        self._machine = machine
+        self._machine: Machine | None = machine
+        self._alignment = ALIGNMENTS[device.type]
+        self._failed = failed
         self._symbols = converted.symbols
         self._inputs = [(n, _unless_plain(order)) for n, order in converted.inputs]
         self._outputs = [_unless_plain(inverse(order)) for order in converted.outputs]
@@ -38,17 +50,25 @@ class Part(torch.nn.Module):
     def __call__(self, *given: Any) -> tuple[torch.Tensor, ...]:
         """The part's results; nothing is copied that is dense."""
         sizes = tuple([_size(source, given) for source in self._symbols])
-        if 0 in sizes:
+        machine = self._machine
+        if machine is None or 0 in sizes:
             return self.eager(*given)
         tensors = []
         for number, order in self._inputs:
             tensor = given[number] if order is None else given[number].permute(order)
             if not tensor.is_contiguous():
                 tensor = tensor.contiguous()
-            elif tensor.data_ptr() % ALIGNMENT:
+            elif tensor.data_ptr() % self._alignment:
                 tensor = tensor.clone()
             tensors.append(tensor)
-        results = self._machine(sizes, tensors)
+        try:
+            results = machine(sizes, tensors)
+        except (torch.OutOfMemoryError, SimtError):
+            raise
+        except Exception as error:
+            self._machine = None
+            self._failed(error)
+            return self.eager(*given)
         return tuple([
             result if order is None else result.permute(order)
             for result, order in zip(results, self._outputs, strict=True)

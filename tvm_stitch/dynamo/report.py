@@ -21,6 +21,7 @@ class PartReport:
     operators: tuple[str, ...]  # ATen's names, views among them
     failure: str = ""  # why it runs as PyTorch's operators after all
     kernels: Report | None = None  # what stitching makes of it, where explain asked
+    module: Any = None  # the same part in Relax, where explain asked: what tvm_stitch.tune takes
 
     @property
     def stitched(self) -> bool:

@@ -27,6 +27,8 @@ class Settings:
     smallest_part: parts of fewer operators, views apart, stay PyTorch's.
     stitching: Options of the stitching passes.
     database: the path of a record store that `tvm_stitch.tune` wrote.
+    cuda_graphs: capture graphs on a GPU and replay them, as torch.compile's mode "reduce-overhead"
+        does: results are overwritten by the next call.
     """
 
     device: str = CUDA
@@ -34,6 +36,7 @@ class Settings:
     smallest_part: int = 2
     stitching: Options = field(default_factory=Options)
     database: Any = None
+    cuda_graphs: bool = False
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:

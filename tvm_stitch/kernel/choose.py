@@ -130,6 +130,8 @@ def _choose(
     schemes: tuple[str, ...],
 ) -> Choice | Refused:
     """The schedules for rows of up to that length; 0: of any length."""
+    if not programs:
+        return Refused("nothing is computed")
     rounds = any(program.round for program in programs)
     own = tuple(s for s in schemes if s != "cluster") if rounds else tuple(schemes)
     parts: list[Mapping] = []

@@ -124,11 +124,17 @@ class _Listener:
 def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], notes: _Notes) -> Any:
     """Apply the passes; an error names the one that raised it."""
     listener = _Listener(notes)
+    disabled = list(tvm.transform.PassContext.current().disabled_pass)
+    context = tvm.transform.PassContext(
+        opt_level=3,
+        disabled_pass=disabled,
+        config={KEEP_SCRATCH: True},
+        instruments=[listener],
+    )
     try:
-        settings = {"config": {KEEP_SCRATCH: True}, "instruments": [listener]}
-        with cuda, tvm.transform.PassContext(opt_level=3, **settings):
+        with cuda, context:
             for each in passes:
-                mod = each(mod)
+                mod = mod if each.info.name in disabled else each(mod)
     except StitchError:
         raise
     except Exception as error:

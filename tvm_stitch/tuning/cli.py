@@ -28,7 +28,7 @@ explain apply with --database. Interrupted, the same command goes on where it st
 """
 EXAMPLES = """\
 examples (tutorials/3_tuning.py goes through them; in Python, open("model.json", "w").write(
-tvm.ir.save_json(module)) saves a Relax module):
+tvm.ir.save_json(module)) saves a Relax module; models of ONNX and PyTorch are read as well):
   tvm-stitch tune model.json --database records.jsonl
   tvm-stitch compile model.json -o model.so --database records.jsonl
 
@@ -57,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
         nargs="?",
-        metavar="MODEL.json",
-        help="a Relax module as tvm.ir.save_json writes it",
+        metavar="MODEL",
+        help="a model in any file that explain takes",
     )
     parser.add_argument("--database", metavar="FILE", help="the record store")
     how = parser.add_argument_group("how to search")

@@ -20,13 +20,13 @@ import numpy as np
 import tvm
 from onnx.backend.test.runner import Runner as OnnxRunner
 from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
 
 import tvm_stitch
 from tests.outside.onnx.cases import Case, DataSet, with_constants
 from tests.outside.onnx.outcome import LONGEST_REASON, Outcome, Stage, Verdict
 from tvm_stitch.errors import InputError, first_line
 from tvm_stitch.on_cpu import Runner
+from tvm_stitch.onnx import load
 from tvm_stitch.report.report import Report
 from tvm_stitch.verify import rounded, stitched_for_cpu
 
@@ -65,11 +65,11 @@ def _judge(case: Case, enter: Callable[[Stage], None]) -> Outcome:
 def _imported(case: Case) -> tuple[Case, tvm.IRModule]:
     """The case as Relax; shapes, axes and the like are constants if the importer wants them so."""
     try:
-        return case, from_onnx(case.model)
+        return case, load(case.model)
     except Exception:
         with suppress(Exception):
             constant = with_constants(case)
-            return constant, from_onnx(constant.model)
+            return constant, load(constant.model)
         raise
 
 

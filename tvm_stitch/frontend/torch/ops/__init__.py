@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from tvm_stitch.frontend.torch.call import Converter
-from tvm_stitch.frontend.torch.ops import create, movement, pointwise, product, reduce
+from tvm_stitch.frontend.torch.ops import (
+    activation,
+    create,
+    division,
+    movement,
+    pointwise,
+    positions,
+    product,
+    reduce,
+)
 from tvm_stitch.frontend.torch.ops.left import LEFT
 from tvm_stitch.frontend.torch.ops.movement import VIEWS
 from tvm_stitch.frontend.torch.ops.product import PRODUCTS
 
 FAMILIES: dict[str, dict[str, Converter]] = {
-    "element-wise": pointwise.OPERATORS,
-    "reductions": reduce.OPERATORS,
+    "element-wise": {**pointwise.OPERATORS, **division.OPERATORS, **activation.OPERATORS},
+    "reductions": {**reduce.OPERATORS, **positions.OPERATORS},
     "matrix products": product.OPERATORS,
     "movement": movement.OPERATORS,
     "creation": create.OPERATORS,

@@ -8,7 +8,6 @@ _SPATIAL = "windows over images are PyTorch's"
 _RANDOM = "random numbers come from PyTorch's generator"
 _CHECKED = "PyTorch checks the indices"
 _DATA = "its result's size depends on values"
-_POSITIONS = "it returns positions"
 _MEMORY = "it is about memory, not values"
 
 _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
@@ -37,7 +36,6 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
         "_embedding_bag",
     ),
     _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),
-    _POSITIONS: ("argmax", "argmin", "max.dim", "min.dim"),
     _MEMORY: ("empty.memory_format", "empty_strided"),
 }  # fmt: skip
 

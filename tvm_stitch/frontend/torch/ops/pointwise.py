@@ -23,6 +23,8 @@ from tvm_stitch.frontend.torch.call import (
     is_tensor,
     wide,
 )
+from tvm_stitch.frontend.torch.ops import precise
+from tvm_stitch.frontend.torch.ops.precise import library
 
 _op = relax.op
 
@@ -30,7 +32,7 @@ _op = relax.op
 # Of one operand
 
 
-def _unary(function: Callable[[Expr], Expr], exact: bool = False) -> Converter:
+def unary(function: Callable[[Expr], Expr], exact: bool = False) -> Converter:
     """An operator of Relax; `exact` if it rounds nothing, in whatever type."""
 
     def convert(call: Call, x: Expr) -> Expr:
@@ -61,6 +63,21 @@ def _rounding(compute: Callable[[Any], Any]) -> Converter:
     return convert
 
 
+def _rounded(call: Call, x: Expr, *, decimals: int) -> Expr:
+    """To so many decimals, or tens where they are negative; half to even."""
+    if not is_float(call.dtype):
+        raise TorchError("integers to decimals")
+    of = wide(call.dtype)
+
+    def compute(a: Any) -> Any:
+        tens = tirx.const(10.0 ** abs(decimals), of)
+        if decimals < 0:
+            return tirx.nearbyint(a / tens) * tens
+        return tirx.nearbyint(a * tens) / tens if decimals else tirx.nearbyint(a)
+
+    return call.pointwise(compute, x, of=of, to=call.dtype)
+
+
 def _test(compute: Callable[[Any], Any], of_integers: bool) -> Converter:
     """A question to floating elements; of integers the answer is known."""
 
@@ -84,13 +101,6 @@ def _is_infinite(a: Any) -> Any:
     return tirx.any(a > tirx.const(largest, of), a < tirx.const(-largest, of))
 
 
-def _relu(call: Call, x: Expr) -> Expr:
-    of = call.dtype
-    return call.pointwise(
-        lambda a: tirx.Select(a <= tirx.const(0, of), tirx.const(0, of), a), x, of=of, to=of
-    )
-
-
 def _sign(call: Call, x: Expr) -> Expr:
     of = call.dtype
     if of == "bool":
@@ -108,19 +118,6 @@ def _sign(call: Call, x: Expr) -> Expr:
 
 def _reciprocal(a: Any) -> Any:
     return tirx.const(1.0, str(a.ty.dtype)) / a
-
-
-def _library(name: str) -> Callable[..., Any]:
-    """A function of the C library, as CUDA has it too: exact where a formula would cancel."""
-
-    def compute(*operands: Any) -> Any:
-        of = str(operands[0].ty.dtype)
-        return tirx.call_pure_extern(of, name if of == "float64" else f"{name}f", *operands)
-
-    return compute
-
-
-_fmod = _library("fmod")
 
 
 # Of two operands
@@ -156,69 +153,6 @@ def _product(call: Call, left: Expr, right: Expr | Number) -> Expr:
     return call.cast(call.emit(_op.multiply(call.operand(left, of), call.operand(right, of))), to)
 
 
-def _quotient(
-    call: Call, left: Expr, right: Expr | Number, rounding_mode: str | None = None
-) -> Expr:
-    to = call.dtype
-    if not is_float(to):
-        return _whole_quotient(call, left, right, rounding_mode)
-    if rounding_mode is None:
-        of = wide(to)
-        return call.cast(call.emit(_op.divide(call.operand(left, of), call.operand(right, of))), to)
-    compute = _floor_quotient if rounding_mode == "floor" else _truncated_quotient
-    return call.pointwise(compute, left, right, of=wide(to), to=to)
-
-
-def _whole_quotient(call: Call, left: Expr, right: Expr | Number, mode: str | None) -> Expr:
-    _never_zero(right)
-    divide = tirx.floordiv if mode == "floor" else tirx.truncdiv
-    of = call.dtype
-    return call.pointwise(divide, left, right, of=of, to=of)
-
-
-def _never_zero(right: Expr | Number) -> None:
-    if not isinstance(right, int) or not right:
-        raise TorchError("division of integers by what may be 0: PyTorch says so")
-
-
-def _truncated_quotient(a: Any, b: Any) -> Any:
-    return tirx.trunc(a / b)
-
-
-def _floor_quotient(a: Any, b: Any) -> Any:
-    """As PyTorch and Python do: exact where the rest is, and never beside a whole number."""
-    of = str(b.ty.dtype)
-    zero, one, half = (tirx.const(value, of) for value in (0.0, 1.0, 0.5))
-    rest = _fmod(a, b)
-    other_sign = tirx.Select(b < zero, rest > zero, rest < zero)
-    quotient = (a - rest) / b - tirx.Select(other_sign, one, zero)
-    below = tirx.floor(quotient)
-    near = below + tirx.Select(quotient - below > half, one, zero)
-    return tirx.Select(tirx.EQ(b, zero), a / b, near)
-
-
-def _rest(floor: bool) -> Converter:
-    """The rest of a division, with the sign of the divisor (`floor`) or of the dividend."""
-
-    def compute(a: Any, b: Any) -> Any:
-        zero = tirx.const(0.0, str(b.ty.dtype))
-        rest = _fmod(a, b)
-        if not floor:
-            return rest
-        other_sign = tirx.Select(b < zero, rest > zero, rest < zero)
-        return tirx.Select(other_sign, rest + b, rest)
-
-    def convert(call: Call, left: Expr | Number, right: Expr | Number) -> Expr:
-        to = call.dtype
-        if is_float(to):
-            return call.pointwise(compute, left, right, of=wide(to), to=to)
-        _never_zero(right)
-        whole = tirx.floormod if floor else tirx.truncmod
-        return call.pointwise(whole, left, right, of=to, to=to)
-
-    return convert
-
-
 def _power(call: Call, base: Expr | Number, exponent: Expr | Number) -> Expr:
     to = call.dtype
     of = wide(to)
@@ -226,10 +160,11 @@ def _power(call: Call, base: Expr | Number, exponent: Expr | Number) -> Expr:
         return call.pointwise(_POWERS[exponent], base, of=of, to=to)
     if not is_float(to):
         raise TorchError("powers of integers other than 1, 2, 3")
-    return call.pointwise(tirx.power, base, exponent, of=of, to=to)
+    return call.pointwise(precise.power, base, exponent, of=of, to=to)
 
 
 _POWERS: dict[float, Callable[[Any], Any]] = {
+    0.5: tirx.sqrt,
     1: lambda a: a,
     2: lambda a: a * a,
     3: lambda a: a * a * a,
@@ -316,38 +251,6 @@ def _where(call: Call, condition: Expr, yes: Expr | Number, no: Expr | Number) -
     return call.pointwise(tirx.Select, condition, yes, no, of=("bool", of, of), to=of)
 
 
-# Activations
-
-
-def _gelu(call: Call, x: Expr, approximate: str = "none") -> Expr:
-    return call.emit(_op.nn.gelu_tanh(x) if approximate == "tanh" else _op.nn.gelu(x))
-
-
-def _silu(call: Call, x: Expr) -> Expr:
-    return call.emit(_op.nn.silu(x))
-
-
-def _elu(call: Call, x: Expr, alpha: Number, scale: Number, input_scale: Number) -> Expr:
-    of, to = wide(call.dtype), call.dtype
-
-    def compute(a: Any) -> Any:
-        zero = tirx.const(0.0, of)
-        below = _library("expm1")(a * tirx.const(float(input_scale), of))
-        negative = below * tirx.const(float(alpha) * float(scale), of)
-        return tirx.Select(a > zero, a * tirx.const(float(scale), of), negative)
-
-    return call.pointwise(compute, x, of=of, to=to)
-
-
-def _leaky_relu(call: Call, x: Expr, slope: Number) -> Expr:
-    of, to = wide(call.dtype), call.dtype
-
-    def compute(a: Any) -> Any:
-        return tirx.Select(a > tirx.const(0.0, of), a, a * tirx.const(float(slope), of))
-
-    return call.pointwise(compute, x, of=of, to=to)
-
-
 _EQUAL = {
     "eq": _op.equal,
     "lt": _op.less,
@@ -357,16 +260,16 @@ _EQUAL = {
 }
 
 OPERATORS: dict[str, Converter] = {
-    "abs": _unary(_op.abs, exact=True),
-    "acos": _unary(_op.acos),
-    "acosh": _elements(_library("acosh")),
+    "abs": unary(_op.abs, exact=True),
+    "acos": unary(_op.acos),
+    "acosh": _elements(library("acosh")),
     "add.Tensor": _sum(_op.add),
     "add.Scalar": _sum(_op.add),
-    "asin": _unary(_op.asin),
-    "asinh": _elements(_library("asinh")),
-    "atan": _unary(_op.atan),
+    "asin": unary(_op.asin),
+    "asinh": _elements(library("asinh")),
+    "atan": unary(_op.atan),
     "atan2": _elements(tirx.atan2),
-    "atanh": _elements(_library("atanh")),
+    "atanh": _elements(library("atanh")),
     "bitwise_and.Tensor": _bitwise(tirx.bitwise_and, _op.logical_and),
     "bitwise_and.Scalar": _bitwise(tirx.bitwise_and, _op.logical_and),
     "bitwise_not": _bitwise(tirx.bitwise_not, _op.logical_not),
@@ -379,28 +282,19 @@ OPERATORS: dict[str, Converter] = {
     "clamp.Tensor": _clamp,
     "clamp_max": lambda call, x, high: _clamp(call, x, None, high),
     "clamp_min": lambda call, x, low: _clamp(call, x, low, None),
-    "cos": _unary(_op.cos),
-    "cosh": _elements(_library("cosh")),
-    "div.Tensor": _quotient,
-    "div.Scalar": _quotient,
-    "div.Tensor_mode": _quotient,
-    "div.Scalar_mode": _quotient,
-    "elu": _elu,
-    "erf": _unary(_op.erf),
-    "exp": _unary(_op.exp),
-    "expm1": _elements(_library("expm1")),
+    "cos": _elements(precise.cos),
+    "cosh": _elements(library("cosh")),
+    "erf": unary(_op.erf),
+    "exp": unary(_op.exp),
+    "expm1": _elements(library("expm1")),
     "floor": _rounding(tirx.floor),
-    "fmod.Tensor": _rest(floor=False),
-    "fmod.Scalar": _rest(floor=False),
-    "gelu": _gelu,
     "hardtanh": lambda call, x, low, high: _clamp(call, x, low, high),
     "isinf": _test(_is_infinite, of_integers=False),
     "isnan": _test(is_nan, of_integers=False),
-    "leaky_relu": _leaky_relu,
-    "log": _unary(_op.log),
-    "log10": _elements(tirx.log10),
-    "log1p": _elements(_library("log1p")),
-    "log2": _elements(tirx.log2),
+    "log": _elements(precise.log),
+    "log10": _elements(precise.log10),
+    "log1p": _elements(library("log1p")),
+    "log2": _elements(precise.log2),
     "logical_and": _logical(_op.logical_and),
     "logical_not": _logical(_op.logical_not),
     "logical_or": _logical(_op.logical_or),
@@ -411,26 +305,22 @@ OPERATORS: dict[str, Converter] = {
     "mul.Scalar": _product,
     "ne.Scalar": _not_equal,
     "ne.Tensor": _not_equal,
-    "neg": _unary(_op.negative, exact=True),
+    "neg": unary(_op.negative, exact=True),
     "pow.Scalar": _power,
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Tensor": _power,
     "reciprocal": _elements(_reciprocal),
-    "relu": _relu,
-    "remainder.Tensor": _rest(floor=True),
-    "remainder.Scalar": _rest(floor=True),
     "round": _rounding(tirx.nearbyint),
-    "rsqrt": _unary(_op.rsqrt),
-    "sigmoid": _unary(_op.sigmoid),
+    "round.decimals": _rounded,
+    "rsqrt": unary(_op.rsqrt),
+    "sigmoid": unary(_op.sigmoid),
     "sign": _sign,
-    "silu": _silu,
-    "sin": _unary(_op.sin),
-    "sinh": _elements(_library("sinh")),
-    "sqrt": _unary(_op.sqrt),
+    "sin": _elements(precise.sin),
+    "sinh": _elements(library("sinh")),
+    "sqrt": unary(_op.sqrt),
     "sub.Tensor": _sum(_op.subtract),
     "sub.Scalar": _sum(_op.subtract),
-    "tan": _unary(_op.tan),
-    "tanh": _unary(_op.tanh),
+    "tan": _elements(precise.tan),
     "trunc": _rounding(tirx.trunc),
     "where.self": _where,
     **{

@@ -1,19 +1,22 @@
-"""Matrix products: halves are summed in float32, and rounded once after the bias."""
+"""Matrix products: halves are summed in float32, and rounded once after the bias.
+
+Integers are summed in their own type, as PyTorch has them.
+"""
 
 from __future__ import annotations
 
 from tvm import relax
 
 from tvm_stitch.errors import TorchError
-from tvm_stitch.frontend.torch.call import Call, Converter, Expr, Number, is_float, wide
+from tvm_stitch.frontend.torch.call import Call, Converter, Expr, Number, wide
 
 _op = relax.op
 
 
 def _summed(call: Call, left: Expr, right: Expr) -> Expr:
     """The product, in the type that it is summed in."""
-    if not is_float(call.dtype):
-        raise TorchError("products of integers")
+    if call.dtype == "bool":
+        raise TorchError("products of booleans")
     return call.emit(_op.matmul(left, right, wide(call.dtype)))
 
 

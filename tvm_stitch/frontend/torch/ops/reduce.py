@@ -114,14 +114,17 @@ def _mean_of_all(call: Call, x: Expr, dtype: Any = None) -> Expr:
     return _mean(call, x)
 
 
-def _extreme(function: Callable[..., Expr], beyond: float) -> Converter:
+Extreme = Callable[..., Expr]
+
+
+def _extreme(function: Callable[..., Expr], beyond: float) -> Extreme:
     """The largest or smallest element, or what is not a number if there is any.
 
     TVM begins with the least finite number: that nothing is finite has to be seen as well.
     """
 
     def convert(call: Call, x: Expr, dim: Axes = (), keepdim: bool = False) -> Expr:
-        of = call.dtype
+        of = dtype(x)
         if not rank(x):
             return x
         if of == "bool":
@@ -189,18 +192,21 @@ def _softmax(function: Callable[..., Expr]) -> Converter:
     return convert
 
 
+LARGEST = _extreme(_op.max, -float("inf"))
+SMALLEST = _extreme(_op.min, float("inf"))
+
 OPERATORS: dict[str, Converter] = {
     "_log_softmax": _softmax(_op.nn.log_softmax),
     "_softmax": _softmax(_op.nn.softmax),
-    "amax": _extreme(_op.max, -float("inf")),
-    "amin": _extreme(_op.min, float("inf")),
+    "amax": LARGEST,
+    "amin": SMALLEST,
     "any": _any,
     "any.dim": _any,
     "any.dims": _any,
-    "max": _extreme(_op.max, -float("inf")),
+    "max": LARGEST,
     "mean": _mean_of_all,
     "mean.dim": _mean,
-    "min": _extreme(_op.min, float("inf")),
+    "min": SMALLEST,
     "prod": _product,
     "prod.dim_int": _product_along,
     "sum": lambda call, x, dtype=None: _summed(_op.sum)(call, x),

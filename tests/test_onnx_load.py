@@ -1,0 +1,188 @@
+"""ONNX models as Relax: what they compute of shapes is folded, and what cannot be read says so."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+import tvm_stitch  # noqa: E402
+from tvm_stitch.errors import InputError, OnnxError  # noqa: E402
+from tvm_stitch.frontend.onnx.fold import folded  # noqa: E402
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def model_of(nodes, shape, constants=(), opset=18, result=None):
+    """A model of one input `x` that returns `y`."""
+    stored = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants]
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("x", FLOAT, shape)],
+        [helper.make_tensor_value_info("y", FLOAT, result)],
+        stored,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 10
+    return model
+
+
+def attention_like(shape):
+    """x as heads, softmax along them, and back: what exporters write of `view` and `size`."""
+    node = helper.make_node
+    return model_of(
+        [
+            node("Shape", ["x"], ["shape"]),
+            node("Gather", ["shape", "zero"], ["batch"]),
+            node("Gather", ["shape", "one"], ["length"]),
+            node("Gather", ["shape", "two"], ["width"]),
+            node("Div", ["width", "heads"], ["each"]),
+            *(
+                node("Unsqueeze", [name, "axis"], [f"{name}_1"])
+                for name in ("batch", "length", "each")
+            ),
+            node("Constant", [], ["heads_1"], value_ints=[4]),
+            node("Concat", ["batch_1", "length_1", "heads_1", "each_1"], ["apart"], axis=0),
+            node("Reshape", ["x", "apart"], ["split"]),
+            node("Cast", ["each"], ["each_f"], to=FLOAT),
+            node("Sqrt", ["each_f"], ["root"]),
+            node("Div", ["split", "root"], ["scaled"]),
+            node("Softmax", ["scaled"], ["soft"], axis=-1),
+            node("Reshape", ["soft", "shape"], ["y"]),
+        ],
+        shape,
+        [("zero", np.int64(0)), ("one", np.int64(1)), ("two", np.int64(2)),
+         ("heads", np.int64(4)), ("axis", np.array([0]))],
+        result=shape,
+    )  # fmt: skip
+
+
+def expected(x):
+    split = x.reshape(*x.shape[:2], 4, -1) / np.sqrt(x.shape[-1] // 4)
+    split = np.exp(split - split.max(-1, keepdims=True))
+    return (split / split.sum(-1, keepdims=True)).reshape(x.shape)
+
+
+def run(mod, *arrays):
+    machine = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    result = machine["main"](*map(tvm.runtime.tensor, arrays))
+    return (result if hasattr(result, "numpy") else result[0]).numpy()
+
+
+def operators(mod):
+    return {
+        binding.value.op.name
+        for block in mod["main"].body.blocks
+        for binding in block.bindings
+        if hasattr(binding.value, "op")
+    }
+
+
+def test_shapes_are_folded(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(attention_like([2, 3, 16]), path)
+    mod = tvm_stitch.onnx.load(path)
+    assert operators(mod) <= {"relax.reshape", "relax.divide", "relax.nn.softmax"}
+    x = np.random.default_rng(0).standard_normal((2, 3, 16), dtype="float32")
+    np.testing.assert_allclose(run(mod, x), expected(x), rtol=1e-5)
+
+
+def test_dimensions_that_have_names_stay_symbolic():
+    mod = tvm_stitch.onnx.load(attention_like(["batch", "length", 16]))
+    assert operators(mod) <= {"relax.reshape", "relax.divide", "relax.nn.softmax"}
+    assert len({str(dim) for dim in mod["main"].params[0].ty.shape.values}) == 3
+    for shape in ((2, 3, 16), (1, 7, 16)):
+        x = np.random.default_rng(0).standard_normal(shape, dtype="float32")
+        np.testing.assert_allclose(run(mod, x), expected(x), rtol=1e-5)
+
+
+def test_shapes_that_are_given_hold_wherever_the_name_stands():
+    model = attention_like(["batch", "length", 16])
+    mod = tvm_stitch.onnx.load(model, shapes={"x": (2, 3, 16)})
+    assert [int(dim) for dim in mod["main"].params[0].ty.shape.values] == [2, 3, 16]
+    assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def test_constants_of_every_kind():
+    node = helper.make_node
+    nodes = [
+        node("Constant", [], ["a"], value_float=2.0),
+        node("Constant", [], ["b"], value_floats=[1.0, 3.0]),
+        node("Constant", [], ["n"], value_int=1),
+        node("Cast", ["n"], ["m"], to=FLOAT),
+        node("Mul", ["x", "a"], ["p"]),
+        node("Add", ["p", "b"], ["q"]),
+        node("Sub", ["q", "m"], ["y"]),
+    ]
+    model = model_of(nodes, [3, 2])
+    x = np.ones((3, 2), "float32")
+    np.testing.assert_array_equal(run(tvm_stitch.onnx.load(model), x), x * 2 + [1, 3] - 1)
+
+
+def test_weights_as_parameters():
+    weight = np.ones((2, 4), "float32")
+    model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], [3, 2], [("w", weight)])
+    mod = tvm_stitch.onnx.load(model, keep_params_in_input=True)
+    mod, params = relax.frontend.detach_params(mod)
+    assert len(mod["main"].params) == 2
+    np.testing.assert_array_equal(params["main"][0].numpy(), weight)
+
+
+def test_large_weights_are_not_computed_with():
+    weight = np.ones((300, 300), "float32")
+    nodes = [helper.make_node("Neg", ["w"], ["v"]), helper.make_node("MatMul", ["x", "v"], ["y"])]
+    model = folded(model_of(nodes, [3, 300], [("w", weight)]))
+    assert [each.op_type for each in model.graph.node] == ["Neg", "MatMul"]
+
+
+def test_what_cannot_be_read_says_why(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        tvm_stitch.onnx.load(tmp_path / "missing.onnx")
+    path = tmp_path / "text.onnx"
+    for text in ("", "{}", "some text that is no protobuf"):
+        path.write_text(text)
+        with pytest.raises(OnnxError, match="is not an ONNX model"):
+            tvm_stitch.onnx.load(path)
+    unknown = model_of([helper.make_node("Det", ["x"], ["y"])], [3, 3])
+    with pytest.raises(OnnxError, match=r"not supported.*Det"):
+        tvm_stitch.onnx.load(unknown)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    model = attention_like(["batch", "length", 16])
+    for shapes, message in (
+        ({"z": (1,)}, "no input 'z'; it has"),
+        ({"x": (1, 2)}, "has 3 dimensions, not 2"),
+        ({"x": (1, 2, 8)}, "is 16, not 8"),
+    ):
+        with pytest.raises(InputError, match=message):
+            tvm_stitch.onnx.load(model, shapes=shapes)
+
+
+def test_without_onnx_it_says_what_to_install():
+    code = (
+        "import sys; sys.modules['onnx'] = None\nimport tvm_stitch\n"
+        "try: tvm_stitch.onnx\nexcept tvm_stitch.InputError as e: print(e)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'tvm-stitch[onnx]'" in found.stdout
+
+
+def test_nothing_becomes_a_constant_without_elements():
+    """TVM cannot load what it saved of one."""
+    value = helper.make_tensor("zero", FLOAT, [1], [0.0])
+    nodes = [
+        helper.make_node("ConstantOfShape", ["none"], ["state"], value=value),
+        helper.make_node("Concat", ["state", "x"], ["y"], axis=0),
+    ]
+    mod = tvm_stitch.onnx.load(model_of(nodes, [3, 2], [("none", np.array([0, 2]))]))
+    x = np.ones((3, 2), "float32")
+    np.testing.assert_array_equal(run(mod, x), x)
+    assert "R.broadcast_to(" in mod["main"].script()

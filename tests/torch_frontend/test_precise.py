@@ -1,0 +1,94 @@
+"""Functions that are as exact as PyTorch's, also where CUDA's fast math is not."""
+
+from functools import partial
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_frontend.programs import run, traced  # noqa: E402
+from torch_frontend.test_executor import check as check_on_executor  # noqa: E402
+
+from tvm_stitch import simt  # noqa: E402
+from tvm_stitch.dynamo.machine import lowered_for_cuda  # noqa: E402
+from tvm_stitch.dynamo.settings import Settings  # noqa: E402
+from tvm_stitch.frontend.torch import convert  # noqa: E402
+
+NAN, INF = float("nan"), float("inf")
+# What --use_fast_math makes the hardware's own.
+FAST = ("tanhf(", "sinf(", "cosf(", "tanf(", "powf(")
+
+
+def everywhere():
+    torch.manual_seed(0)
+    spread = [torch.randn(2000) * 10.0**power for power in range(-6, 5)]
+    return torch.cat([*spread, torch.tensor([0.0, -0.0, INF, -INF, NAN, 1.0, -1.0, 0.5, 2.0])])
+
+
+def gelu_tanh(x):
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+@pytest.mark.parametrize("function", [torch.tanh, torch.sin, torch.cos, gelu_tanh])
+def test_everywhere(function):
+    x = everywhere()
+    (found,) = run(convert(traced(function, x).graph), (x,))
+    exact = function(x.double())
+    finite = exact.isfinite()
+    assert torch.equal(finite, found.isfinite())
+    error = (found.double() - exact)[finite].abs()
+    assert (error / exact[finite].abs().clamp(min=1.0)).max() < 3e-7
+
+
+@pytest.mark.parametrize("function", [torch.tanh, torch.sin, torch.tan, gelu_tanh])
+def test_what_is_small_stays_as_exact(function):
+    x = everywhere()
+    x = x[x.abs() < 1]
+    (found,) = run(convert(traced(function, x).graph), (x,))
+    exact = function(x.double())
+    error = (found.double() - exact).abs() / exact.abs().clamp(min=1e-30)
+    assert error[x != 0].max() < 8e-7
+
+
+@pytest.mark.parametrize("function", [torch.log, torch.log2, torch.log10])
+def test_logarithms_near_one(function):
+    x = torch.cat(
+        [1 + torch.randn(1000) * 1e-3, torch.rand(1000) * 8, torch.tensor([0.0, -1.0, INF, NAN])]
+    )
+    (found,) = run(convert(traced(function, x).graph), (x,))
+    exact = function(x.double())
+    torch.testing.assert_close(found.double(), exact, rtol=4e-7, atol=1e-30, equal_nan=True)
+
+
+def test_powers():
+    x = torch.rand(1000) * 50
+    for exponent in (0.999, -3.5, 11.0, 0.5):
+        (found,) = run(convert(traced(partial(torch.pow, exponent=exponent), x).graph), (x,))
+        exact = x.double() ** exponent
+        torch.testing.assert_close(found.double(), exact, rtol=2e-7, atol=0.0)
+
+
+def test_no_function_of_fast_math_is_left():
+    def functions(x):
+        return x.tanh() + gelu_tanh(x), x.sin() * x.cos(), x.tan(), x**0.3
+
+    converted = convert(traced(functions, torch.randn(4, 32)).graph)
+    lowered = lowered_for_cuda(converted.module, Settings(target="sm_90"))
+    source = lowered.executable.mod.imports[0].imports[0].inspect_source()
+    found = [name for name in FAST if name in source.replace("_" + name, "")]
+    assert "expm1f(" in source and not found
+
+
+@pytest.mark.skipif(simt.available() is not None, reason="needs g++")
+def test_on_the_executor():
+    def functions(x):
+        return (
+            x.tanh() * gelu_tanh(x),
+            (x * 300).sin(),
+            (x * 300).cos(),
+            x.abs().log(),
+            x.abs() ** 0.7,
+        )
+
+    torch.manual_seed(0)
+    check_on_executor(functions, torch.randn(3, 32))

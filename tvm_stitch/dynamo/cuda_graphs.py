@@ -1,0 +1,134 @@
+"""CUDA graphs of compiled graphs: mode="reduce-overhead", by PyTorch's own trees of CUDA graphs.
+
+In: a graph of AOTAutograd's and the function that it was compiled to. Out: a function that captures
+and replays it, or why it cannot be captured. Must not know how the graph was compiled.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from tvm_stitch.kernel.ir.stage import Refused
+
+Boxed = Callable[[list[Any]], Any]
+BACKWARD, INFERENCE = "backward", "inference"
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What PyTorch's trees must know of a graph, looked up before it is cut into parts."""
+
+    kind: str
+    static: Sequence[int]  # inputs that stay where they are: parameters, what forward kept
+    device_index: int
+    stack_traces: Any
+    placeholders: Any
+    mutated: Any
+
+    def __call__(self, function: Boxed) -> Boxed:
+        """The function, captured when it is first called in a thread, and then replayed."""
+        from torch._inductor.cudagraph_trees import cudagraphify_impl
+
+        captured = threading.local()
+
+        def call(inputs: list[Any]) -> Any:
+            if not hasattr(captured, "function"):
+                with torch._dynamo.utils.preserve_rng_state():
+                    captured.function = cudagraphify_impl(
+                        function,
+                        inputs,
+                        self.static,
+                        device_index=self.device_index,
+                        is_backward=self.kind == BACKWARD,
+                        is_inference=self.kind == INFERENCE,
+                        stack_traces=self.stack_traces,
+                        placeholders=self.placeholders,
+                        mutated_input_idxs=self.mutated,
+                    )
+            return captured.function(inputs)
+
+        return call
+
+
+@dataclass
+class CudaGraphs:
+    """Captures for the forward and backward graphs of one graph of dynamo's."""
+
+    inputs: int  # of dynamo's graph
+    captured: int | None = field(default=None, init=False)  # the GPU of the forward graph
+    refused: Refused | None = field(default=None, init=False)
+
+    def capture(self, kind: str, graph: fx.GraphModule, inputs: Sequence[Any]) -> Capture | Refused:
+        """How to capture a graph, or why it runs without."""
+        if kind == BACKWARD and self.refused is not None:
+            return self.refused
+        found = _capture(kind, graph, inputs, self.inputs)
+        if isinstance(found, Refused):
+            self.refused = found
+        elif kind != BACKWARD:
+            self.captured = found.device_index
+        return found
+
+    def uncaptured(self, kind: str, function: Boxed) -> Boxed:
+        """A function that is not captured, where its forward may have been."""
+        if kind != BACKWARD or self.captured is None:
+            return function
+        from torch._inductor.cudagraph_trees import get_manager
+
+        index = self.captured
+
+        def call(inputs: list[Any]) -> Any:
+            manager = get_manager(index, create_if_none_exists=False)
+            if manager is not None:
+                manager.set_to_running_backward()
+            return function(inputs)
+
+        return call
+
+
+def _capture(
+    kind: str, graph: fx.GraphModule, inputs: Sequence[Any], dynamo_inputs: int
+) -> Capture | Refused:
+    from torch._dynamo.backends import cudagraphs
+    from torch._inductor.cudagraph_utils import get_placeholder_info
+    from torch._inductor.utils import count_tangents, num_fw_fixed_arguments
+
+    if kind == BACKWARD:
+        static: Sequence[int] = range(count_tangents(graph))
+    else:
+        static = _static_inputs(num_fw_fixed_arguments(dynamo_inputs, len(inputs)))
+    reason = cudagraphs.check_for_skip(graph, len(static))
+    if reason is not None:
+        return Refused(str(reason).removeprefix("skipping cudagraphs due to "))
+    return Capture(
+        kind,
+        static,
+        cudagraphs.get_device_index(graph),
+        cudagraphs.get_stack_traces(graph),
+        get_placeholder_info(graph.graph),
+        cudagraphs.find_input_mutations(graph.graph),
+    )
+
+
+def _static_inputs(lifted: int) -> Sequence[int]:
+    """Parameters and buffers, which dynamo hands over as inputs, and what AOTAutograd lifted."""
+    context = torch._guards.TracingContext.try_get()
+    if context is None or context.fw_metadata is None:
+        return range(lifted)
+    return tuple(context.fw_metadata.static_input_indices)
+
+
+def forget() -> None:
+    """Give back what was captured; `torch._dynamo.reset()` asks for it."""
+    from torch._inductor.cudagraph_trees import reset_cudagraph_trees
+
+    reset_cudagraph_trees()
+
+
+__all__ = ["Capture", "CudaGraphs", "forget"]

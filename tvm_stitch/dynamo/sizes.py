@@ -1,0 +1,45 @@
+"""Sizes by the values of the symbols, as functions that cost nothing to call.
+
+In: TIR expressions, or PyTorch's sizes. Out: Python functions. Must not know what the sizes are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.errors import TorchError
+
+Sizes = tuple[int, ...]
+_WRITTEN = {
+    tirx.Add: "({} + {})", tirx.Sub: "({} - {})", tirx.Mul: "({} * {})",
+    tirx.FloorDiv: "({} // {})", tirx.FloorMod: "({} % {})", tirx.Max: "max({}, {})",
+    tirx.Min: "min({}, {})",
+}  # fmt: skip
+
+
+def of_expression(variables: Sequence[tirx.Var], expression: Any) -> int | Callable[[Sizes], int]:
+    """The value of an integer TIR expression over these variables."""
+    simple = tvm.sym.Analyzer().simplify(expression)
+    if isinstance(simple, tirx.IntImm):
+        return int(simple)
+    names = {variable: f"s{number}" for number, variable in enumerate(variables)}
+    written = _python(simple, names)
+    arguments = "".join(f"{name}, " for name in names.values())
+    return eval(f"lambda sizes: (lambda {arguments}: {written})(*sizes)")
+
+
+def _python(expression: Any, names: dict[tirx.Var, str]) -> str:
+    if isinstance(expression, tirx.IntImm):
+        return str(int(expression))
+    if isinstance(expression, tirx.Var) and expression in names:
+        return names[expression]
+    if isinstance(expression, tirx.Cast):
+        return _python(expression.value, names)
+    if type(expression) not in _WRITTEN:
+        raise TorchError(f"a size of {expression}")
+    sides = (_python(side, names) for side in (expression.a, expression.b))
+    return _WRITTEN[type(expression)].format(*sides)

@@ -1,0 +1,136 @@
+"""A file of any kind that holds a model, as a Relax module: what it is, its content tells.
+
+In: a path. Out: the module, or an InputError that says what the file is not. Must not know what
+becomes of the module.
+"""
+
+from __future__ import annotations
+
+import ast
+import warnings
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+import tvm
+
+from tvm_stitch.errors import InputError, first_line, last_line
+from tvm_stitch.frontend.relay import is_relay
+from tvm_stitch.frontend.relay import load as load_relay
+
+KINDS = (
+    "an ONNX model (.onnx), a program that torch.export.save wrote (.pt2), a Relax module as "
+    "tvm.ir.save_json writes it or as TVMScript (.py), a module that Relay saved"
+)
+_JSON_KIND = "a Relax module as tvm.ir.save_json writes it"
+# How a ModelProto begins: with the field ir_version.
+_ONNX_BEGINS = b"\x08"
+_DECORATORS = ("ir_module", "function", "prim_func")
+
+
+def read(path: str) -> tvm.IRModule:
+    """The model in a file as a Relax module."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    if zipfile.is_zipfile(path):
+        return _exported(path)
+    if content.startswith(_ONNX_BEGINS) or Path(path).suffix == ".onnx":
+        return _onnx(path)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text, and no model: expected {KINDS}") from None
+    if is_relay(text):
+        return load_relay(path)
+    if text.lstrip().startswith(("{", "[")):
+        return _json(path, text)
+    module = _script(path, text)
+    if module is None:
+        raise InputError(f"{path} holds no model: expected {KINDS}; {_JSON_KIND} begins with {{")
+    return module
+
+
+def _exported(path: str) -> tvm.IRModule:
+    from tvm_stitch import torch as front  # first: it says what to install
+
+    export = import_module("torch.export")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch, about itself
+            return front.load(export.load(path))
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{path} is no program that torch.export.save wrote: {first_line(error)}"
+        ) from None
+
+
+def _onnx(path: str) -> tvm.IRModule:
+    from tvm_stitch import onnx as front
+
+    return front.load(path)
+
+
+def _json(path: str, text: str) -> tvm.IRModule:
+    try:
+        mod = tvm.ir.load_json(text)
+    except Exception as error:
+        raise InputError(
+            f"{path} is not {_JSON_KIND} (with TVM {tvm.__version__}): {first_line(error)}"
+        ) from None
+    if not isinstance(mod, tvm.IRModule):
+        raise InputError(f"{path} holds a {type(mod).__name__}, not {_JSON_KIND}")
+    return mod
+
+
+def _script(path: str, text: str) -> tvm.IRModule | None:
+    """TVMScript in a text, which is not run as a program; None if there is none."""
+    try:
+        statements = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return None
+    found = [each for each in statements if _is_script(each)]
+    if not found:
+        return None
+    if len(found) > 1:
+        raise InputError(f"{path} holds {len(found)} definitions in TVMScript: leave one there")
+    # Constants come as JSON in a variable of this name.
+    constants = next(filter(None, map(_metadata, statements)), None)
+    lines = text.splitlines()[_first_line(found[0]) - 1 : found[0].end_lineno]
+    try:
+        known = {"metadata": tvm.ir.load_json(constants)} if constants else {}
+        parsed = tvm.script.from_source("\n".join(lines), {**_names(), **known})
+    except Exception as error:
+        raise InputError(f"{path} is TVMScript that TVM cannot read: {last_line(error)}") from None
+    return parsed if isinstance(parsed, tvm.IRModule) else tvm.IRModule({"main": parsed})
+
+
+def _is_script(statement: ast.stmt) -> bool:
+    if not isinstance(statement, (ast.ClassDef, ast.FunctionDef)):
+        return False
+    names = [ast.unparse(each).split("(")[0].split(".")[-1] for each in statement.decorator_list]
+    return any(name in _DECORATORS for name in names)
+
+
+def _first_line(statement: ast.stmt) -> int:
+    assert isinstance(statement, (ast.ClassDef, ast.FunctionDef))
+    return min(each.lineno for each in statement.decorator_list)
+
+
+def _metadata(statement: ast.stmt) -> str | None:
+    """The JSON in `metadata = tvm.ir.load_json("...")`."""
+    if not isinstance(statement, ast.Assign) or ast.unparse(statement.targets[0]) != "metadata":
+        return None
+    value = statement.value
+    text = value.args[0] if isinstance(value, ast.Call) and value.args else None
+    return text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else None
+
+
+def _names() -> dict[str, object]:
+    """What TVMScript calls its dialects."""
+    from tvm.script import ir, relax, tirx
+
+    return {"I": ir, "R": relax, "T": tirx, "tvm": tvm}
