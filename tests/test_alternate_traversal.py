@@ -72,7 +72,7 @@ def test_blocks_of_a_cluster_stay_in_order(small_l2, monkeypatch):
         return emit(op.sum(emit(op.add(x, x)), axis=1))
 
     case = graph("float32", [(3, 1000)], build, lambda x: 2 * x.sum(1))
-    shared = {"residence": "shared", "recompute": True, "scheme": "cluster", "cluster": 4}
+    shared = {"residence": "shared", "recompute": True, "cluster": 4}
     chosen = kernel_build.choose
 
     def choose(programs, *rest):

@@ -25,6 +25,7 @@ from tvm_stitch.tuning.workloads import find_workloads
 # Legal for a softmax of 4096 x 256, and not what is chosen.
 UNUSUAL = Schedule((Rows(threads=16, rows=4, vector=2, steps=8),))
 BETTER = Schedule((Rows(threads=32, rows=2, vector=4, steps=2),))
+AGAIN = Schedule((Rows(256, 1, 1, 1, residence="nowhere", recompute=True),))
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def store(tmp_path):
 def records(model=None, gpu="H200", target=H200, **costs):
     """Records of a model's only kernel: one for each schedule."""
     (workload,) = find_workloads(model or softmax_model(), target).workloads
-    named = {"unusual": UNUSUAL, "better": BETTER, "analytic": chosen(workload)}
+    named = {"unusual": UNUSUAL, "better": BETTER, "again": AGAIN, "analytic": chosen(workload)}
     runner = MadeUpRunner(gpu=gpu)
     return [
         record_of(runner, workload, Trial(int(name != "analytic"), named[name], Outcome(cost)), 0)
@@ -69,6 +70,13 @@ def passed_over(store, why, model=None, target=H200):
 
 
 # What is applied
+
+
+def test_rows_that_are_read_again_in_every_phase_are_explained(store):
+    store.append(records(again=1.0, analytic=4.0))
+    (entry,) = tvm_stitch.explain(softmax_model(), H200, database=store.path).kernels
+    assert entry.origin == "tuned" and "row read again in every phase" in entry.mapping
+    assert set(entry.schemes.values()) == {"regional"}
 
 
 def test_the_best_record_is_applied(store):

@@ -23,7 +23,7 @@ KERNEL = (
     ("kernel.legal", "kernel.tensor_core"),
     ("kernel.build",),
 )
-BELOW = ("errors", "device")  # what every room may import
+BELOW = ("errors", "device", "json_data")  # what every room may import
 # What the others must not know.
 FORBIDDEN = {
     "kernel": ("graph", "plan", "tuning", "report", "simt", "transform", "build", "options"),

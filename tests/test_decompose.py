@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tvm
@@ -142,6 +143,14 @@ def test_log_add_exp_of_equal_infinities_and_large_values():
     b = np.array([np.inf, -np.inf, 1.0, 200.0, -300.0], "float32")
     (actual,) = run(mod, [a, b])
     np.testing.assert_allclose(actual, np.logaddexp(a.astype("float64"), b), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sigmoid_of_halves_where_the_exponential_is_too_large_for_them(dtype):
+    written = Decompose()(module(op.sigmoid, [(3,)], dtype))
+    x = np.array([-11.5, -14, 3])
+    (actual,) = run(written, [x.astype(dtype if dtype == "float16" else ml_dtypes.bfloat16)])
+    np.testing.assert_allclose(actual.astype("float64"), 1 / (1 + np.exp(-x)), 2**-7, 2**-25)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -89,6 +89,17 @@ def too_much_shared(y: T.Buffer((65536,), "float32")):
     y[thread] = row[thread]
 
 
+@T.prim_func(s_tir=True)
+def gaps_in_static_shared(y: T.Buffer((16384,), "float32")):
+    """Together 48 KB; but each begins at a multiple of 64 bytes, and ptxas refuses it."""
+    thread = T.launch_thread("threadIdx.x", 64)
+    few = T.alloc_shared((8,), "float32")
+    row = T.alloc_shared((12280,), "float32")
+    few[thread % 8] = T.float32(1)
+    row[thread] = few[thread % 8]
+    y[thread] = row[thread]
+
+
 @pytest.mark.parametrize("kernel", [good, barrier_where_blocks_differ])
 def test_good_kernels_pass(kernel):
     assert check_kernel(kernel, DEVICE) is None
@@ -103,6 +114,7 @@ def test_good_kernels_pass(kernel):
         (too_wide, "8 x float32"),
         (too_many_threads, "2048 threads"),
         (too_much_static_shared, "static shared memory"),
+        (gaps_in_static_shared, "49216 bytes of static shared memory"),
         (too_much_shared, "shared memory a block"),
     ],
 )

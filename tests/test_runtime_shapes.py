@@ -121,3 +121,23 @@ def test_a_symbol_that_turns_out_a_number():
     wanted = np.exp(np.exp(WEIGHTS.astype("float32").astype("float64"))).sum()
     check(Case(builder.get(), (WEIGHTS.astype("float32"),), (wanted,)))
     assert isinstance(tvm_stitch.compile(builder.get(), H200), tvm.relax.VMExecutable)
+
+
+def test_a_shape_that_must_be_that_of_a_parameter():
+    """A check when it runs: TVM would put the 4 of `x` in place of `y`'s own extent."""
+    n = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((4, 8), "float32"))
+    y = relax.Var("y", relax.TensorType((n, 8), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            cast = builder.match_cast(builder.emit(op.exp(x)), relax.TensorType((n, 8), "float32"))
+            output = builder.emit_output(op.nn.softmax(builder.emit(op.add(cast, y))))
+        builder.emit_func_output(output)
+    module = builder.get()
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((4, 8)), rng.standard_normal((4, 8))
+    first, second = (each.astype("float32").astype("float64") for each in (first, second))
+    check(Case(module, (first, second), (softmax64(np.exp(first) + second),)), kernels=None)
+    with pytest.raises(Exception, match="4"):
+        tvm_stitch.verify(module, H200, [first, rng.standard_normal((5, 8))])

@@ -92,7 +92,7 @@ def test_kernels_that_wait_for_each_other_are_refused():
         ("[]", "version 2"),
         ('{"version": 1, "blocks": []}', "version 2"),
         ('{"version": 2}', "damaged"),
-        ('{"version": 2, "blocks": [{"name": "main/0"}], "left": []}', "fields"),
+        ('{"version": 2, "blocks": [{"name": "main/0"}], "left": []}', "incomplete: fingerprint"),
         ('{"version": 2, "blocks": 3, "left": []}', "damaged"),
         ('{"version": 2, "blocks": [], "left": [["a", "b"]]}', "damaged"),
     ],

@@ -9,7 +9,9 @@ blocks of a cluster, the whole grid. Each section takes one step outwards and sh
 lines of the generated CUDA where threads meet, and the result beside NumPy's.
 """
 
+import pathlib
 import re
+import tempfile
 
 import numpy as np
 import tvm
@@ -263,3 +265,18 @@ for name, module in {
     (plan,) = report.kernels
     print(f"  {name}: {report.before.launches} and {report.launches}", end="; ")
     print(f"{plan.predicted_us:.1f} us, of which memory alone needs {plan.floor_us:.1f}")
+
+# --- 7. Every stage in a file -----------------------------------------------------
+# To follow a model of your own all the way, from Relax to CUDA, name a folder: here, by
+# TVM_STITCH_DUMP in the environment, or by `tvm-stitch compile --dump`. Each compilation writes
+# into a numbered folder of its own.
+
+with tempfile.TemporaryDirectory() as folder:
+    module = model(norm_and_gelu, x=wide, residual=wide, weight=row, bias=row)
+    tvm_stitch.compile(module, target, tvm_stitch.Options(dump=folder))
+    print("\nthe stages of add, layer norm, GELU:")
+    stages = sorted(pathlib.Path(folder, "0001").iterdir())
+    for file in stages:
+        print(f"  {file.name:17} {len(file.read_text().splitlines()):4} lines")
+    (programs,) = (file for file in stages if "programs" in file.name)
+    print(programs.read_text())

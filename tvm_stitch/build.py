@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,8 +13,11 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from tvm_stitch import transform
 from tvm_stitch.default_schedules import DefaultSchedules
 from tvm_stitch.device import device_of
+from tvm_stitch.dump.stages import Dump
+from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
 from tvm_stitch.graph.back.outputs import ViewOutputs
+from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.op_tags import keep_op_tags_by_thread
@@ -48,11 +52,22 @@ def stitch_passes(
     `left` receive what StitchOps and StitchSchedule decided; `undone` are operators, by their
     number in the module as it comes, that are left whole to TVM.
     """
+    dump = Dump(options)
+    reasons: list[Fallback] = [] if left is None else left
+
+    def heard(blocks: Sequence[Block], whole: Mapping[int, str]) -> None:
+        if plans is not None:
+            plans.extend(plan for _, plan in blocks)
+        if undone is not None:
+            undone.update(whole)
+        dump.planned(blocks, whole)
+
     between = [
+        *dump.decomposed(),
         relax.transform.EliminateCommonSubexpr(),
         # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
         # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
-        relax.transform.CanonicalizeBindings(),
+        CanonicalizeBindings(),
         Legalize(),
         *([transform.Approximate()] if options is not None and options.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),
@@ -60,30 +75,46 @@ def stitch_passes(
         relax.transform.ConvertToDataflow(),
     ]
     schedules = DefaultSchedules(target)
-    settling = Settling(target, options, plans, undone, between, schedules)
-    kernels = kernel_passes(target, options, database, None, left, default_schedules)
-    return [WithoutElements(), settling.Decompose(), *between, settling.StitchOps(), *kernels[1:]]
+    is_read = plans is not None or dump.is_wanted
+    settling = Settling(target, options, between, schedules, heard if is_read else None)
+    return [
+        WithoutElements(),
+        *dump.relax(),
+        settling.Decompose(),
+        *between,
+        settling.StitchOps(),
+        *_fusing_passes(),
+        *dump.programs(),
+        transform.StitchSchedule(target, database, options, reasons),
+        *dump.schedules(reasons),
+        *([schedules] if default_schedules else []),
+        *dump.kernels(target),
+    ]
 
 
 def kernel_passes(
     target: tvm.target.Target,
     options: Options | None = None,
     database: Database | None = None,
-    plans: list[Plan] | None = None,
-    left: list[Fallback] | None = None,
-    default_schedules: bool = True,
 ) -> list[tvm.transform.Pass]:
     """The later of stitch_passes: from dataflow blocks of TIR calls to scheduled kernels."""
-    passes = [
-        transform.StitchOps(target, options, plans),
+    return [
+        transform.StitchOps(target, options),
+        *_fusing_passes(),
+        transform.StitchSchedule(target, database, options),
+        DefaultSchedules(target),
+    ]
+
+
+def _fusing_passes() -> list[tvm.transform.Pass]:
+    """From groups, which are functions, to a PrimFunc for each."""
+    return [
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
         ViewOutputs(),
         # Before anything is scheduled: by its schedule TVM does not know a symbolic reshape.
         relax.transform.RewriteDataflowReshape(),
-        transform.StitchSchedule(target, database, options, left),
     ]
-    return [*passes, DefaultSchedules(target)] if default_schedules else passes
 
 
 def pipeline(

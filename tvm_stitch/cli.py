@@ -22,6 +22,7 @@ import tvm
 import tvm_stitch
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
 from tvm_stitch.frontend.read import KINDS, read
+from tvm_stitch.options import Options
 from tvm_stitch.report import explain
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning import cli as tuning_cli
@@ -32,6 +33,7 @@ TARGET_HELP = (
 )
 MODEL_HELP = KINDS
 DATABASE_HELP = "records that `tvm-stitch tune` made: kernels that were tuned get the best schedule"
+DUMP_HELP = "write every stage there, from Relax to CUDA, in a numbered folder"
 EXAMPLES = """\
 examples:
   tvm-stitch demo                            a Transformer block, stitched and checked
@@ -41,6 +43,7 @@ examples:
   tvm-stitch compile model.json -o model.so  load it with tvm.runtime.load_module
   tvm-stitch tune model.json --database records.jsonl
   tvm-stitch compile model.json -o model.so --database records.jsonl
+  tvm-stitch compile model.json -o model.so --dump stages
   tvm-stitch bench --help                    measurements on a GPU
 
 a model is a file of ONNX's, one that torch.export.save wrote, TVMScript, what Relay saved, or
@@ -127,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
 
     for command in (explained, compiled):
         command.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
+        command.add_argument("--dump", metavar="FOLDER", help=DUMP_HELP)
     for command in (demo, explained, compiled, verified, tuned):
         command.add_argument("--target", default="cuda", help=TARGET_HELP)
     commands.add_parser("bench", help="measure on a GPU, beside other compilers", add_help=False)
@@ -144,8 +148,9 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
+    stitching = Options(dump=options.dump)
     mod = read(options.model)
-    report = explain(mod, cuda_target(options.target), database=options.database)
+    report = explain(mod, cuda_target(options.target), stitching, options.database)
     print(json.dumps(report.to_json(), indent=2) if options.json else report)
     return 0
 
@@ -159,7 +164,7 @@ def _compile(options: argparse.Namespace) -> int:
     if output.suffix != ".so":
         raise InputError(f"{output} must end in .so: a shared library is written")
     _require_writable(output)
-    executable = _compiled(mod, target, options.model, options.database)
+    executable = _compiled(mod, target, options)
     try:
         executable.export_library(str(output))
     except Exception as error:
@@ -195,16 +200,16 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _compiled(
-    mod: tvm.IRModule, target: tvm.target.Target, name: str, database: str | None
+    mod: tvm.IRModule, target: tvm.target.Target, options: argparse.Namespace
 ) -> tvm.relax.VMExecutable:
     try:
-        return tvm_stitch.compile(mod, target, database=database)
+        return tvm_stitch.compile(mod, target, Options(dump=options.dump), options.database)
     except StitchError:
         raise
     except Exception as error:
         raise InputError(
-            f"TVM cannot compile {name}: {first_line(error)}; see whether tvm.compile without "
-            "stitching can"
+            f"TVM cannot compile {options.model}: {first_line(error)}; see whether tvm.compile "
+            "without stitching can"
         ) from error
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax, s_tir, tirx
+from tvm import s_tir, tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import dlight
 from tvm.s_tir.dlight.analysis import normalize_prim_func
@@ -193,8 +193,6 @@ def _launched_if_any(function: tirx.PrimFunc) -> tirx.PrimFunc:
     realize = function.body
     if not isinstance(realize, s_tir.SBlockRealize):
         return function
-    if relax.analysis.has_reshape_pattern(function):
-        return function  # TVM makes a view of it as long as it looks like this
     root = realize.block
     nests = root.body.seq if isinstance(root.body, tirx.SeqStmt) else [root.body]
     guarded = [_if_any(nest) for nest in nests]

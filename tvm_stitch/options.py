@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -18,10 +19,7 @@ _NUMBERS: dict[str, tuple[Any, int]] = {
     "time_limit_s": (Real, 0),
     "launch_us": (Real, 0),
     "workspace_bytes": (Integral, 0),
-    "beam": (Integral, 1),
-    "cuts": (Integral, 0),
     "recomputed": (Integral, 0),
-    "effort": (Integral, 0),
     "largest_kernel": (Integral, 1),
 }
 
@@ -43,11 +41,8 @@ class Options:
         where that saves a way through memory.
     workspace_bytes: bound of what the kernels of one region may store for each other; None for no
         bound. A region that cannot keep it takes the simple rule's plan.
-    beam: how many of the sets grown from a reduction or an output go on growing.
-    cuts: at how many of its cheapest edges a set is tried in two.
     recomputed: a value is computed again, rather than read, by at most so many element-wise
         operators; 0: never.
-    effort: how long sets are grown in a region: the sum of the sizes of all sets tried.
     largest_kernel: operators of a kernel, those packed into a common launch not counted; with less
         than the default there may be more launches than TVM's own fusion makes.
     fast_math: sigmoid (in SiLU), and erf where no constant is added to it, by way of the hardware's
@@ -56,6 +51,8 @@ class Options:
     measure: time every region (equal ones once) as planned and left to TVM, on this machine's GPU,
         and keep the faster; compiles both, seconds a region.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
+    dump: a folder that receives every stage of each compilation as a file, from Relax to CUDA; if
+        left out, the one that TVM_STITCH_DUMP names in the environment. Changes no result.
     """
 
     schemes: tuple[str, ...] = SCHEMES
@@ -65,14 +62,12 @@ class Options:
     launch_us: float = 1.0
     partition: bool = False
     workspace_bytes: int | None = None
-    beam: int = 2
-    cuts: int = 4
     recomputed: int = 4
-    effort: int = 2000
     largest_kernel: int = 256
     fast_math: bool = False
     measure: bool = False
     plan: SavedPlan | None = None
+    dump: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.schemes, str) or not isinstance(self.schemes, Iterable):
@@ -85,6 +80,8 @@ class Options:
             raise InputError(f"plan must be a SavedPlan, not {type(self.plan).__name__}")
         if self.plan is not None and self.measure:
             raise InputError("a pinned plan is followed, not measured: give plan or measure")
+        if self.dump is not None and not isinstance(self.dump, (str, os.PathLike)):
+            raise InputError(f"dump must name a folder, not {self.dump!r}")
         if self.solver not in SOLVERS:
             raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
         for name in _FLAGS:

@@ -26,10 +26,9 @@ from tvm_stitch.graph.front.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.origins import followed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
-from tvm_stitch.kernel.build import VIEW, read_programs
-from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.build import VIEW, StitchedKernel, kernel_of
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.kernel.tensor_core.build import tensor_function
+from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Group, Measured, Plan
 from tvm_stitch.plan.planner import Known
@@ -49,6 +48,10 @@ _REDUCTIONS = {
     )
 }  # fmt: skip
 
+# Receives what became of a module: the graph and plan of each dataflow block, and the operators
+# that were left to TVM after all, by number, with the reasons.
+Heard = Callable[[Sequence[tuple[StitchGraph, Plan]], Mapping[int, str]], None]
+
 
 @dataclass(frozen=True, eq=False)
 class Launched:
@@ -57,6 +60,7 @@ class Launched:
     numbers: Numbers
     group: Group | None = None
     default: DefaultKernel | None = None
+    holds_product: bool = False  # a group with a product on tensor cores
 
 
 class Settling:
@@ -66,25 +70,20 @@ class Settling:
         self,
         target: tvm.target.Target,
         options: Options | None,
-        plans: list[Plan] | None,
-        undone: dict[int, str] | None,
         between: Sequence[tvm.transform.Pass],
         schedules: Callable[[tvm.IRModule], tvm.IRModule],
+        heard: Heard | None = None,
     ) -> None:
-        """`between` are the passes between the two, `schedules` make TVM's default kernels.
-
-        `plans` and `undone` receive what became of a module: its plans, and the operators that were
-        left to TVM after all, with the reasons.
-        """
+        """`between` are the passes between the two, `schedules` make TVM's default kernels."""
         self.target, self.options = target, options or Options()
         self.between, self.schedules = between, schedules
-        self._plans, self._undone = plans, undone
+        self._heard = heard
         self._way: _Way | None = None
 
     @property
     def explained(self) -> bool:
         """Whether somebody wants to read the plans."""
-        return self._plans is not None
+        return self._heard is not None
 
     def Decompose(self) -> tvm.transform.Pass:
         """The pass; what comes into it is what StitchOps goes back to."""
@@ -103,10 +102,8 @@ class Settling:
         def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
             assert self._way is not None, "Decompose comes first"
             found = self._way.settled(mod)
-            if self._plans is not None:
-                self._plans.extend(plan for _, plan in found.blocks)
-            if self._undone is not None:
-                self._undone.update(self._way.left)
+            if self._heard is not None:
+                self._heard(found.blocks, self._way.left)
             return found.module
 
         return stitch_ops
@@ -182,7 +179,11 @@ class _Way:
         if refused:
             return refused
         stitched = [
-            Launched(self._of_nodes(graph, group.nodes), group)
+            Launched(
+                self._of_nodes(graph, group.nodes),
+                group,
+                holds_product=any(graph.nodes[index].reason for index in group.nodes),
+            )
             for graph, plan in found.blocks
             for group in plan.groups
         ]
@@ -250,16 +251,19 @@ class _Way:
         return f"TVM's own fusion takes {launches} where stitching would take {mine}"
 
     def _on_tensor_cores(self, kernels: Sequence[Launched]) -> int:
-        """How many of TVM's kernels would be taken over as products on tensor cores."""
-        device = device_of(self.settling.target)
+        """How many kernels are products on tensor cores, be it of what TVM has put together."""
         products = [k.default for k in kernels if k.default and k.default.holds_product]
-        found = 0
+        found = sum(kernel.holds_product for kernel in kernels)
         for product in products:
             try:
-                found += not isinstance(tensor_function(product.function(), device), Refused)
+                found += isinstance(self._kernel_of(product.function()), TensorKernel)
             except Exception:  # TVM does not merge them: then there is no such kernel
                 continue
         return found
+
+    def _kernel_of(self, function: tirx.PrimFunc) -> StitchedKernel | TensorKernel | Refused:
+        device, schemes = device_of(self.settling.target), self.settling.options.schemes
+        return kernel_of(function, device, bounds_of_module(self.source), schemes)
 
     def _of_nodes(self, graph: StitchGraph, nodes: Iterable[int]) -> Numbers:
         numbers = self.decomposed.numbers
@@ -270,17 +274,10 @@ class _Way:
         """The operators of groups that are something else once TVM has merged them."""
         groups = groups_alone(found.grouped, found.names)
         reasons: dict[str, str] = {}
-        device, schemes = device_of(self.settling.target), self.settling.options.schemes
-        bounds = bounds_of_module(self.source)
         for name, function in merged(groups).items():
-            programs = read_programs(function, schemes)
-            schedule = (
-                programs
-                if isinstance(programs, Refused)
-                else choose(programs, device, bounds, schemes)
-            )
-            if isinstance(schedule, Refused) and schedule is not VIEW:
-                reasons[name] = schedule.reason
+            kernel = self._kernel_of(function)
+            if isinstance(kernel, Refused) and kernel is not VIEW:
+                reasons[name] = kernel.reason
         return {
             number: reasons[group.function]
             for graph, plan in found.blocks

@@ -21,6 +21,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
+from tvm_stitch.dump.folder import require_writable
 from tvm_stitch.dynamo.cuda_graphs import Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.mutations import without_copies
@@ -80,6 +81,10 @@ class GraphCompiler:
     log: Log = field(default_factory=Log)
     # Layers of a model are equal: each kind is compiled once.
     machines: dict[Any, Machine] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A part that fails later on runs as PyTorch's operators.
+        require_writable(self.settings.stitching)
 
     def __call__(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """A graph as dynamo gives it."""

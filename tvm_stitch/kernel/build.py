@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, choose_both
 from tvm_stitch.kernel.codegen import no_bfloat
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
 from tvm_stitch.kernel.codegen.no_bfloat import without_bfloat16
 from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE
+from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
-from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.read_stages import outputs_of, read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.kernel.ir.stage import Refused, Stage, Var
 from tvm_stitch.kernel.partition import make_programs
-from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, tensor_function
+from tvm_stitch.kernel.tensor_core.build import (
+    TILES_ATTRIBUTE,
+    TensorKernel,
+    tensor_function,
+    tensor_kernel,
+)
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
 VIEW = Refused("a view costs nothing")
@@ -36,12 +43,79 @@ def read_programs(
 ) -> tuple[Program, ...] | Refused:
     """The Programs of a fused PrimFunc, one for each unrelated part."""
     stages = read_stages(func)
-    if isinstance(stages, Refused):
-        return stages
+    return stages if isinstance(stages, Refused) else _programs(func, stages, schemes)
+
+
+def _programs(
+    func: tirx.PrimFunc, stages: tuple[Stage, ...], schemes: Sequence[str]
+) -> tuple[Program, ...] | Refused:
     if classify(stages) is Pattern.RESHAPE:
         # TVM makes a view of it later, unless it is scheduled.
         return VIEW
     return make_programs(stages, outputs_of(func, stages), schemes)
+
+
+@dataclass(frozen=True, eq=False)
+class StitchedKernel:
+    """Programs with their schedule, and with what it would be beside other programs."""
+
+    programs: tuple[Program, ...]
+    schedule: Schedule
+    packed: tuple[Mapping, ...]
+
+    @property
+    def parts(self) -> int:
+        """How many unrelated parts it has; what comes in rounds is one."""
+        return 1 if self.schedule.blocks else len(self.programs)
+
+
+def choose_kernel(
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
+    schemes: tuple[str, ...] = SCHEMES,
+) -> StitchedKernel | TensorKernel | Refused:
+    """The kernel that computes stages: a stitched one, or a product on tensor cores."""
+    stitched = _choose_stitched(stages, outputs, device, bounds, schemes)
+    return _cheaper(stitched, choose_product(stages, outputs, device, schemes), device)
+
+
+def _choose_stitched(
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    device: Device,
+    bounds: Bounds,
+    schemes: tuple[str, ...],
+) -> StitchedKernel | Refused:
+    programs = make_programs(stages, outputs, schemes)
+    if isinstance(programs, Refused):
+        return programs
+    choice = choose_both(programs, device, bounds, schemes)
+    if isinstance(choice, Refused):
+        return choice
+    return StitchedKernel(programs, choice.alone, choice.packed)
+
+
+def choose_product(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device, schemes: Sequence[str]
+) -> TensorKernel | Refused:
+    """The kernel of a product on tensor cores, through shared memory."""
+    if "regional" not in schemes:
+        return Refused("the regional scheme is switched off")
+    return tensor_kernel(stages, outputs, device)
+
+
+def _cheaper(
+    stitched: StitchedKernel | Refused, product: TensorKernel | Refused, device: Device
+) -> StitchedKernel | TensorKernel | Refused:
+    """The kernel that should be faster; of refusals that of the stitched one."""
+    if isinstance(product, Refused) or stitched is VIEW:
+        return stitched
+    if isinstance(stitched, Refused):
+        return product
+    stitched_us = predicted_us(stitched.programs, stitched.schedule, device)
+    return stitched if stitched_us is None or stitched_us <= product.cost_us else product
 
 
 def stitch_function(
@@ -50,27 +124,40 @@ def stitch_function(
     bounds: Bounds = NO_BOUNDS,
     schemes: tuple[str, ...] = SCHEMES,
 ) -> tirx.PrimFunc | Refused:
-    """Emit a PrimFunc as one stitched kernel, its Schedule attached as JSON.
+    """Emit a PrimFunc as one kernel, its Schedule or its Tiles attached as JSON."""
+    kernel = kernel_of(func, device, bounds, schemes)
+    if isinstance(kernel, Refused):
+        return kernel
+    if isinstance(kernel, TensorKernel):
+        return tensor_function(func, kernel.product, kernel.tiles, device)
+    return scheduled(func, kernel.programs, kernel.schedule, device, bounds)
 
-    Where it is a matrix product too large for that, it may be one on tensor cores.
-    """
-    kernel = _stitched(func, device, bounds, schemes)
-    if isinstance(kernel, Refused) and kernel is not VIEW and "regional" in schemes:
-        product = tensor_function(func, device)
-        return kernel if isinstance(product, Refused) else product
-    return kernel
+
+def kernel_of(
+    func: tirx.PrimFunc, device: Device, bounds: Bounds, schemes: tuple[str, ...]
+) -> StitchedKernel | TensorKernel | Refused:
+    """The kernel that a fused PrimFunc becomes."""
+    stages = read_stages(func)
+    if isinstance(stages, Refused):
+        return stages
+    stitched = _stitched(_programs(func, stages, schemes), device, bounds, schemes)
+    product = choose_product(stages, outputs_of(func, stages), device, schemes)
+    return _cheaper(stitched, product, device)
 
 
 def _stitched(
-    func: tirx.PrimFunc, device: Device, bounds: Bounds, schemes: tuple[str, ...]
-) -> tirx.PrimFunc | Refused:
-    programs = read_programs(func, schemes)
+    programs: tuple[Program, ...] | Refused,
+    device: Device,
+    bounds: Bounds,
+    schemes: tuple[str, ...],
+) -> StitchedKernel | Refused:
+    """The programs of a function by their schedule; what shares their launch is among them."""
     if isinstance(programs, Refused):
         return programs
     schedule = choose(programs, device, bounds, schemes)
     if isinstance(schedule, Refused):
         return schedule
-    return scheduled(func, programs, schedule, device, bounds)
+    return StitchedKernel(programs, schedule, schedule.parts)
 
 
 def check_emitted(

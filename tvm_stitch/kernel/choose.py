@@ -147,6 +147,8 @@ def _choose(
         schedule = Schedule((kind_of(programs[0]).alone(problem, parts[0]),))
     else:
         schedule = side_by_side(programs, parts)
+        if not isinstance(schedule, Refused):
+            schedule = too_large(programs, schedule, device) or schedule
     if isinstance(schedule, Refused):
         return schedule
     if off := schedule.schemes - set(schemes):
@@ -173,6 +175,15 @@ def side_by_side(programs: tuple[Program, ...], parts: Sequence[Mapping]) -> Sch
     if needed > TILES_BYTES:
         return Refused(f"its parts' tiles need {needed} bytes of shared memory")
     return Schedule(tuple(equal))
+
+
+def too_large(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Refused | None:
+    """Whether parts side by side, each with room of its own, need more than a block has."""
+    own = zip(programs, schedule.parts, strict=True)
+    needed = sum(kind_of(program).footprint(program, mapping).shared for program, mapping in own)
+    if needed <= device.shared_block:
+        return None
+    return Refused(f"its parts need {needed} bytes of shared memory")
 
 
 @memoized

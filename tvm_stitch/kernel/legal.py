@@ -8,7 +8,7 @@ allows of its mapping its kind says.
 from __future__ import annotations
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, problem_of
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, problem_of, too_large
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.cooperative.choose_rounds import room_of_rounds
 from tvm_stitch.kernel.cooperative.persistent_shared import why_not
@@ -41,7 +41,7 @@ def legal(
         return Refused("its parts' tiles need more shared memory than a block has")
     if len(programs) > 1 and any(part.cluster > 1 or part.blocks for part in schedule.parts):
         return Refused("a part of the cluster or the global scheme fills a kernel of its own")
-    refused = _rounds(programs, schedule, device)
+    refused = _rounds(programs, schedule, device) or too_large(programs, schedule, device)
     if refused is not None:
         return refused
     if schedule.longer is not None:

@@ -25,7 +25,11 @@ from tvm_stitch.plan.epilogue import epilogues
 from tvm_stitch.plan.greedy import greedy_sets
 from tvm_stitch.plan.judge import Judge, Verdict
 from tvm_stitch.plan.price import DEFAULT_MARGIN, default_kernel_us, least_us, nominal_bytes
-from tvm_stitch.plan.region import Nodes, Region, Value, bits
+from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
+
+BEAM = 2  # of the sets grown from a reduction or an output, how many go on growing
+CUTS = 4  # at how many of its cheapest edges a set is tried in two
+EFFORT = 2000  # the sum of the sizes of all sets that are grown in a region
 
 
 class Way(enum.Enum):
@@ -34,6 +38,7 @@ class Way(enum.Enum):
     STITCHED = "stitched"
     DEFAULT = "TVM's default"
     EPILOGUE = "the end of a product's kernel"
+    PRODUCT = "a product on tensor cores, with what its kernel ends with"
     VIEW = "a view"
 
 
@@ -48,6 +53,11 @@ class Candidate:
     cost_us: float
     verdict: Verdict | None = None
     why: str = ""
+    product: int | None = None  # of the region's own, which the kernel computes as well
+
+
+# Nodes, outputs, way and product: what tells candidates apart.
+Key = tuple[Nodes, tuple[Value, ...], Way, "int | None"]
 
 
 @dataclass(frozen=True)
@@ -74,7 +84,7 @@ class _Search:
     def __init__(self, region: Region, judge: Judge, options: Options) -> None:
         self.region, self.judge, self.options = region, judge, options
         self.atoms = find_atoms(region)
-        self.found: dict[tuple[Nodes, tuple[Value, ...], Way], Candidate] = {}
+        self.found: dict[Key, Candidate] = {}
 
     def run(self) -> Candidates:
         """Collect from all sources."""
@@ -100,20 +110,31 @@ class _Search:
         return Candidates(tuple(self.found.values()), chosen)
 
     def alone(self) -> None:
-        """Every node by itself."""
+        """Every node by itself, and every product that tensor cores take."""
         for atom in self.atoms:
             for place in bits(atom):
                 self._alone(place, atom)
+        for number, index in enumerate(own_products(self.region)):
+            kernel = self.judge.product(index)
+            if not isinstance(kernel, Refused):
+                cost = kernel.cost_us + self.options.launch_us
+                self._add(0, (), Way.PRODUCT, cost, product=number)
 
     def _end_products(self, sets: Sequence[Nodes]) -> None:
         """What products' kernels can end with, and what it leaves of the sets."""
         ends: dict[int, list[Nodes]] = {}
-        for epilogue in epilogues(self.region, self.judge.device):
-            ends.setdefault(epilogue.index, []).append(epilogue.nodes)
-            self._add(
-                epilogue.nodes, (epilogue.output,), Way.EPILOGUE, epilogue.cost_us,
-                why=f"it ends the kernel of {epilogue.product}",
-            )  # fmt: skip
+        for epilogue in epilogues(self.region, self.judge):
+            why = f"it ends the kernel of {epilogue.product}"
+            ends.setdefault(epilogue.number, []).append(epilogue.nodes)
+            if epilogue.verdict is None:
+                outputs, cost = epilogue.outputs, epilogue.cost_us
+                self._add(epilogue.nodes, outputs, Way.EPILOGUE, cost, why=why)
+            elif epilogue.nodes.bit_count() < self.options.largest_kernel:
+                verdict, cost = epilogue.verdict, epilogue.verdict.cost_us + self.options.launch_us
+                self._add(
+                    epilogue.nodes, verdict.outputs, Way.PRODUCT, cost, verdict, why,
+                    product=epilogue.number,
+                )  # fmt: skip
         taken = [nodes for each in ends.values() for nodes in each]
         # Of several products each may take its part: all the least, or all the most.
         taken += [reduce(or_, (each[place] for each in ends.values()), 0) for place in (0, -1)]
@@ -131,11 +152,12 @@ class _Search:
         cost_us: float,
         verdict: Verdict | None = None,
         why: str = "",
+        product: int | None = None,
     ) -> None:
-        key = nodes, outputs, way
-        if outputs and key not in self.found:
+        key = nodes, outputs, way, product
+        if (outputs or way is Way.PRODUCT) and key not in self.found:
             reads = self.region.entering(nodes)
-            self.found[key] = Candidate(nodes, outputs, reads, way, cost_us, verdict, why)
+            self.found[key] = Candidate(nodes, outputs, reads, way, cost_us, verdict, why, product)
 
     def _alone(self, place: int, atom: Nodes) -> None:
         """A node by itself: as a view, TVM's way, and stitched unless it belongs with others."""
@@ -178,20 +200,22 @@ class _Search:
 
     # The greedy plan
 
-    def _greedy(self, sets: list[Nodes]) -> list[tuple[Nodes, tuple[Value, ...], Way]]:
+    def _greedy(self, sets: list[Nodes]) -> list[Key]:
         """The keys of the candidates that the greedy plan takes; the rest goes its default way."""
-        taken: list[tuple[Nodes, tuple[Value, ...], Way]] = []
+        taken: list[Key] = []
         left = self.region.everything
         for nodes in sets:
             verdict = self.judge(nodes)
             assert isinstance(verdict, Verdict), "kernel/ has accepted every set of the greedy plan"
             left &= ~nodes
-            taken.append((nodes, verdict.outputs, Way.STITCHED))
+            taken.append((nodes, verdict.outputs, Way.STITCHED, None))
             for value in verdict.spare:
-                taken.append((self.judge.behind(value, nodes), (value,), Way.STITCHED))
+                behind = self.judge.behind(value, nodes)
+                taken.append((behind, (value,), Way.STITCHED, None))
         alone = {1 << place for place in bits(left)}
         ways = (Way.DEFAULT, Way.VIEW)
-        return taken + [key for key in self.found if key[0] in alone and key[2] in ways]
+        taken += [key for key in self.found if key[0] in alone and key[2] in ways]
+        return taken + [key for key in self.found if not key[0]]  # products, by themselves
 
     # More sets
 
@@ -212,7 +236,7 @@ class _Search:
             crossing = [v for v in flows if v.users & nodes & ~first]
             size = sum(nominal_bytes(self.region.buffer(value)) for value in crossing)
             halves.append((size, first))
-        for _, half in sorted(halves)[: self.options.cuts]:
+        for _, half in sorted(halves)[:CUTS]:
             self._stitched(half)
             self._stitched(nodes & ~half)
 
@@ -222,7 +246,7 @@ class _Search:
 
     def _grow(self, sets: Sequence[Nodes]) -> None:
         """From each reduction and output, and from each greedy set, through the neighbours."""
-        left = self.options.effort
+        left = EFFORT
         seeds = [atom for atom in self.atoms if self._is_dominant(atom)]
         for seed in dict.fromkeys([*sets, *seeds]):
             states = [seed]
@@ -239,7 +263,7 @@ class _Search:
                 if not following:
                     break
                 ranked = sorted(following, key=lambda nodes: (-following[nodes], nodes))
-                states = ranked[: self.options.beam]
+                states = ranked[:BEAM]
 
     def _is_dominant(self, atom: Nodes) -> bool:
         needed = any(value.needed for p in bits(atom) for value in self.region.values_of[p])

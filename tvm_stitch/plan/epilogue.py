@@ -1,7 +1,8 @@
-"""What TVM lets a matrix product or convolution compute at the end of its own kernel.
+"""What a matrix product or convolution computes at the end of its own kernel.
 
-In: a Region. Out: Epilogues: sets of element-wise nodes that follow a product, so that TVM's
-FuseOps puts them into its kernel if they are left alone. Must not know stitched kernels.
+In: a Region and its Judge. Out: Epilogues: sets of element-wise nodes that follow a product. One on
+tensor cores takes what its kernel can hold; of others TVM's FuseOps puts the nodes into the
+product's kernel if they are left alone.
 """
 
 from __future__ import annotations
@@ -9,33 +10,89 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
+from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.plan.judge import Judge, Verdict
 from tvm_stitch.plan.price import epilogue_us
-from tvm_stitch.plan.region import Nodes, Region, Value, own_products
+from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
 
 _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """Nodes after a product that come to one value."""
+    """Nodes after a product, and the values that its kernel then writes."""
 
     product: str
-    index: int  # of the product in the graph
+    number: int  # of the product among the region's own
     nodes: Nodes
-    output: Value
-    cost_us: float
+    outputs: tuple[Value, ...]
+    cost_us: float  # more than the product's kernel takes without
+    verdict: Verdict | None  # None: TVM's kernel
 
 
-def epilogues(region: Region, device: Device) -> Iterator[Epilogue]:
-    """Every set that TVM would fuse with a product, from the shortest to the longest."""
-    for index in own_products(region):
+def epilogues(region: Region, judge: Judge) -> Iterator[Epilogue]:
+    """Every set that the kernel of a product could end with, from the shortest to the longest."""
+    for number, index in enumerate(own_products(region)):
         product = region.graph.nodes[index]
         result = region.graph.buffer(product.results[0])
-        for nodes, output in _meeting_points(region, region.readers[result]):
-            cost = epilogue_us(region, nodes, output, result, device)
-            yield Epilogue(product.name, index, nodes, output, cost)
+        readers = region.readers[result]
+        alone = judge.product(index)
+        if not isinstance(alone, Refused):
+            for nodes, found in _on_tensor_cores(region, judge, index, readers):
+                more = found.cost_us - alone.cost_us
+                yield Epilogue(product.name, number, nodes, found.outputs, more, found)
+            continue
+        for nodes, output in _meeting_points(region, readers):
+            cost = epilogue_us(region, nodes, output, result, judge.device)
+            yield Epilogue(product.name, number, nodes, (output,), cost, None)
+
+
+def _on_tensor_cores(
+    region: Region, judge: Judge, index: int, readers: Nodes
+) -> Iterator[tuple[Nodes, Verdict]]:
+    """The readers of a product, with as much behind them as its kernel can hold, node by node.
+
+    All readers are inside: the result itself need not be written then, and nothing that the kernel
+    waits for can wait for it.
+    """
+    inside, given = _between(region, readers), 0
+    tried = inside
+    while True:
+        nodes = region.without_views(inside)
+        nodes = nodes if readers & ~nodes == 0 else inside
+        verdict = judge.ending(index, nodes)
+        if isinstance(verdict, Refused):
+            return
+        if nodes != given:
+            yield nodes, verdict
+        given = nodes
+        following = _next(region, judge, index, inside, tried)
+        if following is None:
+            return
+        inside, tried = following
+
+
+def _next(
+    region: Region, judge: Judge, index: int, inside: Nodes, tried: Nodes
+) -> tuple[Nodes, Nodes] | None:
+    """The set with one of its users more, and which users have been tried."""
+    while users := region.around(inside, region.users) & ~tried:
+        tried |= users & -users
+        larger = _between(region, inside | users & -users)
+        if not isinstance(judge.ending(index, larger), Refused):
+            return larger, tried | larger
+    return None
+
+
+def _between(region: Region, nodes: Nodes) -> Nodes:
+    """A set with all that lies on a way from it back into it."""
+    before: Nodes = 0
+    after: Nodes = 0
+    for place in bits(nodes):
+        before |= region.ancestors[place]
+        after |= region.descendants[place]
+    return nodes | before & after
 
 
 def _meeting_points(region: Region, readers: Nodes) -> Iterator[tuple[Nodes, Value]]:

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
-from tvm_stitch.kernel.build import check_emitted
-from tvm_stitch.kernel.choose import Bounds, choose_both
-from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, constant, product
-from tvm_stitch.kernel.partition import make_programs
-from tvm_stitch.plan.price import stitched_us
-from tvm_stitch.plan.region import Nodes, Region, Value, bits
+from tvm_stitch.kernel.build import (
+    StitchedKernel,
+    check_emitted,
+    choose_kernel,
+    choose_product,
+)
+from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.kernel.ir.stage import Refused, Stage, constant, product
+from tvm_stitch.kernel.tensor_core.build import TensorKernel, check_product
+from tvm_stitch.plan.price import ended_us, stitched_us
+from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
 
 # A result that does not fit the kernel's rows may be computed again in a kernel of its own if it is
 # at most this share of the kernel's largest result, and no reduction stands behind it.
@@ -34,15 +36,13 @@ class Verdict:
 
     outputs: tuple[Value, ...]
     spare: tuple[Value, ...]  # used outside as well, but written by other kernels
-    programs: tuple[Program, ...]
-    schedule: Schedule
-    packed: tuple[Mapping, ...]  # of its programs, where others share its launch
+    kernel: StitchedKernel | TensorKernel
     cost_us: float
 
     @property
     def parts(self) -> int:
-        """How many unrelated parts it has; what comes in rounds is one."""
-        return 1 if self.schedule.blocks else len(self.programs)
+        """How many unrelated parts it has."""
+        return self.kernel.parts if isinstance(self.kernel, StitchedKernel) else 1
 
 
 class Judge:
@@ -54,6 +54,8 @@ class Judge:
         self.region, self.device, self.bounds, self.schemes = region, device, bounds, schemes
         self.known: dict[tuple[Nodes, tuple[Value, ...]], Verdict | Refused] = {}
         self.confirmed: set[Verdict] = set()
+        self._products: dict[int, TensorKernel | Refused] = {}
+        self._ends: dict[tuple[int, Nodes, tuple[Value, ...]], Verdict | Refused] = {}
 
     def __call__(self, nodes: Nodes, outputs: tuple[Value, ...] | None = None) -> Verdict | Refused:
         """The verdict on a set of nodes, convexity aside, that writes what others use, or less."""
@@ -63,21 +65,61 @@ class Judge:
             self.known[key] = self._judge(nodes, wanted)
         return self.known[key]
 
+    def product(self, index: int) -> TensorKernel | Refused:
+        """The kernel on tensor cores of a product of the graph, by itself."""
+        if index not in self._products:
+            node = self.region.graph.nodes[index]
+            result = (self.region.graph.buffer(node.results[0]),)
+            self._products[index] = choose_product(node.stages, result, self.device, self.schemes)
+        return self._products[index]
+
+    def products(self) -> list[TensorKernel]:
+        """The kernels of the region's own products that tensor cores take."""
+        found = map(self.product, own_products(self.region))
+        return [kernel for kernel in found if not isinstance(kernel, Refused)]
+
+    def ending(
+        self, index: int, nodes: Nodes, outputs: tuple[Value, ...] | None = None
+    ) -> Verdict | Refused:
+        """The verdict on a product of the graph and a set of nodes at the end of its kernel."""
+        wanted = self.region.leaving(nodes) if outputs is None else outputs
+        key = index, nodes, wanted
+        if key not in self._ends:
+            self._ends[key] = self._ending(index, nodes, wanted)
+        return self._ends[key]
+
+    def _ending(self, index: int, nodes: Nodes, outputs: tuple[Value, ...]) -> Verdict | Refused:
+        alone = self.product(index)
+        if isinstance(alone, Refused):
+            return alone
+        stages = (*self.region.graph.nodes[index].stages, *self._stages(nodes))
+        written = tuple(map(self.region.buffer, outputs))
+        kernel = choose_product(stages, written, self.device, self.schemes)
+        if isinstance(kernel, Refused):
+            return kernel
+        return Verdict(outputs, (), kernel, ended_us(kernel, alone, self.device))
+
     def revoked(self, verdicts: Iterable[Verdict]) -> list[Refused]:
         """Why verdicts do not hold after all: each is looked at as the kernel that it becomes."""
         found: list[Refused] = []
         for verdict in verdicts:
             if verdict in self.confirmed:
                 continue
-            refused = check_emitted(verdict.programs, verdict.schedule, self.device)
+            refused = self._check(verdict.kernel)
             if refused is None:
                 self.confirmed.add(verdict)
                 continue
             found.append(refused)
-            for key, known in self.known.items():
-                if known is verdict:
-                    self.known[key] = refused
+            for answers in (self.known, self._ends):
+                for key, known in answers.items():  # type: ignore[attr-defined]
+                    if known is verdict:
+                        answers[key] = refused  # type: ignore[index]
         return found
+
+    def _check(self, kernel: StitchedKernel | TensorKernel) -> Refused | None:
+        if isinstance(kernel, TensorKernel):
+            return check_product(kernel, self.device)
+        return check_emitted(kernel.programs, kernel.schedule, self.device)
 
     def reduces(self, nodes: Nodes) -> bool:
         """Whether a set holds a reduction."""
@@ -104,15 +146,17 @@ class Judge:
         self, nodes: Nodes, outputs: tuple[Value, ...], spare: tuple[Value, ...]
     ) -> Verdict | Refused:
         region = self.region
-        stages = tuple(stage for place in bits(nodes) for stage in region.nodes[place].stages)
-        programs = make_programs(stages, tuple(map(region.buffer, outputs)), self.schemes)
-        if isinstance(programs, Refused):
-            return programs
-        choice = choose_both(programs, self.device, self.bounds, self.schemes)
-        if isinstance(choice, Refused):
-            return choice
-        cost = stitched_us(programs, choice.alone, self.device)
-        return Verdict(outputs, spare, programs, choice.alone, choice.packed, cost)
+        written = tuple(map(region.buffer, outputs))
+        kernel = choose_kernel(self._stages(nodes), written, self.device, self.bounds, self.schemes)
+        if isinstance(kernel, Refused):
+            return kernel
+        if isinstance(kernel, TensorKernel):
+            return Verdict(outputs, spare, kernel, kernel.cost_us)
+        cost = stitched_us(kernel.programs, kernel.schedule, self.device)
+        return Verdict(outputs, spare, kernel, cost)
+
+    def _stages(self, nodes: Nodes) -> tuple[Stage, ...]:
+        return tuple(stage for place in bits(nodes) for stage in self.region.nodes[place].stages)
 
     def _split(self, outputs: tuple[Value, ...]) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
         """Outputs of an element-wise kernel's own size, and the small rest."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.build import check_emitted
+from tvm_stitch.kernel.build import StitchedKernel, check_emitted
 from tvm_stitch.kernel.choose import side_by_side
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -43,6 +43,7 @@ class Item:
     cost_us: float
     apart_us: float
     verdict: Verdict
+    product: int | None = None  # of the graph, which the kernel computes as well
 
     @cached_property
     def inputs(self) -> tuple[Var, ...]:
@@ -89,7 +90,8 @@ class Pack:
     def is_short(self) -> bool:
         """Whether a launch more or less matters."""
         verdicts = [item.verdict for item in self.items]
-        return self.cost_us <= LONGEST_US and not any(v.spare for v in verdicts)
+        alone = any(v.spare or not isinstance(v.kernel, StitchedKernel) for v in verdicts)
+        return self.cost_us <= LONGEST_US and not alone
 
     def joined(self, other: Pack, device: Device, launch_us: float) -> Pack | None:
         """Both in one launch, if they are unrelated and it pays."""
@@ -154,8 +156,10 @@ def holding(packs: Iterable[Pack], device: Device) -> list[Pack]:
 
 
 def _together(items: Sequence[Item]) -> tuple[tuple[Program, ...], Schedule] | None:
-    verdicts = [item.verdict for item in items]
-    programs = tuple(program for verdict in verdicts for program in verdict.programs)
-    mappings = [mapping for verdict in verdicts for mapping in verdict.packed]
+    kernels = [item.verdict.kernel for item in items]
+    stitched = [kernel for kernel in kernels if isinstance(kernel, StitchedKernel)]
+    assert len(stitched) == len(kernels), "a product on tensor cores shares its launch with none"
+    programs = tuple(program for kernel in stitched for program in kernel.programs)
+    mappings = [mapping for kernel in stitched for mapping in kernel.packed]
     schedule = side_by_side(programs, mappings)
     return None if isinstance(schedule, Refused) else (programs, schedule)

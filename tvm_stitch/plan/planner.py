@@ -24,7 +24,7 @@ from tvm_stitch.plan.measured import counted
 from tvm_stitch.plan.pack import Item, Pack, Turn, holding, pack
 from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solved
 from tvm_stitch.plan.price import nominal_bytes
-from tvm_stitch.plan.region import Region, bits
+from tvm_stitch.plan.region import Region, bits, own_products
 from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
 
 Timed = Callable[[Region, Plan], Measured]
@@ -146,6 +146,7 @@ def _items(region: Region, plan: RegionPlan) -> list[Item]:
             pick.cost_us,
             apart,
             pick.verdict,
+            None if pick.product is None else own_products(region)[pick.product],
         )
         for pick, apart, depth in zip(plan.picks, plan.apart_us, plan.depths, strict=True)
         if pick.verdict is not None
@@ -177,6 +178,8 @@ def _available(
 def _group(found: Pack) -> Group:
     """The group of a pack; nodes and outputs are the graph's."""
     indices = {item.region.indices[place] for item in found.items for place in bits(item.nodes)}
+    products = [item.product for item in found.items if item.product is not None]
+    indices.update(products)
     operators = sum(not _is_view(item.region, p) for item in found.items for p in bits(item.nodes))
     return Group(
         tuple(sorted(indices)),
@@ -184,7 +187,7 @@ def _group(found: Pack) -> Group:
         cost_us=found.cost_us,
         apart_us=sum(item.apart_us for item in found.items),
         bytes_saved=sum(_bytes_saved(item) for item in found.items),
-        launches_saved=operators - 1,
+        launches_saved=operators + len(products) - 1,
     )
 
 
@@ -195,6 +198,9 @@ def _is_view(region: Region, place: int) -> bool:
 def _bytes_saved(item: Item) -> int:
     """What its operators would write and read again in kernels of their own."""
     region, total = item.region, 0
+    if item.product is not None:
+        result = region.graph.buffer(region.graph.nodes[item.product].results[0])
+        total += nominal_bytes(result) * (1 + (region.readers[result] & item.nodes).bit_count())
     for place in bits(item.nodes):
         for value in region.values_of[place]:
             inside = value.users & item.nodes
@@ -215,6 +221,8 @@ def _left(
         for pick in plan.picks:
             if pick.verdict is not None:
                 grouped |= pick.nodes
+                if pick.product is not None:
+                    del reasons[own_products(region)[pick.product]]
                 continue
             for place in bits(pick.nodes):
                 kept.add(region.indices[place])

@@ -26,12 +26,17 @@ from tvm_stitch.kernel.ir.stage import (
     product,
     substitute,
 )
+from tvm_stitch.kernel.tensor_core.build import TensorKernel
+from tvm_stitch.kernel.tensor_core.cost import least_bytes
 from tvm_stitch.plan.region import Nodes, Region, Value, bits
 
 NOMINAL_EXTENT = 256  # of a symbolic dimension
 # What TVM makes is less certain than what is emitted here: on equal terms nothing is left to it.
 EPILOGUE_US = 0.5
 DEFAULT_MARGIN = 1.25
+# Bytes that a product's kernel moves when it has multiplied go by threads that are few, with little
+# on its way: on equal terms what follows a product stays in a kernel of its own.
+EPILOGUE_BYTES = 1.05
 
 
 def nominal_bytes(buffer: Var) -> int:
@@ -77,6 +82,13 @@ def default_kernel_us(
         return dlight_baseline.default_kernel_us(kernel, device)
     buffers = [*inputs(region, nodes), *written]
     return dlight_baseline.unknown_kernel_us(sum(map(nominal_bytes, buffers)), device)
+
+
+def ended_us(kernel: TensorKernel, alone: TensorKernel, device: Device) -> float:
+    """A product on tensor cores with what its kernel ends with, which nothing multiplied hides."""
+    more = least_bytes(kernel.product) - least_bytes(alone.product)
+    moved = EPILOGUE_BYTES * more / device.bandwidth * 1e6
+    return alone.cost_us + max(kernel.cost_us - alone.cost_us, moved)
 
 
 def epilogue_us(region: Region, nodes: Nodes, output: Value, result: Var, device: Device) -> float:

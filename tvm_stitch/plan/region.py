@@ -197,7 +197,14 @@ class _Key:
     def build(self) -> tuple[Any, ...]:
         nodes = tuple(map(self._node, self.region.nodes))
         needed = tuple(value.number for value in self.region.values if value.needed)
-        return nodes, needed, tuple(self.types)
+        products = tuple(map(self._product, own_products(self.region)))
+        return nodes, needed, products, tuple(self.types)
+
+    def _product(self, index: int) -> tuple[Any, ...]:
+        """What makes a result for this region alone: its kernel may then do more."""
+        node = self.graph.nodes[index]
+        operands = tuple(self._number(self.graph.buffer(value)) for value in node.operands)
+        return node.function, operands, self._number(self.graph.buffer(node.results[0]))
 
     def _node(self, node: Node) -> tuple[Any, ...]:
         call = node.call
@@ -210,15 +217,8 @@ class _Key:
         if buffer not in self.numbers:
             self.numbers[buffer] = len(self.numbers)
             shape = tuple(shown(extent) for extent in buffer_shape(buffer))
-            self.types.append((shape, dtype_of(buffer), buffer in self._products))
+            self.types.append((shape, dtype_of(buffer)))
         return self.numbers[buffer]
-
-    @cached_property
-    def _products(self) -> set[Var]:
-        """What products make for this region alone: their kernels may then do more."""
-        return {
-            self.graph.buffer(self.graph.nodes[p].results[0]) for p in own_products(self.region)
-        }
 
 
 def own_products(region: Region) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from tvm_stitch.plan.candidates import Candidate, Candidates, Way, each_alone, f
 from tvm_stitch.plan.judge import Judge, Verdict
 from tvm_stitch.plan.plan import OPTIMAL, Measured, Solved
 from tvm_stitch.plan.price import nominal_bytes
-from tvm_stitch.plan.region import Nodes, Region, Value, bits
+from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
 from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
 from tvm_stitch.plan.whole import whole_kernel
 
@@ -57,12 +57,12 @@ def plan_region(
     if whole is None:
         return _of_candidates(region, judge, options, seconds)
     return _of_one_kernel(
-        region, whole, options, each_alone(region, judge, options) if explained else ()
+        region, judge, whole, options, each_alone(region, judge, options) if explained else ()
     )
 
 
 def _of_one_kernel(
-    region: Region, whole: Verdict, options: Options, alone: tuple[Candidate, ...]
+    region: Region, judge: Judge, whole: Verdict, options: Options, alone: tuple[Candidate, ...]
 ) -> RegionPlan:
     nodes = region.without_views(region.everything)
     cost = whole.cost_us + options.launch_us
@@ -73,6 +73,7 @@ def _of_one_kernel(
         if region.leaving(1 << place)
     )
     picks = (kernel, *views)
+    cost += sum(product.cost_us + options.launch_us for product in judge.products())
     solved = Solved(
         cost, cost, _default_us(alone), cost, OPTIMAL, regions=1, distinct=1, candidates=1
     )
@@ -126,12 +127,19 @@ def _by_itself(region: Region, place: int, way: Way, why: str = "") -> Candidate
 def problem_of(region: Region, candidates: Candidates, options: Options) -> Problem:
     """The choice among a region's candidates, as the solver takes it."""
     bytes_of = [0 if v.needed else nominal_bytes(region.buffer(v)) for v in region.values]
+    readers = _readers_of_products(region, candidates)
     choices = tuple(
         Choice(
             cost=candidate.cost_us,
-            reads=frozenset(value.number for value in candidate.reads),
-            writes=frozenset(value.number for value in candidate.outputs),
-            covers=frozenset(bits(candidate.nodes)),
+            reads=frozenset(value.number for value in candidate.reads).union(
+                name
+                for name, nodes in readers.items()
+                if nodes & candidate.nodes and name not in _products(candidate)
+            ),
+            writes=frozenset(value.number for value in candidate.outputs).union(
+                () if candidate.nodes else _products(candidate)
+            ),
+            covers=frozenset([*bits(candidate.nodes), *_products(candidate)]),
             memory=sum(bytes_of[v.number] for v in candidate.outputs if candidate.way != Way.VIEW),
         )
         for candidate in candidates.all
@@ -140,8 +148,25 @@ def problem_of(region: Region, candidates: Candidates, options: Options) -> Prob
     ends = (
         1 << value.node | region.ancestors[value.node] for value in region.values if value.needed
     )
-    required = frozenset(place for nodes in ends for place in bits(nodes))
+    required = frozenset(place for nodes in ends for place in bits(nodes)).union(readers)
     return Problem(choices, needed, options.partition, options.workspace_bytes, required)
+
+
+def _products(candidate: Candidate) -> tuple[str, ...]:
+    """The product that a kernel computes, as the solver names it."""
+    return () if candidate.product is None else (f"product {candidate.product}",)
+
+
+def _readers_of_products(region: Region, candidates: Candidates) -> dict[str, Nodes]:
+    """Who reads the result of each product that is a candidate: by itself it is stored for them."""
+    graph, found = region.graph, {}
+    own = own_products(region)
+    for candidate in candidates.all:
+        if candidate.product is not None and not candidate.nodes:
+            (result,) = graph.nodes[own[candidate.product]].results
+            (name,) = _products(candidate)
+            found[name] = region.readers[graph.buffer(result)]
+    return found
 
 
 def _solve(problem: Problem, candidates: Candidates, options: Options, seconds: float) -> Solution:
@@ -166,32 +191,46 @@ def _written_once(judge: Judge, picks: tuple[Candidate, ...]) -> tuple[Candidate
     for pick in picks:
         outputs = tuple(value for value in pick.outputs if value not in written)
         written.update(outputs)
-        if not outputs:
+        if pick.outputs and not outputs:
             continue
         if outputs != pick.outputs:
-            verdict = judge(pick.nodes, outputs)
-            if pick.way is not Way.STITCHED or isinstance(verdict, Refused) or verdict.spare:
+            verdict = _judged(judge, pick, outputs)
+            if pick.verdict is None or isinstance(verdict, Refused) or verdict.spare:
                 return None
-            cost = pick.cost_us - (pick.verdict.cost_us if pick.verdict else 0) + verdict.cost_us
-            pick = Candidate(pick.nodes, outputs, pick.reads, pick.way, cost, verdict, pick.why)
+            cost = pick.cost_us - pick.verdict.cost_us + verdict.cost_us
+            pick = replace(pick, outputs=outputs, cost_us=cost, verdict=verdict)
         found.append(pick)
     return tuple(found)
+
+
+def _judged(judge: Judge, pick: Candidate, outputs: tuple[Value, ...]) -> Verdict | Refused:
+    if pick.product is None:
+        return judge(pick.nodes, outputs)
+    return judge.ending(own_products(judge.region)[pick.product], pick.nodes, outputs)
 
 
 def _apart(picks: Iterable[Candidate], among: Iterable[Candidate]) -> tuple[float, ...]:
     """For each pick, the cheapest kernels of its nodes by themselves."""
     alone: dict[Nodes, float] = {}
+    products: dict[int | None, float] = {None: 0.0}
     for candidate in among:
-        alone[candidate.nodes] = min(
-            alone.get(candidate.nodes, candidate.cost_us), candidate.cost_us
-        )
-    return tuple(sum(alone.get(1 << place, 0.0) for place in bits(pick.nodes)) for pick in picks)
+        if candidate.product is None:
+            known = alone.get(candidate.nodes, candidate.cost_us)
+            alone[candidate.nodes] = min(known, candidate.cost_us)
+        elif not candidate.nodes:
+            products[candidate.product] = candidate.cost_us
+    return tuple(
+        sum(alone.get(1 << place, 0.0) for place in bits(pick.nodes))
+        + products.get(pick.product, 0.0)
+        for pick in picks
+    )
 
 
 def _default_us(among: Iterable[Candidate]) -> float:
-    """Every node TVM's way, by itself."""
-    ways = (Way.DEFAULT, Way.VIEW)
-    return sum(c.cost_us for c in among if c.nodes.bit_count() == 1 and c.way in ways)
+    """Every node TVM's way, by itself, and the products."""
+    ways = (Way.DEFAULT, Way.VIEW, Way.PRODUCT)
+    alone = (c for c in among if c.way in ways)
+    return sum(c.cost_us for c in alone if c.nodes.bit_count() + (c.product is not None) == 1)
 
 
 def _depths(picks: tuple[Candidate, ...]) -> tuple[int, ...]:

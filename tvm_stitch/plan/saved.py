@@ -11,7 +11,7 @@ import graphlib
 import hashlib
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tvm import relax
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.graph.front.read import StitchGraph
+from tvm_stitch.json_data import checked, count, parsed
 from tvm_stitch.plan.plan import Fallback, Group, Plan, SavedBlock, SavedGroup, Solved
 
 VERSION = 2
@@ -55,17 +56,15 @@ class SavedPlan:
     @staticmethod
     def from_json(text: str) -> SavedPlan:
         """Read what to_json wrote; refuse other versions, unknown fields and wrong types."""
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise InputError(f"the plan is not JSON: {error}") from None
+        data = parsed(text, "the plan")
         if not isinstance(data, dict) or data.get("version") != VERSION:
             raise InputError(f"not a plan of version {VERSION}, as SavedPlan.save writes it")
+        del data["version"]
+        readers = {"blocks": lambda found: tuple(map(_block, found)), "left": _left}
         try:
-            left = tuple((_number(number), str(reason)) for number, reason in data["left"])
-            return SavedPlan(tuple(map(_block, data["blocks"])), left)
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"the plan is damaged: {error!r}") from None
+            return checked(SavedPlan, data, "the plan", readers)
+        except InputError as error:
+            raise InputError(f"the plan is damaged: {error}") from None
 
     def block(self, name: str, graph: StitchGraph) -> Plan:
         """The plan for a block of the module that is compiled."""
@@ -197,33 +196,29 @@ def _difference(one: SavedBlock, two: SavedBlock) -> list[str]:
     return lines
 
 
-def _block(data: dict[str, Any]) -> SavedBlock:
-    known = {field.name for field in fields(SavedBlock)}
-    if set(data) != known:
-        raise ValueError(f"a block must have the fields {sorted(known)}")
-    return SavedBlock(
-        name=str(data["name"]),
-        fingerprint=str(data["fingerprint"]),
-        groups=tuple(map(_group, data["groups"])),
-        kept=tuple(map(_number, data["kept"])),
-        fallbacks=tuple(Fallback(str(f["op"]), str(f["reason"])) for f in data["fallbacks"]),
-        solved=Solved(**data["solved"]),
-    )
+def _left(data: Any) -> tuple[tuple[int, str], ...]:
+    return tuple((count(number), str(reason)) for number, reason in data)
 
 
-def _group(data: dict[str, Any]) -> SavedGroup:
-    return SavedGroup(
-        nodes=tuple(map(_number, data["nodes"])),
-        outputs=tuple((_number(node), _number(result)) for node, result in data["outputs"]),
-        operators=tuple(map(str, data["operators"])),
-        cost_us=float(data["cost_us"]),
-        apart_us=float(data["apart_us"]),
-        bytes_saved=_number(data["bytes_saved"]),
-        launches_saved=_number(data["launches_saved"]),
-    )
+def _block(data: Any) -> SavedBlock:
+    readers = {
+        "groups": lambda found: tuple(map(_group, found)),
+        "kept": _counts,
+        "fallbacks": lambda found: tuple(checked(Fallback, f, "a fallback") for f in found),
+        "solved": lambda found: checked(Solved, found, "what was solved"),
+    }
+    return checked(SavedBlock, data, "a block", readers)
 
 
-def _number(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is not a number of a node")
-    return value
+def _group(data: Any) -> SavedGroup:
+    readers = {
+        "nodes": _counts,
+        "outputs": lambda found: tuple((count(node), count(result)) for node, result in found),
+        "bytes_saved": count,
+        "launches_saved": count,
+    }
+    return checked(SavedGroup, data, "a group", readers)
+
+
+def _counts(data: Any) -> tuple[int, ...]:
+    return tuple(map(count, data))

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from tvm_stitch.kernel.cost_model.kernel_model import floor_us, predicted
 from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.epilogue import epilogues
 from tvm_stitch.plan.judge import Judge, Verdict
@@ -39,7 +40,7 @@ def _others_us(
     """What no other plan can cost less than, one kind of plan after the other; None: not known."""
     yield _two_kernels_us(verdict, judge, options)
     before: Nodes = 0
-    for epilogue in epilogues(region, judge.device):
+    for epilogue in epilogues(region, judge):
         apart, before = before & ~epilogue.nodes, epilogue.nodes  # then there may be both
         rest = judge(nodes & ~epilogue.nodes) if nodes & ~epilogue.nodes and not apart else None
         if not isinstance(rest, Verdict):
@@ -52,9 +53,11 @@ def _others_us(
 
 def _two_kernels_us(verdict: Verdict, judge: Judge, options: Options) -> float | None:
     """What two kernels or more cannot beat that do what one does."""
-    timing = judge.device.timing
-    cost = predicted(verdict.programs, verdict.schedule, judge.device)
-    floor = floor_us(verdict.programs, judge.device)
+    timing, kernel = judge.device.timing, verdict.kernel
+    if isinstance(kernel, TensorKernel):
+        return None
+    cost = predicted(kernel.programs, kernel.schedule, judge.device)
+    floor = floor_us(kernel.programs, judge.device)
     if cost is None or floor is None:
         return None
     # Of a slice the floor counts all of the tensor, and the cost counts what is read again.

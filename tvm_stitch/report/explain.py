@@ -13,7 +13,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch.build import check_well_formed, dispatch_passes, stitch_passes
+from tvm_stitch.build import KEEP_SCRATCH, check_well_formed, dispatch_passes, stitch_passes
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import calls, kernel_names, nests, outside_calls
@@ -125,7 +125,12 @@ def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], note
     """Apply the passes; an error names the one that raised it."""
     listener = _Listener(notes)
     disabled = list(tvm.transform.PassContext.current().disabled_pass)
-    context = tvm.transform.PassContext(opt_level=3, disabled_pass=disabled, instruments=[listener])
+    context = tvm.transform.PassContext(
+        opt_level=3,
+        disabled_pass=disabled,
+        config={KEEP_SCRATCH: True},
+        instruments=[listener],
+    )
     try:
         with cuda, context:
             for each in passes:
@@ -179,9 +184,9 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
             continue
         if TILES_ATTRIBUTE in function.attrs:
             tiles = Tiles.from_json(function.attrs[TILES_ATTRIBUTE])
-            yield describe_product(
-                Fused(names[0], held, notes.fused[name], launches), tiles, device
-            )
+            fused = Fused(names[0], held, notes.fused[name], launches)
+            kernel = describe_product(fused, tiles, device)
+            yield _with_group(kernel, groups[name]) if name in groups else kernel
             continue
         ops = tuple(operator.name for operator in held)
         why = reasons.get(name, READY_MADE)

@@ -29,7 +29,7 @@ from tvm_stitch.report.data import Kernel
 from tvm_stitch.report.operators import Operator
 
 # Where a kept value waits -> the scheme that this is.
-_RESIDENCE_SCHEME = {"register": "local", "shared": "regional"}
+_RESIDENCE_SCHEME = {"register": "local", "shared": "regional", "nowhere": "global"}
 _EXCHANGE = {
     "local": "by one thread",
     "warp": "by shuffles within a warp",

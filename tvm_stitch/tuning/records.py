@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from tvm_stitch.errors import InputError
+from tvm_stitch.json_data import checked, count, parsed
 from tvm_stitch.kernel.ir.mapping import RENAMED
 from tvm_stitch.kernel.ir.schedule import Schedule
 
@@ -67,8 +68,8 @@ def read_record(line: bytes) -> Record:
     if len(line) > MAX_LINE:
         raise InputError(f"a line of {len(line)} bytes")
     try:
-        data: Any = json.loads(line)
-    except (ValueError, RecursionError):
+        data = parsed(line, "a record")
+    except InputError:
         raise InputError("not JSON, or cut off") from None
     if not isinstance(data, dict):
         raise InputError("not a JSON object")
@@ -81,51 +82,47 @@ def read_record(line: bytes) -> Record:
 
 
 def _record(data: dict[str, Any]) -> Record:
-    known = {field.name: str(field.type) for field in fields(Record)}
-    if set(data) != set(known):
-        wrong = sorted(set(data) ^ set(known))
-        raise InputError(f"fields missing or unknown: {', '.join(map(str, wrong))}")
-    for name, kind in known.items():
-        if not _CHECKS[kind](data[name]):
-            raise InputError(f"field {name} is {json.dumps(data[name])[:60]}, not {kind}")
-    if data["unit"] not in UNITS:
-        raise InputError(f"field unit is {data['unit']!r}, not one of {', '.join(UNITS)}")
-    if (data["cost"] is None) != bool(data["error"]):
+    found = checked(Record, data, "record", _READERS)
+    if found.unit not in UNITS:
+        raise InputError(f"record field unit is {found.unit!r}, not one of {', '.join(UNITS)}")
+    if (found.cost is None) != bool(found.error):
         raise InputError("a record has either a cost or an error")
     try:
-        datetime.fromisoformat(data["date"])
+        datetime.fromisoformat(found.date)
     except ValueError:
-        raise InputError(f"field date is {data['date']!r}, not an ISO 8601 date") from None
-    given = {
-        "schedule": Schedule.from_json(json.dumps(data["schedule"])),
-        "sizes": tuple(data["sizes"]),
-        "features": tuple(sorted((RENAMED.get(k, k), v) for k, v in data["features"].items())),
-    }
-    return Record(**{**data, **given})
+        raise InputError(f"record field date is {found.date!r}, not an ISO 8601 date") from None
+    return found
 
 
-def _is_size(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 1 << 62
+def _sizes(value: Any) -> tuple[int, ...]:
+    found = tuple(map(count, value))
+    if any(size >= 1 << 62 for size in found):
+        raise ValueError("a size beyond all memory")
+    return found
 
 
-def _is_cost(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and value > 0
+def _cost(value: Any) -> float | None:
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not math.isfinite(value) or value <= 0:
+        raise ValueError(f"{value!r} is no cost")
+    return float(value)
 
 
-def _is_features(value: Any) -> bool:
-    if not isinstance(value, dict):
-        return False
-    return all(type(v) in (int, float) and math.isfinite(v) for v in value.values())
+def _features(value: Any) -> tuple[tuple[str, float], ...]:
+    is_named = isinstance(value, dict)
+    if not is_named or not all(
+        type(v) in (int, float) and math.isfinite(v) for v in value.values()
+    ):
+        raise ValueError("not numbers by name")
+    return tuple(sorted((RENAMED.get(name, name), number) for name, number in value.items()))
 
 
-_CHECKS = {
-    "str": lambda value: type(value) is str,
-    "int": lambda value: type(value) is int,
-    "bool": lambda value: type(value) is bool,
-    "Schedule": lambda value: isinstance(value, dict),
-    "float | None": lambda value: value is None or _is_cost(value),
-    "tuple[tuple[str, float], ...]": _is_features,
-    "tuple[int, ...]": lambda value: isinstance(value, list) and all(map(_is_size, value)),
+_READERS = {
+    "schedule": lambda value: Schedule.from_json(json.dumps(value)),
+    "cost": _cost,
+    "sizes": _sizes,
+    "features": _features,
 }
 
 

@@ -203,6 +203,6 @@ def _options(rng: np.random.Generator) -> tuple[tuple[str, Any], ...]:
         "partition": (("partition", True),),
         "greedy": (("solver", "greedy"),),
         "small": (("largest_kernel", int(rng.integers(1, 5))), ("recomputed", 0)),
-        "search": (("beam", 1), ("cuts", 0), ("effort", 100), ("deterministic", False)),
+        "search": (("deterministic", False),),
         "bound": (("workspace_bytes", int(rng.integers(0, 5000))), ("launch_us", 20.0)),
     }[way]

@@ -18,7 +18,7 @@ import tvm_stitch
 from tests.outside.graphs.graph import numpy_dtype
 from tests.outside.graphs.launches import Counted
 from tvm_stitch.build import dispatch_passes, lowering_context, stitch_passes
-from tvm_stitch.on_cpu import Runner, leaves
+from tvm_stitch.on_cpu import SCANS, Runner, calls, leaves
 from tvm_stitch.target import full_target, plain_target
 from tvm_stitch.verify import stitched_for_cpu
 
@@ -47,12 +47,13 @@ class Executor:
 
     @staticmethod
     def stitched(mod: tvm.IRModule, arch: str, options: Any) -> Executor:
-        """All kernels of the stitched module."""
+        """All kernels of the stitched module, but scans and what goes with them, as in verify."""
         target = target_of(arch)
-        dispatch = dispatch_passes(target)
+        scans = bool(calls(mod, SCANS))
+        dispatch = [] if scans else dispatch_passes(target)
         with target:
             lowered = tvm.transform.Sequential([*dispatch, *stitch_passes(target, options)])(mod)
-        return Executor(lowered, arch)
+        return Executor(lowered, arch, partly=scans)
 
     @staticmethod
     def partly_stitched(mod: tvm.IRModule, arch: str, options: Any) -> Executor:

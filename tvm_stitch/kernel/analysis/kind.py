@@ -15,6 +15,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import plan_residency
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
+from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
@@ -94,6 +95,7 @@ class Kind:
     beside: Callable[[Any, Any, int], Any] = fills_a_kernel
     # Why a mapping that somebody else made would not work.
     illegal: Callable[[Problem[Any], Any], Iterator[str]]
+    footprint: Callable[[Any, Any], Footprint]  # what a block takes of a multiprocessor
     profile: Callable[[Any, Any], Profile | None] = rows_profile  # what it asks of a device
     # The buffer of device memory that its blocks share, if they do.
     workspace: Callable[[Any, Any], Var | None] = lambda _program, _mapping: None

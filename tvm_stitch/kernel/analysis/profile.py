@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 
+from tvm_stitch.json_data import checked
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
@@ -92,13 +93,8 @@ class Profile:
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Profile:
         """What dataclasses.asdict made of a profile, perhaps by way of JSON."""
-        phases = tuple(map(_phase_from, data["phases"]))
-        return Profile(**{**data, "phases": phases})
-
-
-def _phase_from(data: dict[str, Any]) -> Phase:
-    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list | tuple)}
-    return Phase(**{**data, **lists})
+        readers = {"phases": lambda found: tuple(checked(Phase, each, "phase") for each in found)}
+        return checked(Profile, data, "profile", readers)
 
 
 def rows_profile(program: Program, mapping: Mapping) -> Profile | None:

@@ -33,6 +33,7 @@ from tvm_stitch.kernel.ir.stage import (
 RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
 MAX_THREADS = 1024
 MAX_BLOCKS = 2**31 - 1
+ALIGNED = 64  # bytes, at multiples of which a static array begins
 # All threads of a warp, a block or a cluster must come to these.
 _COLLECTIVE = (
     "storage_sync", "cluster_sync", "barrier_cluster", "grid_sync",
@@ -194,7 +195,9 @@ class _Checker:
             elements = 1
             for extent in buffer_shape(buffer):
                 elements *= constant(extent) or 1 << 40
-            self.shared[scope] += elements * stored_bytes(dtype_of(buffer), self.device.capability)
+            size = elements * stored_bytes(dtype_of(buffer), self.device.capability)
+            # TVM aligns each static array; what is dynamic is one array, whose parts it packs.
+            self.shared[scope] += -(-size // ALIGNED) * ALIGNED if scope == "shared" else size
 
     def _store(self, stmt: tirx.BufferStore) -> None:
         self._expression(stmt.value)

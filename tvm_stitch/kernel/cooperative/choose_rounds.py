@@ -202,6 +202,12 @@ def _resized(mapping: Mapping) -> InRounds | Refused:
     return replace(mapping, rows=BLOCK_THREADS // mapping.threads, min_blocks_per_sm=0)
 
 
+def round_footprint(program: Program, mapping: Mapping) -> Footprint:
+    """What a block takes for one part; rows wait beside that."""
+    shared = scratch_bytes(len(program.row_reductions), mapping) + meeting_bytes(program, mapping)
+    return Footprint(mapping.block_threads, round_registers(program, mapping), shared)
+
+
 def round_registers(program: Program, mapping: Mapping) -> int:
     """Registers of a thread."""
     each = mapping.vector * mapping.steps

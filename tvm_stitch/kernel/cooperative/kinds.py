@@ -10,12 +10,13 @@ from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.cooperative.choose_column_sums import (
+    grid_footprint,
     grid_mapping,
     grid_shared_bytes,
     resident_blocks,
     with_blocks,
 )
-from tvm_stitch.kernel.cooperative.choose_rounds import row_segment_mapping
+from tvm_stitch.kernel.cooperative.choose_rounds import round_footprint, row_segment_mapping
 from tvm_stitch.kernel.cooperative.emit_column_sums import ColumnSumsPart, workspace
 from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
 from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart
@@ -119,6 +120,7 @@ COLUMN_SUMS = replace(
     alone=lambda _problem, mapping: mapping,
     beside=fills_a_kernel,
     illegal=_illegal_sums,
+    footprint=grid_footprint,
     workspace=workspace,
     emit=_emit_sums,
     axes=lambda _program: SUMS_AXES,
@@ -133,8 +135,12 @@ ROW_SEGMENT = replace(
     holds=lambda program: program.space.row_segment is not None,
     choose=row_segment_mapping,
     illegal=_illegal_segment,
+    footprint=round_footprint,
     emit=_emit_segment,
 )
 PERSISTENT_ROWS = replace(
-    ROWS, holds=lambda program: bool(program.persistent_inputs), emit=_emit_persistent
+    ROWS,
+    holds=lambda program: bool(program.persistent_inputs),
+    footprint=round_footprint,
+    emit=_emit_persistent,
 )

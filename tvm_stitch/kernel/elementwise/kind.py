@@ -26,6 +26,7 @@ from tvm_stitch.kernel.ir.mapping import WARP, Flat, Transposed
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Expr, constant
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
+from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.kind import held_elements, told
 from tvm_stitch.kernel.rows.vector_width import vector_width
 
@@ -118,6 +119,9 @@ ELEMENTWISE = Kind(
     choose=_choose,
     beside=_beside,
     illegal=_illegal,
+    footprint=lambda program, mapping: replace(
+        footprint(program, mapping), shared=tile_bytes(program, mapping)
+    ),
     emit=_emit,
     axes=_axes,
     values=_values,

@@ -241,6 +241,7 @@ ROWS = Kind(
     alone=single_wave,
     beside=_beside,
     illegal=_illegal,
+    footprint=footprint,
     emit=_emit,
     axes=lambda _program: AXES,
     flags=("asynchronous", "online"),

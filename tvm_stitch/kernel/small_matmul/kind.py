@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Kind, Problem, Values, unsupported
+from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.stage import Expr, Refused
@@ -14,7 +15,7 @@ from tvm_stitch.kernel.small_matmul.choose import (
     product_reasons,
 )
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
-from tvm_stitch.kernel.small_matmul.profile import product_profile
+from tvm_stitch.kernel.small_matmul.profile import product_profile, shared_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 
 # Steps follow from the widest value.
@@ -61,6 +62,9 @@ SMALL_MATMUL = Kind(
     choose=product_mapping,
     beside=lambda *_: Refused("a part with matrix products fills a kernel of its own"),
     illegal=product_reasons,
+    footprint=lambda program, mapping: Footprint(
+        mapping.block_threads, 0, shared_bytes(program, mapping)
+    ),
     profile=product_profile,
     emit=_emit,
     why=_why,

@@ -62,7 +62,7 @@ from tvm_stitch.kernel.small_matmul.shared_operand import (
 )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ProductProgram(Program):
     """What one kernel with small matrix products computes; see the module's docstring.
 

@@ -7,6 +7,8 @@ up in float32.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tvm import tirx
 
 from tvm_stitch.device import Device
@@ -14,8 +16,9 @@ from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.ir.read_stages import outputs_of, read_stages
-from tvm_stitch.kernel.ir.stage import Refused, buffer_shape, product
+from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, buffer_shape, product
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
+from tvm_stitch.kernel.tensor_core.cost import predicted_us
 from tvm_stitch.kernel.tensor_core.emit import TensorPart
 from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
@@ -31,14 +34,40 @@ def read_product(func: tirx.PrimFunc) -> TensorProduct | Refused:
     return tensor_product(stages, outputs_of(func, stages))
 
 
-def tensor_function(func: tirx.PrimFunc, device: Device) -> tirx.PrimFunc | Refused:
-    """Emit a PrimFunc as a product on tensor cores, its Tiles attached as JSON."""
-    found = read_product(func)
+@dataclass(frozen=True, eq=False)
+class TensorKernel:
+    """A product, the tiles that it is computed by, and what that should take."""
+
+    product: TensorProduct
+    tiles: Tiles
+    cost_us: float
+
+
+def tensor_kernel(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device
+) -> TensorKernel | Refused:
+    """The product that stages are, by the tiles that suit it; or why they are none."""
+    found = tensor_product(stages, outputs)
     if isinstance(found, Refused):
         return found
     tiles = choose_tiles(found, device)
     if isinstance(tiles, Refused):
         return tiles
+    return TensorKernel(found, tiles, predicted_us(found, tiles, device))
+
+
+def check_product(kernel: TensorKernel, device: Device) -> Refused | None:
+    """What the last look at a kernel will find, asked before there is a fused PrimFunc."""
+    found = kernel.product
+    buffers = dict.fromkeys((*found.inputs, *found.outputs))
+    empty = tirx.PrimFunc(list(buffers), tirx.Evaluate(0))
+    return check_kernel(emit_product(empty, found, kernel.tiles), device)
+
+
+def tensor_function(
+    func: tirx.PrimFunc, found: TensorProduct, tiles: Tiles, device: Device
+) -> tirx.PrimFunc | Refused:
+    """Emit a PrimFunc, whose product was read from it, by legal Tiles, attached as JSON."""
     kernel = emit_product(func, found, tiles)
     hazard = check_kernel(kernel, device)
     return kernel.with_attr(TILES_ATTRIBUTE, tiles.to_json()) if hazard is None else hazard

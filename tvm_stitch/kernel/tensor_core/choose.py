@@ -9,7 +9,7 @@ from functools import partial
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.kernel.tensor_core.cost import predicted_us
+from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, predicted_us
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY, Tiles, fitted, tile_reasons
 
@@ -46,7 +46,6 @@ GROUPED_SHALLOW = (
     Tiles(64, 128, 64, 16, 128, 3, warpgroups=True),
     Tiles(64, 64, 64, 16, 64, 3, warpgroups=True),
 )
-SHALLOW_DEPTH = 128
 
 
 def choose_tiles(product: TensorProduct, device: Device) -> Tiles | Refused:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.json_data import checked, count, parsed, positive
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.ir.stage import dtype_of, item_bytes
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
@@ -83,8 +84,10 @@ class Tiles:
 
     @staticmethod
     def from_json(text: str) -> Tiles:
-        """Read what to_json wrote."""
-        return Tiles(**json.loads(text))
+        """Read what to_json wrote; refuse unknown or missing fields and wrong types."""
+        counts = dict.fromkeys((f.name for f in fields(Tiles) if str(f.type) == "int"), positive)
+        readers = {**counts, "min_blocks_per_sm": count}
+        return checked(Tiles, parsed(text, "tiles"), "tiles", readers)
 
 
 def fitted(product: TensorProduct, tiles: Tiles) -> Tiles:

@@ -183,7 +183,7 @@ def _exact(name: str) -> Callable:
 
 def _multiply(noise: Noise, x: Number, y: Number) -> Number:
     if x.dtype in FLOATS:
-        return product(x, y, x.dtype)
+        return product(*_flushed(noise, x, y), x.dtype)
     return _numbers("multiply", np.multiply, x, y)
 
 
@@ -196,7 +196,10 @@ def _subtract(noise: Noise, x: Number, y: Number) -> Number:
 
 
 def _flushed(noise: Noise, *xs: Number) -> tuple[Number, ...]:
-    """Operands, with the bounds of those whose denormals fast maths take for 0: for what jumps."""
+    """Operands, with the bounds of those whose denormals fast maths take for 0.
+
+    For what jumps there, and for products with something large.
+    """
     if not noise.fast:
         return xs
 

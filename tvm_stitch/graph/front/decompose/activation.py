@@ -11,7 +11,7 @@ from tvm import relax
 from tvm.ir import Call, Expr, GenericConst
 from tvm.relax import op
 
-from tvm_stitch.graph.front.decompose.stages import Stages, dtype_of, rank_of
+from tvm_stitch.graph.front.decompose.stages import HALF, Stages, dtype_of, rank_of
 
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
@@ -33,6 +33,13 @@ def gelu_tanh(call: Call, stage: Stages) -> Expr:
     tanh = stage(op.tanh, stage(op.multiply, scaled, cubic))
     half = stage(op.multiply, x, 0.5)
     return stage.result(dtype_of(call), op.multiply, half, stage(op.add, tanh, 1.0))
+
+
+def sigmoid(call: Call, stage: Stages) -> Expr | None:
+    """In float32: halves hold 1 / (1 + exp(-x)) where exp(-x) is too large for them."""
+    if dtype_of(call) not in HALF:
+        return None
+    return stage.result(dtype_of(call), op.sigmoid, stage.widen(call.args[0]))
 
 
 def silu(call: Call, stage: Stages) -> Expr:

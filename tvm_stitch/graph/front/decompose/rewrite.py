@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.ir import Call, Expr, IRModule, Op
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
+from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.decompose import (
     activation,
     attention,
@@ -48,6 +49,7 @@ FAMILIES: dict[str, Family] = {
     "relax.nn.batch_norm": norm.batch_norm,
     "relax.nn.gelu": activation.gelu,
     "relax.nn.gelu_tanh": activation.gelu_tanh,
+    "relax.sigmoid": activation.sigmoid,
     "relax.nn.silu": activation.silu,
     "relax.nn.selu": activation.selu,
     "relax.nn.softplus": activation.softplus,
@@ -67,6 +69,12 @@ FAMILIES: dict[str, Family] = {
     "relax.nn.nll_loss": loss.nll_loss,
 }
 """Who writes which compound operator out; a family returns None for a call it cannot express."""
+
+_ELEMENTWISE = (
+    activation.gelu, activation.gelu_tanh, activation.sigmoid, activation.silu, activation.selu,
+    activation.softplus, activation.power, activation.log_add_exp, activation.fused_multiply_add,
+)  # fmt: skip
+"""Their stages are fused by TVM as well: left whole they would cost no fewer kernels."""
 
 _OWNED = ("Primitive", "Composite", "Codegen")
 
@@ -141,7 +149,7 @@ class _Rewriter(PyExprMutator):
         if not self._has_written:
             return function
         # The field of a tuple that was written out is a stage: no consumer should see the tuple.
-        alone = relax.transform.CanonicalizeBindings()(IRModule({"function": rewritten}))
+        alone = CanonicalizeBindings()(IRModule({"function": rewritten}))
         return relax.analysis.remove_all_unused(alone["function"])
 
     def visit_function_(self, function: relax.Function) -> Expr:
@@ -204,6 +212,7 @@ class _Rewriter(PyExprMutator):
             return call
         is_half, is_product = dtype_of(call.args[0]) in HALF, family is product.product
         may_stay = legalised_well(call) and not (is_half and is_product)
+        may_stay = may_stay and family not in _ELEMENTWISE
         if self._number in self._whole and may_stay and _is_legalised(call):
             return call
         written = family(call, self._stages())

@@ -1,0 +1,70 @@
+"""What a mapping is said to take of a multiprocessor, and what its kernel does take."""
+
+from dataclasses import replace
+
+import pytest
+from check import H200, primfuncs
+from products import attention, lstm_cell
+from tuning import DEVICE, KINDS, chosen, workload
+from tvm import te, topi
+from zoo import ZOO
+
+from tvm_stitch.kernel.build import check_emitted, read_programs
+from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.codegen.footprint import Footprint
+from tvm_stitch.kernel.ir.mapping import Rows
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.legal import legal
+
+
+def fits(programs, schedule) -> bool:
+    """Whether the check of the emitted kernel finds no more shared memory than was said."""
+    own = zip(programs, schedule.parts, strict=True)
+    said = sum(kind_of(program).footprint(program, mapping).shared for program, mapping in own)
+    return check_emitted(programs, schedule, replace(DEVICE, shared_block=said)) is None
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_kernels_take_no_more_shared_memory_than_said(name):
+    module = ZOO[name]("float16").module
+    for function in primfuncs(module, H200, before="StitchSchedule").values():
+        programs = read_programs(function)
+        schedule = programs if isinstance(programs, Refused) else choose(programs, DEVICE)
+        if not isinstance(schedule, Refused):
+            assert schedule.blocks or fits(programs, schedule)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "rounds"])
+def test_every_kind_says_what_it_takes(kind):
+    found = workload(*KINDS[kind]())
+    assert fits(found.programs, chosen(found))
+
+
+@pytest.mark.parametrize(
+    "case", (attention("float32", 2, 2, 32, 16), lstm_cell("float32", 64, 16, 16))
+)
+def test_products_say_what_they_take(case):
+    (function,) = primfuncs(case.module, before="StitchSchedule").values()
+    programs = read_programs(function)
+    assert fits(programs, choose(programs, DEVICE))
+
+
+def test_registers_come_by_eight_and_are_not_endless():
+    assert Footprint(256, 33, 0).blocks_per_sm(DEVICE) == Footprint(256, 40, 0).blocks_per_sm(
+        DEVICE
+    )
+    assert Footprint(32, 256, 0).blocks_per_sm(DEVICE) == 0
+    assert Footprint(1024, 0, 0).blocks_per_sm(DEVICE) == 2
+    assert Footprint(32, 0, DEVICE.shared_total // 2).blocks_per_sm(DEVICE) == 1
+
+
+def test_parts_side_by_side_share_a_block_s_memory():
+    found = [te.placeholder((64, 20000), "float32", name) for name in "xyz"]
+    sums = [topi.multiply(x, topi.sum(x, axis=1, keepdims=True)) for x in found]
+    programs = read_programs(te.create_prim_func([*found, *sums]))
+    part = Rows(256, 1, 4, 20, residence="shared", recompute=True)
+    assert legal(programs[:1], Schedule((part,)), DEVICE) is None
+    refused = legal(programs, Schedule((part,) * 3), DEVICE)
+    assert refused is not None and "its parts need" in refused.reason

@@ -1,0 +1,90 @@
+"""What holds of every schedule that is chosen, seen on random programs, symbolic ones too."""
+
+from functools import cache
+
+import pytest
+import tvm
+from check import A100, H200, TOGETHER, primfuncs
+
+from tests.outside.graphs.families import compound, elementwise, movement, reductions
+from tests.outside.graphs.generate import Profile, generate
+from tests.outside.graphs.graph import module_of
+from tvm_stitch.device import Device, device_of
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, choose_both
+from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.kernel.legal import legal
+from tvm_stitch.transform import bounds_of_module
+
+# What is stitched: no products, no sorts.
+RULES = (*elementwise.RULES, *movement.RULES, *reductions.RULES, *compound.RULES)
+KNOWN = Profile((6, 20), 0.0, 0.0, 0.0, None, RULES, 0.0)
+SYMBOLIC = Profile((4, 12), 1.0, 0.0, 0.0, None, RULES, 0.0)
+SEEDS = range(40)
+# Of 500 symbolic graphs, those where what is chosen is refused.
+DISAGREEING = {
+    219: "16 threads a row whose values wait in shared memory",
+    309: "16 threads a row whose values wait in shared memory",
+    322: "17 vectors a thread beside a row of another length",
+}
+DISAGREED = [
+    pytest.param(s, marks=pytest.mark.xfail(strict=True, reason=r)) for s, r in DISAGREEING.items()
+]
+
+
+@cache
+def functions_of(seed: int, symbolic: bool) -> tuple[list[tvm.tirx.PrimFunc], Device, Bounds]:
+    """What a random graph's kernels compute, on one device or another."""
+    target = H200 if seed % 2 else A100
+    module = module_of(generate(seed, SYMBOLIC if symbolic else KNOWN))
+    found = primfuncs(module, target, TOGETHER, before="StitchSchedule")
+    return list(found.values()), device_of(target), bounds_of_module(module)
+
+
+def programs_of(seed: int, symbolic: bool):
+    """The programs of each function, read anew, and a function that reads them once more."""
+    functions, device, bounds = functions_of(seed, symbolic)
+    for function in functions:
+        programs = read_programs(function)
+        if not isinstance(programs, Refused):
+            yield function, programs, device, bounds
+
+
+def check_legal(seed: int, symbolic: bool) -> None:
+    for _, programs, device, bounds in programs_of(seed, symbolic):
+        schedule = choose(programs, device, bounds)
+        if isinstance(schedule, Refused):
+            continue
+        refused = legal(programs, schedule, device, bounds)
+        assert refused is None, (refused, schedule.mapping)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_chosen_is_legal(seed):
+    check_legal(seed, symbolic=False)
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, *DISAGREED])
+def test_what_is_chosen_for_symbolic_programs_is_legal(seed):
+    check_legal(seed, symbolic=True)
+
+
+@pytest.mark.parametrize("symbolic", [False, True], ids=["known", "symbolic"])
+@pytest.mark.parametrize("seed", SEEDS[::4])
+def test_programs_that_were_asked_about_before_give_what_fresh_ones_give(seed, symbolic):
+    for function, programs, device, bounds in programs_of(seed, symbolic):
+        for other in map(device_of, (A100, H200)):
+            choose(programs, other, NO_BOUNDS)
+            choose_both(programs, other, bounds, tuple(s for s in SCHEMES if s != "regional"))
+        fresh = read_programs(function)
+        assert choose_both(programs, device, bounds) == choose_both(fresh, device, bounds)
+
+
+@pytest.mark.parametrize("seed", SEEDS[::4])
+def test_schedules_go_to_json_and_back(seed):
+    for _, programs, device, bounds in programs_of(seed, seed % 8 == 0):
+        schedule = choose(programs, device, bounds)
+        if not isinstance(schedule, Refused):
+            assert Schedule.from_json(schedule.to_json()) == schedule

@@ -1,0 +1,194 @@
+"""What is predicted of registers, shared memory and occupancy, beside what ptxas makes of it.
+
+Over the golden kernels. A grid barrier's safety rests on these figures, and so do costs.
+"""
+
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from check import TOGETHER, primfuncs, schedule_of
+from test_golden import FULL, KERNELS, golden_kernel, target_of
+from tvm import tirx
+
+from tvm_stitch.build import lowering_context
+from tvm_stitch.device import RESERVED_SHARED, device_of
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
+from tvm_stitch.kernel.codegen.footprint import Footprint
+from tvm_stitch.kernel.codegen.hazard_check import multiprocessors_needed
+from tvm_stitch.kernel.cost_model.kernel_model import predicted
+from tvm_stitch.kernel.rows.footprint import registers
+from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_product
+from tvm_stitch.kernel.tensor_core.tiles import Tiles, shared_bytes
+from tvm_stitch.simt.launch import Launch
+from tvm_stitch.simt.lowering import Scope, lower
+
+NVCC = shutil.which("nvcc")
+pytestmark = pytest.mark.skipif(NVCC is None, reason="nvcc is not on the path")
+
+SYMBOLS = {"n": 5, "m": 50}
+MAX_BLOCKS = 32  # resident blocks of a multiprocessor
+# Predicted too high: the compiler takes all registers that two blocks leave each other, where four
+# would fit by our count. The grid has no more than two for a multiprocessor.
+OCCUPANCY_OFF = {"barrier_of_the_grid": 2.0}
+# The middle kernel of any length has 32 registers a thread, by two blocks of 1024 threads.
+SPILLED_BYTES = {"softmax_of_any_length_kernel_1": 80}
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel as ptxas reports it, and how it is launched, if these shapes launch it."""
+
+    registers: int
+    static: int  # bytes of shared memory
+    spilled: int  # bytes of stack frame, stores or loads
+    launch: Launch | None = None
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory of a block."""
+        assert self.launch is not None
+        return self.static + self.launch.shared_bytes
+
+
+def launches(name: str) -> tuple[str, dict[str, Launch]]:
+    """The CUDA of a golden kernel, and what its host launches."""
+    with lowering_context():
+        program = lower(golden_kernel(name), target_of(name), name)
+    arrays = {}
+    for param in program.parameters:
+        shape = [SYMBOLS[e.name] if isinstance(e, tirx.Var) else int(e) for e in param.ty.shape]
+        dtype = str(param.ty.dtype)
+        arrays[param] = np.empty(shape, "uint16" if dtype == "bfloat16" else dtype)
+    scope = Scope(arrays)
+    return program.cuda, {call.kernel: call.launch(scope) for call in program.calls(scope)}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory) -> dict[str, Compiled]:
+    """All golden kernels, by the names that they have in CUDA."""
+    found: dict[str, Compiled] = {}
+    for target in dict.fromkeys(str(target_of(name).attrs["arch"]) for name in KERNELS):
+        folder = tmp_path_factory.mktemp(target)
+        launched: dict[str, Launch] = {}
+        files = []
+        for name in (n for n in KERNELS if str(target_of(n).attrs["arch"]) == target):
+            source, own = launches(name)
+            launched |= own
+            files.append(folder / f"{name}.cu")
+            files[-1].write_text(source)
+        command = [NVCC, f"-arch={target}", "-cubin", "-Xptxas", "-v", "--use_fast_math"]
+        done = subprocess.run(
+            [*command, "--threads", "2", *map(str, files)],
+            cwd=folder, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        parts = re.split(r"Compiling entry function '(\w+)'", done.stderr)
+        for kernel, said in zip(parts[1::2], parts[2::2], strict=True):
+            found[kernel] = _read(said, launched.get(kernel))
+    return found
+
+
+def _read(said: str, launch: Launch | None) -> Compiled:
+    used = re.search(r"Used (\d+) registers", said)
+    assert used, said
+    static = re.search(r"(\d+) bytes smem", said)
+    spilled = re.findall(r"(\d+) bytes (?:stack frame|spill)", said)
+    return Compiled(int(used[1]), int(static[1]) if static else 0, max(map(int, spilled)), launch)
+
+
+def kernel_of(compiled: dict[str, Compiled], name: str) -> Compiled:
+    """The kernel of a golden case that the shapes at hand launch."""
+    (found,) = (
+        kernel
+        for key, kernel in compiled.items()
+        if kernel.launch is not None and re.fullmatch(rf"{name}_kernel(_\d)?", key)
+    )
+    return found
+
+
+def resident(name: str, kernel: Compiled) -> int:
+    """Blocks that a multiprocessor holds, by what ptxas says."""
+    assert kernel.launch is not None
+    device = device_of(target_of(name))
+    taken = Footprint(kernel.launch.threads, kernel.registers, kernel.shared)
+    return min(taken.blocks_per_sm(device), MAX_BLOCKS)
+
+
+def programs_of(name: str):
+    """The programs of a golden kernel, which come as one function."""
+    functions = primfuncs(KERNELS[name].module, target_of(name), TOGETHER, before="StitchSchedule")
+    (function,) = functions.values()
+    return read_programs(function)
+
+
+SCHEDULED = [name for name in KERNELS if SCHEDULE_ATTRIBUTE in golden_kernel(name).attrs]
+PRODUCTS = [name for name in KERNELS if TILES_ATTRIBUTE in golden_kernel(name).attrs]
+
+
+def test_no_thread_needs_its_stack(compiled):
+    spilling = {name: k.spilled for name, k in compiled.items() if k.spilled}
+    assert spilling == SPILLED_BYTES
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_block_is_no_larger_than_the_device_has_room_for(name, compiled):
+    kernel, device = kernel_of(compiled, name), device_of(target_of(name))
+    assert kernel.shared + RESERVED_SHARED <= device.shared_total
+    assert kernel.shared <= device.shared_block
+    assert resident(name, kernel) >= 1
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_blocks_that_wait_for_each_other_are_resident(name, compiled):
+    """On as few multiprocessors as the kernel says that it needs."""
+    kernel = kernel_of(compiled, name)
+    needed = multiprocessors_needed(golden_kernel(name), device_of(target_of(name)))
+    assert kernel.launch is not None and kernel.launch.cooperative == bool(needed)
+    if needed:
+        assert resident(name, kernel) * needed >= kernel.launch.blocks
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_occupancy(name, compiled):
+    kernel, device = kernel_of(compiled, name), device_of(target_of(name))
+    cost = predicted(programs_of(name), schedule_of(golden_kernel(name)), device)
+    if cost is None:  # symbolic: nobody knows how many blocks there will be
+        return
+    assert kernel.launch is not None
+    real = resident(name, kernel) * kernel.launch.threads / device.max_threads
+    expected = OCCUPANCY_OFF.get(name, 1.0)
+    assert real <= cost.occupancy * 4 / 3
+    assert math.isclose(cost.occupancy, expected * real, rel_tol=0.3), (cost.occupancy, real)
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_registers_are_estimated_on_the_safe_side(name, compiled):
+    """By a tenth at most they are more than estimated, where values wait in registers."""
+    schedule = schedule_of(golden_kernel(name))
+    parts = list(zip(programs_of(name), schedule.parts, strict=True))
+    if any(mapping.residence != "register" or mapping.blocks for _, mapping in parts):
+        return
+    estimated = max(registers(p, mapping) for p, mapping in parts)
+    limit = schedule.min_blocks_per_sm and estimated * 4 / 3  # a grid's has more in flight
+    assert kernel_of(compiled, name).registers <= max(1.1 * estimated, limit)
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_shared_memory_of_products_is_what_their_tiles_take(name, compiled):
+    functions = primfuncs(KERNELS[name].module, target_of(name), TOGETHER, before="StitchSchedule")
+    (function,) = functions.values()
+    tiles = Tiles.from_json(str(golden_kernel(name).attrs[TILES_ATTRIBUTE]))
+    kernel, device = kernel_of(compiled, name), device_of(target_of(name))
+    assert kernel.shared == shared_bytes(read_product(function), tiles)
+    # As many blocks as the compiler was told to leave registers for, as far as there is memory.
+    room = Footprint(tiles.threads, 0, kernel.shared).blocks_per_sm(device)
+    assert resident(name, kernel) >= min(tiles.min_blocks_per_sm, room)
+
+
+def test_code_for_one_gpu_alone_is_compiled_as_such():
+    assert all(str(target_of(name).attrs["arch"]).endswith("a") for name in FULL)

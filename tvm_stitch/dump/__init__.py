@@ -1,0 +1,1 @@
+"""Every stage of a compilation as a file, for whoever wants to see what became of a module."""
