@@ -19,7 +19,7 @@ from tvm_stitch import explain  # noqa: E402
 CASES = suite("all")
 # One width of the grid stands for all: they differ in nothing else.
 DISTINCT = [
-    pytest.param(c, marks=pytest.mark.slow if c.name == "dien-train" else ())
+    pytest.param(c, marks=pytest.mark.slow if c.name.endswith("-train") else ())
     for c in CASES
     if c.grid is None or c.grid[2] == 1024
 ]

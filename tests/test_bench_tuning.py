@@ -62,12 +62,14 @@ def folder(measured, tmp_path):
     return Folder(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_winner_counts_as_it_was_confirmed(folder):
     (row,) = tables.rows(folder)
     assert (row.analytic, row.best, row.gain, row.trials) == (4.0, 3.2, 1.25, 2)
     assert "geometric mean gain 1.250; 0 slower" in tables.markdown([row], [])
 
 
+@pytest.mark.slow
 def test_packing_loses_nothing(folder, tmp_path):
     before = folder.records()
     *packed, best = folder.pack()
@@ -89,6 +91,7 @@ def test_packing_loses_nothing(folder, tmp_path):
     ]
 
 
+@pytest.mark.slow
 @needs_xgboost
 def test_searches_are_replayed_on_what_was_measured(folder):
     found = curves.replayed(folder, H200, seeds=2)
@@ -136,6 +139,7 @@ def test_tasks_share_a_space_and_go_on(tmp_path):
     assert [record.trial for record in records if record.trial == 0] == [0]
 
 
+@pytest.mark.slow
 def test_a_winner_is_measured_once_more(tmp_path):
     runner, lines = MadeUpRunner(), []
     work = Work(Folder(tmp_path), H200, runner, 16, float("inf"), True, lines.append)

@@ -97,6 +97,7 @@ def test_wrong_use_and_no_gpu_are_one_line(arguments, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_case_becomes_a_library_that_says_how_many_kernels_it_has(tmp_path):
     (found,) = compiled.compile_cases(["lstm-cell"], True, tmp_path, 1)
     assert found == Compiled("lstm-cell", kernels=1)

@@ -101,7 +101,9 @@ def test_as_many_rows_as_columns(columns, device):
     check(both_ways("float32", columns, columns))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(d, marks=pytest.mark.slow if d == "bfloat16" else ()) for d in DTYPES]
+)
 @pytest.mark.parametrize("shape", [((37,), 768), ((3, 5, 7), 1000), ((300,), 48)])
 def test_layer_norm_backward(shape, dtype, device):
     check(norm_backward(dtype, *shape), orders=2)

@@ -1,11 +1,13 @@
 """Why operators are together, and why they are not."""
 
+import pytest
 from check import plan_of
 from planned import graph_and_plan, layers, random_module
 from tvm.relax import op
 from zoo import graph
 
 
+@pytest.mark.slow
 def test_every_cut_has_a_reason():
     for seed in range(12):
         found, plan = graph_and_plan(random_module(seed, operators=20))

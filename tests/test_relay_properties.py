@@ -17,6 +17,7 @@ from tvm_stitch import relay
 
 _MODULES = 1000
 _TOGETHER = 10
+_QUICK = 400  # of the modules
 _EVERY = list(itertools.chain.from_iterable(GENERATORS[name] for name in sorted(GENERATORS)))
 
 
@@ -25,7 +26,13 @@ def _generated(first: int, count: int):
     return [_EVERY[i % len(_EVERY)](Random(1000 + i)) for i in range(first, first + count)]
 
 
-@pytest.mark.parametrize("first", range(0, _MODULES, _TOGETHER))
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=pytest.mark.slow if first >= _QUICK else ())
+        for first in range(0, _MODULES, _TOGETHER)
+    ],
+)
 def test_generated_modules_agree_with_numpy(first):
     cases = _generated(first, _TOGETHER)
     for given in cases:

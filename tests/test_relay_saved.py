@@ -83,6 +83,7 @@ def test_parameters_can_be_bound(path):
         assert np.abs(have - want).max() <= 2e-5 * max(np.abs(want).max(), 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", _SAVED)
 def test_stitched_kernels_are_right(path):
     mod = relay.load(path.with_name(path.name + ".json"))

@@ -66,7 +66,10 @@ def brute_force(problem):
 
 
 @pytest.mark.parametrize("partition", [False, True], ids=["cover", "partition"])
-@pytest.mark.parametrize("start", range(0, 500, 100))
+@pytest.mark.parametrize(
+    "start",
+    [pytest.param(start, marks=pytest.mark.slow if start else ()) for start in range(0, 500, 100)],
+)
 def test_the_optimum_is_that_of_brute_force(start, partition):
     circles = 0
     for seed in range(start, start + 100):

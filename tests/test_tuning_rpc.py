@@ -82,6 +82,7 @@ def servers(tracker):
         kill(process)
 
 
+@pytest.mark.slow
 @needs_rpc
 @pytest.mark.skipif(simt.available() is not None, reason="no C++ compiler")
 def test_one_of_two_servers_is_killed_in_the_middle(tracker, servers, tmp_path):

@@ -18,7 +18,7 @@ from tvm_stitch import simt
 pytest.importorskip("onnx")
 
 PARTS = 20
-QUICK = 4  # of the parts
+QUICK = 1  # of the parts
 LIMIT = 300.0  # seconds for a case, on a machine that does other things as well
 
 
