@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 
+ALIGNED = 64  # bytes, at multiples of which a static array of shared memory begins
 STATIC_SHARED = 48 * 1024  # bytes of a block that ptxas takes; more must be dynamic
 MAX_REGISTERS = 255  # of a thread
 ALLOCATED = 8  # registers of a thread come by so many
@@ -45,4 +46,9 @@ def thread_registers(held: int, vector: int) -> int:
 
 def scratch_bytes(reductions: int, mapping: Mapping) -> int:
     """Shared memory of a block for reductions along rows: a word for each of its warps."""
-    return reductions * mapping.batch * (8 * (mapping.block_threads // WARP) + 16)
+    return reductions * mapping.batch * aligned(8 * (mapping.block_threads // WARP) + 16)
+
+
+def aligned(size: int) -> int:
+    """The bytes that an array of static shared memory takes up."""
+    return -(-size // ALIGNED) * ALIGNED

@@ -16,7 +16,7 @@ from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, Footprint
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, Footprint, aligned
 from tvm_stitch.kernel.codegen.no_bfloat import stored_bytes
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.stage import (
@@ -33,7 +33,6 @@ from tvm_stitch.kernel.ir.stage import (
 RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
 MAX_THREADS = 1024
 MAX_BLOCKS = 2**31 - 1
-ALIGNED = 64  # bytes, at multiples of which a static array begins
 # All threads of a warp, a block or a cluster must come to these.
 _COLLECTIVE = (
     "storage_sync", "cluster_sync", "barrier_cluster", "grid_sync",
@@ -197,7 +196,7 @@ class _Checker:
                 elements *= constant(extent) or 1 << 40
             size = elements * stored_bytes(dtype_of(buffer), self.device.capability)
             # TVM aligns each static array; what is dynamic is one array, whose parts it packs.
-            self.shared[scope] += -(-size // ALIGNED) * ALIGNED if scope == "shared" else size
+            self.shared[scope] += aligned(size) if scope == "shared" else size
 
     def _store(self, stmt: tirx.BufferStore) -> None:
         self._expression(stmt.value)
