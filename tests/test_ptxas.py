@@ -28,7 +28,10 @@ from tvm_stitch.simt.launch import Launch
 from tvm_stitch.simt.lowering import Scope, lower
 
 NVCC = shutil.which("nvcc")
-pytestmark = pytest.mark.skipif(NVCC is None, reason="nvcc is not on the path")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(NVCC is None, reason="nvcc is not on the path"),
+]
 
 SYMBOLS = {"n": 5, "m": 50}
 MAX_BLOCKS = 32  # resident blocks of a multiprocessor

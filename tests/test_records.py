@@ -154,6 +154,7 @@ def writer(store, first, count):
     )
 
 
+@pytest.mark.slow
 def test_two_writers_at_once(store):
     children = [writer(store, first, 200) for first in (0, 1000)]
     for child in children:
@@ -178,6 +179,7 @@ def test_a_writer_killed_in_the_middle_loses_nothing_that_it_told(store):
     assert found == [*range(len(found) - 1), -1]
 
 
+@pytest.mark.slow
 def test_pruning_while_another_writes_loses_nothing(store):
     store.append(numbered([0], cost=99.0))
     best = numbered([1], cost=1.0)

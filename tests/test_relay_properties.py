@@ -17,7 +17,7 @@ from tvm_stitch import relay
 
 _MODULES = 1000
 _TOGETHER = 10
-_QUICK = 400  # of the modules
+_QUICK = 200  # of the modules
 _EVERY = list(itertools.chain.from_iterable(GENERATORS[name] for name in sorted(GENERATORS)))
 
 

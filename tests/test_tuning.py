@@ -181,6 +181,7 @@ def test_a_winner_that_does_not_hold_gives_way_to_the_next(path, lucky):
     assert entry.mapping == wanted.schedule.mapping
 
 
+@pytest.mark.slow
 def test_finals_are_replayed_as_well(path, tmp_path):
     whole = tmp_path / "whole.jsonl"
     tuned(whole, Sceptical(2), trials=10)
@@ -196,7 +197,10 @@ def test_finals_are_replayed_as_well(path, tmp_path):
 # Going on
 
 
-@pytest.mark.parametrize("breaks_after", (0, 3, 20, 25))
+@pytest.mark.parametrize(
+    "breaks_after",
+    [pytest.param(n, marks=pytest.mark.slow if n != 3 else ()) for n in (0, 3, 20, 25)],
+)
 def test_an_interrupted_search_goes_on_as_if_it_had_not_been(path, tmp_path, breaks_after):
     whole = tmp_path / "whole.jsonl"
     tuned(whole)
@@ -219,6 +223,7 @@ def test_a_search_of_several_kernels_goes_on_as_well(path, tmp_path):
     assert undated(path) == undated(whole)
 
 
+@pytest.mark.slow
 def test_more_trials_go_on_from_fewer(path, tmp_path):
     whole = tmp_path / "whole.jsonl"
     tuned(whole, trials=32)
@@ -351,6 +356,7 @@ def rank_agreement(model, of):
     return np.corrcoef(*ranks)[0, 1]
 
 
+@pytest.mark.slow
 @needs_xgboost
 def test_earlier_records_teach_the_next_search(path):
     for seed in range(3):
