@@ -116,8 +116,6 @@ class Results:
 
     def save(self, path: str | Path) -> None:
         """Write the file in one step, so that an interruption never leaves half of one."""
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         data = {
             "format": FORMAT,
             "run": self.run,
@@ -126,9 +124,7 @@ class Results:
             "cases": {name: asdict(info) for name, info in self.cases.items()},
             "rows": [asdict(row) for row in self.rows],
         }
-        beside = path.with_name(path.name + ".new")
-        beside.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(beside, path)
+        write_json(Path(path), data)
 
     @classmethod
     def load(cls, path: str | Path) -> Results:
@@ -148,6 +144,14 @@ class Results:
             cases={name: _known(CaseInfo, info) for name, info in data["cases"].items()},
             rows=[_known(Row, row) for row in data["rows"]],
         )
+
+
+def write_json(path: Path, data: Any) -> None:
+    """The file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(beside, path)
 
 
 def row_from(data: dict[str, Any]) -> Row:

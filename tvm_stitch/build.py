@@ -132,7 +132,6 @@ def pipeline(
     def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         check_well_formed(mod)
         passes = [
-            WithoutElements(),
             *dispatch_passes(cuda),
             *stitch_passes(cuda, options, records),
             *cuda_pipeline.dataflow_lower_passes(cuda),

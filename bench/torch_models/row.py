@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from bench.results import write_json
 
 VERSION = 1
 INFERENCE, TRAINING, DYNAMIC = "inference", "training", "dynamic"
@@ -76,10 +77,7 @@ class Results:
 
     def save(self, path: Path) -> None:
         """As JSON, whole or not at all."""
-        found = {"version": VERSION, **asdict(self)}
-        beside = path.with_name(path.name + ".new")
-        beside.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        os.replace(beside, path)
+        write_json(path, {"version": VERSION, **asdict(self)})
 
     @staticmethod
     def load(path: Path) -> Results:
