@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import tvm
-from check import H200, primfuncs_of
+from check import H200, check, primfuncs_of
 from lowered import run_lowered
+from tvm import relax, topi
 from tvm.relax import op
 from tvm.s_tir import dlight
 from zoo import Case, Graph, graph, graph_of
@@ -91,6 +92,30 @@ def test_symbolic_shapes_may_be_empty_when_called(shapes, build, expected):
             except InputError as error:
                 assert not rows and "launches no kernel" in str(error)
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_kernels_that_tvm_writes_for_threads_may_have_no_blocks(rows):
+    shape, ones = ((tvm.tirx.Var("n", "int64"), rows), 5), np.ones((rows, 5))
+    case = graph_of(
+        [(shape, dtype, ones.astype(dtype)) for dtype in ("float32", "int64", "float32")],
+        lambda emit, x, at, add: emit(op.scatter_elements(x, at, add, axis=1, reduction="add")),
+        lambda x, _at, add: x + add.sum(1, keepdims=True) * [0, 1, 0, 0, 0],
+    )
+    check(case, kernels=None)
+
+
+def test_pairs_are_not_exchanged_between_threads():
+    """What DLight's shuffles make of index and value an H200 has been seen to get wrong."""
+    values = np.random.default_rng(0).standard_normal((129, 12, 4)).astype("float32")
+    x = relax.Var("x", relax.TensorType(values.shape, "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit_te(topi.argmax, x, 2, primfunc_name_hint="pairs"))
+    module = builder.get()
+    runs(Case(module, (values,), (values.argmax(2),)))
+    source = cuda_source(tvm_stitch.compile(module, H200))
+    assert "shfl" not in source and "__syncthreads" not in source
 
 
 class Fails(dlight.ScheduleRule):

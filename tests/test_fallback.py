@@ -109,7 +109,6 @@ def test_a_middle_axis():
 @pytest.mark.parametrize(
     "build, reason",
     [
-        (lambda emit, x: emit(op.argmax(x, axis=1)), "is not a single store"),
         (lambda emit, x: emit(op.astype(x, "float64")), "has dtype float64"),
         (lambda emit, x: emit(op.nn.softmax(x, 0)), "sums over all rows before the first row"),
         (

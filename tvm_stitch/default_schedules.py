@@ -7,7 +7,6 @@ it. Knows no stitching.
 
 from __future__ import annotations
 
-import operator
 from contextlib import suppress
 from typing import Any
 
@@ -20,10 +19,9 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 from tvm.script import tirx as T
 
 from tvm_stitch.errors import StitchError, last_line
-from tvm_stitch.graph.back.launches import nests
+from tvm_stitch.graph.back.launches import nests, outermost_nests
 from tvm_stitch.graph.back.wide_reductions import with_wide_reductions
 from tvm_stitch.kernel.codegen.prim_func import with_plain_arguments
-from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.target import plain_target
 
 # So that it comes out of TVM's pass infrastructure as what it was.
@@ -62,11 +60,11 @@ def DefaultSchedules(target: tvm.target.Target) -> tvm.transform.Pass:
 def _scheduled(
     name: str, function: tirx.PrimFunc, target: tvm.target.Target
 ) -> tirx.PrimFunc | None:
-    """The function as the first rule has it that takes it; None if all decline and none fails."""
+    """The function as the first rule has it that takes it; None if it launches nothing at all."""
     meant = function.attrs.get("target") or target
     failed: Exception | None = None
     wide = with_wide_reductions(function)
-    for rule in default_rules():
+    for rule in _rules(function):
         try:
             one = _applied(rule, wide, function, meant)
         except Exception as error:  # rules fail in many ways on shapes they were not made for
@@ -85,7 +83,29 @@ def _scheduled(
             f"none of TVM's schedules fits the operator {name}: {last_line(failed)}. Compile the "
             "model without it, or give it a schedule of your own as a tirx.is_scheduled function."
         ) from failed
-    return None
+    # What TVM bound to threads itself no rule takes.
+    return _launched_if_any(function) if nests(function) else None
+
+
+def _rules(function: tirx.PrimFunc) -> list[Any]:
+    """The rules that are right for a function.
+
+    Of reductions of pairs (index and value, say) TVM's shuffles exchange what threads that left a
+    branch do not have: they are left to rules by which one thread sums alone.
+    """
+    alone = dlight.gpu.Matmul, dlight.gpu.Fallback
+    rules = default_rules()
+    return [r for r in rules if isinstance(r, alone)] if _reduces_pairs(function) else rules
+
+
+def _reduces_pairs(function: tirx.PrimFunc) -> bool:
+    found: list[bool] = []
+
+    def visit(block: s_tir.SBlock) -> None:
+        found.append(block.init is not None and len(block.writes) > 1)
+
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))
+    return any(found)
 
 
 def _applied(
@@ -189,31 +209,16 @@ def _launched_if_any(function: tirx.PrimFunc) -> tirx.PrimFunc:
 
     The number of blocks depends on the shapes that a kernel is called with.
     """
-
-    realize = function.body
-    if not isinstance(realize, s_tir.SBlockRealize):
+    found = [(nest.stmt, nest.has_blocks) for nest in outermost_nests(function)]
+    guards = {stmt: condition for stmt, condition in found if condition is not None}
+    if not guards:
         return function
-    root = realize.block
-    nests = root.body.seq if isinstance(root.body, tirx.SeqStmt) else [root.body]
-    guarded = [_if_any(nest) for nest in nests]
-    if all(map(operator.is_, guarded, nests)):
-        return function
-    body = tirx.SeqStmt(guarded) if len(guarded) > 1 else guarded[0]
-    changed = s_tir.SBlock([], [], [], root.name_hint, body, alloc_buffers=root.alloc_buffers)
-    whole = s_tir.SBlockRealize([], realize.predicate, changed)
-    return tirx.PrimFunc(function.params, whole, function.ret_type, function.attrs)
 
+    def guarded(stmt: tirx.Stmt) -> tirx.Stmt:
+        condition = guards.get(stmt)
+        if condition is None:
+            return stmt
+        return tirx.IfThenElse(T.tvm_thread_invariant(condition), stmt, None)
 
-def _if_any(nest: tirx.Stmt) -> tirx.Stmt:
-    counts: list[Any] = []
-
-    def visit(loop: tirx.For) -> None:
-        binding = loop.thread_binding
-        if binding is not None and binding.thread_tag.startswith("blockIdx."):
-            counts.append(loop.extent)
-
-    tvm_ffi.structural_walk(nest, (tirx.For, visit))
-    unknown = [count > 0 for count in counts if constant(count) is None]
-    if not unknown:
-        return nest
-    return tirx.IfThenElse(T.tvm_thread_invariant(tirx.all(*unknown)), nest, None)
+    body = tvm_ffi.structural_map(function.body, ((tirx.For, tirx.AttrStmt), guarded))
+    return tirx.PrimFunc(function.params, body, function.ret_type, function.attrs)

@@ -7,11 +7,13 @@ operators that TVM's own legalisations refuse in float64 or compute with fewer d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import mul
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import ir, relax, tirx, topi
+from tvm import ir, relax, te, tirx, topi
 from tvm.ir import Call, IRModule, Op
 
 # The inputs are small: optimising costs three times more than it saves.
@@ -133,6 +135,45 @@ def _legal_moment(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
     return relax.op.full(call.ty.shape, relax.const(float("nan"), dtype), dtype)
 
 
+def _legal_position(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
+    """argmax or argmin by one element after the other: the first, or the first not-a-number.
+
+    TVM's own answers -1 where a row holds nothing but infinities.
+    """
+    largest = call.op.name == "relax.argmax"
+
+    def later(kept: Sequence[Any], new: Sequence[Any]) -> tuple[Any, ...]:
+        beyond = new[1] > kept[1] if largest else new[1] < kept[1]
+        if str(kept[1].ty.dtype).startswith("float"):  # LLVM has x != x false of any x
+            new_is_nan, kept_is_nan = (tirx.isnan(each[1]) for each in (new, kept))
+            beyond = tirx.all(tirx.any(beyond, new_is_nan), tirx.Not(kept_is_nan))
+        return tuple(tirx.Select(beyond, n, k) for n, k in zip(new, kept, strict=True))
+
+    def start(_index: str, dtype: str) -> tuple[Any, Any]:
+        if dtype.startswith("float"):
+            return tirx.const(0, "int64"), tirx.const(float("-inf" if largest else "inf"), dtype)
+        ends = tirx.min_value, tirx.max_value
+        return tirx.const(0, "int64"), ends[not largest](dtype)
+
+    reducer = te.comm_reducer(later, start, name="position")
+
+    def compute(x: Any) -> Any:
+        axis = call.attrs.axis
+        if axis is None:
+            axis, x = 0, topi.reshape(x, [reduce(mul, x.shape, tirx.const(1, "int64"))])
+        axis = int(axis) % len(x.shape)
+        way = te.reduce_axis((0, x.shape[axis]))
+        kept = [extent for number, extent in enumerate(x.shape) if number != axis]
+
+        def pair(*rest: Any) -> Any:
+            return reducer((way.var.astype("int64"), x(*rest[:axis], way, *rest[axis:])), axis=way)
+
+        found, _value = te.compute(kept, pair, name="pair")
+        return topi.cast(topi.reshape(found, call.ty.shape.values), str(call.ty.dtype))
+
+    return builder.call_te(compute, *call.args, primfunc_name_hint="position")
+
+
 def _usual(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
     """As TVM does it."""
     return Op.get(call.op.name).get_attr("FLegalize")(builder, call)
@@ -154,6 +195,8 @@ _LEGALISATIONS: dict[str, Callable] = {
     "relax.mean": _legal_moment,
     "relax.variance": _legal_moment,
     "relax.std": _legal_moment,
+    "relax.argmax": _legal_position,
+    "relax.argmin": _legal_position,
 }
 
 

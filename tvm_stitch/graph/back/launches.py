@@ -44,6 +44,13 @@ class Nest:
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
 
+    @property
+    def has_blocks(self) -> Expr | None:
+        """The condition that its grid has blocks, if only run time can tell."""
+        counts = self._extents("blockIdx.").values()
+        unknown = [count > 0 for count in counts if constant(count) is None]
+        return tirx.all(*unknown) if unknown else None
+
     def _extents(self, axes: str) -> dict[str, Expr]:
         """The extents of the nest's axes; the same axis stands in several places as one."""
         found: dict[str, Expr] = {}
@@ -71,17 +78,18 @@ class Nest:
 
 def nests(func: tirx.PrimFunc) -> tuple[Nest, ...]:
     """The nests of a scheduled function that become kernels, in order."""
-    found = _nests(func)
+    found = outermost_nests(func)
     if len(found) < 2:
         return found
     # TVM's sorts and scans launch by conditions and host loops that constant shapes may rule out.
     mod = tvm.IRModule({"main": func})
     for simplify in (tirx.transform.StmtSimplify(), tirx.transform.RemoveNoOp()):
         mod = simplify(mod)
-    return _nests(mod["main"])
+    return outermost_nests(mod["main"])
 
 
-def _nests(func: tirx.PrimFunc) -> tuple[Nest, ...]:
+def outermost_nests(func: tirx.PrimFunc) -> tuple[Nest, ...]:
+    """The nests that are bound to threads, those included that constant shapes rule out."""
     found: list[Nest] = []
 
     def visit(stmt: Any) -> Any:

@@ -57,7 +57,7 @@ def _narrow_results(body: tirx.Stmt) -> list[Var]:
     products: list[tirx.Mul] = []
 
     def visit(block: s_tir.SBlock) -> None:
-        if block.init is None:
+        if block.init is None or len(block.writes) > 1:  # pairs have no rule that widens
             return
         written = [region.source for region in block.writes]
         found.update(dict.fromkeys(buffer for buffer in written if dtype_of(buffer) in _WIDE))
@@ -79,7 +79,7 @@ def _widened(block: s_tir.SBlock, wide: Mapping[Var, Var]) -> s_tir.SBlock:
         return block
     widening = _Widening(wide)
     body = widening.statement(block.body)
-    init = None if block.init is None else _identities(widening, block.init)
+    init = None if block.init is None else _identity(widening, block.init)
     reads, writes = (
         [tirx.BufferRegion(wide.get(r.source, r.source), r.region) for r in regions]
         for regions in (block.reads, block.writes)
@@ -90,10 +90,8 @@ def _widened(block: s_tir.SBlock, wide: Mapping[Var, Var]) -> s_tir.SBlock:
     )  # fmt: skip
 
 
-def _identities(widening: _Widening, init: tirx.Stmt) -> tirx.Stmt:
-    """What reductions start from: the least number of halves is not that of float32."""
-    if isinstance(init, tirx.SeqStmt):
-        return tirx.SeqStmt([_identities(widening, each) for each in init.seq])
+def _identity(widening: _Widening, init: tirx.Stmt) -> tirx.Stmt:
+    """What a reduction starts from: the least number of halves is not that of float32."""
     made = widening.wide.get(init.buffer)
     if made is None:
         return init
@@ -109,15 +107,8 @@ class _Widening:
 
     def __init__(self, wide: Mapping[Var, Var]) -> None:
         self.wide = wide
-        self.bound: dict[Var, Var] = {}
 
     def statement(self, stmt: tirx.Stmt) -> tirx.Stmt:
-        if isinstance(stmt, tirx.SeqStmt):
-            return tirx.SeqStmt([self.statement(each) for each in stmt.seq])
-        if isinstance(stmt, tirx.Bind):
-            value = self.expression(stmt.value)
-            self.bound[stmt.var] = tirx.Var(stmt.var.name, value.ty)
-            return tirx.Bind(self.bound[stmt.var], value)
         if isinstance(stmt, tirx.BufferStore):
             buffer = self.wide.get(stmt.buffer, stmt.buffer)
             value = self.expression(stmt.value)
@@ -128,9 +119,7 @@ class _Widening:
         """In 32 bits, if it had fewer."""
         if isinstance(expr, ir.TensorLoad) and expr.source in self.wide:
             return self.wide[expr.source][tuple(expr.indices)]
-        if isinstance(expr, tirx.Var):
-            expr = self.bound.get(expr, expr)
-        elif isinstance(expr, _OF_TWO):
+        if isinstance(expr, _OF_TWO):
             return type(expr)(self.expression(expr.a), self.expression(expr.b))
         elif isinstance(expr, tirx.Select):
             sides = expr.condition, expr.true_value, expr.false_value
@@ -146,11 +135,7 @@ class _Widening:
             made = self.wide.get(found.source)
             return found if made is None else made[tuple(found.indices)].astype(dtype_of(found))
 
-        def var(found: Var) -> Expr:
-            made = self.bound.get(found)
-            return found if made is None else made.astype(dtype_of(found))
-
-        return tvm_ffi.structural_map(of, [(ir.TensorLoad, load), (tirx.Var, var)])
+        return tvm_ffi.structural_map(of, (ir.TensorLoad, load))
 
 
 def _rounded(made: Var, buffer: Var) -> tirx.Stmt:

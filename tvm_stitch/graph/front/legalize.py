@@ -17,6 +17,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx, topi
 
+from tvm_stitch.graph.front.arg_reduce import legalize_argmax, legalize_argmin
 from tvm_stitch.graph.front.empty import FewerLoops
 from tvm_stitch.kernel.ir.stage import Expr, dtype_of
 
@@ -116,4 +117,6 @@ def _full(builder: relax.BlockBuilder, call: tvm.ir.Call) -> Expr:
 LEGALISATIONS = {
     **{f"relax.{name}": _in_float32(name, function) for name, function in _REFUSED.items()},
     **{f"relax.{name}": _full for name in ("full", "full_like")},
+    "relax.argmax": legalize_argmax,
+    "relax.argmin": legalize_argmin,
 }

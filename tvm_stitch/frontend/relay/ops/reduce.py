@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvm import relax, tirx, topi
+from tvm import relax, te, tirx, topi
 
 from tvm_stitch.errors import RelayError
 from tvm_stitch.frontend.relay.call import (
@@ -21,6 +21,7 @@ from tvm_stitch.frontend.relay.call import (
     is_float,
     rank,
 )
+from tvm_stitch.graph.front.arg_reduce import positions
 
 _op = relax.op
 
@@ -94,15 +95,17 @@ def _boolean(function: Callable[..., Any]) -> OperatorFunction:
     return operator
 
 
-def _position(function: Callable[..., Any]) -> OperatorFunction:
+def _position(extreme: Callable[..., Any]) -> OperatorFunction:
     """Where the extreme is; over several axes its place in the flattened part."""
 
     def operator(call: OpCall) -> Expr:
         call.expect(1)
-        axes, keepdims = _axes(call), call.attrs.flag("keepdims")
-        last = call.attrs.flag("select_last_index")
-        found = call.te(lambda a: function(a, axes, keepdims, last), call[0])
-        return call.cast(found, "int32")
+        keepdims, last = call.attrs.flag("keepdims"), call.attrs.flag("select_last_index")
+
+        def compute(a: te.Tensor) -> te.Tensor:
+            return positions(a, _axes(call), extreme, keepdims, "int32", last)
+
+        return call.te(compute, call[0])
 
     return operator
 
@@ -129,8 +132,8 @@ def _collapse_sum_to(call: OpCall) -> Expr:
 OPERATORS: dict[str, OperatorFunction] = {
     "all": _boolean(topi.all),
     "any": _boolean(topi.any),
-    "argmax": _position(topi.argmax),
-    "argmin": _position(topi.argmin),
+    "argmax": _position(te.max),
+    "argmin": _position(te.min),
     "collapse_sum_like": _collapse_sum_like,
     "collapse_sum_to": _collapse_sum_to,
     "logsumexp": _logsumexp,
