@@ -60,6 +60,28 @@ def misaligned(x: T.Buffer((1024,), "float32"), y: T.Buffer((1024,), "float32"))
 
 
 @T.prim_func(s_tir=True)
+def computed_in_a_vector(x: T.Buffer((1024,), "float16"), y: T.Buffer((1024,), "float16")):
+    thread = T.launch_thread("threadIdx.x", 64)
+    for lane in T.vectorized(4):
+        y[thread * 4 + lane] = T.max(x[thread * 4 + lane], T.float16(0))
+
+
+@T.prim_func(s_tir=True)
+def gathered_in_a_vector(x: T.Buffer((1024,), "float32"), y: T.Buffer((1024,), "float32")):
+    thread = T.launch_thread("threadIdx.x", 64)
+    for lane in T.vectorized(4):
+        y[thread * 4 + lane] = x[(thread * 4 + lane) * 4]
+
+
+@T.prim_func(s_tir=True)
+def branch_in_a_vector(x: T.Buffer((1024,), "float16"), y: T.Buffer((1024,), "float16")):
+    thread = T.launch_thread("threadIdx.x", 64)
+    for lane in T.vectorized(4):
+        if thread * 4 + lane < 200:
+            y[thread * 4 + lane] = x[thread * 4 + lane]
+
+
+@T.prim_func(s_tir=True)
 def too_wide(x: T.Buffer((1024,), "float32"), y: T.Buffer((1024,), "float32")):
     thread = T.launch_thread("threadIdx.x", 64)
     for lane in T.vectorized(8):
@@ -110,6 +132,9 @@ def test_good_kernels_pass(kernel):
     [
         (barrier_in_a_branch, "not all threads come"),
         (shuffle_where_values_differ, "not all threads come"),
+        (computed_in_a_vector, "a vector statement that is no copy: T.max"),
+        (gathered_in_a_vector, "a vector statement that is no copy"),
+        (branch_in_a_vector, "a branch in a vector statement"),
         (misaligned, "out of alignment"),
         (too_wide, "8 x float32"),
         (too_many_threads, "2048 threads"),

@@ -33,6 +33,7 @@ from tvm_stitch.kernel.ir.stage import (
 RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
 MAX_THREADS = 1024
 MAX_BLOCKS = 2**31 - 1
+PAIR = 2  # of floats that CUDA rounds to halves at once
 # All threads of a warp, a block or a cluster must come to these.
 _COLLECTIVE = (
     "storage_sync", "cluster_sync", "barrier_cluster", "grid_sync",
@@ -176,6 +177,10 @@ class _Checker:
         self.lane, self.width = None, 1
 
     def _branch(self, stmt: tirx.IfThenElse) -> None:
+        if self.lane is not None:
+            self.found.append(
+                "a branch in a vector statement, which TVM's CUDA printer cannot print"
+            )
         with self._diverging(self._differs(stmt.condition)):
             self._expression(stmt.condition)
             self.visit(stmt.then_case)
@@ -202,6 +207,7 @@ class _Checker:
         self._expression(stmt.value)
         if self.lane is not None:
             self._vector(stmt.buffer, stmt.indices[-1])
+            self._printable(stmt)
         if any(map(self._differs, (stmt.value, *stmt.indices))):
             self.differing.add(stmt.buffer)
 
@@ -229,12 +235,31 @@ class _Checker:
             return
         if width * item_bytes(dtype_of(buffer)) > ACCESS_BYTES:
             self.found.append(f"an access of {width} x {dtype_of(buffer)}")
-        start = tvm_ffi.structural_map(
-            index, (tirx.Var, lambda var: tirx.const(0, var.ty) if var == lane else var)
-        )
-        modular = self.analyzer.modular_set(self.analyzer.simplify(start))
+        modular = self.analyzer.modular_set(self.analyzer.simplify(self._at_lane(index)))
         if modular.coeff % width or modular.base % width:
             self.found.append(f"an access of {width} elements of {buffer.name} out of alignment")
+
+    def _printable(self, stmt: tirx.BufferStore) -> None:
+        """Vectors are copied, and pairs rounded: little else has TVM's CUDA printer vectors for."""
+        value = stmt.value
+        if isinstance(value, tirx.Cast) and self.width == PAIR:
+            value = value.value
+        copied = isinstance(value, tvm.ir.TensorLoad)
+        places = [stmt.indices, value.indices] if copied else []
+        if not places or not all(self._is_contiguous(*place) for place in places):
+            self.found.append(f"a vector statement that is no copy: {stmt.value}")
+
+    def _is_contiguous(self, *place: Expr) -> bool:
+        """Whether the lanes lie side by side in the last dimension."""
+        step = place[-1] - self._at_lane(place[-1])
+        before = any(self.lane in tirx.analysis.undefined_vars(index) for index in place[:-1])
+        return not before and self.analyzer.can_prove_equal(step, self.lane)
+
+    def _at_lane(self, index: Expr) -> Expr:
+        """An index as lane 0 has it."""
+        return tvm_ffi.structural_map(
+            index, (tirx.Var, lambda var: tirx.const(0, var.ty) if var == self.lane else var)
+        )
 
     def _differs(self, expr: Expr) -> bool:
         """Whether threads of a block may disagree on a value."""
