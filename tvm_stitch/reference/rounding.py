@@ -36,6 +36,7 @@ FORMATS = {
 FAST_MATH_ERROR = 6e-6
 _APPROXIMATE = ("tirx.erf", "tirx.sigmoid")
 _MARK = "tvm_stitch.rounded"
+_PARTIAL = "tvm_stitch.partial_sum"
 _DIGITS, _EXPONENTS = 53, 1024  # of float64, in which it all happens
 _RANDOM_BITS = 31  # of lrand48
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Cast, tirx.FloatImm, Call)
@@ -98,17 +99,17 @@ def _marked(function: tirx.PrimFunc, narrow_sums: bool) -> tirx.PrimFunc:
         return _mark(value, digits, exponent)
 
     def mark_sum(store: tirx.BufferStore) -> tirx.BufferStore:
-        """A partial sum of a reduction is rounded to float32 instead, if anything is."""
-        value, wide = store.value, FORMATS["float32"]
-        if not _is_mark(value) or int(value.args[2]) >= wide[0]:
+        """A partial sum of a reduction is rounded to float32 at least, unless sums are narrow."""
+        value = store.value
+        if not _is_mark(value) or not _adds_to(value.args[1], store):
             return store
-        total = value.args[1]
-        if not _adds_to(total, store):
-            return store
-        return tirx.BufferStore(store.buffer, _mark(total, *wide), store.indices)
+        digits, exponent = int(value.args[2]), int(value.args[3])
+        if not narrow_sums:
+            digits, exponent = max((digits, exponent), FORMATS["float32"])
+        total = _mark(value.args[1], digits, exponent, _PARTIAL)
+        return tirx.BufferStore(store.buffer, total, store.indices)
 
-    rules: list[tuple[Any, Callable]] = [(_ARITHMETIC, mark)]
-    return _with_body(function, rules if narrow_sums else [*rules, (tirx.BufferStore, mark_sum)])
+    return _with_body(function, [(_ARITHMETIC, mark), (tirx.BufferStore, mark_sum)])
 
 
 def _rounding(function: tirx.PrimFunc, fast_math: bool) -> tirx.PrimFunc:
@@ -148,13 +149,13 @@ def _is_exact(value: Any) -> bool:
     return _is_mark(value)
 
 
-def _mark(value: Any, digits: int, exponent: int) -> Any:
-    return tirx.call_pure_extern(_dtype(value), _MARK, value, digits, exponent)
+def _mark(value: Any, digits: int, exponent: int, name: str = _MARK) -> Any:
+    return tirx.call_pure_extern(_dtype(value), name, value, digits, exponent)
 
 
 def _is_mark(value: Any) -> bool:
     name = value.args[0] if isinstance(value, Call) and len(value.args) == 4 else None
-    return isinstance(name, tvm.ir.StringImm) and name.value == _MARK
+    return isinstance(name, tvm.ir.StringImm) and name.value in (_MARK, _PARTIAL)
 
 
 def _adds_to(value: Any, store: tirx.BufferStore) -> bool:
@@ -168,13 +169,17 @@ def _adds_to(value: Any, store: tirx.BufferStore) -> bool:
 
 
 def _rounded(mark: Call) -> Any:
-    """A float64 moved at random, unless it has no more digits than the dtype holds."""
+    """A float64 moved at random, unless it has no more digits than the dtype holds.
+
+    A partial sum also if it nearly has as many: of the same numbers in another order it has more.
+    """
     value, digits, exponent = mark.args[1], int(mark.args[2]), int(mark.args[3])
     last = 1 << _DIGITS - digits  # the last place that the dtype has, among float64's bits
     drawn = _drawn() << max(0, _DIGITS - digits + 1 - _RANDOM_BITS)
     moved = (drawn & _int64(2 * last - 1)) - _int64(last)
     bits = tirx.Var("bits", "int64")
-    inexact = (bits & _int64(last - 1)) != _int64(0)
+    spare = digits // 4 if mark.args[0].value == _PARTIAL else 0
+    inexact = (bits & _int64((last << spare) - 1)) != _int64(0)
     kept = tirx.reinterpret("float64", bits + tirx.Select(inexact, moved, _int64(0)))
     result = tirx.Let(bits, tirx.reinterpret("int64", value), kept)
     if exponent == _EXPONENTS:
