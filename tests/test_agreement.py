@@ -199,7 +199,7 @@ def test_a_column_of_zeros_is_not_within_the_tolerance_of_a_softmax():
 
 def test_sums_that_only_one_order_makes_exact():
     """A kernel may sum in another order than the one whose partial sums happen to fit."""
-    values = np.array([[1.0, 2.0**-23, 1.0 + 2.0**-23, -2.0**-23]], "float32")
+    values = np.array([[1.0, 2.0**-23, 1.0 + 2.0**-23, -(2.0**-23)]], "float32")
     case = graph_of(
         [((1, 4), "float32", values)],
         lambda emit, x: emit(op.sum(x, axis=1)),

@@ -186,3 +186,24 @@ def test_nothing_becomes_a_constant_without_elements():
     x = np.ones((3, 2), "float32")
     np.testing.assert_array_equal(run(mod, x), x)
     assert "R.broadcast_to(" in mod["main"].script()
+
+
+def test_a_shape_that_data_tell():
+    node = helper.make_node("Expand", ["x", "to"], ["y"])
+    inputs = [
+        helper.make_tensor_value_info("x", FLOAT, [3, 1]),
+        helper.make_tensor_value_info("to", INT64, [2]),
+    ]
+    result = helper.make_tensor_value_info("y", FLOAT, None)
+    model = helper.make_model(
+        helper.make_graph([node], "graph", inputs, [result]),
+        opset_imports=[helper.make_opsetid("", 18)],
+    )
+    model.ir_version = 10
+    module = tvm_stitch.onnx.load(model)
+    x = np.arange(3, dtype="float32").reshape(3, 1)
+    machine = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    given = [tvm.runtime.tensor(each) for each in (x, np.array([3, 4]))]
+    np.testing.assert_array_equal(machine["main"](*given).numpy(), np.broadcast_to(x, (3, 4)))
+    target = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
+    assert tvm_stitch.verify(module, target, [x, np.array([3, 4])], orders=1).ok

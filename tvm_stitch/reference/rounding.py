@@ -1,10 +1,9 @@
 """What rounding can do to a module's outputs: the same in float64, with every rounding drawn.
 
 Comes in: an unfused Relax module in its own dtypes. Goes out: outputs of runs in which the result
-of every operation is moved at random by up to a unit in the last place of its dtype, and is
-infinite beyond its dtype's largest number. What the dtype holds exactly stays exact. Where runs
-differ, the module's own dtypes do not determine the digits, whoever computes it (this is known as
-Monte Carlo arithmetic).
+of every operation is rounded up or down at random to its dtype, and is infinite beyond its dtype's
+largest number. What the dtype holds exactly stays exact. Where runs differ, the module's own
+dtypes do not determine the digits, whoever computes it (this is known as stochastic arithmetic).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _APPROXIMATE = ("tirx.erf", "tirx.sigmoid")
 _MARK = "tvm_stitch.rounded"
 _PARTIAL = "tvm_stitch.partial_sum"
 _DIGITS, _EXPONENTS = 53, 1024  # of float64, in which it all happens
-_RANDOM_BITS = 31  # of lrand48
+_RANDOM_BITS = 31  # of lrand48, of which the first is the most random
 _ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Cast, tirx.FloatImm, Call)
 
 
@@ -169,23 +168,33 @@ def _adds_to(value: Any, store: tirx.BufferStore) -> bool:
 
 
 def _rounded(mark: Call) -> Any:
-    """A float64 moved at random, unless it has no more digits than the dtype holds.
-
-    A partial sum also if it nearly has as many: of the same numbers in another order it has more.
-    """
+    """A float64 as one of its two neighbours in the dtype, or as it is where the dtype has it."""
     value, digits, exponent = mark.args[1], int(mark.args[2]), int(mark.args[3])
     last = 1 << _DIGITS - digits  # the last place that the dtype has, among float64's bits
-    drawn = _drawn() << max(0, _DIGITS - digits + 1 - _RANDOM_BITS)
-    moved = (drawn & _int64(2 * last - 1)) - _int64(last)
-    bits = tirx.Var("bits", "int64")
-    spare = digits // 4 if mark.args[0].value == _PARTIAL else 0
-    inexact = (bits & _int64((last << spare) - 1)) != _int64(0)
-    kept = tirx.reinterpret("float64", bits + tirx.Select(inexact, moved, _int64(0)))
-    result = tirx.Let(bits, tirx.reinterpret("int64", value), kept)
+    if mark.args[0].value == _PARTIAL:
+        result = _moved(value, last, digits // 4)
+    else:
+        # The value stands here once: formulas that are nested deeply would grow without bound.
+        up = (_int64(0) - (_drawn() >> (_RANDOM_BITS - 1))) & _int64(last - 1)
+        bits = tirx.reinterpret("int64", value) + up
+        result = tirx.reinterpret("float64", bits & _int64(-last))
     if exponent == _EXPONENTS:
         return result
     scale = 2.0 ** (_EXPONENTS - exponent)
     return result * tirx.FloatImm("float64", scale) * tirx.FloatImm("float64", 1 / scale)
+
+
+def _moved(value: Any, last: int, spare: int) -> Any:
+    """A partial sum moved by up to a last place, unless it has many digits to spare.
+
+    Of the same numbers in another order it would have more digits.
+    """
+    drawn = _drawn() << max(0, last.bit_length() - _RANDOM_BITS)
+    moved = (drawn & _int64(2 * last - 1)) - _int64(last)
+    bits = tirx.Var("bits", "int64")
+    inexact = (bits & _int64((last << spare) - 1)) != _int64(0)
+    kept = tirx.reinterpret("float64", bits + tirx.Select(inexact, moved, _int64(0)))
+    return tirx.Let(bits, tirx.reinterpret("int64", value), kept)
 
 
 def _int64(value: int) -> tirx.IntImm:

@@ -25,6 +25,7 @@ except ImportError as error:
     ) from error
 
 from tvm_stitch.frontend.onnx.fold import folded
+from tvm_stitch.frontend.onnx.pure import with_pure_shapes
 
 
 def load(
@@ -55,7 +56,7 @@ def load(
 def _imported(model: onnx.ModelProto, keep_params_in_input: bool) -> tvm.IRModule:
     from tvm.relax.frontend.onnx import from_onnx
 
-    return from_onnx(model, keep_params_in_input=keep_params_in_input)
+    return with_pure_shapes(from_onnx(model, keep_params_in_input=keep_params_in_input))
 
 
 def _read(model: Any) -> onnx.ModelProto:
