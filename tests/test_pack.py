@@ -9,9 +9,9 @@ from zoo import graph
 
 from tvm_stitch import Options
 from tvm_stitch.kernel.choose import NO_BOUNDS
-from tvm_stitch.plan.levels import find_regions
 from tvm_stitch.plan.pack import Item, Pack, pack
 from tvm_stitch.plan.planner import _items, _plan_regions
+from tvm_stitch.plan.regions.levels import find_regions
 
 LAUNCH_US = Options().launch_us
 KINDS = (op.nn.softmax, op.exp, op.nn.relu, lambda x: op.sum(x, axis=-1))

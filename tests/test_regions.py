@@ -6,8 +6,8 @@ from tvm import relax
 from tvm.relax import op
 from zoo import graph
 
-from tvm_stitch.plan.levels import find_levels, find_regions
-from tvm_stitch.plan.region import Region, bits
+from tvm_stitch.plan.regions.levels import find_levels, find_regions
+from tvm_stitch.plan.regions.region import Region, bits
 
 
 def test_equal_layers_are_planned_once():

@@ -16,16 +16,16 @@ from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.options import Options
-from tvm_stitch.plan.candidates import Way
 from tvm_stitch.plan.cuts import cuts_within, find_cuts
-from tvm_stitch.plan.judge import Judge
-from tvm_stitch.plan.levels import find_levels, find_regions
 from tvm_stitch.plan.measured import counted
 from tvm_stitch.plan.pack import Item, Pack, Turn, holding, pack
 from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solved
-from tvm_stitch.plan.price import nominal_bytes
-from tvm_stitch.plan.region import Region, bits, own_products
 from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
+from tvm_stitch.plan.regions.levels import find_levels, find_regions
+from tvm_stitch.plan.regions.region import Region, bits, own_products
+from tvm_stitch.plan.search.candidates import Way
+from tvm_stitch.plan.search.judge import Judge
+from tvm_stitch.plan.search.price import nominal_bytes
 
 Timed = Callable[[Region, Plan], Measured]
 Known = dict[object, RegionPlan]

@@ -14,13 +14,19 @@ from dataclasses import dataclass, replace
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
-from tvm_stitch.plan.candidates import Candidate, Candidates, Way, each_alone, find_candidates
-from tvm_stitch.plan.judge import Judge, Verdict
 from tvm_stitch.plan.plan import OPTIMAL, Measured, Solved
-from tvm_stitch.plan.price import nominal_bytes
-from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.search.candidates import (
+    Candidate,
+    Candidates,
+    Way,
+    each_alone,
+    find_candidates,
+)
+from tvm_stitch.plan.search.judge import Judge, Verdict
+from tvm_stitch.plan.search.price import nominal_bytes
+from tvm_stitch.plan.search.whole import whole_kernel
 from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
-from tvm_stitch.plan.whole import whole_kernel
 
 
 @dataclass(frozen=True)

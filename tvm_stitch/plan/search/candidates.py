@@ -20,12 +20,12 @@ from operator import or_
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
-from tvm_stitch.plan.atoms import find_atoms
-from tvm_stitch.plan.epilogue import epilogues
-from tvm_stitch.plan.greedy import greedy_sets
-from tvm_stitch.plan.judge import Judge, Verdict
-from tvm_stitch.plan.price import DEFAULT_MARGIN, default_kernel_us, least_us, nominal_bytes
-from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.regions.atoms import find_atoms
+from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.search.epilogue import epilogues
+from tvm_stitch.plan.search.greedy import greedy_sets
+from tvm_stitch.plan.search.judge import Judge, Verdict
+from tvm_stitch.plan.search.price import DEFAULT_MARGIN, default_kernel_us, least_us, nominal_bytes
 
 BEAM = 2  # of the sets grown from a reduction or an output, how many go on growing
 CUTS = 4  # at how many of its cheapest edges a set is tried in two

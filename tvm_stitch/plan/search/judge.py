@@ -21,8 +21,8 @@ from tvm_stitch.kernel.build import (
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.ir.stage import Refused, Stage, constant, product
 from tvm_stitch.kernel.tensor_core.build import TensorKernel, check_product
-from tvm_stitch.plan.price import ended_us, stitched_us
-from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.search.price import ended_us, stitched_us
 
 # A result that does not fit the kernel's rows may be computed again in a kernel of its own if it is
 # at most this share of the kernel's largest result, and no reduction stands behind it.

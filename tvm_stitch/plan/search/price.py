@@ -28,7 +28,7 @@ from tvm_stitch.kernel.ir.stage import (
 )
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
-from tvm_stitch.plan.region import Nodes, Region, Value, bits
+from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
 
 NOMINAL_EXTENT = 256  # of a symbolic dimension
 # What TVM makes is less certain than what is emitted here: on equal terms nothing is left to it.

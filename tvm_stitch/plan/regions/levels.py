@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
 from tvm_stitch.kernel.ir.stage import Var, buffer_shape, constant, product
-from tvm_stitch.plan.region import Region
+from tvm_stitch.plan.regions.region import Region
 
 
 def find_regions(graph: StitchGraph) -> tuple[Region, ...]:

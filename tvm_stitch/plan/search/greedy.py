@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.plan.judge import Judge
-from tvm_stitch.plan.price import nominal_bytes
-from tvm_stitch.plan.region import Nodes, Region, bits
+from tvm_stitch.plan.regions.region import Nodes, Region, bits
+from tvm_stitch.plan.search.judge import Judge
+from tvm_stitch.plan.search.price import nominal_bytes
 
 
 def greedy_sets(region: Region, judge: Judge, atoms: Sequence[Nodes], largest: int) -> list[Nodes]:

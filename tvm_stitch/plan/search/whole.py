@@ -16,9 +16,9 @@ from tvm_stitch.kernel.cost_model.kernel_model import floor_us, predicted
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
-from tvm_stitch.plan.epilogue import epilogues
-from tvm_stitch.plan.judge import Judge, Verdict
-from tvm_stitch.plan.region import Nodes, Region
+from tvm_stitch.plan.regions.region import Nodes, Region
+from tvm_stitch.plan.search.epilogue import epilogues
+from tvm_stitch.plan.search.judge import Judge, Verdict
 
 
 def whole_kernel(region: Region, judge: Judge, options: Options) -> Verdict | None:
