@@ -10,7 +10,7 @@ from zoo import graph
 from tvm_stitch import Options
 from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.plan.pack import Item, Pack, pack
-from tvm_stitch.plan.planner import _items, _plan_regions
+from tvm_stitch.plan.planner import Known, _items, _plan_regions
 from tvm_stitch.plan.regions.levels import find_regions
 
 LAUNCH_US = Options().launch_us
@@ -27,7 +27,7 @@ def unrelated(seed: int) -> list[Item]:
         return tuple(emit(kind(x)) for kind, x in zip(kinds, inputs, strict=True))
 
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
-    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, {})
+    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
     return [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
 
 
@@ -73,6 +73,6 @@ def test_parts_of_blocks_that_do_not_fit_are_refused():
 
     shapes = [(64, 262144), (64, 64)]
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
-    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, {})
+    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
     items = [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
     assert len(pack(items, {}, DEVICE, LAUNCH_US)) == len(items) == 2

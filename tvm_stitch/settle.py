@@ -119,7 +119,7 @@ class _Way:
         self.left: dict[int, str] = dict(pinned.left) if pinned is not None else {}
         self._numbers = numbered(source)
         self._decomposed: Decomposed | None = None
-        self._known: Known = {}
+        self._known = Known()
         self._merges_equals = True
         self._options = settling.options
 
@@ -174,7 +174,7 @@ class _Way:
         if refused and INDEPENDENT in self._options.schemes:
             # Mostly they were packed into one launch; each by itself was found to be a kernel.
             schemes = tuple(s for s in self._options.schemes if s != INDEPENDENT)
-            self._options, self._known = replace(self._options, schemes=schemes), {}
+            self._options, self._known = replace(self._options, schemes=schemes), Known()
             return {}
         if refused:
             return refused

@@ -7,7 +7,8 @@ solved once; then independent kernels that are short share launches.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from tvm_stitch.device import Device
@@ -23,12 +24,24 @@ from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solve
 from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
 from tvm_stitch.plan.regions.levels import find_levels, find_regions
 from tvm_stitch.plan.regions.region import Region, bits, own_products
+from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.candidates import Way
-from tvm_stitch.plan.search.judge import Judge
-from tvm_stitch.plan.search.price import nominal_bytes
+from tvm_stitch.plan.search.judge import Answers, Judge
 
 Timed = Callable[[Region, Plan], Measured]
-Known = dict[object, RegionPlan]
+
+
+class Known:
+    """What is known of regions and sets of equal structure, of blocks planned in the same way."""
+
+    def __init__(self) -> None:
+        self.plans: dict[Hashable, RegionPlan] = {}
+        self._answers: dict[Bounds, Answers] = defaultdict(Answers)
+
+    def answers(self, bounds: Bounds) -> Answers:
+        """Of sets of nodes; symbols of one name may have other bounds elsewhere."""
+        return self._answers[bounds]
+
 
 # Plans of a region whose kernels are refused at last, before all of it is left to TVM.
 MAX_REPLANS = 8
@@ -47,14 +60,14 @@ def plan_graph(
 ) -> Plan:
     """The plan of a dataflow block; with the reasons of its cuts if it is to be explained.
 
-    `timed` measures a region with its plan and without: the faster is kept. `known` are plans of
-    regions by their keys, from blocks planned in the same way; it takes up those that are new.
+    `timed` measures a region with its plan and without: the faster is kept. `known` comes
+    from blocks planned in the same way; it takes up what is new.
     """
     chosen = options or Options()
     if chosen.time_limit_s == 0 and chosen.solver != "greedy":
         warnings.warn("a time limit of 0: kernels are grouped by a simple rule", stacklevel=2)
     regions = find_regions(graph)
-    known = {} if known is None else known
+    known = known or Known()
     plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known)
     plan = _assembled(graph, regions, plans, device, chosen)
     cuts = find_cuts(graph, regions, plans) if explained else ()
@@ -96,17 +109,21 @@ def _plan_regions(
     The solver's time is for all of them: each may take half of what those before it have left.
     """
     left = options.time_limit_s
+    answers = known.answers(bounds)
+    found: list[RegionPlan] = []
     for region in regions:
-        if region.key not in known:
-            judge = Judge(region, device, bounds, options.schemes)
+        key = bounds, region.key
+        if key not in known.plans:
+            judge = Judge(region, device, bounds, options.schemes, answers)
             plan = _holding_plan(region, judge, options, left / 2, explained)
             left -= plan.seconds
             if timed is not None:
                 plan = _faster(region, plan, device, options, timed)
             if explained:
                 plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
-            known[region.key] = plan
-    return [known[region.key] for region in regions]
+            known.plans[key] = plan
+        found.append(known.plans[key])
+    return found
 
 
 def _holding_plan(
@@ -140,7 +157,7 @@ def _items(region: Region, plan: RegionPlan) -> list[Item]:
     return [
         Item(
             region,
-            (region.level, depth),
+            (*region.turn, depth),
             pick.nodes,
             pick.outputs,
             pick.cost_us,
@@ -163,15 +180,15 @@ def _available(
         if node.reason:
             for var in node.results:
                 if var in graph.buffers:
-                    found[graph.buffer(var)] = levels[node.index] + 1, 0
+                    found[graph.buffer(var)] = levels[node.index] + 1, 0, 0
     for symbol, var in graph.found_by.items():
-        found[symbol] = levels[graph.producer[var]] + 1, 0
+        found[symbol] = levels[graph.producer[var]] + 1, 0, 0
     for region, plan in zip(regions, plans, strict=True):
         for pick, depth in zip(plan.picks, plan.depths, strict=True):
             if pick.verdict is None:
                 for value in pick.outputs:
                     after = depth + (pick.way is not Way.VIEW)
-                    found[region.buffer(value)] = region.level, after
+                    found[region.buffer(value)] = *region.turn, after
     return found
 
 

@@ -16,6 +16,7 @@ from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import OPTIMAL, Measured, Solved
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.candidates import (
     Candidate,
     Candidates,
@@ -24,7 +25,6 @@ from tvm_stitch.plan.search.candidates import (
     find_candidates,
 )
 from tvm_stitch.plan.search.judge import Judge, Verdict
-from tvm_stitch.plan.search.price import nominal_bytes
 from tvm_stitch.plan.search.whole import whole_kernel
 from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
 

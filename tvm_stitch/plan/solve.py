@@ -263,8 +263,7 @@ class _Model:
             for choice, take in zip(problem.choices, self.takes, strict=True)
         )
         self._demand()
-        if problem.partition:
-            self._partition()
+        self._cover()
         if problem.memory is not None:
             memory = (c.memory * t for c, t in zip(problem.choices, self.takes, strict=True))
             self.program += pulp.lpSum(memory) <= problem.memory
@@ -277,13 +276,22 @@ class _Model:
                 if value in self.writers and value not in self.problem.needed:
                     self.program += self._written(value) >= self.takes[number]
 
-    def _partition(self) -> None:
+    def _cover(self) -> None:
+        """Every required item, once in a partition.
+
+        That follows from what is demanded, but not for fractions of kernels: without, each kernel
+        on a chain would have to be taken half as much as the one that reads from it.
+        """
+        problem = self.problem
         covering: dict[Hashable, list[Any]] = defaultdict(list)
-        for choice, take in zip(self.problem.choices, self.takes, strict=True):
+        for choice, take in zip(problem.choices, self.takes, strict=True):
             for item in choice.covers:
                 covering[item].append(take)
-        for takes in covering.values():
-            self.program += self.pulp.lpSum(takes) == 1
+        for item, takes in covering.items():
+            if problem.partition:
+                self.program += self.pulp.lpSum(takes) == 1
+            elif item in problem.required:
+                self.program += self.pulp.lpSum(takes) >= 1
 
     def _written(self, value: Value) -> Any:
         return self.pulp.lpSum(self.takes[number] for number in self.writers[value])

@@ -22,10 +22,11 @@ from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.regions.atoms import find_atoms
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.epilogue import epilogues
 from tvm_stitch.plan.search.greedy import greedy_sets
 from tvm_stitch.plan.search.judge import Judge, Verdict
-from tvm_stitch.plan.search.price import DEFAULT_MARGIN, default_kernel_us, least_us, nominal_bytes
+from tvm_stitch.plan.search.price import DEFAULT_MARGIN, least_us
 
 BEAM = 2  # of the sets grown from a reduction or an output, how many go on growing
 CUTS = 4  # at how many of its cheapest edges a set is tried in two
@@ -166,7 +167,7 @@ class _Search:
         if self.region.nodes[place].pattern is Pattern.RESHAPE:
             self._add(nodes, outputs, Way.VIEW, 0.0)
             return
-        cost = default_kernel_us(self.region, nodes, outputs, self.judge.device)
+        cost = self.judge.default_us(nodes, outputs)
         if nodes != atom and isinstance(self.judge(atom), Verdict):
             least = DEFAULT_MARGIN * least_us(self.region, nodes, outputs, self.judge.device)
             self._add(nodes, outputs, Way.DEFAULT, max(cost, least) + self.options.launch_us)
