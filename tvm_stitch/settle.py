@@ -141,7 +141,7 @@ class _Way:
         attempts = 1
         found = self._grouped(mod)
         measured = [plan.measured for _, plan in found.blocks]
-        while not self.is_pinned:
+        while not self.is_pinned and not self._known.deadline(self._options).is_over:
             way = self._merges_equals, self._options
             more = self._worse(found, everything=attempts >= MOST_ATTEMPTS)
             if more.keys() <= self.left.keys() and way == (self._merges_equals, self._options):
@@ -176,7 +176,7 @@ class _Way:
         if refused and INDEPENDENT in self._options.schemes:
             # Mostly they were packed into one launch; each by itself was found to be a kernel.
             schemes = tuple(s for s in self._options.schemes if s != INDEPENDENT)
-            self._options, self._known = replace(self._options, schemes=schemes), Known()
+            self._options, self._known = replace(self._options, schemes=schemes), self._known.anew()
             return {}
         if refused:
             return refused

@@ -21,6 +21,8 @@ from tvm_stitch.plan.search.judge import Judge
 
 BETWEEN = "{} runs between them: one kernel would have to wait for itself"
 
+TOO_MANY = "they are parts of a region with too many operators to be planned as a whole"
+
 
 def cuts_within(region: Region, judge: Judge, picks: Sequence[Candidate]) -> tuple[RegionCut, ...]:
     """The cuts between the picks of one region."""
@@ -107,8 +109,15 @@ def _between_regions(
                 for user in sorted(users - set(region.indices)):
                     if user in picked:
                         other, reader = picked[user]
-                        reason = BETWEEN.format(_divider(graph, users, other))
+                        reason = _why_apart(graph, region, users, other)
                         yield _cut(region, value, pick.nodes, other, reader.nodes, reason)
+
+
+def _why_apart(graph: StitchGraph, region: Region, users: Iterable[int], other: Region) -> str:
+    """What is between regions, if not their size alone."""
+    if region.level == other.level:
+        return TOO_MANY
+    return BETWEEN.format(_divider(graph, users, other))
 
 
 def _divider(graph: StitchGraph, users: Iterable[int], other: Region) -> str:

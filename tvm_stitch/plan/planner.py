@@ -18,15 +18,17 @@ from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.options import Options
 from tvm_stitch.plan.cuts import cuts_within, find_cuts
+from tvm_stitch.plan.deadline import NEVER, Deadline
 from tvm_stitch.plan.measured import counted
 from tvm_stitch.plan.pack import Item, Pack, Turn, holding, pack
 from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solved
-from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
+from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, not_planned, plan_region
 from tvm_stitch.plan.regions.levels import find_levels, find_regions
 from tvm_stitch.plan.regions.region import Region, bits, own_products
 from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.candidates import Way
 from tvm_stitch.plan.search.judge import Answers, Judge
+from tvm_stitch.plan.search.price import apart_us
 
 Timed = Callable[[Region, Plan], Measured]
 
@@ -37,6 +39,21 @@ class Known:
     def __init__(self) -> None:
         self.plans: dict[Hashable, RegionPlan] = {}
         self._answers: dict[Bounds, Answers] = defaultdict(Answers)
+        self._deadline: Deadline | None = None
+
+    def deadline(self, options: Options) -> Deadline:
+        """When planning must be done; its time begins where it is asked first."""
+        if options.time_limit_s == 0:  # nothing but the simple rule
+            return NEVER
+        if self._deadline is None:
+            self._deadline = Deadline.after(options.time_limit_s)
+        return self._deadline
+
+    def anew(self) -> Known:
+        """Nothing known but when planning must be done: for other options."""
+        known = Known()
+        known._deadline = self._deadline
+        return known
 
     def answers(self, bounds: Bounds) -> Answers:
         """Of sets of nodes; symbols of one name may have other bounds elsewhere."""
@@ -92,7 +109,8 @@ def _assembled(
         packs = list(map(Pack.of, items))
     kept, fallbacks, reasons = _left(graph, regions, plans)
     groups = sorted(map(_group, packs), key=lambda group: group.nodes)
-    return Plan(tuple(groups), fallbacks, reasons, kept, solved=_summary(plans))
+    solved = _summary(regions, plans, device, options)
+    return Plan(tuple(groups), fallbacks, reasons, kept, solved=solved)
 
 
 def _plan_regions(
@@ -106,17 +124,17 @@ def _plan_regions(
 ) -> list[RegionPlan]:
     """A plan for each region; equal regions have the same.
 
-    The solver's time is for all of them: each may take half of what those before it have left.
+    Once the time for all of them is up, those that are left are TVM's.
     """
-    left = options.time_limit_s
     answers = known.answers(bounds)
     found: list[RegionPlan] = []
     for region in regions:
         key = bounds, region.key
+        if key not in known.plans and known.deadline(options).is_over:
+            known.plans[key] = not_planned(region)
         if key not in known.plans:
             judge = Judge(region, device, bounds, options.schemes, answers)
-            plan = _holding_plan(region, judge, options, left / 2, explained)
-            left -= plan.seconds
+            plan = _holding_plan(region, judge, options, known.deadline(options), explained)
             if timed is not None:
                 plan = _faster(region, plan, device, options, timed)
             if explained:
@@ -127,15 +145,14 @@ def _plan_regions(
 
 
 def _holding_plan(
-    region: Region, judge: Judge, options: Options, seconds: float, explained: bool
+    region: Region, judge: Judge, options: Options, deadline: Deadline, explained: bool
 ) -> RegionPlan:
     """A plan all of whose kernels pass the last look; what does not is planned anew without."""
     for _ in range(MAX_REPLANS):
-        plan = plan_region(region, judge, options, seconds, explained)
+        plan = plan_region(region, judge, options, deadline, explained)
         refused = judge.revoked(pick.verdict for pick in plan.picks if pick.verdict)
         if not refused:
             return plan
-        seconds -= plan.seconds
     return left_to_tvm(region, plan, refused[0].reason)
 
 
@@ -255,18 +272,24 @@ def _left(
     return frozenset(kept), reported, tuple(sorted(reasons.items()))
 
 
-def _summary(plans: Sequence[RegionPlan]) -> Solved:
+def _summary(
+    regions: Sequence[Region], plans: Sequence[RegionPlan], device: Device, options: Options
+) -> Solved:
     """All regions together; the status that is furthest from optimal."""
+    parts = sum(bool(region.part) + (region.part == 1) for region in regions)
+    apart = sum(apart_us(region.crossing, device, options.launch_us) for region in regions)
     distinct = {id(plan): plan.solved for plan in plans}
     statuses = [solved.status for solved in distinct.values()]
     return Solved(
         cost_us=sum(plan.solved.cost_us for plan in plans),
         greedy_us=sum(plan.solved.greedy_us for plan in plans),
         default_us=sum(plan.solved.default_us for plan in plans),
-        bound_us=sum(plan.solved.bound_us for plan in plans),
+        bound_us=max(0.0, sum(plan.solved.bound_us for plan in plans) - apart),
         status=next((status for status in statuses if status != OPTIMAL), OPTIMAL),
         regions=len(plans),
         distinct=len(distinct),
         candidates=sum(solved.candidates for solved in distinct.values()),
         circles=sum(solved.circles for solved in distinct.values()),
+        parts=parts,
+        parts_us=apart,
     )

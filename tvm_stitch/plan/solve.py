@@ -11,13 +11,14 @@ they turn up: most programs never need to be told.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from tvm_stitch.plan.deadline import NEVER, REACHED, Deadline
 
 Value = Hashable
 
@@ -26,6 +27,10 @@ KERNEL_EPSILON = 1e-6
 # HiGHS stops at this relative gap: far below what a cost model can tell apart.
 RELATIVE_GAP = 1e-7
 INTEGER = 0.5
+# Where the search ends: most programs are solved at its root, and few have cycles.
+MOST_NODES = 1000
+MOST_CYCLES = 100
+SEARCH_LIMIT = "search limit"
 
 
 @dataclass(frozen=True)
@@ -82,21 +87,23 @@ class SolverMissing(Exception):
 def solve(
     problem: Problem,
     incumbent: Sequence[int] | None = None,
-    time_limit_s: float = 10.0,
+    deadline: Deadline = NEVER,
     deterministic: bool = True,
 ) -> Solution | None:
     """The cheapest set of choices, or the best found in time, never worse than the incumbent.
+
+    The search ends after MOST_NODES and MOST_CYCLES, on any machine with the same answer.
 
     None if no set of choices does it. Raises SolverMissing.
     """
     best = _checked(problem, incumbent)
     if best is not None and is_proven_by_prices(problem, best.chosen):
         return Solution(best.chosen, best.cost, best.cost, "optimal")
-    deadline = time.monotonic() + time_limit_s
     model = _Model(problem, deterministic)
-    cuts = 0
-    while (left := deadline - time.monotonic()) > 0:
-        found = model.run(left, best.chosen if best else ())
+    for cuts in range(MOST_CYCLES):
+        if deadline.is_over:
+            break
+        found = model.run(deadline.seconds, best.chosen if best else ())
         if found.infeasible:
             return best
         if found.chosen is None:
@@ -104,16 +111,20 @@ def solve(
         order = in_order(problem, found.chosen)
         if order is None:
             model.forbid(find_cycle(problem, found.chosen))
-            cuts += 1
             continue
         cost = problem.cost(order)
         if best is None or cost < best.cost:
             best = Solution(order, cost, found.bound, "optimal")
-        status = "optimal" if found.optimal else "time limit"
+        status = "optimal" if found.optimal else _limit(deadline)
         return Solution(best.chosen, best.cost, min(found.bound, best.cost), status, cuts)
     if best is None:
         return None
-    return Solution(best.chosen, best.cost, model.bound, "time limit", cuts)
+    return Solution(best.chosen, best.cost, model.bound, _limit(deadline), model.cycles)
+
+
+def _limit(deadline: Deadline) -> str:
+    """What ended a search that is not at its end."""
+    return REACHED if deadline.is_over else SEARCH_LIMIT
 
 
 def _checked(problem: Problem, incumbent: Sequence[int] | None) -> Solution | None:
@@ -230,6 +241,7 @@ class _Model:
     problem: Problem
     deterministic: bool
     bound: float = field(default=0.0, init=False)
+    cycles: int = field(default=0, init=False)  # that are forbidden
 
     def __post_init__(self) -> None:
         try:
@@ -298,6 +310,7 @@ class _Model:
 
     def forbid(self, circle: tuple[frozenset[int], frozenset[Value]]) -> None:
         """Not all of a circle, unless another kernel writes something that it waits for."""
+        self.cycles += 1
         members, values = circle
         others = {n for value in values for n in self.writers[value]} - members
         taken = self.pulp.lpSum(self.takes[number] for number in sorted(members))
@@ -321,6 +334,7 @@ class _Model:
         solver.createAndConfigureSolver(self.program)
         solver.buildSolverModel(self.program)
         highs = self.program.solverModel
+        highs.setOptionValue("mip_max_nodes", MOST_NODES)
         if warm:
             start = self.highspy.HighsSolution()
             start.col_value = [float(number in warm) for number in range(len(self.takes))]

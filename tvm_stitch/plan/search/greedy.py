@@ -14,6 +14,7 @@ from functools import reduce
 from operator import or_
 
 from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.plan.deadline import NEVER, Deadline
 from tvm_stitch.plan.regions.region import Nodes, Region, bits
 from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.judge import Judge
@@ -22,11 +23,17 @@ from tvm_stitch.plan.search.judge import Judge
 FEW_ATOMS = 32
 
 
-def greedy_sets(region: Region, judge: Judge, atoms: Sequence[Nodes], largest: int) -> list[Nodes]:
-    """Grow sets in the order of the atoms; what no kernel takes is in none."""
+def greedy_sets(
+    region: Region,
+    judge: Judge,
+    atoms: Sequence[Nodes],
+    largest: int,
+    deadline: Deadline = NEVER,
+) -> list[Nodes]:
+    """Grow sets in the order of the atoms; what no kernel takes, or none in time, is in none."""
     grower = _Grower(region, judge, largest)
     place, count = 0, 1 if len(atoms) <= FEW_ATOMS else len(atoms)
-    while place < len(atoms):
+    while place < len(atoms) and not deadline.is_over:
         several = atoms[place : place + count]
         if len(several) == 1:
             grower.place(several[0])
@@ -35,7 +42,8 @@ def greedy_sets(region: Region, judge: Judge, atoms: Sequence[Nodes], largest: i
             continue
         place += len(several)
         count *= 1 if len(atoms) <= FEW_ATOMS else 2
-    grower.join_readers()
+    if not deadline.is_over:
+        grower.join_readers()
     return grower.sets()
 
 

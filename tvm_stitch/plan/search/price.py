@@ -17,7 +17,7 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
-from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
+from tvm_stitch.plan.regions.region import Crossing, Nodes, Region, Value, bits
 from tvm_stitch.plan.regions.sizes import nominal_bytes
 
 # What TVM makes is less certain than what is emitted here: on equal terms nothing is left to it.
@@ -46,6 +46,16 @@ def least_us(region: Region, nodes: Nodes, outputs: Iterable[Value], device: Dev
 def _copy_us(moved: int, device: Device) -> float:
     start = device.timing.launch_us + device.timing.block_us
     return start + moved / device.bandwidth * 1e6
+
+
+def apart_us(crossing: Crossing, device: Device, launch_us: float) -> float:
+    """What is lost at most where regions are planned apart.
+
+    A kernel of both is at worst two, which pass their tensors through memory: no more kernels than
+    tensors can hold something of both.
+    """
+    start = launch_us + device.timing.launch_us + device.timing.block_us
+    return crossing.tensors * start + crossing.bytes / device.bandwidth * 1e6
 
 
 def default_kernel_us(
