@@ -1,4 +1,4 @@
-"""Graphs of more operators than are searched as a whole: parts, equal ones, and the time for them."""
+"""Graphs of more operators than are searched as a whole: parts, equal parts, and the time limit."""
 
 import pytest
 from planned import DEVICE, assert_sound, graph_and_plan, read
