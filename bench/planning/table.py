@@ -26,9 +26,8 @@ def markdown(rows: Sequence[Row]) -> list[str]:
         own = {row["asked"]: row for row in rows if row["graph"] == family}
         cells = [_number(own.get(size, {}).get("plan_s")) for size in sizes]
         peak = max((row.get("peak_mb", 0) for row in own.values()), default=0)
-        lines.append(
-            f"| {family} | {' | '.join(cells)} | {_shown(exponent(own.values()))} | {peak} |"
-        )
+        cells += [_number(exponent(own.values())), _number(peak)]
+        lines.append(f"| {family} | {' | '.join(cells)} |")
     return [*lines, "", *_details(rows)]
 
 
