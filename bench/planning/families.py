@@ -157,7 +157,7 @@ def _lamb(tensors: int, clips: bool) -> tvm.IRModule:
 
     def build(emit: Emit, *inputs: Any) -> Any:
         outputs = []
-        weights, gradients, *moments = (inputs[i::4] for i in range(4))
+        weights, gradients, *moments = (list(inputs[i::4]) for i in range(4))
         gradients = clipped(emit, gradients) if clips else gradients
         for p, g, m, v in zip(weights, gradients, *moments, strict=True):
             scaled = emit(op.multiply(g, _const(0.1)))
