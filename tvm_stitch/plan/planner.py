@@ -32,6 +32,11 @@ from tvm_stitch.plan.search.price import apart_us
 
 Timed = Callable[[Region, Plan], Measured]
 
+# Plans of a region whose kernels are refused at last, before all of it is left to TVM.
+MAX_REPLANS = 8
+UNUSED = "nothing of it is used"
+FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
+
 
 class Known:
     """What is known of regions and sets of equal structure, of blocks planned in the same way."""
@@ -58,12 +63,6 @@ class Known:
     def answers(self, bounds: Bounds) -> Answers:
         """Of sets of nodes; symbols of one name may have other bounds elsewhere."""
         return self._answers[bounds]
-
-
-# Plans of a region whose kernels are refused at last, before all of it is left to TVM.
-MAX_REPLANS = 8
-UNUSED = "nothing of it is used"
-FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
 
 
 def plan_graph(
@@ -276,7 +275,8 @@ def _summary(
     regions: Sequence[Region], plans: Sequence[RegionPlan], device: Device, options: Options
 ) -> Solved:
     """All regions together; the status that is furthest from optimal."""
-    parts = sum(bool(region.part) + (region.part == 1) for region in regions)
+    later = [region.part for region in regions if region.part]
+    parts = len(later) + later.count(1)  # with the first of each
     apart = sum(apart_us(region.crossing, device, options.launch_us) for region in regions)
     distinct = {id(plan): plan.solved for plan in plans}
     statuses = [solved.status for solved in distinct.values()]
