@@ -19,7 +19,7 @@ from tvm import tirx
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
 from bench.models import cases
-from bench.planning import TARGET, model
+from bench.planning.child import TARGET, model
 from tvm_stitch.build import stitch_passes
 from tvm_stitch.graph.back.default_fusion import holds_product
 from tvm_stitch.graph.back.launches import calls, nests

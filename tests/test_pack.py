@@ -9,9 +9,9 @@ from zoo import graph
 
 from tvm_stitch import Options
 from tvm_stitch.kernel.choose import NO_BOUNDS
-from tvm_stitch.plan.levels import find_regions
 from tvm_stitch.plan.pack import Item, Pack, pack
-from tvm_stitch.plan.planner import _items, _plan_regions
+from tvm_stitch.plan.planner import Known, _items, _plan_regions
+from tvm_stitch.plan.regions.levels import find_regions
 
 LAUNCH_US = Options().launch_us
 KINDS = (op.nn.softmax, op.exp, op.nn.relu, lambda x: op.sum(x, axis=-1))
@@ -27,7 +27,7 @@ def unrelated(seed: int) -> list[Item]:
         return tuple(emit(kind(x)) for kind, x in zip(kinds, inputs, strict=True))
 
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
-    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, {})
+    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
     return [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
 
 
@@ -73,6 +73,22 @@ def test_parts_of_blocks_that_do_not_fit_are_refused():
 
     shapes = [(64, 262144), (64, 64)]
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
-    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, {})
+    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
     items = [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
     assert len(pack(items, {}, DEVICE, LAUNCH_US)) == len(items) == 2
+
+
+def test_equal_kernels_of_other_inputs_share_none():
+    """Two softmaxes read twice as much as one, though one kernel was chosen for both."""
+
+    def build(emit, x, y):
+        return emit(op.nn.softmax(x)), emit(op.nn.softmax(y))
+
+    shapes = [(2048, 512)] * 2
+    regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
+    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
+    one, other = (Pack.of(_items(*pair)[0]) for pair in zip(regions, plans, strict=True))
+    together = one.joined(other, DEVICE, LAUNCH_US)
+    read_and_written = 4 * 2048 * 512 * 4
+    assert one.items[0].verdict.kernel is other.items[0].verdict.kernel
+    assert together.cost_us > read_and_written / DEVICE.bandwidth * 1e6

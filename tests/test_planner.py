@@ -15,12 +15,12 @@ from tvm_stitch import Options
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.plan.candidates import Way, find_candidates
-from tvm_stitch.plan.judge import Judge
-from tvm_stitch.plan.levels import find_regions
 from tvm_stitch.plan.plan import Plan
-from tvm_stitch.plan.region import bits
 from tvm_stitch.plan.region_plan import problem_of
+from tvm_stitch.plan.regions.levels import find_regions
+from tvm_stitch.plan.regions.region import bits
+from tvm_stitch.plan.search.candidates import Way, find_candidates
+from tvm_stitch.plan.search.judge import Judge
 from tvm_stitch.plan.solve import solve
 
 

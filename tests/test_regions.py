@@ -2,12 +2,12 @@
 
 from check import plan_of
 from planned import layers, random_module, read
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 from zoo import graph
 
-from tvm_stitch.plan.levels import find_levels, find_regions
-from tvm_stitch.plan.region import Region, bits
+from tvm_stitch.plan.regions.levels import find_levels, find_regions
+from tvm_stitch.plan.regions.region import Region, bits
 
 
 def test_equal_layers_are_planned_once():
@@ -67,3 +67,25 @@ def test_keys_tell_shapes_and_uses_apart():
     assert one(8).key == one(8).key
     assert len({one(8).key, one(9).key, one(8, both=True).key}) == 3
     assert isinstance(one(8), Region)
+
+
+def test_two_symbols_of_one_name_are_two():
+    """Rows of x and y are as many, or happen to be called so."""
+
+    def region(same):
+        one = tirx.Var("n", "int64")
+        other = one if same else tirx.Var("n", "int64")
+        shapes = {"x": (one, 8), "y": (other, 8), "w": (8,)}
+        x, y, w = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in shapes.items())
+        builder = relax.BlockBuilder()
+        with builder.function("main", [x, y, w]):
+            with builder.dataflow():
+                sums = [builder.emit(op.add(each, w)) for each in (x, y)]
+                result = builder.emit_output(sums)
+            builder.emit_func_output(result)
+        (found,) = find_regions(read(builder.get()))
+        return found
+
+    assert region(same=True).key == region(same=True).key
+    assert region(same=False).key == region(same=False).key
+    assert region(same=True).key != region(same=False).key

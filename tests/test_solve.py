@@ -1,5 +1,6 @@
 """The integer program against brute force, on abstract kernels with arbitrary costs."""
 
+import importlib
 import itertools
 import random
 import sys
@@ -7,6 +8,8 @@ import time
 
 import pytest
 
+from tvm_stitch.plan import solve as solving
+from tvm_stitch.plan.deadline import Deadline
 from tvm_stitch.plan.solve import (
     Choice,
     Problem,
@@ -146,11 +149,11 @@ def test_the_bound_of_memory_is_kept():
 def test_no_time_leaves_the_incumbent():
     problem = random_problem(3)
     alone = tuple(n for n, c in enumerate(problem.choices) if len(c.covers) == 1)
-    found = solve(problem, alone, time_limit_s=0)
+    found = solve(problem, alone, Deadline.after(0))
     assert found.status == "time limit"
     assert sorted(found.chosen) == sorted(alone)
     assert found.cost == problem.cost(alone)
-    assert solve(problem, None, time_limit_s=0) is None
+    assert solve(problem, None, Deadline.after(0)) is None
 
 
 def test_an_incumbent_that_breaks_the_rules_is_ignored():
@@ -169,7 +172,7 @@ def test_little_time_never_gives_worse_than_the_incumbent():
     ]
     problem = Problem(tuple(choices), frozenset(range(150)))
     start = time.monotonic()
-    found = solve(problem, range(150), time_limit_s=0.05)
+    found = solve(problem, range(150), Deadline.after(0.05))
     assert time.monotonic() - start < 5
     assert found.status == "time limit"
     assert found.cost <= problem.cost(range(150))
@@ -184,6 +187,7 @@ def test_the_same_problem_has_the_same_answer():
 
 @pytest.mark.parametrize(("package", "name"), [("highspy", "HiGHS"), ("pulp", "PuLP")])
 def test_a_missing_solver_is_named(monkeypatch, package, name):
+    importlib.import_module("pulp")  # which looks for HiGHS then, and never again
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(SolverMissing, match=f"{name} is not installed"):
         solve(random_problem(1))
@@ -216,4 +220,46 @@ def test_a_solver_without_an_answer_in_time_leaves_the_incumbent(monkeypatch):
     alone = tuple(n for n, c in enumerate(problem.choices) if len(c.covers) == 1)
     assert solve(problem) is None
     found = solve(problem, alone)
-    assert found.status == "time limit" and feasible(problem, found.chosen)
+    assert found.status == "search limit" and feasible(problem, found.chosen)
+
+
+def chain(length: int) -> Problem:
+    """Items one behind the other; kernels of one, two or three of them, by chance, each by itself.
+
+    A kernel that computes an item reads the one before.
+    """
+    rng = random.Random(length)
+    choices = []
+    for first in range(length):
+        for size in (1, 2, 3):
+            last = min(first + size, length)
+            reads = frozenset({first - 1} if first else ())
+            covers = frozenset(range(first, last))
+            cost = rng.uniform(1, 2) * len(covers) ** 0.5
+            choices.append(Choice(cost, reads, frozenset({last - 1}), covers))
+    return Problem(tuple(choices), frozenset({length - 1}), required=frozenset(range(length)))
+
+
+def test_of_a_long_chain_the_bound_is_its_cost():
+    problem = chain(120)
+    found = solve(problem, deadline=Deadline.after(20))
+    best = [0.0]
+    for last in range(120):
+        reach = (c for c in problem.choices if last in c.writes)
+        best.append(min(best[last + 1 - len(c.covers)] + c.cost for c in reach))
+    assert found.status == "optimal"
+    assert found.cost == pytest.approx(best[-1], abs=1e-3) == pytest.approx(found.bound, abs=1e-3)
+
+
+def test_a_search_ends_at_the_same_place_however_fast_the_machine(monkeypatch):
+    monkeypatch.setattr(solving, "MOST_NODES", 1)
+    rng = random.Random(0)
+    sets = [
+        Choice(rng.uniform(20, 40), frozenset(), frozenset(rng.sample(range(40), 5)))
+        for _ in range(120)
+    ]
+    alone = [Choice(10, frozenset(), frozenset({n})) for n in range(40)]
+    problem = Problem((*alone, *sets), frozenset(range(40)))
+    found = [solve(problem, range(40)) for _ in range(2)]
+    assert found[0] == found[1] and found[0].status == solving.SEARCH_LIMIT
+    assert found[0].bound < found[0].cost

@@ -8,12 +8,12 @@ from zoo import ZOO, graph
 
 from tvm_stitch import Options
 from tvm_stitch.kernel.choose import NO_BOUNDS
-from tvm_stitch.plan.candidates import find_candidates
-from tvm_stitch.plan.judge import Judge
-from tvm_stitch.plan.levels import find_regions
 from tvm_stitch.plan.region_plan import problem_of
+from tvm_stitch.plan.regions.levels import find_regions
+from tvm_stitch.plan.search.candidates import find_candidates
+from tvm_stitch.plan.search.judge import Judge
+from tvm_stitch.plan.search.whole import whole_kernel
 from tvm_stitch.plan.solve import solve
-from tvm_stitch.plan.whole import whole_kernel
 
 OPTIONS = Options()
 

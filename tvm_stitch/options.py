@@ -31,10 +31,11 @@ class Options:
     schemes: what a kernel may use to pass values between its stages; leaving one out sends the
         kernels that need it the default way.
     solver: "highs" solves for the cheapest set of kernels, "greedy" takes a simple rule's.
-    time_limit_s: seconds for all programs of a dataflow block; what is not solved by then keeps
-        the best plan found, at worst the simple rule's. 0 asks no solver.
-    deterministic: one solver thread and a fixed seed: the same plan every time, unless the time
-        limit is reached.
+    time_limit_s: seconds for the planning of a module. The best plan by then stands; operators that
+        planning has not come to are left to TVM, and the report says so. 0 asks no solver and has
+        no limit.
+    deterministic: one solver thread and a fixed seed: the same plan every time and on every
+        machine, unless the time limit is reached.
     launch_us: what a launch costs beside the time of its kernel: the gap between two kernels of a
         CUDA graph; more where every kernel is launched from the host.
     partition: compute every operator in exactly one kernel; else cheap ones may be computed again
@@ -57,7 +58,7 @@ class Options:
 
     schemes: tuple[str, ...] = SCHEMES
     solver: str = "highs"
-    time_limit_s: float = 10.0
+    time_limit_s: float = 300.0
     deterministic: bool = True
     launch_us: float = 1.0
     partition: bool = False

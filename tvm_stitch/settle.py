@@ -24,7 +24,7 @@ from tvm_stitch.graph.back.merge import merged
 from tvm_stitch.graph.front.decompose import Decomposed, decomposed
 from tvm_stitch.graph.front.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
-from tvm_stitch.graph.front.origins import followed, numbered
+from tvm_stitch.graph.front.origins import are_as_they_came, followed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.build import VIEW, StitchedKernel, kernel_of
 from tvm_stitch.kernel.ir.stage import Refused
@@ -119,7 +119,8 @@ class _Way:
         self.left: dict[int, str] = dict(pinned.left) if pinned is not None else {}
         self._numbers = numbered(source)
         self._decomposed: Decomposed | None = None
-        self._known: Known = {}
+        self._legalized = source  # once it is: as it is planned first
+        self._known = Known()
         self._merges_equals = True
         self._options = settling.options
 
@@ -136,10 +137,11 @@ class _Way:
 
     def settled(self, mod: tvm.IRModule) -> Grouped:
         """The module's groups, planned until nothing is worse than TVM's way."""
+        self._legalized = mod
         attempts = 1
         found = self._grouped(mod)
         measured = [plan.measured for _, plan in found.blocks]
-        while not self.is_pinned:
+        while not self.is_pinned and not self._known.deadline(self._options).is_over:
             way = self._merges_equals, self._options
             more = self._worse(found, everything=attempts >= MOST_ATTEMPTS)
             if more.keys() <= self.left.keys() and way == (self._merges_equals, self._options):
@@ -174,7 +176,7 @@ class _Way:
         if refused and INDEPENDENT in self._options.schemes:
             # Mostly they were packed into one launch; each by itself was found to be a kernel.
             schemes = tuple(s for s in self._options.schemes if s != INDEPENDENT)
-            self._options, self._known = replace(self._options, schemes=schemes), {}
+            self._options, self._known = replace(self._options, schemes=schemes), self._known.anew()
             return {}
         if refused:
             return refused
@@ -298,6 +300,9 @@ class _Way:
     @cached_property
     def _tvm(self) -> list[Launched]:
         """What TVM's default pipeline makes of the module as it came."""
+        known = self.decomposed.numbers
+        if are_as_they_came(self._legalized, known, self._numbers.values()):
+            return _by_default(self._legalized, known)
         passes = [
             Legalize(),
             relax.transform.AnnotateTIROpPattern(),

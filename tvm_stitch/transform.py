@@ -107,7 +107,7 @@ def grouped(
     """
     cuda = cuda_target(target)
     device = device_of(cuda)
-    chosen = options or Options()
+    chosen, known = options or Options(), known or Known()
     grouping = Grouping(mod)
     blocks: list[tuple[StitchGraph, Plan]] = []
     with _timing(mod, cuda, chosen) as timed:
@@ -146,7 +146,7 @@ def _plan_function(
     explained: bool,
     timed: Timed | None,
     left: Mapping[relax.Var, str],
-    known: Known | None,
+    known: Known,
 ) -> dict[int, tuple[StitchGraph, Plan]]:
     """A plan for each dataflow block, by its number."""
     bounds = bounds_of(function)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
+from tvm_stitch.kernel.analysis.op_pattern import is_view
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, choose_both
 from tvm_stitch.kernel.codegen import no_bfloat
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
@@ -49,7 +49,7 @@ def read_programs(
 def _programs(
     func: tirx.PrimFunc, stages: tuple[Stage, ...], schemes: Sequence[str]
 ) -> tuple[Program, ...] | Refused:
-    if classify(stages) is Pattern.RESHAPE:
+    if is_view(stages):
         # TVM makes a view of it later, unless it is scheduled.
         return VIEW
     return make_programs(stages, outputs_of(func, stages), schemes)

@@ -12,14 +12,16 @@ from dataclasses import replace
 from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.plan.candidates import Candidate, Way
-from tvm_stitch.plan.judge import Judge
 from tvm_stitch.plan.plan import Cut
-from tvm_stitch.plan.price import nominal_bytes
-from tvm_stitch.plan.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.region_plan import RegionCut, RegionPlan
+from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
+from tvm_stitch.plan.regions.sizes import nominal_bytes
+from tvm_stitch.plan.search.candidates import Candidate, Way
+from tvm_stitch.plan.search.judge import Judge
 
 BETWEEN = "{} runs between them: one kernel would have to wait for itself"
+
+TOO_MANY = "they are parts of a region with too many operators to be planned as a whole"
 
 
 def cuts_within(region: Region, judge: Judge, picks: Sequence[Candidate]) -> tuple[RegionCut, ...]:
@@ -107,8 +109,15 @@ def _between_regions(
                 for user in sorted(users - set(region.indices)):
                     if user in picked:
                         other, reader = picked[user]
-                        reason = BETWEEN.format(_divider(graph, users, other))
+                        reason = _why_apart(graph, region, users, other)
                         yield _cut(region, value, pick.nodes, other, reader.nodes, reason)
+
+
+def _why_apart(graph: StitchGraph, region: Region, users: Iterable[int], other: Region) -> str:
+    """What is between regions, if not their size alone."""
+    if region.level == other.level:
+        return TOO_MANY
+    return BETWEEN.format(_divider(graph, users, other))
 
 
 def _divider(graph: StitchGraph, users: Iterable[int], other: Region) -> str:

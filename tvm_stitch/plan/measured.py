@@ -16,7 +16,7 @@ from tvm_stitch.graph.front.extract import extracted
 from tvm_stitch.graph.front.read import StitchGraph, read_block
 from tvm_stitch.plan.cuts import operators
 from tvm_stitch.plan.plan import Measured, Plan, SavedBlock
-from tvm_stitch.plan.region import Region, own_products
+from tvm_stitch.plan.regions.region import Region, own_products
 from tvm_stitch.plan.saved import SavedPlan, fingerprint, saved
 
 BLOCK = "main/0"

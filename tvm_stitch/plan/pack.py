@@ -18,9 +18,9 @@ from tvm_stitch.kernel.choose import side_by_side
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused, Var, constant, product
-from tvm_stitch.plan.judge import Verdict
-from tvm_stitch.plan.price import inputs, stitched_us
-from tvm_stitch.plan.region import Nodes, Region, Value, bits
+from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
+from tvm_stitch.plan.search.judge import Verdict
+from tvm_stitch.plan.search.price import inputs, stitched_us
 
 # A launch is a small share of a longer kernel, which is better left to its own block size.
 LONGEST_US = 60.0
@@ -29,7 +29,9 @@ MOST_TENSORS = 480
 # Earlier turns in which a kernel is tried; more would keep its results in memory for long.
 MOST_TURNS = 32
 
-Turn = tuple[int, int]  # level, and kernels of the region that must run before
+# Level, part of a large region, and kernels of the region that must run before.
+Turn = tuple[int, int, int]
+FIRST: Turn = (0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +121,7 @@ def pack(
     for item in sorted(items, key=lambda item: item.turn):
         own = Pack.of(item)
         waits = (*item.inputs, *item.symbols)
-        earliest = max((there.get(var, (0, 0)) for var in waits), default=(0, 0))
+        earliest = max((there.get(var, FIRST) for var in waits), default=FIRST)
         turn, place = item.turn, -1
         for turn, place in _places(packs, earliest, item.turn) if own.is_short else ():
             together = packs[turn][place].joined(own, device, launch_us)
@@ -130,7 +132,7 @@ def pack(
             turn = item.turn
             packs[turn].append(own)
         for buffer in item.written:
-            there[buffer] = turn[0], turn[1] + 1
+            there[buffer] = *turn[:2], turn[2] + 1
     return [found for turn in sorted(packs) for found in packs[turn]]
 
 

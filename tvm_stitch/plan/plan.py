@@ -88,6 +88,8 @@ class Solved:
     distinct: int = 0  # regions that differ in more than names
     candidates: int = 0
     circles: int = 0  # circles of kernels that had to be forbidden
+    parts: int = 0  # of regions that are too large to be planned as a whole
+    parts_us: float = 0.0  # what kernels across these parts could save at most
 
     @property
     def gap(self) -> float:

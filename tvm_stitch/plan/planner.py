@@ -7,7 +7,8 @@ solved once; then independent kernels that are short share launches.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from tvm_stitch.device import Device
@@ -16,24 +17,52 @@ from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.options import Options
-from tvm_stitch.plan.candidates import Way
 from tvm_stitch.plan.cuts import cuts_within, find_cuts
-from tvm_stitch.plan.judge import Judge
-from tvm_stitch.plan.levels import find_levels, find_regions
+from tvm_stitch.plan.deadline import NEVER, Deadline
 from tvm_stitch.plan.measured import counted
 from tvm_stitch.plan.pack import Item, Pack, Turn, holding, pack
 from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solved
-from tvm_stitch.plan.price import nominal_bytes
-from tvm_stitch.plan.region import Region, bits, own_products
-from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, plan_region
+from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, not_planned, plan_region
+from tvm_stitch.plan.regions.levels import find_levels, find_regions
+from tvm_stitch.plan.regions.region import Region, bits, own_products
+from tvm_stitch.plan.regions.sizes import nominal_bytes
+from tvm_stitch.plan.search.candidates import Way
+from tvm_stitch.plan.search.judge import Answers, Judge
+from tvm_stitch.plan.search.price import apart_us
 
 Timed = Callable[[Region, Plan], Measured]
-Known = dict[object, RegionPlan]
 
 # Plans of a region whose kernels are refused at last, before all of it is left to TVM.
 MAX_REPLANS = 8
 UNUSED = "nothing of it is used"
 FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
+
+
+class Known:
+    """What is known of regions and sets of equal structure, of blocks planned in the same way."""
+
+    def __init__(self) -> None:
+        self.plans: dict[Hashable, RegionPlan] = {}
+        self._answers: dict[Bounds, Answers] = defaultdict(Answers)
+        self._deadline: Deadline | None = None
+
+    def deadline(self, options: Options) -> Deadline:
+        """When planning must be done; its time begins where it is asked first."""
+        if options.time_limit_s == 0:  # nothing but the simple rule
+            return NEVER
+        if self._deadline is None:
+            self._deadline = Deadline.after(options.time_limit_s)
+        return self._deadline
+
+    def anew(self) -> Known:
+        """Nothing known but when planning must be done: for other options."""
+        known = Known()
+        known._deadline = self._deadline
+        return known
+
+    def answers(self, bounds: Bounds) -> Answers:
+        """Of sets of nodes; symbols of one name may have other bounds elsewhere."""
+        return self._answers[bounds]
 
 
 def plan_graph(
@@ -47,14 +76,14 @@ def plan_graph(
 ) -> Plan:
     """The plan of a dataflow block; with the reasons of its cuts if it is to be explained.
 
-    `timed` measures a region with its plan and without: the faster is kept. `known` are plans of
-    regions by their keys, from blocks planned in the same way; it takes up those that are new.
+    `timed` measures a region with its plan and without: the faster is kept. `known` comes
+    from blocks planned in the same way; it takes up what is new.
     """
     chosen = options or Options()
     if chosen.time_limit_s == 0 and chosen.solver != "greedy":
         warnings.warn("a time limit of 0: kernels are grouped by a simple rule", stacklevel=2)
     regions = find_regions(graph)
-    known = {} if known is None else known
+    known = known or Known()
     plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known)
     plan = _assembled(graph, regions, plans, device, chosen)
     cuts = find_cuts(graph, regions, plans) if explained else ()
@@ -79,7 +108,8 @@ def _assembled(
         packs = list(map(Pack.of, items))
     kept, fallbacks, reasons = _left(graph, regions, plans)
     groups = sorted(map(_group, packs), key=lambda group: group.nodes)
-    return Plan(tuple(groups), fallbacks, reasons, kept, solved=_summary(plans))
+    solved = _summary(regions, plans, device, options)
+    return Plan(tuple(groups), fallbacks, reasons, kept, solved=solved)
 
 
 def _plan_regions(
@@ -93,32 +123,35 @@ def _plan_regions(
 ) -> list[RegionPlan]:
     """A plan for each region; equal regions have the same.
 
-    The solver's time is for all of them: each may take half of what those before it have left.
+    Once the time for all of them is up, those that are left are TVM's.
     """
-    left = options.time_limit_s
+    answers = known.answers(bounds)
+    found: list[RegionPlan] = []
     for region in regions:
-        if region.key not in known:
-            judge = Judge(region, device, bounds, options.schemes)
-            plan = _holding_plan(region, judge, options, left / 2, explained)
-            left -= plan.seconds
+        key = bounds, region.key
+        if key not in known.plans and known.deadline(options).is_over:
+            known.plans[key] = not_planned(region)
+        if key not in known.plans:
+            judge = Judge(region, device, bounds, options.schemes, answers)
+            plan = _holding_plan(region, judge, options, known.deadline(options), explained)
             if timed is not None:
                 plan = _faster(region, plan, device, options, timed)
             if explained:
                 plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
-            known[region.key] = plan
-    return [known[region.key] for region in regions]
+            known.plans[key] = plan
+        found.append(known.plans[key])
+    return found
 
 
 def _holding_plan(
-    region: Region, judge: Judge, options: Options, seconds: float, explained: bool
+    region: Region, judge: Judge, options: Options, deadline: Deadline, explained: bool
 ) -> RegionPlan:
     """A plan all of whose kernels pass the last look; what does not is planned anew without."""
     for _ in range(MAX_REPLANS):
-        plan = plan_region(region, judge, options, seconds, explained)
+        plan = plan_region(region, judge, options, deadline, explained)
         refused = judge.revoked(pick.verdict for pick in plan.picks if pick.verdict)
         if not refused:
             return plan
-        seconds -= plan.seconds
     return left_to_tvm(region, plan, refused[0].reason)
 
 
@@ -140,7 +173,7 @@ def _items(region: Region, plan: RegionPlan) -> list[Item]:
     return [
         Item(
             region,
-            (region.level, depth),
+            (*region.turn, depth),
             pick.nodes,
             pick.outputs,
             pick.cost_us,
@@ -163,15 +196,15 @@ def _available(
         if node.reason:
             for var in node.results:
                 if var in graph.buffers:
-                    found[graph.buffer(var)] = levels[node.index] + 1, 0
+                    found[graph.buffer(var)] = levels[node.index] + 1, 0, 0
     for symbol, var in graph.found_by.items():
-        found[symbol] = levels[graph.producer[var]] + 1, 0
+        found[symbol] = levels[graph.producer[var]] + 1, 0, 0
     for region, plan in zip(regions, plans, strict=True):
         for pick, depth in zip(plan.picks, plan.depths, strict=True):
             if pick.verdict is None:
                 for value in pick.outputs:
                     after = depth + (pick.way is not Way.VIEW)
-                    found[region.buffer(value)] = region.level, after
+                    found[region.buffer(value)] = *region.turn, after
     return found
 
 
@@ -238,18 +271,25 @@ def _left(
     return frozenset(kept), reported, tuple(sorted(reasons.items()))
 
 
-def _summary(plans: Sequence[RegionPlan]) -> Solved:
+def _summary(
+    regions: Sequence[Region], plans: Sequence[RegionPlan], device: Device, options: Options
+) -> Solved:
     """All regions together; the status that is furthest from optimal."""
+    later = [region.part for region in regions if region.part]
+    parts = len(later) + later.count(1)  # with the first of each
+    apart = sum(apart_us(region.crossing, device, options.launch_us) for region in regions)
     distinct = {id(plan): plan.solved for plan in plans}
     statuses = [solved.status for solved in distinct.values()]
     return Solved(
         cost_us=sum(plan.solved.cost_us for plan in plans),
         greedy_us=sum(plan.solved.greedy_us for plan in plans),
         default_us=sum(plan.solved.default_us for plan in plans),
-        bound_us=sum(plan.solved.bound_us for plan in plans),
+        bound_us=max(0.0, sum(plan.solved.bound_us for plan in plans) - apart),
         status=next((status for status in statuses if status != OPTIMAL), OPTIMAL),
         regions=len(plans),
         distinct=len(distinct),
         candidates=sum(solved.candidates for solved in distinct.values()),
         circles=sum(solved.circles for solved in distinct.values()),
+        parts=parts,
+        parts_us=apart,
     )

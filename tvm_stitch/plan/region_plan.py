@@ -6,7 +6,6 @@ holds for every equal region.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,13 +13,20 @@ from dataclasses import dataclass, replace
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
-from tvm_stitch.plan.candidates import Candidate, Candidates, Way, each_alone, find_candidates
-from tvm_stitch.plan.judge import Judge, Verdict
+from tvm_stitch.plan.deadline import NOT_PLANNED, REACHED, Deadline
 from tvm_stitch.plan.plan import OPTIMAL, Measured, Solved
-from tvm_stitch.plan.price import nominal_bytes
-from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.regions.sizes import nominal_bytes
+from tvm_stitch.plan.search.candidates import (
+    Candidate,
+    Candidates,
+    Way,
+    each_alone,
+    find_candidates,
+)
+from tvm_stitch.plan.search.judge import Judge, Verdict
+from tvm_stitch.plan.search.whole import whole_kernel
 from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
-from tvm_stitch.plan.whole import whole_kernel
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,6 @@ class RegionPlan:
     apart_us: tuple[float, ...]  # for each pick, its operators in kernels of their own
     depths: tuple[int, ...]  # for each pick, the kernels that must run before it
     solved: Solved
-    seconds: float  # the solver's
     cuts: tuple[RegionCut, ...] = ()
     measured: Measured | None = None
 
@@ -47,15 +52,17 @@ class RegionCut:
 
 
 def plan_region(
-    region: Region, judge: Judge, options: Options, seconds: float, explained: bool = False
+    region: Region, judge: Judge, options: Options, deadline: Deadline, explained: bool = False
 ) -> RegionPlan:
     """One kernel where no more can be better; else find candidates and choose among them.
+
+    Once the time is up, operators that no kernel has been found for are TVM's.
 
     What operators cost apart is not known of one kernel unless it is to be explained.
     """
     whole = whole_kernel(region, judge, options)
     if whole is None:
-        return _of_candidates(region, judge, options, seconds)
+        return _of_candidates(region, judge, options, deadline)
     return _of_one_kernel(
         region, judge, whole, options, each_alone(region, judge, options) if explained else ()
     )
@@ -77,15 +84,15 @@ def _of_one_kernel(
     solved = Solved(
         cost, cost, _default_us(alone), cost, OPTIMAL, regions=1, distinct=1, candidates=1
     )
-    return RegionPlan(picks, _apart(picks, alone), _depths(picks), solved, seconds=0.0)
+    return RegionPlan(picks, _apart(picks, alone), _depths(picks), solved)
 
 
-def _of_candidates(region: Region, judge: Judge, options: Options, seconds: float) -> RegionPlan:
-    candidates = find_candidates(region, judge, options)
+def _of_candidates(
+    region: Region, judge: Judge, options: Options, deadline: Deadline
+) -> RegionPlan:
+    candidates = find_candidates(region, judge, options, deadline)
     problem = problem_of(region, candidates, options)
-    start = time.monotonic()
-    solution = _solve(problem, candidates, options, seconds)
-    took = time.monotonic() - start
+    solution = _solve(problem, candidates, options, deadline)
     order = in_order(problem, solution.chosen)
     assert order is not None, "neither the solver nor the simple rule closes a circle"
     picks = _written_once(judge, tuple(candidates.all[number] for number in order))
@@ -103,7 +110,13 @@ def _of_candidates(region: Region, judge: Judge, options: Options, seconds: floa
         candidates=len(candidates.all),
         circles=solution.cuts,
     )
-    return RegionPlan(picks, _apart(picks, candidates.all), _depths(picks), solved, took)
+    return RegionPlan(picks, _apart(picks, candidates.all), _depths(picks), solved)
+
+
+def not_planned(region: Region) -> RegionPlan:
+    """The region left to TVM as planning's time was up before it; what it costs is not known."""
+    solved = Solved(status=REACHED, regions=1, distinct=1)
+    return left_to_tvm(region, RegionPlan((), (), (), solved), NOT_PLANNED)
 
 
 def left_to_tvm(region: Region, plan: RegionPlan, why: str) -> RegionPlan:
@@ -169,15 +182,17 @@ def _readers_of_products(region: Region, candidates: Candidates) -> dict[str, No
     return found
 
 
-def _solve(problem: Problem, candidates: Candidates, options: Options, seconds: float) -> Solution:
+def _solve(
+    problem: Problem, candidates: Candidates, options: Options, deadline: Deadline
+) -> Solution:
     cost = problem.cost(candidates.greedy)
     greedy = Solution(candidates.greedy, cost, 0.0, "simple rule")
     if options.solver == "greedy":
         return greedy
-    if not seconds > 0:
-        return replace(greedy, status="time limit")
+    if options.time_limit_s == 0 or deadline.is_over:
+        return replace(greedy, status=REACHED)
     try:
-        found = solve(problem, candidates.greedy, seconds, options.deterministic)
+        found = solve(problem, candidates.greedy, deadline, options.deterministic)
     except SolverMissing as missing:
         warnings.warn(f"{missing}; kernels are grouped by a simple rule", stacklevel=2)
         return replace(greedy, status=f"simple rule: {missing}")

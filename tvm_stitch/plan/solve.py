@@ -11,13 +11,14 @@ they turn up: most programs never need to be told.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from tvm_stitch.plan.deadline import NEVER, REACHED, Deadline
 
 Value = Hashable
 
@@ -26,6 +27,10 @@ KERNEL_EPSILON = 1e-6
 # HiGHS stops at this relative gap: far below what a cost model can tell apart.
 RELATIVE_GAP = 1e-7
 INTEGER = 0.5
+# Where the search ends: most programs are solved at its root, and few have cycles.
+MOST_NODES = 1000
+MOST_CYCLES = 100
+SEARCH_LIMIT = "search limit"
 
 
 @dataclass(frozen=True)
@@ -82,21 +87,23 @@ class SolverMissing(Exception):
 def solve(
     problem: Problem,
     incumbent: Sequence[int] | None = None,
-    time_limit_s: float = 10.0,
+    deadline: Deadline = NEVER,
     deterministic: bool = True,
 ) -> Solution | None:
     """The cheapest set of choices, or the best found in time, never worse than the incumbent.
+
+    The search ends after MOST_NODES and MOST_CYCLES, on any machine with the same answer.
 
     None if no set of choices does it. Raises SolverMissing.
     """
     best = _checked(problem, incumbent)
     if best is not None and is_proven_by_prices(problem, best.chosen):
         return Solution(best.chosen, best.cost, best.cost, "optimal")
-    deadline = time.monotonic() + time_limit_s
     model = _Model(problem, deterministic)
-    cuts = 0
-    while (left := deadline - time.monotonic()) > 0:
-        found = model.run(left, best.chosen if best else ())
+    for cuts in range(MOST_CYCLES):
+        if deadline.is_over:
+            break
+        found = model.run(deadline.seconds, best.chosen if best else ())
         if found.infeasible:
             return best
         if found.chosen is None:
@@ -104,16 +111,20 @@ def solve(
         order = in_order(problem, found.chosen)
         if order is None:
             model.forbid(find_cycle(problem, found.chosen))
-            cuts += 1
             continue
         cost = problem.cost(order)
         if best is None or cost < best.cost:
             best = Solution(order, cost, found.bound, "optimal")
-        status = "optimal" if found.optimal else "time limit"
+        status = "optimal" if found.optimal else _limit(deadline)
         return Solution(best.chosen, best.cost, min(found.bound, best.cost), status, cuts)
     if best is None:
         return None
-    return Solution(best.chosen, best.cost, model.bound, "time limit", cuts)
+    return Solution(best.chosen, best.cost, model.bound, _limit(deadline), model.cycles)
+
+
+def _limit(deadline: Deadline) -> str:
+    """What ended a search that is not at its end."""
+    return REACHED if deadline.is_over else SEARCH_LIMIT
 
 
 def _checked(problem: Problem, incumbent: Sequence[int] | None) -> Solution | None:
@@ -230,6 +241,7 @@ class _Model:
     problem: Problem
     deterministic: bool
     bound: float = field(default=0.0, init=False)
+    cycles: int = field(default=0, init=False)  # that are forbidden
 
     def __post_init__(self) -> None:
         try:
@@ -263,8 +275,7 @@ class _Model:
             for choice, take in zip(problem.choices, self.takes, strict=True)
         )
         self._demand()
-        if problem.partition:
-            self._partition()
+        self._cover()
         if problem.memory is not None:
             memory = (c.memory * t for c, t in zip(problem.choices, self.takes, strict=True))
             self.program += pulp.lpSum(memory) <= problem.memory
@@ -277,19 +288,29 @@ class _Model:
                 if value in self.writers and value not in self.problem.needed:
                     self.program += self._written(value) >= self.takes[number]
 
-    def _partition(self) -> None:
+    def _cover(self) -> None:
+        """Every required item, once in a partition.
+
+        That follows from what is demanded, but not for fractions of kernels: without, each kernel
+        on a chain would have to be taken half as much as the one that reads from it.
+        """
+        problem = self.problem
         covering: dict[Hashable, list[Any]] = defaultdict(list)
-        for choice, take in zip(self.problem.choices, self.takes, strict=True):
+        for choice, take in zip(problem.choices, self.takes, strict=True):
             for item in choice.covers:
                 covering[item].append(take)
-        for takes in covering.values():
-            self.program += self.pulp.lpSum(takes) == 1
+        for item, takes in covering.items():
+            if problem.partition:
+                self.program += self.pulp.lpSum(takes) == 1
+            elif item in problem.required:
+                self.program += self.pulp.lpSum(takes) >= 1
 
     def _written(self, value: Value) -> Any:
         return self.pulp.lpSum(self.takes[number] for number in self.writers[value])
 
     def forbid(self, circle: tuple[frozenset[int], frozenset[Value]]) -> None:
         """Not all of a circle, unless another kernel writes something that it waits for."""
+        self.cycles += 1
         members, values = circle
         others = {n for value in values for n in self.writers[value]} - members
         taken = self.pulp.lpSum(self.takes[number] for number in sorted(members))
@@ -313,6 +334,7 @@ class _Model:
         solver.createAndConfigureSolver(self.program)
         solver.buildSolverModel(self.program)
         highs = self.program.solverModel
+        highs.setOptionValue("mip_max_nodes", MOST_NODES)
         if warm:
             start = self.highspy.HighsSolution()
             start.col_value = [float(number in warm) for number in range(len(self.takes))]

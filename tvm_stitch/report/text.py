@@ -55,10 +55,16 @@ def _quality(plan: Solved) -> str:
     text = f"{plan.cost_us:.1f} us predicted, {plan.status}"
     if plan.status != "simple rule":
         text += f" (gap {100 * plan.gap:.2g} %, simple rule {plan.greedy_us:.1f} us)"
-    return (
+    text = (
         f"{text}; {_count(plan.candidates, 'candidate')} in {_count(plan.regions, 'region')}, "
         f"{plan.distinct} of them different"
     )
+    if plan.parts:
+        text += (
+            f"; {plan.parts} are parts of larger ones, which kernels across them could make "
+            f"{plan.parts_us:.1f} us faster at most"
+        )
+    return text
 
 
 def _cut_lines(cut: Cut) -> list[str]:

@@ -119,6 +119,7 @@ class _Marked:
         marked = self._function(mod[var], numbers)
         self.module = tvm.IRModule({**dict(others), **self.functions, var: marked})
         self.by_name = {var.name_hint: f for var, f in self.functions.items()}
+        self.vars = {var.name_hint: var for var in self.functions}
 
     def _function(
         self, function: relax.Function, numbers: Mapping[relax.Var, int]
@@ -154,5 +155,5 @@ class _Marked:
         if function is None:
             return DefaultKernel(numbers, functions, tvm.IRModule({main: functions[0]}))
         relax.expr._update_type(main, function.ty)
-        called = {v: f for v, f in self.functions.items() if v.name_hint in callees}
+        called = {self.vars[callee]: self.by_name[callee] for callee in callees}
         return DefaultKernel(numbers, functions, tvm.IRModule({**called, main: function}))

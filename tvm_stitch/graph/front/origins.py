@@ -6,7 +6,7 @@ What a decomposition writes for an operator has the operator's number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 
 import tvm
@@ -30,6 +30,21 @@ def numbered(mod: tvm.IRModule) -> dict[relax.Var, int]:
                     found[binding.var] = count
                     count += 1
     return found
+
+
+def are_as_they_came(
+    mod: tvm.IRModule, numbers: Mapping[relax.Var, int], all_of: Iterable[int]
+) -> bool:
+    """Whether the calls of a module are the operators of these numbers, each of them once."""
+    calls = [
+        numbers.get(binding.var, -1)
+        for function in mod.functions.values()
+        if isinstance(function, relax.Function)
+        for block in function.body.blocks
+        for binding in block.bindings
+        if isinstance(binding.value, tvm.ir.Call)
+    ]
+    return len(calls) == len(set(calls)) and set(calls) == set(all_of)
 
 
 def followed(

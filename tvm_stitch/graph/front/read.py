@@ -173,6 +173,7 @@ class _Reader:
         self.buffers: dict[Any, Var] = {}
         self.stages: dict[Any, tuple[Stage, ...] | Refused] = {}
         self.hashes: dict[tvm.ir.GlobalVar, int] = {}
+        self.patterns: dict[tvm.ir.GlobalVar, Pattern] = {}
         self.nodes: list[Node] = []
         self.declared: dict[Any, tuple[tuple[str, int | None], ...]] = {}  # extents of values
 
@@ -232,7 +233,7 @@ class _Reader:
                     reason = found.reason
                 else:
                     stages = found
-        pattern = classify(stages) if stages else Pattern.OPAQUE
+        pattern = self._pattern(value, stages) if stages else Pattern.OPAQUE
         if name == "reshape" and not stages:  # of a shape known at run time only: still a view
             pattern = Pattern.RESHAPE
         if pattern is Pattern.PRODUCT and (why := _too_large(stages)) is not None:
@@ -241,6 +242,17 @@ class _Reader:
             len(self.nodes), bindings, name, operands, results, stages, pattern, reason,
             self._hash(value),
         )  # fmt: skip
+
+    def _pattern(self, call: tvm.ir.Call, stages: tuple[Stage, ...]) -> Pattern:
+        """That of a function whose extents are known, whatever it is called with."""
+        callee = call.args[0]
+        params = self.mod[callee].params
+        extents = [e for p in params if is_buffer(p) for e in buffer_shape(p)]
+        if not all(map(is_buffer, params)) or None in map(constant, extents):
+            return classify(stages)
+        if callee not in self.patterns:
+            self.patterns[callee] = classify(stages)
+        return self.patterns[callee]
 
     def _hash(self, value: Expr) -> int:
         if not is_call_tir(value):

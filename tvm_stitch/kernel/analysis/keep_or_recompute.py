@@ -81,7 +81,7 @@ def _plan_residency(program: Program, rematerialize: bool, residence: str) -> Re
         if stage.is_reduction:
             phases = frozenset([available[buffer] - 1])
         elif program.is_full(buffer):
-            if buffer in program.outputs:
+            if program.writes(buffer):
                 wanted[buffer].add(available[buffer])
             late = residence == "shared" and min(wanted[buffer], default=0) > 0
             if keep and not late and _worth_keeping(program, stage, wanted, rematerialize):

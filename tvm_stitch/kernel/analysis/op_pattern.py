@@ -40,6 +40,11 @@ def classify(stages: tuple[Stage, ...]) -> Pattern:
     return max((_pattern(stage) for stage in stages), key=_ORDER.index, default=Pattern.OPAQUE)
 
 
+def is_view(stages: tuple[Stage, ...]) -> bool:
+    """Whether all of the stages but give their input another shape."""
+    return bool(stages) and all(_pattern(stage) is Pattern.RESHAPE for stage in stages)
+
+
 @memoized
 def is_product(stage: Stage) -> bool:
     """Whether a reduction multiplies tensors none of which spans all of the output's axes.

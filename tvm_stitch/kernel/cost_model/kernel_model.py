@@ -93,6 +93,16 @@ def predicted(programs: tuple[Program, ...], schedule: Schedule, device: Device)
     return kernel_cost(known, schedule, device, shared_bytes(programs, schedule))
 
 
+def least_work_us(cost: Cost, floor: float, device: Device) -> float:
+    """What is left of a kernel's work however its operators are divided among kernels.
+
+    Its instructions, and of its bytes the least: `floor`, as floor_us gives it.
+    """
+    terms = (min(cost.dram_us, floor), cost.issue_us, cost.special_us)
+    sharp = device.timing.overlap
+    return float(sum(term**sharp for term in terms) ** (1 / sharp))
+
+
 def shared_bytes(programs: tuple[Program, ...], schedule: Schedule) -> int:
     """Bytes that parts in step need not ask device memory for, as another one just has."""
     shared = [tensor_bytes(buffer) or 0 for buffer in shares_input(programs, schedule.parts)]

@@ -117,6 +117,14 @@ class Program:
         }
         return tuple(buffer for buffer in self.inputs if buffer in same)
 
+    @cached_property
+    def _written(self) -> frozenset[Var]:
+        return frozenset(self.outputs)
+
+    def writes(self, buffer: Var) -> bool:
+        """Whether a buffer is an output."""
+        return buffer in self._written
+
     def is_column_reduction(self, stage: Stage) -> bool:
         """Whether a stage is a reduction over the rows."""
         return stage.is_reduction and stage.output in self.columnwise

@@ -154,7 +154,7 @@ class Part(RowState):
             for stage in self.program.stages
             if self._ends(stage, phase.number)
             or (
-                stage.output in self.program.outputs
+                self.program.writes(stage.output)
                 and self.program.is_full(stage.output)
                 and available[stage.output] == phase.number
             )
@@ -175,7 +175,7 @@ class Part(RowState):
             self._store_row(buffer, self.row_values[buffer])
 
     def _store_row(self, buffer: Var, value: Expr) -> None:
-        if buffer not in self.program.outputs:
+        if not self.program.writes(buffer):
             return
         first = self.position.thread == 0
         if self.mapping.split or self.mapping.cluster > 1:

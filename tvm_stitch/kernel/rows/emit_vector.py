@@ -79,7 +79,7 @@ class Step:
         part = self.part
         return (
             not self.second_pass
-            and stage.output in part.program.outputs
+            and part.program.writes(stage.output)
             and part.program.is_full(stage.output)
             and part.residency.available[stage.output] == self.phase.number
         )

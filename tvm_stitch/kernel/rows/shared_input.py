@@ -45,6 +45,8 @@ def co_scheduled_programs(
 
 def shared_rows(programs: Sequence[Program]) -> tuple[Var, ...]:
     """The inputs that all of some programs go through from the first element to the last."""
+    if len(set(programs)) < len(programs):
+        return ()  # the same work on other buffers
     sizes = {constant(program.space.size) for program in programs}
     if len(sizes) > 1 or None in sizes or not all(map(_by_rows, programs)):
         return ()

@@ -18,11 +18,12 @@ from collections.abc import Iterable
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
 from tvm_stitch.kernel.ir.stage import Var, buffer_shape, constant, product
-from tvm_stitch.plan.region import Region
+from tvm_stitch.plan.regions.parts import in_parts
+from tvm_stitch.plan.regions.region import Region
 
 
 def find_regions(graph: StitchGraph) -> tuple[Region, ...]:
-    """Every operator that could be stitched, in exactly one region; in order of level."""
+    """Every operator that could be stitched, in exactly one region; in an order of running."""
     levels = find_levels(graph)
     groups = _Groups(len(graph.nodes))
     readers: dict[tuple[int, Var], int] = {}
@@ -36,8 +37,8 @@ def find_regions(graph: StitchGraph) -> tuple[Region, ...]:
         for buffer in _shared_operands(graph, node):
             groups.join(readers.setdefault((level, buffer), node.index), node.index)
     members = groups.members(node.index for node in graph.nodes if not node.reason)
-    regions = [Region(graph, tuple(nodes), levels[nodes[0]]) for nodes in members]
-    return tuple(sorted(regions, key=lambda region: (region.level, region.indices)))
+    regions = (part for nodes in members for part in in_parts(graph, nodes, levels[nodes[0]]))
+    return tuple(sorted(regions, key=lambda region: (region.turn, region.indices)))
 
 
 def find_levels(graph: StitchGraph) -> list[int]:

@@ -20,12 +20,14 @@ from operator import or_
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
-from tvm_stitch.plan.atoms import find_atoms
-from tvm_stitch.plan.epilogue import epilogues
-from tvm_stitch.plan.greedy import greedy_sets
-from tvm_stitch.plan.judge import Judge, Verdict
-from tvm_stitch.plan.price import DEFAULT_MARGIN, default_kernel_us, least_us, nominal_bytes
-from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.deadline import NEVER, NOT_PLANNED, Deadline
+from tvm_stitch.plan.regions.atoms import find_atoms
+from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.regions.sizes import nominal_bytes
+from tvm_stitch.plan.search.epilogue import epilogues
+from tvm_stitch.plan.search.greedy import greedy_sets
+from tvm_stitch.plan.search.judge import Judge, Verdict
+from tvm_stitch.plan.search.price import DEFAULT_MARGIN, least_us
 
 BEAM = 2  # of the sets grown from a reduction or an output, how many go on growing
 CUTS = 4  # at how many of its cheapest edges a set is tried in two
@@ -68,9 +70,11 @@ class Candidates:
     greedy: tuple[int, ...]
 
 
-def find_candidates(region: Region, judge: Judge, options: Options) -> Candidates:
-    """Everything that a region's operators could become."""
-    return _Search(region, judge, options).run()
+def find_candidates(
+    region: Region, judge: Judge, options: Options, deadline: Deadline = NEVER
+) -> Candidates:
+    """Everything that a region's operators could become; what is found once the time is up."""
+    return _Search(region, judge, options, deadline).run()
 
 
 def each_alone(region: Region, judge: Judge, options: Options) -> tuple[Candidate, ...]:
@@ -81,8 +85,11 @@ def each_alone(region: Region, judge: Judge, options: Options) -> tuple[Candidat
 
 
 class _Search:
-    def __init__(self, region: Region, judge: Judge, options: Options) -> None:
+    def __init__(
+        self, region: Region, judge: Judge, options: Options, deadline: Deadline = NEVER
+    ) -> None:
         self.region, self.judge, self.options = region, judge, options
+        self.deadline = deadline
         self.atoms = find_atoms(region)
         self.found: dict[Key, Candidate] = {}
 
@@ -92,13 +99,13 @@ class _Search:
         sets = [
             self.region.without_views(nodes)
             for nodes in greedy_sets(
-                self.region, self.judge, self.atoms, self.options.largest_kernel
+                self.region, self.judge, self.atoms, self.options.largest_kernel, self.deadline
             )
         ]
         sets = [nodes for nodes in sets if self._stitched(nodes)]
         self._end_products(sets)
         greedy = self._greedy(sets)
-        if self.options.solver != "greedy":
+        if self.options.solver != "greedy" and not self.deadline.is_over:
             self._tried()
             for nodes in sets:
                 self._cut(nodes)
@@ -166,7 +173,12 @@ class _Search:
         if self.region.nodes[place].pattern is Pattern.RESHAPE:
             self._add(nodes, outputs, Way.VIEW, 0.0)
             return
-        cost = default_kernel_us(self.region, nodes, outputs, self.judge.device)
+        if self.deadline.is_over:
+            least = least_us(self.region, nodes, outputs, self.judge.device)
+            cost = DEFAULT_MARGIN * least + self.options.launch_us
+            self._add(nodes, outputs, Way.DEFAULT, cost, why=NOT_PLANNED)
+            return
+        cost = self.judge.default_us(nodes, outputs)
         if nodes != atom and isinstance(self.judge(atom), Verdict):
             least = DEFAULT_MARGIN * least_us(self.region, nodes, outputs, self.judge.device)
             self._add(nodes, outputs, Way.DEFAULT, max(cost, least) + self.options.launch_us)
@@ -256,7 +268,7 @@ class _Search:
                     for neighbour in self._neighbours(state):
                         union = state | neighbour
                         left -= union.bit_count()
-                        if left < 0:
+                        if left < 0 or self.deadline.is_over:
                             return
                         if union not in following and (verdict := self._stitched(union)):
                             following[union] = self._saving(union, verdict)

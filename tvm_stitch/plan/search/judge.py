@@ -7,8 +7,10 @@ that must be computed once more elsewhere; or the reason why not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
@@ -21,13 +23,18 @@ from tvm_stitch.kernel.build import (
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.ir.stage import Refused, Stage, constant, product
 from tvm_stitch.kernel.tensor_core.build import TensorKernel, check_product
-from tvm_stitch.plan.price import ended_us, stitched_us
-from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.search.price import default_kernel_us, ended_us, stitched_us
 
 # A result that does not fit the kernel's rows may be computed again in a kernel of its own if it is
 # at most this share of the kernel's largest result, and no reduction stands behind it.
 SPARE_SHARE = 1 / 8
 REDUCTIONS = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION, Pattern.PRODUCT)
+# Sets of which the verdict is remembered beyond their region.
+MOST_ANSWERS = 4096
+
+Answer = TypeVar("Answer")
+Kernel = StitchedKernel | TensorKernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +43,7 @@ class Verdict:
 
     outputs: tuple[Value, ...]
     spare: tuple[Value, ...]  # used outside as well, but written by other kernels
-    kernel: StitchedKernel | TensorKernel
+    kernel: Kernel
     cost_us: float
 
     @property
@@ -45,15 +52,50 @@ class Verdict:
         return self.kernel.parts if isinstance(self.kernel, StitchedKernel) else 1
 
 
+class Answers:
+    """What was found of sets of nodes, by their structure, whichever region they are in.
+
+    The oldest go when there are many: equal sets are mostly near each other.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[Hashable, Any] = {}
+        self._checks: dict[Kernel, Refused | None] = {}
+
+    def checked(self, kernel: Kernel, check: Callable[[Kernel], Refused | None]) -> Refused | None:
+        """Why a kernel does not hold at the last look, which is taken once."""
+        if kernel not in self._checks:
+            self._checks[kernel] = check(kernel)
+        return self._checks[kernel]
+
+    def revoked(self, kernel: Kernel) -> Refused | None:
+        """The same of a kernel that may not have been looked at yet."""
+        return self._checks.get(kernel)
+
+    def of(self, key: Hashable, find: Callable[[], Answer]) -> Answer:
+        """The answer to a question, found if it is not known."""
+        if key not in self._found:
+            if len(self._found) >= MOST_ANSWERS:
+                del self._found[next(iter(self._found))]
+            self._found[key] = find()
+        answer: Answer = self._found[key]
+        return answer
+
+
 class Judge:
     """Answers from memory where it can: the planner asks about the same sets again."""
 
     def __init__(
-        self, region: Region, device: Device, bounds: Bounds, schemes: tuple[str, ...]
+        self,
+        region: Region,
+        device: Device,
+        bounds: Bounds,
+        schemes: tuple[str, ...],
+        answers: Answers | None = None,
     ) -> None:
         self.region, self.device, self.bounds, self.schemes = region, device, bounds, schemes
+        self.answers = answers or Answers()
         self.known: dict[tuple[Nodes, tuple[Value, ...]], Verdict | Refused] = {}
-        self.confirmed: set[Verdict] = set()
         self._products: dict[int, TensorKernel | Refused] = {}
         self._ends: dict[tuple[int, Nodes, tuple[Value, ...]], Verdict | Refused] = {}
 
@@ -102,32 +144,49 @@ class Judge:
     def revoked(self, verdicts: Iterable[Verdict]) -> list[Refused]:
         """Why verdicts do not hold after all: each is looked at as the kernel that it becomes."""
         found: list[Refused] = []
-        for verdict in verdicts:
-            if verdict in self.confirmed:
-                continue
-            refused = self._check(verdict.kernel)
-            if refused is None:
-                self.confirmed.add(verdict)
-                continue
-            found.append(refused)
-            for answers in (self.known, self._ends):
-                for key, known in answers.items():  # type: ignore[attr-defined]
-                    if known is verdict:
-                        answers[key] = refused  # type: ignore[index]
+        for kernel in dict.fromkeys(verdict.kernel for verdict in verdicts):
+            refused = self.answers.checked(kernel, self._check)
+            if refused is not None:
+                found.append(refused)
+                self._revoke(kernel, refused)
         return found
 
-    def _check(self, kernel: StitchedKernel | TensorKernel) -> Refused | None:
+    def _revoke(self, kernel: Kernel, refused: Refused) -> None:
+        for answers in (self.known, self._ends):
+            for key, known in answers.items():  # type: ignore[attr-defined]
+                if isinstance(known, Verdict) and known.kernel is kernel:
+                    answers[key] = refused  # type: ignore[index]
+
+    def _check(self, kernel: Kernel) -> Refused | None:
         if isinstance(kernel, TensorKernel):
             return check_product(kernel, self.device)
         return check_emitted(kernel.programs, kernel.schedule, self.device)
+
+    def default_us(self, nodes: Nodes, outputs: tuple[Value, ...]) -> float:
+        """What TVM's own kernel of a set takes."""
+        key = "default", self.region.structure(nodes, outputs)
+        find = partial(default_kernel_us, self.region, nodes, outputs, self.device)
+        return self.answers.of(key, find)
 
     def reduces(self, nodes: Nodes) -> bool:
         """Whether a set holds a reduction."""
         return any(self.region.nodes[place].pattern in REDUCTIONS for place in bits(nodes))
 
     def _judge(self, nodes: Nodes, outputs: tuple[Value, ...]) -> Verdict | Refused:
+        """The verdict on the first set of this structure, with this one's values."""
         if not outputs:
             return Refused("nothing of it is used")
+        key = self.region.structure(nodes, outputs)
+        found, given = self.answers.of(key, lambda: (self._judged(nodes, outputs), outputs))
+        if isinstance(found, Verdict) and (refused := self.answers.revoked(found.kernel)):
+            return refused
+        if isinstance(found, Refused) or given is outputs:
+            return found
+        own = dict(zip(given, outputs, strict=True))
+        written, spare = (tuple(own[v] for v in values) for values in (found.outputs, found.spare))
+        return replace(found, outputs=written, spare=spare)
+
+    def _judged(self, nodes: Nodes, outputs: tuple[Value, ...]) -> Verdict | Refused:
         verdict = self._kernel(nodes, outputs, ())
         if not isinstance(verdict, Refused) or self.reduces(nodes):
             return verdict

@@ -12,7 +12,7 @@ from __future__ import annotations
 from tvm_stitch.graph.front.read import Node
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.ir.stage import same_size
-from tvm_stitch.plan.region import Nodes, Region, bits
+from tvm_stitch.plan.regions.region import Nodes, Region, bits
 
 _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
 

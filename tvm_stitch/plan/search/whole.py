@@ -3,7 +3,8 @@
 In: a Region and its Judge. Out: the kernel of the whole region, or None where a plan of more
 kernels might cost less. Must not know how such plans are found.
 
-Two kernels take two launches, and move together at least what one must move. Where one takes less
+Two kernels take two launches, and move together at least what one must; of many operators they
+have as many instructions, too, and as many steps that wait for each other. Where one takes less
 than that, nothing else needs to be tried. A product's kernel may take over what follows it: those
 plans are looked at as well, unless several products could.
 """
@@ -12,13 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tvm_stitch.kernel.cost_model.kernel_model import floor_us, predicted
+from tvm_stitch.kernel.cost_model.kernel_model import floor_us, least_work_us, predicted
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
-from tvm_stitch.plan.epilogue import epilogues
-from tvm_stitch.plan.judge import Judge, Verdict
-from tvm_stitch.plan.region import Nodes, Region
+from tvm_stitch.plan.regions.region import Nodes, Region
+from tvm_stitch.plan.search.epilogue import epilogues
+from tvm_stitch.plan.search.judge import Judge, Verdict
+
+# So many take their time to compute, and two kernels compute the same; of fewer it is tried whether
+# two compute less, as they need not compute again what one kernel does not keep.
+MANY_OPERATORS = 64
 
 
 def whole_kernel(region: Region, judge: Judge, options: Options) -> Verdict | None:
@@ -61,4 +66,7 @@ def _two_kernels_us(verdict: Verdict, judge: Judge, options: Options) -> float |
     if cost is None or floor is None:
         return None
     # Of a slice the floor counts all of the tensor, and the cost counts what is read again.
-    return 2 * (options.launch_us + timing.launch_us + timing.block_us) + min(cost.dram_us, floor)
+    launches = 2 * (options.launch_us + timing.launch_us + timing.block_us)
+    if judge.region.everything.bit_count() < MANY_OPERATORS:
+        return launches + min(cost.dram_us, floor)
+    return launches + cost.block_us - timing.block_us + least_work_us(cost, floor, judge.device)

@@ -9,46 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import tvm
-from tvm import tirx
-
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.cost_model import dlight_baseline
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import (
-    Var,
-    buffer_shape,
-    constant,
-    dtype_of,
-    item_bytes,
-    product,
-    substitute,
-)
+from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
-from tvm_stitch.plan.region import Nodes, Region, Value, bits
+from tvm_stitch.plan.regions.region import Crossing, Nodes, Region, Value, bits
+from tvm_stitch.plan.regions.sizes import nominal_bytes
 
-NOMINAL_EXTENT = 256  # of a symbolic dimension
 # What TVM makes is less certain than what is emitted here: on equal terms nothing is left to it.
 EPILOGUE_US = 0.5
 DEFAULT_MARGIN = 1.25
 # Bytes that a product's kernel moves when it has multiplied go by threads that are few, with little
 # on its way: on equal terms what follows a product stays in a kernel of its own.
 EPILOGUE_BYTES = 1.05
-
-
-def nominal_bytes(buffer: Var) -> int:
-    """Bytes of a tensor, with nominal extents for symbolic dimensions."""
-    elements = product(buffer_shape(buffer))
-    if constant(elements) is None:
-        nominal = {
-            var: tirx.IntImm(dtype_of(var), NOMINAL_EXTENT)
-            for var in tirx.analysis.undefined_vars(elements)
-        }
-        elements = tvm.sym.Analyzer().simplify(substitute(elements, nominal))
-    return (constant(elements) or NOMINAL_EXTENT) * item_bytes(dtype_of(buffer))
 
 
 def stitched_us(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> float:
@@ -69,6 +46,16 @@ def least_us(region: Region, nodes: Nodes, outputs: Iterable[Value], device: Dev
 def _copy_us(moved: int, device: Device) -> float:
     start = device.timing.launch_us + device.timing.block_us
     return start + moved / device.bandwidth * 1e6
+
+
+def apart_us(crossing: Crossing, device: Device, launch_us: float) -> float:
+    """What is lost at most where regions are planned apart.
+
+    A kernel of both is at worst two, which pass their tensors through memory: no more kernels than
+    tensors can hold something of both.
+    """
+    start = launch_us + device.timing.launch_us + device.timing.block_us
+    return crossing.tensors * start + crossing.bytes / device.bandwidth * 1e6
 
 
 def default_kernel_us(

@@ -9,14 +9,15 @@ reachability are then single operations. Values are numbered as well, in the ord
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
-from tvm_stitch.kernel.ir.stage import Var, buffer_shape, dtype_of, shown
+from tvm_stitch.kernel.ir.stage import Var
+from tvm_stitch.plan.regions.structure import Described
 
 Nodes = int  # a set of a region's nodes, one bit each
 
@@ -40,13 +41,28 @@ class Value:
     needed: bool  # used outside of the region
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """What nodes share with others that are planned apart, though a kernel could hold both."""
+
+    bytes: int = 0  # written and read again
+    tensors: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Nodes of one level that are connected by values or by what they read."""
+    """Nodes of one level that are connected by values or by what they read, or a part of them."""
 
     graph: StitchGraph
     indices: tuple[int, ...]  # of the nodes in the graph
     level: int
+    part: int = 0  # of the connected nodes, if they are too many for one region
+    crossing: Crossing = Crossing()  # with earlier parts
+
+    @property
+    def turn(self) -> tuple[int, int]:
+        """Regions of later turns may wait for this one; others of its own turn do not."""
+        return self.level, self.part
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -163,9 +179,23 @@ class Region:
             nodes &= ~ends
 
     @cached_property
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> Hashable:
         """Equal for regions that differ in names only."""
-        return _Key(self).build()
+        graph, products = self.graph, own_products(self)
+        needed = [self.buffer(value) for value in self.values if value.needed]
+        results = [graph.buffer(graph.nodes[index].results[0]) for index in products]
+        # What makes a result for this region alone: its kernel may then do more.
+        nodes = (*self.nodes, *(graph.nodes[index] for index in products))
+        return len(products), self._described.structure(nodes, (*needed, *results))
+
+    def structure(self, nodes: Nodes, outputs: Iterable[Value]) -> Hashable:
+        """Equal for sets that one kernel computes with the same outputs, but for names."""
+        members = [self.nodes[place] for place in bits(nodes)]
+        return self._described.structure(members, map(self.buffer, outputs))
+
+    @cached_property
+    def _described(self) -> Described:
+        return Described(self.graph)
 
     @cached_property
     def _places(self) -> dict[int, int]:
@@ -184,41 +214,6 @@ def _union(of: tuple[Nodes, ...] | list[Nodes], nodes: Nodes) -> Nodes:
     for place in bits(nodes):
         found |= of[place]
     return found
-
-
-class _Key:
-    """Writes down a region with its values numbered in the order of their appearance."""
-
-    def __init__(self, region: Region) -> None:
-        self.region, self.graph = region, region.graph
-        self.numbers: dict[Var, int] = {}
-        self.types: list[tuple[Any, ...]] = []
-
-    def build(self) -> tuple[Any, ...]:
-        nodes = tuple(map(self._node, self.region.nodes))
-        needed = tuple(value.number for value in self.region.values if value.needed)
-        products = tuple(map(self._product, own_products(self.region)))
-        return nodes, needed, products, tuple(self.types)
-
-    def _product(self, index: int) -> tuple[Any, ...]:
-        """What makes a result for this region alone: its kernel may then do more."""
-        node = self.graph.nodes[index]
-        operands = tuple(self._number(self.graph.buffer(value)) for value in node.operands)
-        return node.function, operands, self._number(self.graph.buffer(node.results[0]))
-
-    def _node(self, node: Node) -> tuple[Any, ...]:
-        call = node.call
-        scalars = str(call.args[2:]) if len(call.args) > 2 else ""
-        operands = tuple(self._number(self.graph.buffer(value)) for value in node.operands)
-        results = tuple(self._number(self.graph.buffer(var)) for var in node.results)
-        return node.function, operands, results, scalars
-
-    def _number(self, buffer: Var) -> int:
-        if buffer not in self.numbers:
-            self.numbers[buffer] = len(self.numbers)
-            shape = tuple(shown(extent) for extent in buffer_shape(buffer))
-            self.types.append((shape, dtype_of(buffer)))
-        return self.numbers[buffer]
 
 
 def own_products(region: Region) -> tuple[int, ...]:

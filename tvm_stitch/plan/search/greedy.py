@@ -2,24 +2,48 @@
 
 In: a Region, a Judge and atoms. Out: convex sets that form no cycle and are all accepted by
 kernel/. The solver starts from them; they are the plan where it is not asked or not there.
+
+A set is judged as a whole, whatever was added to it. Of many atoms as many as a kernel takes are
+therefore added at once: all, or else half of them, and so on; twice as many after each success.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.plan.judge import Judge
-from tvm_stitch.plan.price import nominal_bytes
-from tvm_stitch.plan.region import Nodes, Region, bits
+from tvm_stitch.plan.deadline import NEVER, Deadline
+from tvm_stitch.plan.regions.region import Nodes, Region, bits
+from tvm_stitch.plan.regions.sizes import nominal_bytes
+from tvm_stitch.plan.search.judge import Judge
+
+# Up to so many atoms are added one by one: what is tried on the way is a candidate, too.
+FEW_ATOMS = 32
 
 
-def greedy_sets(region: Region, judge: Judge, atoms: Sequence[Nodes], largest: int) -> list[Nodes]:
-    """Grow sets in the order of the atoms; what no kernel takes is in none."""
+def greedy_sets(
+    region: Region,
+    judge: Judge,
+    atoms: Sequence[Nodes],
+    largest: int,
+    deadline: Deadline = NEVER,
+) -> list[Nodes]:
+    """Grow sets in the order of the atoms; what no kernel takes, or none in time, is in none."""
     grower = _Grower(region, judge, largest)
-    for atom in atoms:
-        grower.place(atom)
-    grower.join_readers()
+    place, count = 0, 1 if len(atoms) <= FEW_ATOMS else len(atoms)
+    while place < len(atoms) and not deadline.is_over:
+        several = atoms[place : place + count]
+        if len(several) == 1:
+            grower.place(several[0])
+        elif not grower.place_all(several):
+            count = len(several) // 2
+            continue
+        place += len(several)
+        count *= 1 if len(atoms) <= FEW_ATOMS else 2
+    if not deadline.is_over:
+        grower.join_readers()
     return grower.sets()
 
 
@@ -44,6 +68,30 @@ class _Grower:
             for place in bits(atom):
                 self.place(1 << place)
 
+    def place_all(self, atoms: Sequence[Nodes]) -> bool:
+        """Let atoms join their sources' sets, connected ones together, if kernels hold them all."""
+        connected = self._connected(atoms)
+        if not all(self._accepted(nodes, of) for nodes, of in connected):
+            return False
+        for nodes, _ in connected:
+            self._settle(nodes)
+        return True
+
+    def _connected(self, atoms: Sequence[Nodes]) -> list[tuple[Nodes, list[Nodes]]]:
+        """Atoms with the sets of what they use; what each is made of."""
+        found: list[tuple[Nodes, list[Nodes]]] = []
+        for atom in atoms:
+            sources = self.region.around(atom, self.region.sources)
+            nodes, of = atom, [self.of[place] for place in bits(sources) if place in self.of]
+            for each in of:
+                nodes |= each
+            near = [each for each in found if each[0] & (nodes | sources)]
+            found = [each for each in found if not each[0] & (nodes | sources)]
+            for others, parts in near:
+                nodes, of = nodes | others, of + parts
+            found.append((nodes, list(dict.fromkeys(of))))
+        return found
+
     def _joined(self, sets: list[Nodes]) -> Nodes:
         """The first set and as many others as one kernel can hold; none if not even the first."""
         everything = 0
@@ -64,11 +112,25 @@ class _Grower:
         read = [(nominal_bytes(buffer), nodes) for buffer, nodes in region.readers.items()]
         read += [(nominal_bytes(region.buffer(v)), v.users) for v in region.values if v.users]
         for _, readers in sorted(read, key=lambda item: item[0], reverse=True):
-            together: Nodes = 0
-            for nodes in dict.fromkeys(self.of[p] for p in bits(readers) if p in self.of):
-                if not together or self._accepted(together | nodes, [together, nodes]):
-                    together |= nodes
-            self._settle(together)
+            sets = list(dict.fromkeys(self.of[p] for p in bits(readers) if p in self.of))
+            while len(sets) > 1:
+                together = self._most(sets)
+                self._settle(together)
+                sets = [nodes for nodes in sets if not nodes & together]
+
+    def _most(self, sets: Sequence[Nodes]) -> Nodes:
+        """The first of some sets with as many of the others as one kernel can hold."""
+        together, place, count = sets[0], 1, 1 if len(sets) <= FEW_ATOMS else len(sets) - 1
+        while place < len(sets):
+            several = [together, *sets[place : place + count]]
+            union = reduce(or_, several)
+            if self._accepted(union, several):
+                together, count = union, count * 2
+            elif count > 1 and len(several) > 2:
+                count = (len(several) - 1) // 2
+                continue
+            place += len(several) - 1
+        return together
 
     def _accepted(self, nodes: Nodes, of: Sequence[Nodes]) -> bool:
         """Whether nodes can be one kernel with no more unrelated parts than what it is made of.

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.plan.judge import Judge, Verdict
-from tvm_stitch.plan.price import epilogue_us
-from tvm_stitch.plan.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
+from tvm_stitch.plan.search.judge import Judge, Verdict
+from tvm_stitch.plan.search.price import epilogue_us
 
 _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
 

@@ -1,0 +1,132 @@
+"""Graphs of more operators than are searched as a whole: parts, equal parts, and the time limit."""
+
+import pytest
+from planned import DEVICE, assert_sound, graph_and_plan, read
+from tvm import relax
+from tvm.relax import op
+from zoo import graph
+
+from tvm_stitch import Options, explain
+from tvm_stitch.kernel.choose import NO_BOUNDS
+from tvm_stitch.plan.deadline import NOT_PLANNED
+from tvm_stitch.plan.regions.levels import find_regions
+from tvm_stitch.plan.regions.parts import LEAST_OPERATORS, MOST_OPERATORS
+from tvm_stitch.plan.search.greedy import greedy_sets
+from tvm_stitch.plan.search.judge import Judge
+from tvm_stitch.target import cuda_target
+
+
+def module(build, inputs=1, shape=(64, 128)):
+    return graph("float32", [shape] * inputs, build, lambda *_: ()).module
+
+
+def chain(length):
+    """Element-wise operators one behind the other."""
+
+    def build(emit, x):
+        for number in range(length):
+            x = emit((op.exp, op.tanh, op.nn.relu)[number % 3](x))
+        return x
+
+    return module(build)
+
+
+def scaled_sums(count):
+    """Sums of the rows of one input, each scaled by a number of its own."""
+
+    def build(emit, x):
+        scaled = [emit(op.multiply(x, relax.const(1.0 + n, "float32"))) for n in range(count)]
+        return tuple(emit(op.sum(each, axis=-1)) for each in scaled)
+
+    return module(build)
+
+
+def test_parts_wait_for_earlier_ones_alone():
+    found = read(chain(600))
+    regions = find_regions(found)
+    assert [len(region.indices) for region in regions] == [256, 256, 88]
+    done = set()
+    for region in regions:
+        assert len(region.indices) <= MOST_OPERATORS
+        done.update(region.indices)
+        assert all(found.sources[index] <= done for index in region.indices)
+
+
+def test_a_long_chain_is_as_many_kernels_as_it_must_be_and_says_what_its_parts_may_cost():
+    found, plan = graph_and_plan(chain(600))
+    assert_sound(found, plan)
+    assert len(plan.groups) == 3 == plan.solved.parts
+    assert plan.solved.parts_us > 0 and 0 < plan.solved.gap < 1
+    assert plan.cuts[0].reason.startswith("they are parts of a region")
+
+
+def test_the_report_tells_of_parts():
+    report = str(explain(chain(300), cuda_target({"kind": "cuda", "arch": "sm_90"})))
+    assert "2 are parts of larger ones" in " ".join(report.split())
+
+
+def test_a_cut_is_where_fewest_bytes_cross():
+    """A narrow place among wide ones, between the least and the most operators of a part."""
+    narrow = LEAST_OPERATORS + 40
+
+    def build(emit, x, y):
+        for number in range(300):
+            x = emit(op.tanh(x))
+            if number == narrow:
+                small = emit(op.sum(x, axis=1, keepdims=True))
+                x = emit(op.add(y, small))
+        return x
+
+    first, _ = find_regions(read(module(build, inputs=2)))
+    assert first.nodes[-1].name == "sum"
+
+
+def test_repeated_blocks_are_cut_into_equal_parts():
+    def build(emit, x):
+        for _ in range(240):
+            x = emit(op.nn.softmax(x))
+        return x
+
+    _, plan = graph_and_plan(module(build))
+    assert plan.solved.parts == 5 and plan.solved.distinct == 2
+
+
+def test_many_sums_of_one_input_are_few_kernels():
+    found, plan = graph_and_plan(scaled_sums(200))
+    assert_sound(found, plan)
+    assert len(plan.groups) == 2
+
+
+@pytest.mark.parametrize("length", [60, 240])
+def test_a_chain_is_judged_as_a_whole_before_it_is_judged_operator_by_operator(length):
+    (region,) = find_regions(read(chain(length)))
+    judge = Judge(region, DEVICE, NO_BOUNDS, Options().schemes)
+    atoms = [1 << place for place in range(length)]
+    assert greedy_sets(region, judge, atoms, 256) == [region.everything]
+    assert len(judge.known) == 1
+
+
+def test_sets_of_equal_structure_have_one_kernel():
+    def build(emit, x, y):
+        return emit(op.exp(x)), emit(op.exp(y)), emit(op.add(x, y))
+
+    (region,) = find_regions(read(module(build, inputs=2)))
+    judge = Judge(region, DEVICE, NO_BOUNDS, Options().schemes)
+    one, other = judge(1), judge(2)
+    assert one.kernel is other.kernel and one.outputs != other.outputs
+    assert judge(4).kernel is not one.kernel
+
+
+def test_what_planning_does_not_come_to_in_time_is_left_to_tvm():
+    found, plan = graph_and_plan(chain(300), Options(time_limit_s=1e-9))
+    assert_sound(found, plan)
+    assert not plan.groups and plan.solved.status == "time limit"
+    assert {fallback.reason for fallback in plan.fallbacks} == {NOT_PLANNED}
+
+
+def test_a_plan_is_the_same_whatever_the_time_if_that_is_enough():
+    one, other = (
+        graph_and_plan(chain(300), Options(time_limit_s=seconds))[1] for seconds in (100, 1000)
+    )
+    assert [g.nodes for g in one.groups] == [g.nodes for g in other.groups]
+    assert one.solved == other.solved

@@ -1,0 +1,1 @@
+"""A graph in parts that can be planned one by one."""
