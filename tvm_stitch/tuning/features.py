@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.cost_model.kernel_model import predicted
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
@@ -72,10 +72,9 @@ def features(workload: Workload, schedule: Schedule) -> list[float]:
     sizes = [workload.sizes[2 * n] * workload.sizes[2 * n + 1] for n in range(len(schedule.parts))]
     largest = int(np.argmax(sizes))
     program, mapping = workload.programs[largest], schedule.parts[largest]
-    residency = residency_of(program, mapping)
     found = {
         **_of_mapping(mapping),
-        **_of_program(program, residency),
+        **_of_program(program, mapping),
         **_of_room(workload, program, mapping),
         **_of_cost(workload, schedule),
         "parts": float(len(schedule.parts)),
@@ -97,7 +96,8 @@ def _of_mapping(mapping: Mapping) -> dict[str, float]:
     }
 
 
-def _of_program(program: Program, residency: Residency) -> dict[str, float]:
+def _of_program(program: Program, mapping: Mapping) -> dict[str, float]:
+    phases = phases_of(program, mapping)
     return {
         "total_rows": _log(constant(program.space.rows)),
         "total_columns": _log(constant(program.space.columns)),
@@ -105,8 +105,8 @@ def _of_program(program: Program, residency: Residency) -> dict[str, float]:
         "inputs": float(len(program.inputs)),
         "outputs": float(len(program.outputs)),
         "stages": float(len(program.stages)),
-        "phases": float(residency.phases),
-        "kept_bytes": float(residency.live_bytes),
+        "phases": float(len(phases.phases)),
+        "kept_bytes": float(phases.live_bytes),
     }
 
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Rows, power_of_two
+from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows import async_copy
@@ -86,7 +87,7 @@ def row_mapping(problem: Problem[Program]) -> Rows | Refused:
         places = PLACES if many_rows else FEW_ROWS_PLACES
         for place in places if cluster == 1 else [SHARED_PLACE]:
             mapping = _placed(program, device, columns, cluster, place)
-            kept = residency_of(program, mapping).kept
+            kept = phases_of(program, mapping).kept
             if mapping.online and not kept and cluster == 1:
                 return replace(streamed(program, ONLINE_THREADS), online=True)
             verdict = fits(program, mapping, device, last)
@@ -111,8 +112,8 @@ def _placed(
     """The mapping for a cluster size and a place to wait."""
     residence, recompute, each = place
     one_pass = in_one_pass(program) if residence == "shared" else None
-    residency = plan_residency(one_pass or program, recompute, residence)
-    mapping = _row_mapping_in(program, residency, device, columns, cluster, each)
+    phases = plan_phases(one_pass or program, recompute, residence)
+    mapping = _row_mapping_in(phases, program, device, columns, cluster, each)
     mapping = replace(
         mapping, residence=residence, recompute=recompute, online=one_pass is not None
     )
@@ -136,8 +137,8 @@ def _two_at_once(program: Program, columns: int, mapping: Rows, device: Device) 
     needed = registers(program, mapping) * mapping.block_threads
     if mapping.cluster > 1 or not has_many_rows(program, device) or 2 * needed <= device.registers:
         return None
-    kept = plan_residency(program, True, "shared")
-    pair = _row_mapping_in(program, kept, device, columns, 1, PAIR_BYTES)
+    phases = plan_phases(program, True, "shared")
+    pair = _row_mapping_in(phases, program, device, columns, 1, PAIR_BYTES)
     if 2 * pair.block_threads != device.max_threads:
         return None
     return replace(pair, residence="shared", recompute=True, min_blocks_per_sm=2)
@@ -190,13 +191,13 @@ def _clusters(problem: Problem[Program]) -> list[int]:
 
 
 def _row_mapping_in(
-    program: Program, residency: Residency, device: Device, columns: int, cluster: int, each: int
+    phases: Phases, program: Program, device: Device, columns: int, cluster: int, each: int
 ) -> Rows:
     """The mapping for a cluster size and the bytes that a thread keeps."""
     own = -(-columns // cluster)
     vector, peeled = vectors_of_rows(program, columns)
     widest = power_of_two(-(-own // vector))
-    kept = max(residency.live_bytes, 2)
+    kept = max(phases.live_bytes, 2)
     item = narrowest_item(program)
     if own * item == SHORT_ROW_BYTES:
         each = min(each, SHORT_KEPT_BYTES * kept // item)

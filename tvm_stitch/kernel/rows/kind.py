@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import (
     MAX_ELEMENTS,
     POWERS,
@@ -32,7 +33,7 @@ from tvm_stitch.kernel.rows.choose import (
 )
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import fits, footprint
-from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, loaded_bytes, single_wave
+from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, single_wave
 from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
 
 MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
@@ -169,7 +170,7 @@ def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
     """Why a thread cannot have all of its elements in registers."""
     if mapping.elements > MAX_ELEMENTS:
         yield f"{mapping.elements} elements a thread, more than {MAX_ELEMENTS}"
-    first = loaded_bytes(problem.program, mapping)
+    first = phases_of(problem.program, mapping).first_bytes
     ahead = first * mapping.elements * (2 if mapping.prefetch_next_row else 1)
     if ahead > MAX_AHEAD_BYTES:
         yield f"{ahead} bytes that a thread loads ahead"
@@ -210,7 +211,7 @@ def _room(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
         yield refused.reason
     if mapping.unroll and mapping.residence == "register":
         yield "steps that are loaded at once, of a row that waits in registers"
-    ahead = loaded_bytes(program, mapping) * mapping.vector * mapping.unroll
+    ahead = phases_of(program, mapping).first_bytes * mapping.vector * mapping.unroll
     if ahead > MAX_AHEAD_BYTES:
         yield f"{ahead} bytes that a thread loads ahead"
     yield from told(problem, mapping)
