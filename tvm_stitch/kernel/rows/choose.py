@@ -41,6 +41,10 @@ BUSY_SHARE = 0.45
 # float32 log-softmax takes 7.7 us, in shared memory 8.3, in clusters 11; group norm of 256 rows of
 # 40960 float16 takes 16.0 us with 512 threads, 19.0 with 1024.
 SHARED_PLACE = ("shared", True, KEPT_BYTES)
+# Rows of a warp or less cannot wait in shared memory. Where each of their threads has too many
+# elements for registers, as where it is known of each at run time only whether it exists, more
+# threads share a row. Not measured.
+CROWDED_PLACE = ("register", True, KEPT_BYTES // 4)
 PAIR_BYTES = 64  # that a thread keeps in shared memory where two blocks share a multiprocessor
 PLACES = (("register", False, KEPT_BYTES), ("register", True, KEPT_BYTES), SHARED_PLACE)
 FEW_ROWS_PLACES = (PLACES[0], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
@@ -114,6 +118,8 @@ def _placed(
     one_pass = in_one_pass(program) if residence == "shared" else None
     phases = plan_phases(one_pass or program, recompute, residence)
     mapping = _row_mapping_in(phases, program, device, columns, cluster, each)
+    if residence == "shared" and mapping.threads <= WARP:
+        return _placed(program, device, columns, cluster, CROWDED_PLACE)
     mapping = replace(
         mapping, residence=residence, recompute=recompute, online=one_pass is not None
     )

@@ -11,6 +11,7 @@ from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS
 from tvm_stitch.kernel.codegen.footprint import (
+    ALLOCATED,
     MAX_REGISTERS,
     SPARE_REGISTERS,
     Footprint,
@@ -36,8 +37,7 @@ def fits(program: Program, mapping: Mapping, device: Device, last: bool) -> Refu
     """Why a block of this mapping has no room, if so; the last resort may fill the device."""
     needed = footprint(program, mapping)
     if mapping.residence == "register":
-        limit = min(MAX_REGISTERS, device.registers // max(needed.threads, 128) // 8 * 8)
-        if needed.registers > limit:
+        if needed.registers > registers_left(device.registers, needed.threads):
             return Refused("too many registers")
         if mapping.elements > MAX_ELEMENTS:
             return Refused("too many elements a thread")
@@ -53,6 +53,11 @@ def fits(program: Program, mapping: Mapping, device: Device, last: bool) -> Refu
             f"shared memory, a block has {device.shared_block}"
         )
     return None
+
+
+def registers_left(total: int, threads: int) -> int:
+    """Registers that each thread of a block may have, of so many of a multiprocessor."""
+    return min(MAX_REGISTERS, total // max(threads, 128) // ALLOCATED * ALLOCATED)
 
 
 def has_many_rows(program: Program, device: Device) -> bool:
