@@ -17,7 +17,7 @@ from bench.tuning.work import Task, Work
 from tvm_stitch.tuning import model as models
 from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.search import Trial
-from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.spaces.space import Space
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.tune import record_of
 

@@ -23,7 +23,7 @@ from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.model import XGBoostModel, examples_of, train
 from tvm_stitch.tuning.records import Record
 from tvm_stitch.tuning.search import Settings, search
-from tvm_stitch.tuning.space import Point, Space
+from tvm_stitch.tuning.spaces.space import Point, Space
 from tvm_stitch.tuning.workload import Workload, workload_of
 
 SEEDS = 5

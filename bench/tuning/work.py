@@ -23,10 +23,10 @@ from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.cost_model.kernel_model import floor_us
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.tuning.measure import Runner
+from tvm_stitch.tuning.measuring.measure import Runner
 from tvm_stitch.tuning.records import best_first
 from tvm_stitch.tuning.search import Trial
-from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.spaces.space import Space
 from tvm_stitch.tuning.tune import record_of, tune
 from tvm_stitch.tuning.workload import Workload
 from tvm_stitch.tuning.workloads import find_workloads

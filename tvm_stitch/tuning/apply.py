@@ -24,9 +24,9 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.legal import legal
-from tvm_stitch.tuning import rounds
 from tvm_stitch.tuning.records import PACKAGE, UNITS, Record, best_first, same_gpu
-from tvm_stitch.tuning.space import fitted
+from tvm_stitch.tuning.spaces import rounds
+from tvm_stitch.tuning.spaces.space import fitted
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.workload import Workload, workload_of
 

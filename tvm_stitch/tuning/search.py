@@ -21,7 +21,7 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.model import Model
-from tvm_stitch.tuning.space import Point, Space
+from tvm_stitch.tuning.spaces.space import Point, Space
 from tvm_stitch.tuning.workload import Workload
 
 # (schedules, whether to take more care, the best cost so far) -> an outcome for each

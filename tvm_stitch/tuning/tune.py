@@ -26,13 +26,13 @@ from tvm_stitch.options import Options
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.library import Outcome
-from tvm_stitch.tuning.measure import MICROSECONDS, LocalRunner, Runner, SimtRunner
+from tvm_stitch.tuning.measuring.measure import MICROSECONDS, LocalRunner, Runner, SimtRunner
+from tvm_stitch.tuning.measuring.rpc import RpcRunner
 from tvm_stitch.tuning.model import Model, examples_of, make_model
 from tvm_stitch.tuning.progress import Bar, Progress, State, silent
 from tvm_stitch.tuning.records import PACKAGE, Record, handicapped
-from tvm_stitch.tuning.rpc import RpcRunner
 from tvm_stitch.tuning.search import Settings, Trial, search
-from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.spaces.space import Space
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.workload import Workload
 from tvm_stitch.tuning.workloads import Shapes, find_workloads

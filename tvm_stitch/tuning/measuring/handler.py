@@ -34,8 +34,8 @@ from tvm_stitch.kernel.emit import workspaces
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused, dtype_of, is_buffer
-from tvm_stitch.tuning.arrays import disagreement, make_array, numpy_dtype, shape_of
-from tvm_stitch.tuning.message import Message
+from tvm_stitch.tuning.measuring.arrays import disagreement, make_array, numpy_dtype, shape_of
+from tvm_stitch.tuning.measuring.message import Message
 from tvm_stitch.tuning.records import PACKAGE
 
 LONGEST_ERROR = 300
@@ -77,7 +77,7 @@ class Handler:
             tvm.compile(mod, target=target).export_library(library)
 
     def _reference(self, library: str) -> None:
-        from tvm_stitch.tuning.gpu import Gpu
+        from tvm_stitch.tuning.measuring.gpu import Gpu
 
         assert self.function is not None
         self.gpu = None  # its memory is free before the next takes some
@@ -106,12 +106,12 @@ class Handler:
     def _build_module(
         self, module: str, plan: str, schemes: list[str], target: str, library: str
     ) -> None:
-        from tvm_stitch.tuning.module import build
+        from tvm_stitch.tuning.measuring.module import build
 
         build(module, plan, schemes, target, library)
 
     def _time_module(self, module: str, library: str) -> Message:
-        from tvm_stitch.tuning.module import Model
+        from tvm_stitch.tuning.measuring.module import Model
 
         self.gpu = None  # its memory is free before the module takes some
         return {"cost": Model(tvm.ir.load_json(module)).time(library)}

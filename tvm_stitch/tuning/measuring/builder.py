@@ -15,9 +15,9 @@ from queue import Queue
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.tuning.jobs import Job, Task, asked, prepare
 from tvm_stitch.tuning.library import Library, Outcome
-from tvm_stitch.tuning.worker_process import Worker, WorkerProcess
+from tvm_stitch.tuning.measuring.jobs import Job, Task, asked, prepare
+from tvm_stitch.tuning.measuring.worker_process import Worker, WorkerProcess
 
 BUILD_SECONDS = 90.0
 MOST_BUILDERS = 32

@@ -17,8 +17,8 @@ import tvm
 
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.library import Library, Outcome
-from tvm_stitch.tuning.message import Message
-from tvm_stitch.tuning.worker_process import Worker, WorkerLost
+from tvm_stitch.tuning.measuring.message import Message
+from tvm_stitch.tuning.measuring.worker_process import Worker, WorkerLost
 from tvm_stitch.tuning.workload import Workload
 
 # Seconds. Starting a process means importing TVM; the first launch means making a CUDA context.

@@ -25,8 +25,8 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.tuning import rounds
-from tvm_stitch.tuning.redundant import is_redundant
+from tvm_stitch.tuning.spaces import rounds
+from tvm_stitch.tuning.spaces.redundant import is_redundant
 
 MUTATIONS = 64  # attempts to change an axis before a schedule is drawn afresh
 

@@ -24,12 +24,12 @@ import tvm
 from tvm_stitch import simt
 from tvm_stitch.errors import CompilerMissing, InputError
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.tuning import gpu
-from tvm_stitch.tuning.builder import Builder, Pool, jobs_or_cores, removed
-from tvm_stitch.tuning.jobs import Best, Job, Task, Turn, counting, racing, timing
 from tvm_stitch.tuning.library import Outcome
+from tvm_stitch.tuning.measuring import gpu
+from tvm_stitch.tuning.measuring.builder import Builder, Pool, jobs_or_cores, removed
+from tvm_stitch.tuning.measuring.jobs import Best, Job, Task, Turn, counting, racing, timing
+from tvm_stitch.tuning.measuring.worker_process import WorkerProcess
 from tvm_stitch.tuning.records import UNITS
-from tvm_stitch.tuning.worker_process import WorkerProcess
 from tvm_stitch.tuning.workload import Workload
 
 MICROSECONDS, ACCESSES = UNITS
