@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 import tvm
 from check import H200
-from tuning import chosen, column_sums, softmax_of, workload
+from tuning import DEVICE, chosen, column_sums, softmax_of, workload
 from tvm import te, topi
 
 from tvm_stitch import simt
-from tvm_stitch.tuning.library import Library, Outcome
 from tvm_stitch.tuning.measuring import arrays, builder, gpu, measure
 from tvm_stitch.tuning.measuring.builder import Builder
 from tvm_stitch.tuning.measuring.handler import Handler
 from tvm_stitch.tuning.measuring.jobs import Task
+from tvm_stitch.tuning.measuring.library import Library, Outcome
 from tvm_stitch.tuning.measuring.measure import LocalRunner, SimtRunner, turn_by
 from tvm_stitch.tuning.measuring.worker_process import WorkerLost, WorkerProcess
 from tvm_stitch.tuning.spaces.space import Space
@@ -81,7 +81,7 @@ def test_a_wrong_kernel_is_found_out(monkeypatch):
     handler.answer(Task(right, H200, chosen(right)).message)
     count = {"do": "count", "schedule": chosen(right).to_json()}
     assert handler.answer(count)["cost"] > 0
-    handler.function = wrong.function
+    handler.function, handler.workload = wrong.function, wrong
     assert "output 0 differs from the default schedule's" in handler.answer(count)["error"]
 
 
@@ -153,6 +153,7 @@ def on_cpu(monkeypatch):
     monkeypatch.setattr(gpu.tvm, "cuda", lambda number: tvm.cpu(number))
     monkeypatch.setattr(gpu, "Driver", MemoryDriver)
     monkeypatch.setattr(gpu, "FLUSH_BYTES", 1 << 10)
+    monkeypatch.setattr("tvm_stitch.tuning.measuring.handler.device_of", lambda _: DEVICE)
 
 
 def library_of(function, path):

@@ -16,9 +16,9 @@ from tuning import softmax_model
 import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.errors import StitchError
-from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.measuring import rpc
 from tvm_stitch.tuning.measuring.jobs import Job
+from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.measuring.measure import ACCESSES
 from tvm_stitch.tuning.measuring.worker_process import ServerLost
 from tvm_stitch.tuning.store import Store

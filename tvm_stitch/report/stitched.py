@@ -82,7 +82,7 @@ def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> K
     )
 
 
-def describe_product(fused: Fused, tiles: Tiles, device: Device) -> Kernel:
+def describe_product(fused: Fused, tiles: Tiles, device: Device, origin: str) -> Kernel:
     """The report's entry for a matrix product on tensor cores."""
     product = read_product(fused.function)
     assert not isinstance(product, Refused), "a product's kernel comes from a readable function"
@@ -102,7 +102,7 @@ def describe_product(fused: Fused, tiles: Tiles, device: Device) -> Kernel:
         why=f"{times} of {sizes} on tensor cores{online_after}",
         launches=fused.launches,
         schemes={_value_names(fused).get(product.stage.output, product.stage.name): "regional"},
-        origin="chosen",
+        origin=origin,
     )
 
 

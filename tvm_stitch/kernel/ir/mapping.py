@@ -273,7 +273,7 @@ def mapping_from(data: Any) -> Mapping:
     if not isinstance(data, dict):
         raise InputError("mapping must be a JSON object")
     if "kind" not in data:
-        return _of_no_kind({RENAMED.get(name, name): value for name, value in data.items()})
+        return _of_no_kind({RENAMED.get(str(name), str(name)): data[name] for name in data})
     kind = next((each for each in MAPPINGS if each.kind == data["kind"]), None)
     if kind is None:
         raise InputError(f"mapping kind must be one of {[each.kind for each in MAPPINGS]}")

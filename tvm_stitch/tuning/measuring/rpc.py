@@ -23,8 +23,8 @@ import tvm
 import tvm.rpc
 
 from tvm_stitch.errors import InputError, StitchError
-from tvm_stitch.tuning.library import Outcome
 from tvm_stitch.tuning.measuring.jobs import START_SECONDS, Job
+from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.measuring.measure import ACCESSES, MICROSECONDS, Measuring
 from tvm_stitch.tuning.measuring.message import Message
 from tvm_stitch.tuning.measuring.worker_process import ServerLost, Worker, WorkerLost, WorkerProcess
