@@ -30,7 +30,7 @@ from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning import model as models
 from tvm_stitch.tuning.apply import RecordWarning
-from tvm_stitch.tuning.library import Outcome
+from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.measuring.measure import SimtRunner
 from tvm_stitch.tuning.model import (
     AnalyticModel,
@@ -371,12 +371,14 @@ def test_a_shipped_model_ranks_before_anything_is_measured(path):
     tuned(path, trials=64)
     shipped = train(examples_of(Store(path).read().records)).dump()
     of = workload(*softmax_of(2000, 512))
-    assert rank_agreement(XGBoostModel(shipped=shipped), of) > 0.5
+    # One search's records: how near they bring the ranks to 1 differs from seed to seed.
+    start = rank_agreement(XGBoostModel(shipped=shipped), of)
+    assert start > max(0.4, rank_agreement(AnalyticModel(), of))
     # It is a start, which one's own measurements add to.
     model = XGBoostModel(shipped=shipped)
     schedules = [p.schedule for p in Space(of.programs, of.groups, DEVICE)][:40]
     model.learn(of, schedules, np.array([made_up_cost(schedule) for schedule in schedules]))
-    assert rank_agreement(model, of) > 0.5
+    assert rank_agreement(model, of) > max(0.5, start)
 
 
 @pytest.mark.parametrize(
