@@ -15,9 +15,9 @@ from tvm_stitch.build import stitch_passes
 from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.apply import RecordWarning, origin_of
-from tvm_stitch.tuning.library import Outcome
+from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.search import Trial
-from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.spaces.space import Space
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.tune import record_of
 from tvm_stitch.tuning.workloads import find_workloads

@@ -97,3 +97,9 @@ def test_what_a_room_must_not_know(room):
         if is_in(module, room) and any(is_in(imported, other) for other in FORBIDDEN[room])
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("room", ["kernel", "tuning"])
+def test_no_folder_of_a_room_holds_more_than_one_can_take_in(room):
+    folders = [path.parent for module, path in MODULES.items() if is_in(module, room)]
+    assert max(map(folders.count, folders)) <= 14

@@ -15,9 +15,9 @@ from bench.tuning.folder import CONFIRMED, EXHAUSTIVE, Folder, Kernel
 from bench.tuning.run import selected, visible_gpus
 from bench.tuning.work import Task, Work
 from tvm_stitch.tuning import model as models
-from tvm_stitch.tuning.library import Outcome
+from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.search import Trial
-from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.spaces.space import Space
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.tune import record_of
 

@@ -24,8 +24,9 @@ STAGES = [
     "04_plan.txt",
     "05_programs.txt",
     "06_schedules.json",
-    "07_tir.py",
-    "08_cuda.cu",
+    "07_phases.txt",
+    "08_tir.py",
+    "09_cuda.cu",
 ]
 SOFTMAX = softmax("float32", 6, 1000)
 
@@ -62,14 +63,15 @@ def test_a_file_for_every_stage(tmp_path):
     assert "program over 6 rows x 1000 columns" in stages["05_programs.txt"]
     (schedule,) = json.loads(stages["06_schedules.json"]).values()
     assert Schedule.from_json(json.dumps(schedule["tvm_stitch.schedule"])).scheme == "regional"
-    assert "threadIdx.x" in stages["07_tir.py"]
-    assert "__global__" in stages["08_cuda.cu"]
+    assert "phase 2\n    finds compute\n    stores T_divide" in stages["07_phases.txt"]
+    assert "threadIdx.x" in stages["08_tir.py"]
+    assert "__global__" in stages["09_cuda.cu"]
 
 
 def test_the_cuda_is_what_is_compiled(tmp_path):
     executable = tvm_stitch.compile(SOFTMAX.module, H200, Options(dump=tmp_path))
     (stages,) = compilations(tmp_path)
-    assert stages["08_cuda.cu"].strip() == cuda_source(executable).strip()
+    assert stages["09_cuda.cu"].strip() == cuda_source(executable).strip()
 
 
 @pytest.mark.parametrize("case", [norm_gelu_softmax("float16"), linear("float16", 40, 128, 264)])
@@ -94,7 +96,7 @@ def test_in_somebody_elses_compile(tmp_path):
     executable = tvm.compile(SOFTMAX.module, H200, relax_pipeline=pipeline)
     (stages,) = compilations(tmp_path)
     assert list(stages) == STAGES
-    assert stages["08_cuda.cu"].strip() == cuda_source(executable).strip()
+    assert stages["09_cuda.cu"].strip() == cuda_source(executable).strip()
 
 
 def test_by_the_environment(tmp_path, monkeypatch):
@@ -111,7 +113,7 @@ def test_explain_and_verify_write_them_too(tmp_path):
     tvm_stitch.explain(SOFTMAX.module, H200, Options(dump=tmp_path))
     tvm_stitch.verify(SOFTMAX.module, H200, orders=1, options=Options(dump=tmp_path))
     for stages in compilations(tmp_path):
-        assert list(stages) == STAGES and "__global__" in stages["08_cuda.cu"]
+        assert list(stages) == STAGES and "__global__" in stages["09_cuda.cu"]
 
 
 def test_each_compilation_has_a_folder(tmp_path):
@@ -155,7 +157,7 @@ def test_a_module_without_operators(tmp_path):
         builder.emit_func_output(x)
     tvm_stitch.compile(builder.get(), H200, Options(dump=tmp_path))
     (stages,) = compilations(tmp_path)
-    assert stages["08_cuda.cu"] == "// no kernels\n"
+    assert stages["09_cuda.cu"] == "// no kernels\n"
 
 
 def test_on_the_command_line(tmp_path, capsys):
@@ -186,7 +188,7 @@ def test_through_pytorch(tmp_path):
     x = torch.randn(3, 16)
     torch.testing.assert_close(run(tmp_path / "stages", x), torch.softmax(x * 2, -1))
     (stages,) = compilations(tmp_path / "stages")
-    assert list(stages) == STAGES and "__global__" in stages["08_cuda.cu"]
+    assert list(stages) == STAGES and "__global__" in stages["09_cuda.cu"]
     (tmp_path / "file").write_text("")
     with pytest.raises(Exception, match="cannot write the stages"):
         run(tmp_path / "file", x)
@@ -198,4 +200,4 @@ def test_the_kernel_of_a_stage_is_the_golden_one(tmp_path):
     (stages,) = compilations(tmp_path)
     kernel = cuda_of(the_kernel(SOFTMAX.module), name="main")
     body = kernel[kernel.rindex("main_kernel(") :].partition("(")[2]
-    assert body.strip() in stages["08_cuda.cu"]
+    assert body.strip() in stages["09_cuda.cu"]

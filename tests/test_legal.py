@@ -18,8 +18,8 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES, ColumnSums, Flat, Rows, Transp
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
-from tvm_stitch.tuning.measure import SimtRunner
-from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.measuring.measure import SimtRunner
+from tvm_stitch.tuning.spaces.space import Space
 
 N, M = tirx.Var("n", "int64"), tirx.Var("m", "int64")
 

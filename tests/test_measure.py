@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 import tvm
 from check import H200
-from tuning import chosen, column_sums, softmax_of, workload
+from tuning import DEVICE, chosen, column_sums, softmax_of, workload
 from tvm import te, topi
 
 from tvm_stitch import simt
-from tvm_stitch.tuning import arrays, builder, gpu, measure
-from tvm_stitch.tuning.builder import Builder
-from tvm_stitch.tuning.handler import Handler
-from tvm_stitch.tuning.jobs import Task
-from tvm_stitch.tuning.library import Library, Outcome
-from tvm_stitch.tuning.measure import LocalRunner, SimtRunner, turn_by
-from tvm_stitch.tuning.space import Space
-from tvm_stitch.tuning.worker_process import WorkerLost, WorkerProcess
+from tvm_stitch.tuning.measuring import arrays, builder, gpu, measure
+from tvm_stitch.tuning.measuring.builder import Builder
+from tvm_stitch.tuning.measuring.handler import Handler
+from tvm_stitch.tuning.measuring.jobs import Task
+from tvm_stitch.tuning.measuring.library import Library, Outcome
+from tvm_stitch.tuning.measuring.measure import LocalRunner, SimtRunner, turn_by
+from tvm_stitch.tuning.measuring.worker_process import WorkerLost, WorkerProcess
+from tvm_stitch.tuning.spaces.space import Space
 
 # Processes
 
@@ -81,7 +81,7 @@ def test_a_wrong_kernel_is_found_out(monkeypatch):
     handler.answer(Task(right, H200, chosen(right)).message)
     count = {"do": "count", "schedule": chosen(right).to_json()}
     assert handler.answer(count)["cost"] > 0
-    handler.function = wrong.function
+    handler.function, handler.workload = wrong.function, wrong
     assert "output 0 differs from the default schedule's" in handler.answer(count)["error"]
 
 
@@ -153,6 +153,7 @@ def on_cpu(monkeypatch):
     monkeypatch.setattr(gpu.tvm, "cuda", lambda number: tvm.cpu(number))
     monkeypatch.setattr(gpu, "Driver", MemoryDriver)
     monkeypatch.setattr(gpu, "FLUSH_BYTES", 1 << 10)
+    monkeypatch.setattr("tvm_stitch.tuning.measuring.handler.device_of", lambda _: DEVICE)
 
 
 def library_of(function, path):
@@ -332,7 +333,7 @@ def test_one_process_at_a_time_has_the_gpu(tmp_path):
     """Also where the one that has it is killed."""
     lock = str(tmp_path / "lock")
     code = (
-        "import sys, time; from tvm_stitch.tuning.measure import turn_by\n"
+        "import sys, time; from tvm_stitch.tuning.measuring.measure import turn_by\n"
         f"with turn_by({lock!r})(): print('mine', flush=True); time.sleep(60)"
     )
     other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

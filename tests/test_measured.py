@@ -21,8 +21,8 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.plan.measured import Time
 from tvm_stitch.reference import reference
 from tvm_stitch.tuning import clock as clocks
-from tvm_stitch.tuning import gpu, module
 from tvm_stitch.tuning.clock import GpuClock
+from tvm_stitch.tuning.measuring import gpu, module
 
 MEASURE = Options(measure=True)
 

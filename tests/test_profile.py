@@ -8,7 +8,7 @@ from check import program_of
 from tvm import te, tirx, topi
 from zoo import layer_norm, softmax
 
-from tvm_stitch.kernel.analysis.profile import Phase, Profile, instructions, rows_profile
+from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions, rows_profile
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.stage import Refused
@@ -37,7 +37,7 @@ def test_an_element_wise_program_is_one_phase():
         rows=1,
         columns=512,
         reduces=False,
-        phases=(Phase(reads=(4, 4), along=(4,), writes=(4,), operations=2.0),),
+        phases=(PhaseProfile(reads=(4, 4), along=(4,), writes=(4,), operations=2.0),),
         other_bytes=256,
         live_bytes=0,
         kept_bytes=0,
@@ -50,8 +50,8 @@ def test_a_reduction_ends_a_phase_and_its_row_is_kept():
     total = topi.sum(topi.exp(x), axis=1, keepdims=True)
     found = profile(program(x, topi.divide(x, total)))
     first, second = found.phases
-    assert first == Phase(reads=(4,), to_kept=1, operations=2.0, specials=1.0, reductions=1)
-    assert second == Phase(writes=(4,), from_kept=1, operations=2.0, specials=1.0)
+    assert first == PhaseProfile(reads=(4,), to_kept=1, operations=2.0, specials=1.0, reductions=1)
+    assert second == PhaseProfile(writes=(4,), from_kept=1, operations=2.0, specials=1.0)
     assert (found.rows, found.columns, found.live_bytes) == (16, 256, 4)
     assert found.least_bytes == 2 * 16 * 256 * 4
 

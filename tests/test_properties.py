@@ -23,15 +23,9 @@ RULES = (*elementwise.RULES, *movement.RULES, *reductions.RULES, *compound.RULES
 KNOWN = Profile((6, 20), 0.0, 0.0, 0.0, None, RULES, 0.0)
 SYMBOLIC = Profile((4, 12), 1.0, 0.0, 0.0, None, RULES, 0.0)
 SEEDS = range(40)
-# Of 500 symbolic graphs, those where what is chosen is refused.
-DISAGREEING = {
-    219: "16 threads a row whose values wait in shared memory",
-    309: "16 threads a row whose values wait in shared memory",
-    322: "17 vectors a thread beside a row of another length",
-}
-DISAGREED = [
-    pytest.param(s, marks=pytest.mark.xfail(strict=True, reason=r)) for s, r in DISAGREEING.items()
-]
+# Of 500 symbolic graphs, two with rows of up to 1024 columns that start anywhere, too many for the
+# registers of half a warp; and one where the blocks of other rows leave its own too few registers.
+CROWDED = (219, 309, 322)
 
 
 @cache
@@ -66,7 +60,7 @@ def test_what_is_chosen_is_legal(seed):
     check_legal(seed, symbolic=False)
 
 
-@pytest.mark.parametrize("seed", [*SEEDS, *DISAGREED])
+@pytest.mark.parametrize("seed", [*SEEDS, *CROWDED])
 def test_what_is_chosen_for_symbolic_programs_is_legal(seed):
     check_legal(seed, symbolic=True)
 

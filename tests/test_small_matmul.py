@@ -34,7 +34,7 @@ from tvm_stitch.kernel.small_matmul import choose as choose_product
 from tvm_stitch.kernel.small_matmul.choose import mapping_of_products
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, waiting
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
-from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.spaces.space import Space
 
 T4 = tvm.target.Target({"kind": "cuda", "arch": "sm_75"})
 

@@ -12,9 +12,9 @@ from tvm_stitch.kernel.choose import NO_BOUNDS, problem_of
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.tuning.features import NAMES, features
-from tvm_stitch.tuning.handler import Handler
-from tvm_stitch.tuning.jobs import Task
-from tvm_stitch.tuning.space import Space, fitted
+from tvm_stitch.tuning.measuring.handler import Handler
+from tvm_stitch.tuning.measuring.jobs import Task
+from tvm_stitch.tuning.spaces.space import Space, fitted
 
 # What the other fields of a mapping say too: alignment, the length of a row, who has room.
 FOLLOWING = {

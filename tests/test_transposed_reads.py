@@ -11,7 +11,7 @@ from tvm_stitch import Options
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.elementwise.transposed_reads import find_tiling
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.spaces.space import Space
 
 IMAGES = tirx.Var("n", "int64")
 

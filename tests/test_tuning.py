@@ -30,8 +30,8 @@ from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning import model as models
 from tvm_stitch.tuning.apply import RecordWarning
-from tvm_stitch.tuning.library import Outcome
-from tvm_stitch.tuning.measure import SimtRunner
+from tvm_stitch.tuning.measuring.library import Outcome
+from tvm_stitch.tuning.measuring.measure import SimtRunner
 from tvm_stitch.tuning.model import (
     AnalyticModel,
     XGBoostModel,
@@ -43,7 +43,7 @@ from tvm_stitch.tuning.model import (
 from tvm_stitch.tuning.progress import Bar, State, describe
 from tvm_stitch.tuning.records import best_first
 from tvm_stitch.tuning.search import Settings, search
-from tvm_stitch.tuning.space import Space
+from tvm_stitch.tuning.spaces.space import Space
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.workloads import parse_shapes
 

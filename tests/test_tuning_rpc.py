@@ -16,12 +16,12 @@ from tuning import softmax_model
 import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.errors import StitchError
-from tvm_stitch.tuning import rpc
-from tvm_stitch.tuning.jobs import Job
-from tvm_stitch.tuning.library import Outcome
-from tvm_stitch.tuning.measure import ACCESSES
+from tvm_stitch.tuning.measuring import rpc
+from tvm_stitch.tuning.measuring.jobs import Job
+from tvm_stitch.tuning.measuring.library import Outcome
+from tvm_stitch.tuning.measuring.measure import ACCESSES
+from tvm_stitch.tuning.measuring.worker_process import ServerLost
 from tvm_stitch.tuning.store import Store
-from tvm_stitch.tuning.worker_process import ServerLost
 
 missing = [name for name in ("tornado", "cloudpickle") if importlib.util.find_spec(name) is None]
 needs_rpc = pytest.mark.skipif(bool(missing), reason=f"TVM's RPC needs {missing}")

@@ -12,7 +12,7 @@ from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.tuning.library import Outcome
+from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.workload import Workload, workload_of
 
 DEVICE = device_of(H200)

@@ -68,19 +68,20 @@ class Device:
 RESERVED_SHARED = 1024  # bytes of shared memory that CUDA takes of every block
 WARPGROUPS = "sm_90a"  # the architecture that has wgmma, which code for sm_90 may not use
 MODEL = "model"  # the attribute of a TVM target that names the GPU: one of the presets
+REGISTERS = 65536  # of a multiprocessor, the same on all of them
 _KB = 1024
 _MB = 1 << 20
 # By capability: registers and resident threads of a multiprocessor, shared memory of a block and of
 # a multiprocessor, and lanes. NVIDIA's CUDA programming guide.
 _LIMITS = {
-    70: (65536, 2048, 96 * _KB, 96 * _KB, 64),
-    75: (65536, 1024, 64 * _KB, 64 * _KB, 64),
-    80: (65536, 2048, 163 * _KB, 164 * _KB, 64),
-    86: (65536, 1536, 99 * _KB, 100 * _KB, 128),
-    89: (65536, 1536, 99 * _KB, 100 * _KB, 128),
-    90: (65536, 2048, 227 * _KB, 228 * _KB, 128),
-    100: (65536, 2048, 227 * _KB, 228 * _KB, 128),
-    120: (65536, 1536, 99 * _KB, 100 * _KB, 128),
+    70: (REGISTERS, 2048, 96 * _KB, 96 * _KB, 64),
+    75: (REGISTERS, 1024, 64 * _KB, 64 * _KB, 64),
+    80: (REGISTERS, 2048, 163 * _KB, 164 * _KB, 64),
+    86: (REGISTERS, 1536, 99 * _KB, 100 * _KB, 128),
+    89: (REGISTERS, 1536, 99 * _KB, 100 * _KB, 128),
+    90: (REGISTERS, 2048, 227 * _KB, 228 * _KB, 128),
+    100: (REGISTERS, 2048, 227 * _KB, 228 * _KB, 128),
+    120: (REGISTERS, 1536, 99 * _KB, 100 * _KB, 128),
 }
 # Architectures there are; one without limits of its own counts as the nearest older one.
 ARCHITECTURES = (70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121)

@@ -17,14 +17,14 @@ import tvm
 
 from bench.tuning.folder import Folder, Kernel
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.tuning.library import Outcome
+from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.model import XGBoostModel, examples_of, train
+from tvm_stitch.tuning.products import workload_with
 from tvm_stitch.tuning.records import Record
 from tvm_stitch.tuning.search import Settings, search
-from tvm_stitch.tuning.space import Point, Space
-from tvm_stitch.tuning.workload import Workload, workload_of
+from tvm_stitch.tuning.spaces.space import Point, Space
+from tvm_stitch.tuning.workload import Layout, Workload
 
 SEEDS = 5
 NEAR = 1.03  # times the best of the space
@@ -35,7 +35,7 @@ COVERED = 0.9  # share of a space that must be measured for it to count as exhau
 # The package's search, with a model of the records of all other families of kernels; the same from
 # any schedule instead of the analytic choice; from any, and without that model; chance alone.
 SEARCHES = ("tuning", "without the choice", "without choice and records", "random")
-Table = dict[Schedule, "float | None"]
+Table = dict[Layout, "float | None"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Whole:
 
     kernel: Kernel
     table: Table
-    choice: Schedule  # the analytic one
+    choice: Layout  # the analytic one
 
     @property
     def optimum(self) -> float:
@@ -85,7 +85,8 @@ def replayed(folder: Folder, target: tvm.target.Target, seeds: int = SEEDS) -> l
     records = [*measured.searched, *measured.exhausted]
     curves = []
     for whole in exhausted(folder):
-        workload = workload_of(tvm.ir.load_json(whole.kernel.function), device_of(target))
+        function = tvm.ir.load_json(whole.kernel.function)
+        workload = workload_with(whole.choice, function, device_of(target))
         assert not isinstance(workload, Refused)
         own = {record.family for record in records if record.workload == whole.kernel.key}
         others = model_of_others(records, own)
@@ -116,7 +117,7 @@ def model_of_others(records: Sequence[Record], families: Collection[str]) -> byt
 def exhausted(folder: Folder) -> Iterator[Whole]:
     """Kernels with the costs of all their schedules."""
     tables: dict[str, Table] = {}
-    first: dict[str, Schedule] = {}
+    first: dict[str, Layout] = {}
     for record in folder.records().exhausted:
         tables.setdefault(record.workload, {})[record.schedule] = record.cost
         if record.trial == 0:
@@ -157,7 +158,7 @@ class Recorded(Space):
 def learnt(
     workload: Workload,
     whole: Whole,
-    first: Schedule,
+    first: Layout,
     seed: int,
     shipped: bytes | None = None,
 ) -> list[float | None]:
@@ -165,7 +166,7 @@ def learnt(
     table, optimum = whole.table, whole.optimum
     settings = Settings(trials=min(TRIALS, len(table)), seed=seed, finalists=0)
 
-    def look_up(schedules: Sequence[Schedule], _careful: bool, _best: object) -> list[Outcome]:
+    def look_up(schedules: Sequence[Layout], _careful: bool, _best: object) -> list[Outcome]:
         return [_outcome(table.get(schedule)) for schedule in schedules]
 
     costs: list[float | None] = []

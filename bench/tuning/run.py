@@ -25,7 +25,7 @@ from bench.tuning.folder import Folder
 from bench.tuning.spaces import known
 from bench.tuning.work import Task, Work
 from tvm_stitch.target import cuda_target
-from tvm_stitch.tuning.measure import LocalRunner, Runner, SimtRunner
+from tvm_stitch.tuning.measuring.measure import LocalRunner, Runner, SimtRunner
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # Seconds after the time is up: what is being measured then still comes to an end.

@@ -19,16 +19,12 @@ from bench.importing import module_of
 from bench.tuning.folder import CONFIRMED, EXHAUSTIVE, Folder, Kernel
 from bench.tuning.spaces import find
 from tvm_stitch.errors import StitchError
-from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.cost_model.kernel_model import floor_us
-from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.tuning.measure import Runner
+from tvm_stitch.tuning.measuring.measure import Runner
 from tvm_stitch.tuning.records import best_first
 from tvm_stitch.tuning.search import Trial
-from tvm_stitch.tuning.space import Space
 from tvm_stitch.tuning.tune import record_of, tune
-from tvm_stitch.tuning.workload import Workload
+from tvm_stitch.tuning.workload import Layout, Workload
 from tvm_stitch.tuning.workloads import find_workloads
 
 CHUNK = 32
@@ -144,7 +140,7 @@ class Work:
     def _exhaust(self, kernel: Kernel, workload: Workload, task: Task) -> None:
         """Measure a share of all schedules of a kernel; the analytic choice is the first of all."""
         analytic = _chosen(workload)
-        space = Space(workload.programs, workload.groups, workload.device, workload.bounds)
+        space = workload.space()
         wanted = list(dict.fromkeys([analytic, *(point.schedule for point in space)]))
         store = self.folder.exhausted(kernel.case)
         own = [record for record in store.read().records if record.workload == kernel.key]
@@ -164,19 +160,19 @@ class Work:
 
 
 def _kernel_of(case: Case, workload: Workload) -> Kernel:
-    space = Space(workload.programs, workload.groups, workload.device, workload.bounds)
+    space = workload.space()
     return Kernel(
         case.name,
         case.group,
         workload.key,
         workload.title,
         space.size,
-        floor_us(workload.programs, workload.device),
+        workload.floor_us,
         tvm.ir.save_json(workload.function),
     )
 
 
-def _chosen(workload: Workload) -> Schedule:
-    analytic = choose(workload.programs, workload.device, workload.bounds)
+def _chosen(workload: Workload) -> Layout:
+    analytic = workload.choose()
     assert not isinstance(analytic, Refused), "a workload has an analytic choice"
     return analytic

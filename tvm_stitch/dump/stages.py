@@ -14,7 +14,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.dump.folder import Folder, wanted
-from tvm_stitch.dump.text import Block, graph_text, plan_text, programs_text
+from tvm_stitch.dump.text import Block, graph_text, phases_text, plan_text, programs_text
 from tvm_stitch.errors import last_line
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
@@ -32,6 +32,7 @@ class Dump:
         self._root = wanted(options)
         self._schemes = (options or Options()).schemes
         self._folder: Folder | None = None
+        self._fused: dict[str, tirx.PrimFunc] = {}  # what has not been scheduled yet
 
     @property
     def is_wanted(self) -> bool:
@@ -62,22 +63,26 @@ class Dump:
         """The programs of the functions that are to be scheduled."""
 
         def write(mod: tvm.IRModule) -> None:
-            waiting = {n: f for n, f in _functions(mod).items() if _SCHEDULED not in f.attrs}
-            self._write("05_programs.txt", programs_text(waiting, self._schemes))
+            self._fused = {n: f for n, f in _functions(mod).items() if _SCHEDULED not in f.attrs}
+            self._write("05_programs.txt", programs_text(self._fused, self._schemes))
 
         return self._pass("DumpPrograms", write)
 
     def schedules(self, left: Sequence[Fallback]) -> list[tvm.transform.Pass]:
-        """The schedule of every stitched kernel, and why others are none, which `left` says."""
+        """The schedule of every stitched kernel, what that makes of its programs, and why others
+        are none, which `left` says."""
 
         def write(mod: tvm.IRModule) -> None:
             found: dict[str, Any] = {}
-            for name, function in _functions(mod).items():
+            functions = _functions(mod)
+            for name, function in functions.items():
                 for attribute in (SCHEDULE_ATTRIBUTE, TILES_ATTRIBUTE):
                     if attribute in function.attrs:
                         found[name] = {attribute: json.loads(str(function.attrs[attribute]))}
             found |= {each.op: {"not stitched": each.reason} for each in left}
             self._write("06_schedules.json", json.dumps(found, indent=2))
+            emitted = {n: f for n, f in functions.items() if SCHEDULE_ATTRIBUTE in f.attrs}
+            self._write("07_phases.txt", phases_text(self._fused, emitted))
 
         return self._pass("DumpSchedules", write)
 
@@ -89,8 +94,8 @@ class Dump:
             kernels = tvm.IRModule(
                 {name: f.with_attr("global_symbol", name) for name, f in scheduled.items()}
             )
-            self._write("07_tir.py", kernels.script())
-            self._write("08_cuda.cu", _cuda(kernels, target))
+            self._write("08_tir.py", kernels.script())
+            self._write("09_cuda.cu", _cuda(kernels, target))
 
         return self._pass("DumpKernels", write)
 

@@ -1,4 +1,4 @@
-"""The stages that are no code, as text: a graph, a plan, programs."""
+"""The stages that are no code, as text: a graph, a plan, programs, their phases."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from tvm import relax, tirx
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
 from tvm_stitch.kernel.analysis.op_pattern import Pattern
-from tvm_stitch.kernel.build import VIEW, read_programs
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, VIEW, read_programs
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Expr, Refused, buffer_shape, dtype_of, shown
+from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.plan.plan import Plan, shown_bytes
@@ -106,3 +108,25 @@ def _programs(function: tirx.PrimFunc, schemes: tuple[str, ...]) -> str:
             f"{product.entries} times\n{product.stage}\n" + "\n".join(map(str, product.after))
         )
     return f"no program: {programs.reason}"
+
+
+def phases_text(fused: Mapping[str, tirx.PrimFunc], emitted: Mapping[str, tirx.PrimFunc]) -> str:
+    """What stitched kernels do up to each reduction, by what they were fused of and became."""
+    parts = []
+    for name, kernel in emitted.items():
+        if name in fused:  # what came apart was fused anew, and has no group of its own
+            schedule = Schedule.from_json(str(kernel.attrs[SCHEDULE_ATTRIBUTE]))
+            lines = _phases(fused[name], schedule).splitlines()
+            parts.append("\n".join([name, *(f"  {line}" for line in lines)]))
+    return "\n\n".join(parts)
+
+
+def _phases(function: tirx.PrimFunc, schedule: Schedule) -> str:
+    programs = read_programs(function, tuple(schedule.schemes))
+    assert not isinstance(programs, Refused), "a stitched kernel comes from a readable function"
+    lines = []
+    for program, mapping in zip(programs, schedule.parts, strict=True):
+        lines += [str(mapping), str(kind_of(program).phases(program, mapping))]
+    if schedule.longer is not None:
+        lines += ["for longer rows", _phases(function, schedule.longer)]
+    return "\n".join(lines)

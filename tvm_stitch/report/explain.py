@@ -185,7 +185,7 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
         if TILES_ATTRIBUTE in function.attrs:
             tiles = Tiles.from_json(function.attrs[TILES_ATTRIBUTE])
             fused = Fused(names[0], held, notes.fused[name], launches)
-            kernel = describe_product(fused, tiles, device)
+            kernel = describe_product(fused, tiles, device, origin_of(function))
             yield _with_group(kernel, groups[name]) if name in groups else kernel
             continue
         ops = tuple(operator.name for operator in held)

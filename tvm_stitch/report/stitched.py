@@ -12,14 +12,14 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.graph.back.launches import shown
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.cost_model import kernel_model
-from tvm_stitch.kernel.ir.mapping import Mapping, SmallMatmul
-from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.phases import Phases
+from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.read_stages import read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.ir.stage import Refused, Var, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import shares_input
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
@@ -54,7 +54,7 @@ class Part:
 
     program: Program
     mapping: Mapping
-    residency: Residency
+    phases: Phases
 
 
 def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> Kernel:
@@ -62,7 +62,7 @@ def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> K
     programs = read_programs(fused.function, tuple(schedule.schemes))
     assert not isinstance(programs, Refused), "a stitched kernel comes from a readable function"
     parts = [
-        Part(program, mapping, residency_of(program, mapping))
+        Part(program, mapping, kind_of(program).phases(program, mapping))
         for program, mapping in zip(programs, schedule.parts, strict=True)
     ]
     planned, shared = planned_bytes(parts), kernel_model.shared_bytes(programs, schedule)
@@ -82,7 +82,7 @@ def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> K
     )
 
 
-def describe_product(fused: Fused, tiles: Tiles, device: Device) -> Kernel:
+def describe_product(fused: Fused, tiles: Tiles, device: Device, origin: str) -> Kernel:
     """The report's entry for a matrix product on tensor cores."""
     product = read_product(fused.function)
     assert not isinstance(product, Refused), "a product's kernel comes from a readable function"
@@ -102,7 +102,7 @@ def describe_product(fused: Fused, tiles: Tiles, device: Device) -> Kernel:
         why=f"{times} of {sizes} on tensor cores{online_after}",
         launches=fused.launches,
         schemes={_value_names(fused).get(product.stage.output, product.stage.name): "regional"},
-        origin="chosen",
+        origin=origin,
     )
 
 
@@ -115,7 +115,7 @@ def planned_bytes(parts: Sequence[Part]) -> int | None:
     total = 0
     for part in parts:
         program = part.program
-        loads = [(buffer, len(_loading_phases(part, buffer))) for buffer in program.inputs]
+        loads = [(buffer, part.phases.times_loaded(buffer)) for buffer in program.inputs]
         for buffer, times in [*loads, *((output, 1) for output in program.outputs)]:
             size = kernel_model.tensor_bytes(buffer)
             if size is None:
@@ -140,33 +140,12 @@ def _looked_up(program: Program, buffer: Var) -> int:
     return len(reads) * (constant(program.space.size) or 0) * item_bytes(dtype_of(buffer))
 
 
-def _loading_phases(part: Part, buffer: Var) -> set[int]:
-    """Phases that load an input from memory rather than find it on the chip."""
-    program, residency = part.program, part.residency
-    if isinstance(part.mapping, SmallMatmul):
-        return {0}
-    phases = set(residency.needed.get(buffer, ()))
-    for stage in program.stages:
-        places = {program.place(stage, read) for read in stage.reads if read.buffer == buffer}
-        if Where.OTHER in places:
-            phases |= _phases_of(residency, stage)
-    return phases
-
-
-def _phases_of(residency: Residency, stage: Stage) -> frozenset[int]:
-    if stage.is_reduction:
-        return frozenset([residency.available[stage.output] - 1])
-    # What comes after sums over the rows belongs to no phase: it follows them all.
-    available = residency.available.get(stage.output, residency.phases)
-    return residency.needed.get(stage.output, frozenset([available]))
-
-
 def _schemes(fused: Fused, parts: Sequence[Part]) -> dict[str, str]:
     """By reduction and kept value, in the order of their making: where it flows."""
     names = _value_names(fused)
     found: dict[str, str] = {}
     for part in parts:
-        flows = dict.fromkeys(part.residency.kept, _RESIDENCE_SCHEME[part.mapping.residence])
+        flows = dict.fromkeys(part.phases.kept, _RESIDENCE_SCHEME[part.mapping.residence])
         for stage in part.program.stages:
             if stage.is_reduction:
                 across = part.program.is_column_reduction(stage)
@@ -245,7 +224,7 @@ def _why_part(part: Part) -> str:
         return "what is read transposed comes in whole lines, through tiles in shared memory"
     if not text:
         return "every element needs only its own inputs: nothing flows between threads"
-    if not part.residency.kept:
+    if not part.phases.kept:
         return text
     place = "registers" if part.mapping.residence == "register" else "shared memory"
     return f"{text}; what is needed again waits in {place}"

@@ -17,18 +17,13 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, scheduled
-from tvm_stitch.kernel.choose import Bounds, choose, problem_of
-from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
-from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.build import is_emitted
+from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.legal import legal
-from tvm_stitch.tuning import rounds
+from tvm_stitch.tuning.products import product_workload_of
 from tvm_stitch.tuning.records import PACKAGE, UNITS, Record, best_first, same_gpu
-from tvm_stitch.tuning.space import fitted
 from tvm_stitch.tuning.store import Store
-from tvm_stitch.tuning.workload import Workload, workload_of
+from tvm_stitch.tuning.workload import Layout, Workload, workload_of
 
 ORIGIN_ATTRIBUTE = "tvm_stitch.origin"
 # A shape is near if its rows and columns differ by no more than this many doublings altogether.
@@ -82,14 +77,19 @@ class Records:
         self, function: tirx.PrimFunc, bounds: Bounds, schemes: tuple[str, ...]
     ) -> tirx.PrimFunc | None:
         """The kernel of a fused PrimFunc by its best record, or None where there is none."""
-        workload = workload_of(function, self.device, bounds)
-        if isinstance(workload, Refused):
-            return None
-        for schedule, origin in self._candidates(workload, schemes):
-            refused = legal(workload.programs, schedule, self.device, bounds, schemes)
-            kernel = refused or scheduled(
-                function, workload.programs, schedule, self.device, bounds
-            )
+        for workload in (
+            workload_of(function, self.device, bounds),
+            product_workload_of(function, self.device),
+        ):
+            kernel = None if isinstance(workload, Refused) else self._kernel(workload, schemes)
+            if kernel is not None:
+                return kernel
+        return None
+
+    def _kernel(self, workload: Workload, schemes: tuple[str, ...]) -> tirx.PrimFunc | None:
+        """The kernel by the first of its candidates that can be emitted."""
+        for layout, origin in self._candidates(workload, schemes):
+            kernel = workload.refusal(layout, schemes) or workload.emit(layout)
             if not isinstance(kernel, Refused):
                 return kernel.with_attr(ORIGIN_ATTRIBUTE, origin)
             self._note(f"a record of {workload.title} is not applied: {kernel.reason}")
@@ -106,10 +106,8 @@ class Records:
         if note not in self.notes:
             self.notes.append(note)
 
-    def _candidates(
-        self, workload: Workload, schemes: tuple[str, ...]
-    ) -> list[tuple[Schedule, str]]:
-        """Schedules to try, best first, each with a word on where it comes from."""
+    def _candidates(self, workload: Workload, schemes: tuple[str, ...]) -> list[tuple[Layout, str]]:
+        """Layouts to try, best first, each with a word on where it comes from."""
         own = [record for record in self.records if record.workload == workload.key]
         if any(record.ok for record in own):
             return [(record.schedule, _tuned(record)) for record in best_first(own)]
@@ -117,13 +115,13 @@ class Records:
 
     def _transferred(
         self, workload: Workload, schemes: tuple[str, ...]
-    ) -> list[tuple[Schedule, str]]:
-        """The best schedule of the nearest tuned shape, fitted to this one."""
+    ) -> list[tuple[Layout, str]]:
+        """The best layout of the nearest tuned shape, fitted to this one."""
         best: dict[str, Record] = {}
         for record in best_first([r for r in self.records if r.family == workload.family]):
             best.setdefault(record.workload, record)
         near = {record: _distance(record.sizes, workload.sizes) for record in best.values()}
-        analytic = choose(workload.programs, self.device, workload.bounds, schemes)
+        analytic = workload.choose(schemes)
         if isinstance(analytic, Refused):
             return []
         found = []
@@ -131,51 +129,23 @@ class Records:
             # Where the analytic choice won, it is the better advice for this shape, too.
             if near[record] > NEAR or record.trial == 0:
                 break
-            schedule = refitted(record.schedule, workload)
-            if schedule is not None and self._promises(workload, schedule, analytic):
-                found.append((schedule, f"{_tuned(record)} for {_shown(record.sizes)}"))
+            layout = workload.refitted(record.schedule)
+            if layout is not None and _promises(workload, layout, analytic):
+                found.append((layout, f"{_tuned(record)} for {_shown(record.sizes)}"))
         return found
 
-    def _promises(self, workload: Workload, schedule: Schedule, analytic: Schedule) -> bool:
-        """Whether the cost model sees no harm in a schedule."""
-        if legal(workload.programs, schedule, self.device, workload.bounds) is not None:
-            return False
-        before = predicted_us(workload.programs, analytic, self.device)
-        after = predicted_us(workload.programs, schedule, self.device)
-        return before is None or after is None or after <= before * TRANSFER_SLACK
 
-
-def refitted(schedule: Schedule, workload: Workload) -> Schedule | None:
-    """A schedule with the steps and the alignment of another shape."""
-    if len(schedule.parts) != len(workload.programs):
-        return None
-    if schedule.blocks:
-        return _refitted_rounds(schedule, workload)
-    parts = []
-    for program, mapping in zip(workload.programs, schedule.parts, strict=True):
-        kind = kind_of(program)
-        if not isinstance(mapping, kind.mappings):
-            return None
-        problem = problem_of(program, workload.device, workload.bounds)
-        part = fitted(kind.values_of(program, mapping), problem)
-        if part is None:
-            return None
-        parts.append(part)
-    return Schedule(tuple(parts))
-
-
-def _refitted_rounds(schedule: Schedule, workload: Workload) -> Schedule | None:
-    """What parts in rounds have in common, as in the schedule of another shape."""
-    programs, device = workload.programs, workload.device
-    chosen = choose(programs, device, workload.bounds)
-    if isinstance(chosen, Refused) or not chosen.blocks:
-        return None
-    return rounds.fitted(rounds.values_of(schedule), programs, chosen, device)
+def _promises(workload: Workload, layout: Layout, analytic: Layout) -> bool:
+    """Whether the cost model sees no harm in a layout."""
+    if workload.refusal(layout) is not None:
+        return False
+    before, after = workload.predicted_us(analytic), workload.predicted_us(layout)
+    return before is None or after is None or after <= before * TRANSFER_SLACK
 
 
 def origin_of(kernel: tirx.PrimFunc) -> str:
     """Where a kernel's schedule comes from: "chosen", or what its record says."""
-    if SCHEDULE_ATTRIBUTE not in kernel.attrs:
+    if not is_emitted(kernel):
         return ""
     return str(kernel.attrs.get(ORIGIN_ATTRIBUTE, "chosen"))
 

@@ -15,9 +15,9 @@ import tvm
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.target import cuda_target
-from tvm_stitch.tuning.measure import ACCESSES, MICROSECONDS
+from tvm_stitch.tuning.measuring.measure import ACCESSES, MICROSECONDS
+from tvm_stitch.tuning.measuring.rpc import serve
 from tvm_stitch.tuning.records import Record, best_first
-from tvm_stitch.tuning.rpc import serve
 from tvm_stitch.tuning.store import Store, pruned
 from tvm_stitch.tuning.tune import RUNNERS, tune
 from tvm_stitch.tuning.workloads import parse_shapes

@@ -18,8 +18,8 @@ from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.plan.measured import Time
 from tvm_stitch.plan.saved import SavedPlan
-from tvm_stitch.tuning.message import Message
-from tvm_stitch.tuning.worker_process import Worker, WorkerLost, WorkerProcess
+from tvm_stitch.tuning.measuring.message import Message
+from tvm_stitch.tuning.measuring.worker_process import Worker, WorkerLost, WorkerProcess
 
 # Seconds. A module is many kernels; the first call of a process makes a CUDA context.
 BUILD_SECONDS = 300.0

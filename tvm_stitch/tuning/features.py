@@ -1,7 +1,7 @@
 """A schedule as numbers, for the model: its parameters and the terms of the analytic model.
 
-In: a Workload and a Schedule. Out: a row of NAMES. Sizes go in as logarithms: what matters is their
-ratio. Of several parts the largest speaks for the kernel.
+In: a Workload and a Schedule, or Tiles. Out: a row of NAMES. Sizes go in as logarithms: what
+matters is their ratio. Of several parts the largest speaks for the kernel.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import math
 
 import numpy as np
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.cost_model.kernel_model import predicted
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.footprint import registers, shared_bytes
-from tvm_stitch.tuning.workload import Workload
+from tvm_stitch.tuning.workload import Layout, StitchedWorkload, Workload
 
 # Of the analytic model.
 TERMS = (
@@ -42,6 +42,16 @@ FLAGS = (
     "recompute", "peeled", "split", "prefetch_next_row", "prefetch_weights", "asynchronous",
     "online",
 )  # fmt: skip
+# Of the tiles of a product on tensor cores, and how deep that is.
+TILES = {
+    "tile_columns": "columns",
+    "tile_depth": "depth",
+    "warp_rows": "warp_rows",
+    "warp_columns": "warp_columns",
+    "smem_stages": "stages",
+    "group": "group",
+    "warpgroups": "warpgroups",
+}
 NAMES = (
     *NUMBERS,
     *FLAGS,
@@ -64,18 +74,37 @@ NAMES = (
     "idle_columns",
     "idle_rows",
     *TERMS,
+    *TILES,
+    "contracted",
 )
 
 
-def features(workload: Workload, schedule: Schedule) -> list[float]:
-    """The numbers of one schedule, in the order of NAMES."""
+def features(workload: Workload, layout: Layout) -> list[float]:
+    """The numbers of one schedule, or of a product's tiles, in the order of NAMES; not a number
+    where one says nothing of the other."""
+    if isinstance(workload, StitchedWorkload) and isinstance(layout, Schedule):
+        found = _of_schedule(workload, layout)
+    else:
+        found = _of_tiles(workload, layout)
+    return [found.get(name, math.nan) for name in NAMES]
+
+
+def _of_tiles(workload: Workload, layout: Layout) -> dict[str, float]:
+    names = {**TILES, **{name: name for name in ("rows", "threads", "min_blocks_per_sm")}}
+    tiles = {name: math.log2(1 + getattr(layout, field)) for name, field in names.items()}
+    rows, columns, contracted, entries = workload.sizes
+    sizes = {"total_rows": rows * entries, "total_columns": columns, "contracted": contracted}
+    predicted_us = {"predicted_us": _log(workload.predicted_us(layout))}
+    return tiles | {name: _log(size) for name, size in sizes.items()} | predicted_us
+
+
+def _of_schedule(workload: StitchedWorkload, schedule: Schedule) -> dict[str, float]:
     sizes = [workload.sizes[2 * n] * workload.sizes[2 * n + 1] for n in range(len(schedule.parts))]
     largest = int(np.argmax(sizes))
     program, mapping = workload.programs[largest], schedule.parts[largest]
-    residency = residency_of(program, mapping)
     found = {
         **_of_mapping(mapping),
-        **_of_program(program, residency),
+        **_of_program(program, mapping),
         **_of_room(workload, program, mapping),
         **_of_cost(workload, schedule),
         "parts": float(len(schedule.parts)),
@@ -84,7 +113,7 @@ def features(workload: Workload, schedule: Schedule) -> list[float]:
         found |= {
             name: math.log2(1 + getattr(schedule, name)) for name in ("blocks", "min_blocks_per_sm")
         }
-    return [found[name] for name in NAMES]
+    return found
 
 
 def _of_mapping(mapping: Mapping) -> dict[str, float]:
@@ -97,7 +126,8 @@ def _of_mapping(mapping: Mapping) -> dict[str, float]:
     }
 
 
-def _of_program(program: Program, residency: Residency) -> dict[str, float]:
+def _of_program(program: Program, mapping: Mapping) -> dict[str, float]:
+    phases = phases_of(program, mapping)
     return {
         "total_rows": _log(constant(program.space.rows)),
         "total_columns": _log(constant(program.space.columns)),
@@ -105,12 +135,12 @@ def _of_program(program: Program, residency: Residency) -> dict[str, float]:
         "inputs": float(len(program.inputs)),
         "outputs": float(len(program.outputs)),
         "stages": float(len(program.stages)),
-        "phases": float(residency.phases),
-        "kept_bytes": float(residency.live_bytes),
+        "phases": float(len(phases.phases)),
+        "kept_bytes": float(phases.live_bytes),
     }
 
 
-def _of_room(workload: Workload, program: Program, mapping: Mapping) -> dict[str, float]:
+def _of_room(workload: StitchedWorkload, program: Program, mapping: Mapping) -> dict[str, float]:
     """What a block takes, and how much of it has no work."""
     rows = constant(program.space.rows) or workload.device.multiprocessors
     columns = constant(program.space.columns) or mapping.reach
@@ -129,7 +159,7 @@ def _of_room(workload: Workload, program: Program, mapping: Mapping) -> dict[str
     }
 
 
-def _of_cost(workload: Workload, schedule: Schedule) -> dict[str, float]:
+def _of_cost(workload: StitchedWorkload, schedule: Schedule) -> dict[str, float]:
     """The terms of the analytic model."""
     cost = predicted(workload.programs, schedule, workload.device)
     if cost is None:

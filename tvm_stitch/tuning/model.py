@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
-from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.records import Record
-from tvm_stitch.tuning.workload import Workload
+from tvm_stitch.tuning.workload import Layout, Workload
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -63,22 +61,22 @@ class Example:
 class Model(Protocol):
     """Says which schedules to try."""
 
-    def learn(self, workload: Workload, schedules: Sequence[Schedule], costs: np.ndarray) -> None:
+    def learn(self, workload: Workload, schedules: Sequence[Layout], costs: np.ndarray) -> None:
         """Take all measurements of a workload so far."""
 
-    def scores(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
+    def scores(self, workload: Workload, schedules: Sequence[Layout]) -> np.ndarray:
         """Higher is better."""
 
 
 class AnalyticModel:
     """The package's own cost model; learns nothing."""
 
-    def learn(self, workload: Workload, schedules: Sequence[Schedule], costs: np.ndarray) -> None:
+    def learn(self, workload: Workload, schedules: Sequence[Layout], costs: np.ndarray) -> None:
         """Nothing."""
 
-    def scores(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
+    def scores(self, workload: Workload, schedules: Sequence[Layout]) -> np.ndarray:
         """The predicted time, negated."""
-        times = [predicted_us(workload.programs, s, workload.device) for s in schedules]
+        times = [workload.predicted_us(schedule) for schedule in schedules]
         return -np.array([np.inf if time is None else time for time in times])
 
 
@@ -89,15 +87,15 @@ class XGBoostModel:
     examples: list[Example] = field(default_factory=list)  # of other searches
     shipped: bytes | None = None  # a model of the same architecture
     _own: dict[str, Example] = field(default_factory=dict)
-    _rows: dict[tuple[str, Schedule], list[float]] = field(default_factory=dict)
+    _rows: dict[tuple[str, Layout], list[float]] = field(default_factory=dict)
     _trees: Trees | None = None
 
-    def learn(self, workload: Workload, schedules: Sequence[Schedule], costs: np.ndarray) -> None:
+    def learn(self, workload: Workload, schedules: Sequence[Layout], costs: np.ndarray) -> None:
         """Train on these measurements and all that was known before."""
         self._own[workload.key] = Example(self._features(workload, schedules), costs)
         self._train()
 
-    def scores(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
+    def scores(self, workload: Workload, schedules: Sequence[Layout]) -> np.ndarray:
         """What the trees say; the analytic model before there are any."""
         if self._trees is None:
             self._train()
@@ -105,7 +103,7 @@ class XGBoostModel:
             return AnalyticModel().scores(workload, schedules)
         return self._trees.scores(self._features(workload, schedules))
 
-    def _features(self, workload: Workload, schedules: Sequence[Schedule]) -> np.ndarray:
+    def _features(self, workload: Workload, schedules: Sequence[Layout]) -> np.ndarray:
         for schedule in schedules:
             if (workload.key, schedule) not in self._rows:
                 self._rows[workload.key, schedule] = features(workload, schedule)

@@ -1,6 +1,6 @@
 """One measurement as data: a Record, JSON both ways.
 
-Out and in: one line of a record store. A record names a workload, a GPU and a Schedule and says
+Out and in: one line of a record store. A record names a workload, a GPU and a Layout and says
 what was measured. It is data only: reading one checks every field and executes nothing.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from tvm_stitch.errors import InputError
 from tvm_stitch.json_data import checked, count, parsed
 from tvm_stitch.kernel.ir.mapping import RENAMED
-from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.tuning.workload import Layout, layout_from
 
 VERSION = 1
 # Records of these versions of tvm_stitch are used: with the minor version the emitter changes, and
@@ -39,7 +39,7 @@ class Record:
     gpu: str
     capability: int  # 90 for compute capability 9.0
     package: str  # versions of tvm_stitch that emit the same kernels, such as "0.1"
-    schedule: Schedule
+    schedule: Layout
     cost: float | None  # None where the schedule failed
     unit: str  # what the cost counts
     how: str  # how it was measured, for people
@@ -119,7 +119,7 @@ def _features(value: Any) -> tuple[tuple[str, float], ...]:
 
 
 _READERS = {
-    "schedule": lambda value: Schedule.from_json(json.dumps(value)),
+    "schedule": lambda value: layout_from(json.dumps(value)),
     "cost": _cost,
     "sizes": _sizes,
     "features": _features,

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.tuning.library import Outcome
+from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.model import Model
-from tvm_stitch.tuning.space import Point, Space
-from tvm_stitch.tuning.workload import Workload
+from tvm_stitch.tuning.spaces.space import Point, Space
+from tvm_stitch.tuning.workload import Layout, Workload
 
 # (schedules, whether to take more care, the best cost so far) -> an outcome for each
-Measure = Callable[[Sequence[Schedule], bool, "float | None"], list[Outcome]]
+Measure = Callable[[Sequence[Layout], bool, "float | None"], list[Outcome]]
 
 RANKED_WHOLE = 8192  # spaces up to this size are ranked as a whole
 GENERATIONS = 4
@@ -58,7 +57,7 @@ class Trial:
     """One measured schedule; number 0 is the analytic choice."""
 
     number: int
-    schedule: Schedule
+    schedule: Layout
     outcome: Outcome
     final: bool = False
 
@@ -66,7 +65,7 @@ class Trial:
 def search(
     workload: Workload,
     space: Space,
-    analytic: Schedule,
+    analytic: Layout,
     model: Model,
     measure: Measure,
     settings: Settings,
@@ -99,14 +98,14 @@ def search(
 class _Seen:
     """What has been measured."""
 
-    def __init__(self, analytic: Schedule) -> None:
+    def __init__(self, analytic: Layout) -> None:
         self.analytic = analytic
         self.trials: list[Trial] = []
-        self.points: dict[Schedule, Point] = {}
+        self.points: dict[Layout, Point] = {}
         self.improved = 0  # the trial of the last improvement
         self.best: float | None = None
 
-    def add(self, schedules: Sequence[Schedule], outcomes: Sequence[Outcome]) -> list[Trial]:
+    def add(self, schedules: Sequence[Layout], outcomes: Sequence[Outcome]) -> list[Trial]:
         """The new trials."""
         new = []
         for schedule, outcome in zip(schedules, outcomes, strict=True):
@@ -119,7 +118,7 @@ class _Seen:
                 self.best = cost if self.best is None else min(self.best, cost)
         return new
 
-    def measured(self) -> tuple[list[Schedule], np.ndarray]:
+    def measured(self) -> tuple[list[Layout], np.ndarray]:
         """All schedules with their costs, infinite for those that failed."""
         costs = [math.inf if t.outcome.cost is None else t.outcome.cost for t in self.trials]
         return [trial.schedule for trial in self.trials], np.array(costs)
@@ -178,7 +177,7 @@ def _evolved(
     space: Space,
     model: Model,
     seen: _Seen,
-    taken: set[Schedule],
+    taken: set[Layout],
     rng: random.Random,
 ) -> list[Point]:
     """Unmeasured points, from the best measured ones and random ones by mutation."""
@@ -203,7 +202,7 @@ def _ranked(workload: Workload, model: Model, points: list[Point]) -> list[Point
     return [points[n] for n in np.argsort(-scores, kind="stable")]
 
 
-def _unlike(points: Iterator[Point], taken: set[Schedule]) -> list[Point]:
+def _unlike(points: Iterator[Point], taken: set[Layout]) -> list[Point]:
     """Each schedule once, and none that was measured."""
     found = {point.schedule: point for point in points}
     return [point for schedule, point in found.items() if schedule not in taken]

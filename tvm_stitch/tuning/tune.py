@@ -17,24 +17,20 @@ from typing import Any
 import tvm
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.cost_model.kernel_model import floor_us
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
-from tvm_stitch.target import cuda_target
+from tvm_stitch.target import full_target
 from tvm_stitch.tuning.features import NAMES, features
-from tvm_stitch.tuning.library import Outcome
-from tvm_stitch.tuning.measure import MICROSECONDS, LocalRunner, Runner, SimtRunner
+from tvm_stitch.tuning.measuring.library import Outcome
+from tvm_stitch.tuning.measuring.measure import MICROSECONDS, LocalRunner, Runner, SimtRunner
+from tvm_stitch.tuning.measuring.rpc import RpcRunner
 from tvm_stitch.tuning.model import Model, examples_of, make_model
 from tvm_stitch.tuning.progress import Bar, Progress, State, silent
 from tvm_stitch.tuning.records import PACKAGE, Record, handicapped
-from tvm_stitch.tuning.rpc import RpcRunner
 from tvm_stitch.tuning.search import Settings, Trial, search
-from tvm_stitch.tuning.space import Space
 from tvm_stitch.tuning.store import Store
-from tvm_stitch.tuning.workload import Workload
+from tvm_stitch.tuning.workload import Layout, Workload
 from tvm_stitch.tuning.workloads import Shapes, find_workloads
 
 RUNNERS = ("local", "rpc", "simt")
@@ -97,7 +93,8 @@ def tune(
 ) -> Tuning:
     """Search the schedules of a model's kernels and add what was measured to a record store.
 
-    trials: schedules that are measured of every kernel, at most.
+    trials: schedules, or tiles of a product on tensor cores, that are measured of every kernel, at
+        most.
     runner: "local" times on this machine's GPU, "rpc" on those that the TVM RPC tracker at
         `tracker` ("host:port") knows under `key`, "simt" counts memory accesses on the CPU.
     seed: of the search; the same seed goes on where an earlier search stopped.
@@ -108,7 +105,7 @@ def tune(
     """
     if not isinstance(mod, tvm.IRModule):
         raise InputError(f"tune takes a Relax IRModule, not {type(mod).__name__}")
-    cuda = cuda_target(target)
+    cuda = full_target(target)
     settings = Settings(trials=trials, seed=seed)
     found = find_workloads(mod, cuda, options, shapes)
     store = Store(database)
@@ -188,12 +185,11 @@ class _Session:
 
     def _tune(self, workload: Workload, model: Model, number: int, count: int) -> Tuned:
         assert self.runner is not None
-        device, bounds = workload.device, workload.bounds
-        analytic = choose(workload.programs, device, bounds, self.schemes)
+        analytic = workload.choose(self.schemes)
         assert not isinstance(analytic, Refused), "a workload has an analytic choice"
-        space = Space(workload.programs, workload.groups, device, bounds, self.schemes)
+        space = workload.space(self.schemes)
         is_timed = self.runner.unit == MICROSECONDS
-        floor = floor_us(workload.programs, device) if is_timed else None
+        floor = workload.floor_us if is_timed else None
         settings = self.settings if is_timed else replace(self.settings, finalists=0)
         replay = _Replay(self.runner, workload, analytic, self._earlier(workload))
         trials: list[Trial] = []
@@ -210,7 +206,7 @@ class _Session:
         self.progress(self._state(workload, trials, number, count, floor, done=True))
         return _summary(workload, trials, self.runner.unit, floor)
 
-    def _earlier(self, workload: Workload) -> dict[tuple[Schedule, bool], Outcome]:
+    def _earlier(self, workload: Workload) -> dict[tuple[Layout, bool], Outcome]:
         """What an interrupted search with this seed has measured."""
         assert self.runner is not None
         wanted = (
@@ -277,15 +273,15 @@ class _Replay:
         self,
         runner: Runner,
         workload: Workload,
-        analytic: Schedule,
-        known: dict[tuple[Schedule, bool], Outcome],
+        analytic: Layout,
+        known: dict[tuple[Layout, bool], Outcome],
     ) -> None:
         self.runner, self.workload, self.analytic = runner, workload, analytic
         self.known = known
-        self.fresh: set[tuple[Schedule, bool]] = set()
+        self.fresh: set[tuple[Layout, bool]] = set()
 
     def __call__(
-        self, schedules: Sequence[Schedule], careful: bool, best: float | None
+        self, schedules: Sequence[Layout], careful: bool, best: float | None
     ) -> list[Outcome]:
         """The outcomes, in order."""
         new = [schedule for schedule in schedules if (schedule, careful) not in self.known]

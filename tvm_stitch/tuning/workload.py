@@ -1,26 +1,32 @@
-"""What is tuned: the Programs of one kernel, named so that a record finds them again.
+"""What is tuned: what one kernel computes, named so that a record finds it again.
 
-In: a fused PrimFunc. Out: a Workload with two names: `key`, equal for equal Programs with equal
-shapes and dtypes, and `family`, equal for Programs that differ in sizes only. Neither depends on
-the names in the model, on the process or on the machine.
+In: a fused PrimFunc. Out: a Workload, of Programs or of a product on tensor cores, with two names:
+`key`, equal for equal computations with equal shapes and dtypes, and `family`, equal for those that
+differ in sizes only. Neither depends on the names in the model, on the process or on the machine.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
+from tvm_stitch.json_data import parsed
+from tvm_stitch.kernel.build import read_programs, scheduled
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, problem_of
+from tvm_stitch.kernel.cost_model import kernel_model
+from tvm_stitch.kernel.emit import workspaces
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import (
     Expr,
     Refused,
@@ -32,23 +38,87 @@ from tvm_stitch.kernel.ir.stage import (
     is_buffer,
     shown,
 )
+from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.tuning.spaces import rounds
+from tvm_stitch.tuning.spaces.space import Space, fitted
 
 KEY_LENGTH = 32  # hexadecimal digits
 LONGEST_TITLE = 80
 
 
-@dataclass(frozen=True, eq=False)
-class Workload:
+Layout: TypeAlias = Schedule | Tiles  # of a kernel on the GPU: what is searched
+
+
+def layout_from(text: str) -> Layout:
+    """Read what to_json wrote; InputError says what is wrong with anything else."""
+    data = parsed(text, "a layout")
+    of_product = isinstance(data, dict) and "warp_rows" in data
+    return Tiles.from_json(text) if of_product else Schedule.from_json(text)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Workload(ABC):
     """One kernel to be tuned, on one device."""
 
     function: tirx.PrimFunc
-    programs: tuple[Program, ...]
     device: Device
-    bounds: Bounds
     key: str
     family: str
     sizes: tuple[int, ...]  # rows and columns of every part; 0 where symbolic
     title: str
+
+    @property
+    @abstractmethod
+    def outputs(self) -> frozenset[Var]:
+        """The parameters that it writes."""
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether a size is not known before the kernel runs."""
+        return False
+
+    @abstractmethod
+    def choose(self, schemes: Sequence[str] = SCHEMES) -> Any:
+        """Its analytic choice, or why there is none."""
+
+    @abstractmethod
+    def space(self, schemes: Sequence[str] = SCHEMES) -> Space:
+        """Every legal layout that is worth a look."""
+
+    @abstractmethod
+    def refusal(self, layout: Any, schemes: Sequence[str] = SCHEMES) -> Refused | None:
+        """Why it cannot have a layout that somebody else made, if so."""
+
+    @abstractmethod
+    def emit(self, layout: Any) -> tirx.PrimFunc | Refused:
+        """The kernel by a legal layout."""
+
+    @abstractmethod
+    def refitted(self, layout: Any) -> Any:
+        """The layout of another shape, fitted to this one; None where that cannot be."""
+
+    @abstractmethod
+    def predicted_us(self, layout: Any) -> float | None:
+        """What the kernel should take."""
+
+    @property
+    @abstractmethod
+    def floor_us(self) -> float | None:
+        """What moving its bytes takes at the bandwidth of a large copy."""
+
+    def workspaces(self, _layout: Any) -> list[Var]:
+        """Buffers that the kernel takes besides the function's."""
+        return []
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StitchedWorkload(Workload):
+    """Programs in one kernel."""
+
+    programs: tuple[Program, ...]
+    bounds: Bounds
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
@@ -64,20 +134,81 @@ class Workload:
         shapes = (buffer_shape(b) for p in self.programs for b in (*p.inputs, *p.outputs))
         return any(constant(extent) is None for shape in shapes for extent in shape)
 
+    @property
+    def outputs(self) -> frozenset[Var]:
+        """The parameters that it writes, and what crosses from round to round."""
+        return frozenset(buffer for program in self.programs for buffer in program.outputs)
+
+    def choose(self, schemes: Sequence[str] = SCHEMES) -> Schedule | Refused:
+        """Its analytic choice, or why there is none."""
+        return choose(self.programs, self.device, self.bounds, tuple(schemes))
+
+    def space(self, schemes: Sequence[str] = SCHEMES) -> Space:
+        """Every legal schedule that is worth a look."""
+        return Space(self.programs, self.groups, self.device, self.bounds, tuple(schemes))
+
+    def refusal(self, layout: Any, schemes: Sequence[str] = SCHEMES) -> Refused | None:
+        """Why it cannot have a schedule that somebody else made, if so."""
+        if not isinstance(layout, Schedule):
+            return Refused("tiles of a product, which this is none of")
+        return legal(self.programs, layout, self.device, self.bounds, tuple(schemes))
+
+    def emit(self, layout: Schedule) -> tirx.PrimFunc | Refused:
+        """The kernel by a legal schedule."""
+        return scheduled(self.function, self.programs, layout, self.device, self.bounds)
+
+    def refitted(self, layout: Schedule) -> Schedule | None:
+        """A schedule with the steps and the alignment of this shape."""
+        if not isinstance(layout, Schedule) or len(layout.parts) != len(self.programs):
+            return None
+        if layout.blocks:
+            return self._refitted_rounds(layout)
+        parts = []
+        for program, mapping in zip(self.programs, layout.parts, strict=True):
+            kind = kind_of(program)
+            if not isinstance(mapping, kind.mappings):
+                return None
+            problem = problem_of(program, self.device, self.bounds)
+            part = fitted(kind.values_of(program, mapping), problem)
+            if part is None:
+                return None
+            parts.append(part)
+        return Schedule(tuple(parts))
+
+    def _refitted_rounds(self, layout: Schedule) -> Schedule | None:
+        """What parts in rounds have in common, as in the schedule of another shape."""
+        chosen = self.choose()
+        if isinstance(chosen, Refused) or not chosen.blocks:
+            return None
+        return rounds.fitted(rounds.values_of(layout), self.programs, chosen, self.device)
+
+    def predicted_us(self, layout: Schedule) -> float | None:
+        """What the kernel should take."""
+        return kernel_model.predicted_us(self.programs, layout, self.device)
+
+    @property
+    def floor_us(self) -> float | None:
+        """What moving its bytes takes at the bandwidth of a large copy."""
+        return kernel_model.floor_us(self.programs, self.device)
+
+    def workspaces(self, layout: Schedule) -> list[Var]:
+        """Buffers that the kernel takes besides the function's."""
+        return workspaces(self.programs, layout)
+
 
 def workload_of(
     function: tirx.PrimFunc, device: Device, bounds: Bounds = NO_BOUNDS
-) -> Workload | Refused:
-    """The workload of a fused PrimFunc."""
+) -> StitchedWorkload | Refused:
+    """The workload of a fused PrimFunc's programs."""
     programs = read_programs(function)
     if isinstance(programs, Refused):
         return programs
     sizes = [e for program in programs for e in (program.space.rows, program.space.columns)]
-    return Workload(
-        function,
-        programs,
-        device,
-        bounds,
+    return StitchedWorkload(
+        function=function,
+        programs=programs,
+        device=device,
+        bounds=bounds,
         key=_digest(programs, sized=True),
         family=_digest(programs, sized=False),
         sizes=tuple(constant(extent) or 0 for extent in sizes),
@@ -99,23 +230,28 @@ def _title(programs: tuple[Program, ...]) -> str:
 
 
 def _digest(programs: tuple[Program, ...], sized: bool) -> str:
-    text = "\n".join(_Description(sized).lines(programs))
-    return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
+    return digest(Description(sized).lines(programs))
 
 
-class _Description:
-    """Programs as text: variables by number, in the order in which they are met."""
+def digest(lines: Iterable[str]) -> str:
+    """The name of what is so described."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:KEY_LENGTH]
+
+
+class Description:
+    """What is computed as text: variables by number, in the order in which they are met."""
 
     def __init__(self, sized: bool) -> None:
         self.sized = sized
         self.numbers: dict[Any, int] = {}
 
     def lines(self, programs: tuple[Program, ...]) -> Iterator[str]:
+        """Programs in one kernel."""
         for program in programs:
             space = program.space
             yield f"part {program.reduces} {space.whole}" + program.round * " after a barrier"
             if self.sized:
-                yield self._words((space.rows, space.columns, space.run))
+                yield self.words((space.rows, space.columns, space.run))
             for stage in program.stages:
                 yield from self._stage(program, stage)
             yield f"out {[self._number(buffer) for buffer in program.outputs]}"
@@ -124,23 +260,24 @@ class _Description:
         place = "reduction" if stage.is_reduction else "row"
         if not stage.is_reduction and program.is_full(stage.output):
             place = "full"
-        yield f"stage {place} {stage.combiner} {self._words(stage.value, stage)}"
+        yield f"stage {place} {stage.combiner} {self.words(stage.value, stage)}"
         for read in stage.reads:
             where = program.place(stage, read).name
-            yield f"read {self._buffer(read.buffer)} {where} {read.guarded} {read.nested}"
+            yield f"read {self.buffer(read.buffer)} {where} {read.guarded} {read.nested}"
         if self.sized:
-            yield f"axes {self._words((*stage.axes, *stage.reduced))}"
-            yield f"extents {self._words((*stage.extents, *stage.reduced_extents))}"
-        yield f"to {self._buffer(stage.output)}"
+            yield f"axes {self.words((*stage.axes, *stage.reduced))}"
+            yield f"extents {self.words((*stage.extents, *stage.reduced_extents))}"
+        yield f"to {self.buffer(stage.output)}"
 
-    def _buffer(self, buffer: Var) -> str:
+    def buffer(self, buffer: Var) -> str:
+        """One tensor."""
         text = f"b{self._number(buffer)}:{dtype_of(buffer)}"
-        return text + self._words(buffer_shape(buffer)) if self.sized else text
+        return text + self.words(buffer_shape(buffer)) if self.sized else text
 
     def _number(self, var: Any) -> int:
         return self.numbers.setdefault(var, len(self.numbers))
 
-    def _words(self, expressions: Expr | tuple[Expr, ...], stage: Stage | None = None) -> str:
+    def words(self, expressions: Expr | tuple[Expr, ...], stage: Stage | None = None) -> str:
         """The nodes of expressions, from the outside in."""
         words: list[str] = []
         axes = frozenset((*stage.axes, *stage.reduced) if stage is not None else ())

@@ -17,10 +17,12 @@ from tvm import relax, tirx
 from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.build import kernel_of
 from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.transform import bounds_of_module
+from tvm_stitch.tuning.products import product_workload_of
 from tvm_stitch.tuning.workload import Workload, workload_of
 
 Shapes = Mapping[str, Sequence[int]]
@@ -116,10 +118,15 @@ def _workloads(
     for _, function in mod.functions_items():
         if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
             continue
-        workload = workload_of(function, device, bounds)
-        if isinstance(workload, Refused):
+        kernel = kernel_of(function, device, bounds, chosen.schemes)
+        if isinstance(kernel, Refused):
             continue
-        schedule = choose(workload.programs, device, bounds, chosen.schemes)
-        if not isinstance(schedule, Refused):
-            found.append(workload)
+        of_product = isinstance(kernel, TensorKernel)
+        workload: Workload | Refused = (
+            product_workload_of(function, device)
+            if of_product
+            else workload_of(function, device, bounds)
+        )
+        assert not isinstance(workload, Refused), "it has a kernel"
+        found.append(workload)
     return found

@@ -1,13 +1,15 @@
 """Which values cross from one phase of a kernel to the next, and which are computed again.
 
 A reduction ends a phase: its result is known only when the whole row has been seen. In: a Program.
-Out: a Residency: the phase in which every value is computed, and the values that are kept on the
-chip in between. Must not know how many threads there are.
+Out: its Phases, from which all others read what a phase loads, keeps and computes. Must not know
+how many threads there are.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import tvm
@@ -16,6 +18,7 @@ import tvm_ffi
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.memoized import memoized
+from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.stage import Stage, Var, dtype_of, item_bytes
 
@@ -24,91 +27,124 @@ CHEAP_OPERATIONS = 4
 _ARITHMETIC = ("Add", "Sub", "Mul", "Max", "Min", "Cast", "Select", "EQ", "NE", "LT", "LE", "GT")
 
 
-@dataclass(frozen=True, eq=False)
-class Residency:
-    """Phases of a program's values; `kept` maps a value to its first and last phase."""
-
-    phases: int
-    available: dict[Var, int]  # first phase in which a computed value can be used
-    needed: dict[Var, frozenset[int]]  # phases that compute or load a full value
-    kept: dict[Var, tuple[int, int]]
-
-    @property
-    def live_bytes(self) -> int:
-        """Bytes an element that wait between phases, at the worst boundary."""
-        boundaries = range(self.phases - 1)
-        return max((sum(self._waiting(boundary)) for boundary in boundaries), default=0)
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes an element of all kept values, were none to reuse another's place."""
-        return sum(item_bytes(dtype_of(buffer)) for buffer in self.kept)
-
-    def _waiting(self, boundary: int) -> list[int]:
-        return [
-            item_bytes(dtype_of(buffer))
-            for buffer, (first, last) in self.kept.items()
-            if first <= boundary < last
-        ]
+def phases_of(program: Program, mapping: Mapping) -> Phases:
+    """The phases of a program by what a mapping keeps."""
+    own = apply_online(program, mapping)
+    planned = plan_phases(own, mapping.recompute, mapping.residence)
+    return planned.asynchronous if mapping.asynchronous else planned
 
 
-def residency_of(program: Program, mapping: Mapping) -> Residency:
-    """What a mapping keeps."""
-    return plan_residency(apply_online(program, mapping), mapping.recompute, mapping.residence)
-
-
-def plan_residency(
+@memoized
+def plan_phases(
     program: Program, rematerialize: bool = False, residence: str = "register"
-) -> Residency:
+) -> Phases:
     """Decide phases and kept values; `rematerialize` computes again whatever saves room.
 
     Nowhere means that every phase reads its inputs and computes all that it needs. In shared memory
     waits only what the first phase has at hand: a phase that reads and writes there would get a
     barrier from TVM for every element, which cannot be placed in a branch.
     """
-    return _plan_residency(program, rematerialize, residence)
-
-
-@memoized
-def _plan_residency(program: Program, rematerialize: bool, residence: str) -> Residency:
     keep = residence != "nowhere"
     available = _available(program)
     wanted: dict[Var, set[int]] = defaultdict(set)
-    needed: dict[Var, frozenset[int]] = {}
+    needed: dict[Var, AbstractSet[int]] = {}
     kept: dict[Var, tuple[int, int]] = {}
     for stage in reversed(program.stages):
         buffer = stage.output
         if stage.is_reduction:
-            phases = frozenset([available[buffer] - 1])
+            needed[buffer] = {available[buffer] - 1}
         elif program.is_full(buffer):
             if program.writes(buffer):
                 wanted[buffer].add(available[buffer])
             late = residence == "shared" and min(wanted[buffer], default=0) > 0
+            needed[buffer] = wanted[buffer]
             if keep and not late and _worth_keeping(program, stage, wanted, rematerialize):
                 kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
-                phases = frozenset([min(wanted[buffer])])
-            else:
-                phases = frozenset(wanted[buffer])
-            needed[buffer] = phases
+                needed[buffer] = {min(wanted[buffer])}
         else:
             continue
         for read in stage.reads:
             if program.place(stage, read) is Where.SAME:
-                wanted[read.buffer] |= phases
+                wanted[read.buffer] |= needed[buffer]
     for buffer in program.inputs:
-        if not wanted[buffer]:
-            continue
-        keeps = keep and (residence != "shared" or min(wanted[buffer]) == 0)
-        needed[buffer] = frozenset([min(wanted[buffer])] if keeps else wanted[buffer])
-        if keeps and len(wanted[buffer]) > 1:
-            kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
-    return Residency(_phases(program, available), available, needed, kept)
+        needed[buffer] = wanted[buffer]
+        if wanted[buffer] and keep and (residence != "shared" or min(wanted[buffer]) == 0):
+            needed[buffer] = {min(wanted[buffer])}
+            if len(wanted[buffer]) > 1:
+                kept[buffer] = (min(wanted[buffer]), max(wanted[buffer]))
+    lowering = _Lowering(program, available, needed, kept)
+    finish = [s for s in program.stages if s.output in program.columnwise and not s.is_reduction]
+    return Phases(program, tuple(lowering.phases()), tuple(finish), kept)
 
 
-def _phases(program: Program, available: dict[Var, int]) -> int:
-    """Reductions along a row make the next phase begin, those over the rows do not."""
-    over_rows = {stage.output for stage in program.column_reductions}
-    return max((available[b] + (b not in over_rows) for b in available), default=1)
+@dataclass(frozen=True, eq=False)
+class _Lowering:
+    """What has been decided of a program, on its way into phases."""
+
+    program: Program
+    available: dict[Var, int]  # first phase in which a computed value can be used
+    needed: dict[Var, AbstractSet[int]]  # phases that compute or load what has several elements
+    kept: dict[Var, tuple[int, int]]
+
+    def phases(self) -> Iterator[Phase]:
+        """All of them, of which there is one at least."""
+        # Reductions along a row make the next phase begin, those over the rows do not.
+        over_rows = {stage.output for stage in self.program.column_reductions}
+        ends = (number + (b not in over_rows) for b, number in self.available.items())
+        yield from map(self._phase, range(max(ends, default=1)))
+
+    def _phase(self, number: int) -> Phase:
+        program = self.program
+        computed = [s for s in program.stages if number in self.needed.get(s.output, ())]
+        behind = [stage for stage in computed if stage.output in program.online_after]
+        first, second = computed, list[Stage]()
+        if behind:
+            first = self._behind(computed, [s for s in computed if self._ends(s, behind, number)])
+            second = self._behind(computed, behind)
+        loads = [buffer for buffer in program.inputs if number in self.needed[buffer]]
+        return Phase(
+            number,
+            of_row=tuple(s for s in program.stages if self._is_of_row(s, number)),
+            stages=tuple(first),
+            second_pass=tuple(second),
+            reductions=tuple(stage for stage in computed if stage.is_reduction),
+            loads=tuple(loads),
+            again=tuple(buffer for buffer in loads if number > min(self.needed[buffer])),
+            held=frozenset(
+                read.buffer
+                for stage in computed
+                for read in stage.reads
+                if self.kept.get(read.buffer, (number,))[0] < number
+            ),
+            keeps=tuple(buffer for buffer, (start, _) in self.kept.items() if start == number),
+            stores=tuple(
+                buffer
+                for buffer in program.outputs
+                if program.is_full(buffer) and self.available[buffer] == number
+            ),
+        )
+
+    def _is_of_row(self, stage: Stage, number: int) -> bool:
+        return (
+            not stage.is_reduction
+            and self.available.get(stage.output) == number
+            and self.program.holds(stage.output) is Where.ROW
+        )
+
+    def _ends(self, stage: Stage, behind: list[Stage], number: int) -> bool:
+        """Whether a phase computes a stage for its own sake, before those behind a maximum."""
+        stored = self.program.writes(stage.output) and self.available[stage.output] == number
+        return stage not in behind and (stage.is_reduction or stored)
+
+    def _behind(self, computed: list[Stage], ends: Iterable[Stage]) -> list[Stage]:
+        """What some stages need of those that a phase computes, in order."""
+        wanted = {stage.output for stage in ends}
+        for stage in reversed(computed):
+            if stage.output in wanted:
+                wanted |= {
+                    r.buffer for r in stage.reads if self.program.place(stage, r) is Where.SAME
+                }
+        return [stage for stage in computed if stage.output in wanted]
 
 
 def _available(program: Program) -> dict[Var, int]:

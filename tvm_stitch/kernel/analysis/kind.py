@@ -13,11 +13,12 @@ from typing import Any, Generic, TypeVar
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
-from tvm_stitch.kernel.analysis.keep_or_recompute import plan_residency
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping
+from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Expr, Refused, Var, constant, dtype_of
 
@@ -52,9 +53,8 @@ class Problem(Generic[P]):
     @cached_property
     def recomputes(self) -> bool:
         """Whether anything can be computed again rather than kept."""
-        return list(plan_residency(self.program).kept) != list(
-            plan_residency(self.program, rematerialize=True).kept
-        )
+        again = plan_phases(self.program, rematerialize=True)
+        return list(plan_phases(self.program).kept) != list(again.kept)
 
     @cached_property
     def has_weights(self) -> bool:
@@ -95,6 +95,7 @@ class Kind:
     beside: Callable[[Any, Any, int], Any] = fills_a_kernel
     # Why a mapping that somebody else made would not work.
     illegal: Callable[[Problem[Any], Any], Iterator[str]]
+    phases: Callable[[Any, Any], Phases] = phases_of  # what is done up to each reduction
     footprint: Callable[[Any, Any], Footprint]  # what a block takes of a multiprocessor
     profile: Callable[[Any, Any], Profile | None] = rows_profile  # what it asks of a device
     # The buffer of device memory that its blocks share, if they do.

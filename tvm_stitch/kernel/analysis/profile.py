@@ -1,12 +1,12 @@
 """What a program asks of a device, whatever its mapping: bytes, instructions, reductions by phase.
 
-In: a Program and what it keeps (Residency). Out: a Profile, plain numbers that go to JSON and back;
+In: the Phases of a Program. Out: a Profile, plain numbers that go to JSON and back;
 None where a dimension is symbolic. Must not know threads, nor any device.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +16,10 @@ import tvm_ffi
 
 from tvm_stitch.json_data import checked
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
-from tvm_stitch.kernel.analysis.online_reduction import apply_online
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.memoized import memoized, remembered
+from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
 
@@ -38,7 +38,7 @@ _FREE = ("Var", "IntImm", "FloatImm", "Op", "PrimType", "Array", "StringImm")
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseProfile:
     """What one pass over the rows does, for each element; tuples hold bytes of an element."""
 
     reads: tuple[int, ...] = ()  # tensors that hold an element for each row and column
@@ -60,7 +60,7 @@ class Profile:
     rows: int
     columns: int
     reduces: bool
-    phases: tuple[Phase, ...]
+    phases: tuple[PhaseProfile, ...]
     other_bytes: int  # of tensors that hold no element for each row and column, each once
     live_bytes: int  # an element's, that wait between phases
     kept_bytes: int  # an element's, of all kept values
@@ -93,15 +93,17 @@ class Profile:
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Profile:
         """What dataclasses.asdict made of a profile, perhaps by way of JSON."""
-        readers = {"phases": lambda found: tuple(checked(Phase, each, "phase") for each in found)}
-        return checked(Profile, data, "profile", readers)
+
+        def phases(found: Any) -> tuple[PhaseProfile, ...]:
+            return tuple(checked(PhaseProfile, each, "phase") for each in found)
+
+        return checked(Profile, data, "profile", {"phases": phases})
 
 
 def rows_profile(program: Program, mapping: Mapping) -> Profile | None:
     """The profile of a program by what its mapping keeps."""
-    own = apply_online(program, mapping)
-    key = ("profile", mapping.recompute, mapping.residence, own)
-    return remembered(program, key, lambda: _profile(own, residency_of(program, mapping)))
+    phases = phases_of(program, mapping)
+    return remembered(program, ("profile", phases), lambda: _profile(phases))
 
 
 def elements_of(buffer: Var) -> int | None:
@@ -115,23 +117,23 @@ def elements_of(buffer: Var) -> int | None:
     return total
 
 
-def _profile(program: Program, residency: Residency) -> Profile | None:
+def _profile(phases: Phases) -> Profile | None:
+    program = phases.program
     rows, columns = constant(program.space.rows), constant(program.space.columns)
     if rows is None or columns is None:
         return None
     loads = _Loads(program)
-    phases = tuple(_phase(program, residency, loads, n) for n in range(residency.phases))
-    other = _other_bytes(program, residency, rows * columns)
+    other = _other_bytes(phases, rows * columns)
     if other is None:
         return None
     return Profile(
         rows,
         columns,
         program.reduces,
-        phases,
+        tuple(_phase(phase, program, loads) for phase in phases.phases),
         other,
-        residency.live_bytes,
-        residency.kept_bytes,
+        phases.live_bytes,
+        phases.kept_bytes,
         len(program.column_reductions),
         0 if program.space.row_segment is None else constant(program.space.row_segments) or 1,
         program.round,
@@ -161,57 +163,37 @@ class _Loads:
         )
 
 
-def _phase(program: Program, residency: Residency, loads: _Loads, number: int) -> Phase:
-    stages = [stage for stage in program.stages if number in _phases_of(program, residency, stage)]
-    tuples: dict[str, list[int]] = defaultdict(list)
-    from_kept: set[Var] = set()
+def _phase(phase: Phase, program: Program, loads: _Loads) -> PhaseProfile:
+    along: list[int] = []
+    gathers: list[int] = []
     operations = specials = 0.0
-    for stage in stages:
+    for stage in phase.computed:
         plain, special = instructions(stage)
         operations, specials = operations + plain, specials + special
         for stride, size in loads.strides(stage):
             if stride is not Stride.UNIFORM:
-                tuples["gathers" if stride is Stride.GATHER else "along"].append(size)
-        from_kept.update(
-            read.buffer
-            for read in stage.reads
-            if residency.kept.get(read.buffer, (number,))[0] < number
-        )
-    for buffer in program.inputs:
-        needed = residency.needed.get(buffer, frozenset())
-        if number in needed:
-            kind = "reads" if number == min(needed) else "again"
-            tuples[kind].append(item_bytes(dtype_of(buffer)))
-    for buffer in program.outputs:
-        if program.is_full(buffer) and residency.available[buffer] == number:
-            tuples["writes"].append(item_bytes(dtype_of(buffer)))
-            # Kept by an earlier phase, it may be stored without being computed.
-            if residency.kept.get(buffer, (number,))[0] < number:
-                from_kept.add(buffer)
-    return Phase(
-        reads=tuple(tuples["reads"]),
-        again=tuple(tuples["again"]),
-        along=tuple(tuples["along"]),
-        gathers=tuple(tuples["gathers"]),
-        writes=tuple(tuples["writes"]),
-        from_kept=len(from_kept),
-        to_kept=sum(first == number for first, _ in residency.kept.values()),
+                (gathers if stride is Stride.GATHER else along).append(size)
+
+    def sizes(buffers: Iterable[Var]) -> tuple[int, ...]:
+        return tuple(item_bytes(dtype_of(buffer)) for buffer in buffers)
+
+    return PhaseProfile(
+        reads=sizes(buffer for buffer in phase.inputs if buffer not in phase.again),
+        again=sizes(phase.again),
+        along=tuple(along),
+        gathers=tuple(gathers),
+        writes=sizes(phase.stores),
+        from_kept=len(phase.held),
+        to_kept=len(phase.keeps),
         operations=operations,
         specials=specials,
-        reductions=sum(stage in program.row_reductions for stage in stages),
+        reductions=sum(stage in program.row_reductions for stage in phase.reductions),
     )
 
 
-def _phases_of(program: Program, residency: Residency, stage: Stage) -> Iterable[int]:
-    """The phases that compute a stage's elements; a row's own values cost next to nothing."""
-    if stage.is_reduction:
-        return (residency.available[stage.output] - 1,)
-    return residency.needed.get(stage.output, ())
-
-
-def _other_bytes(program: Program, residency: Residency, elements: int) -> int | None:
-    full = {buffer for buffer in program.inputs if buffer in residency.needed}
-    full |= {buffer for buffer in program.outputs if program.is_full(buffer)}
+def _other_bytes(phases: Phases, elements: int) -> int | None:
+    program = phases.program
+    full = {b for phase in phases.phases for b in (*phase.inputs, *phase.stores)}
     loads = Counter(read.buffer for stage in program.stages for read in stage.reads)
     total = 0
     for buffer in (*program.inputs, *program.outputs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingOf
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm import tirx
@@ -86,7 +87,7 @@ def _scratch(writer: Writer, stage: Stage, mapping: Mapping) -> Var:
 
 
 def open_barriers(
-    writer: Writer, stages: list[list[Stage]], mapping: Mapping, position: Position
+    writer: Writer, stages: Sequence[Sequence[Stage]], mapping: Mapping, position: Position
 ) -> list[Expr]:
     """What the blocks of a cluster wait for where reductions end, one for each such place."""
     values = mapping.threads // WARP * mapping.cluster

@@ -12,7 +12,16 @@ from tvm import ir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
-from tvm_stitch.kernel.ir.stage import Expr, Var, as_int64, buffer_shape, dtype_of, item_bytes
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Var,
+    as_int64,
+    buffer_shape,
+    dtype_of,
+    item_bytes,
+    replaced,
+    substitute,
+)
 
 ACCESS_BYTES = 16  # the widest access of a thread
 # TVM shrinks a buffer to the elements that are used, and then finds no place for dynamic shared
@@ -163,6 +172,21 @@ def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
 def divided(number: Expr, count: int) -> tuple[Expr, Expr]:
     """Quotient and rest."""
     return tirx.floordiv(number, count), tirx.floormod(number, count)
+
+
+def evaluated(
+    views: Mapping[Var, Var],
+    value: Expr,
+    known: Mapping[int, Expr],
+    axes: Mapping[Var, Expr],
+    here: Mapping[Var, Expr],
+) -> Expr:
+    """A stage's value at a place, by its axes there and what is known of its loads, by their keys.
+
+    Other loads are from flat views.
+    """
+    own = {axis: substitute(expr, here) for axis, expr in axes.items()}
+    return flat_loads(views, replaced(value, known, own))
 
 
 def flat_loads(views: Mapping[Var, Var], expr: Expr) -> Expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.footprint import (
     STATIC_SHARED,
@@ -22,7 +22,6 @@ from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, ColumnSums, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Refused, constant
-from tvm_stitch.kernel.rows.row_batching import loaded_bytes
 from tvm_stitch.kernel.rows.vector_width import vector_width
 
 BLOCK_THREADS = 256
@@ -123,9 +122,9 @@ def resident_blocks(program: Program, mapping: ColumnSums, device: Device) -> in
 
 def grid_footprint(program: Program, mapping: ColumnSums) -> Footprint:
     """What a block takes: its threads' share of the sums, too, and the next row."""
-    held = residency_of(program, mapping).live_bytes + SUM_BYTES * len(program.column_reductions)
+    held = phases_of(program, mapping).live_bytes + SUM_BYTES * len(program.column_reductions)
     if mapping.prefetch_next_row:
-        held += loaded_bytes(program, mapping)
+        held += phases_of(program, mapping).first_bytes
     registers = thread_registers(mapping.elements * held, mapping.vector)
     return Footprint(mapping.block_threads, registers, grid_shared_bytes(program, mapping))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.footprint import (
     SPARE_REGISTERS,
@@ -31,7 +32,6 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.footprint import registers
-from tvm_stitch.kernel.rows.row_batching import loaded_bytes
 from tvm_stitch.kernel.rows.vector_width import vector_width
 
 BLOCK_THREADS = 512
@@ -211,7 +211,7 @@ def round_footprint(program: Program, mapping: Mapping) -> Footprint:
 def round_registers(program: Program, mapping: Mapping) -> int:
     """Registers of a thread."""
     each = mapping.vector * mapping.steps
-    held = mapping.batch * loaded_bytes(program, mapping)
+    held = mapping.batch * phases_of(program, mapping).first_bytes
     held += SUM_BYTES * len(program.column_reductions)
     if program.space.row_segment is not None:
         held += column_bytes(program)

@@ -12,8 +12,8 @@ inputs give equal results to the bit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
-from functools import partial
 
 from tvm import tirx
 from tvm.script import tirx as T
@@ -24,8 +24,8 @@ from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import combine
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
-from tvm_stitch.kernel.rows.emit import IteratedPart
+from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, constant, dtype_of
+from tvm_stitch.kernel.rows.emit import IteratedPart, Part
 
 # A warp reads this many neighbouring columns of a share: a whole line of memory.
 TASK = 32
@@ -128,7 +128,7 @@ class ColumnSumsPart(IteratedPart):
 
     def _finish_column(self, tiles: dict[Var, Var], lane: Expr, column: Expr) -> None:
         """One thread has a column's results, and what is computed from them."""
-        writer, values = self.writer, {}
+        writer, values = self.writer, dict[Var, Expr]()
         part = self.part(int64(0))
         for stage in self.program.column_reductions:
             tile = tiles[stage.output]
@@ -138,15 +138,7 @@ class ColumnSumsPart(IteratedPart):
                 other = tile[warp * TASK + lane]
                 writer.store(total, int64(0), combine(stage.combiner, total[int64(0)], other))
             values[stage.output] = reduction.result(stage, total[int64(0)])
-        for stage in self.program.stages:
-            if stage.output not in self.program.columnwise:
-                continue
-            if not stage.is_reduction:
-                values[stage.output] = writer.value(
-                    stage.name, part.value(stage, partial(known, values), column)
-                )
-            if stage.output in self.program.outputs:
-                writer.store(self.views[stage.output], column, values[stage.output])
+        finish_column(part, lambda stage: values[stage.output], column, column)
 
 
 def start_sums(program: Program, mapping: Mapping, writer: Writer) -> dict[Var, Var]:
@@ -196,6 +188,17 @@ def add_rows(
         writer.add(sync)
 
 
-def known(values: MappingOf[Var, Expr], read: Read) -> Expr | None:
-    """What a column's stage reads, where that has been computed."""
-    return values.get(read.buffer)
+def finish_column(part: Part, total: Callable[[Stage], Expr], column: Expr, at: Expr) -> None:
+    """What is computed from a column's totals, and what of it is written."""
+    program, values = part.program, dict[Var, Expr]()
+    for stage in program.stages:
+        buffer = stage.output
+        if buffer not in program.columnwise:
+            continue
+        if stage.is_reduction:
+            values[buffer] = total(stage)
+        else:
+            value = part.value(stage, lambda read: values.get(read.buffer), column)
+            values[buffer] = part.writer.value(stage.name, value)
+        if program.writes(buffer):
+            part.writer.store(part.views[buffer], at, values[buffer])

@@ -19,6 +19,7 @@ from tvm_stitch.kernel.cooperative.persistent_shared import (
     smem_slots,
 )
 from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.phases import Phase
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of
 from tvm_stitch.kernel.rows.emit import Part
@@ -75,12 +76,11 @@ class PersistentRow(Part):
         other.slot_of_row = None
         return other
 
-    def loads_of(self, number: int) -> list[Var]:
+    def loads_of(self, phase: Phase) -> tuple[Var, ...]:
         """Of a long row of several inputs, only what stays is loaded as a whole."""
-        found = super().loads_of(number)
         if not loads_inputs_separately(self.program):
-            return found
-        return [buffer for buffer in found if buffer in self.program.persistent_inputs]
+            return phase.loads
+        return tuple(b for b in phase.loads if b in self.program.persistent_inputs)
 
     def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
         """A thread's share of a row of each input, from where it is."""

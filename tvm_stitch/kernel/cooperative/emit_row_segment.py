@@ -13,17 +13,21 @@ itself. The others are read last that were read first, for those are the ones th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Position, row_segment_iterations
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
-from tvm_stitch.kernel.cooperative.emit_column_sums import add_rows, known, rows_tile, start_sums
+from tvm_stitch.kernel.cooperative.emit_column_sums import (
+    add_rows,
+    finish_column,
+    rows_tile,
+    start_sums,
+)
 from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
 from tvm_stitch.kernel.cooperative.hoisted_loads import load_columns
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Var
+from tvm_stitch.kernel.ir.stage import Expr, Stage, Var
 from tvm_stitch.kernel.rows.emit import emit_batch
 
 
@@ -102,16 +106,9 @@ class RowSegmentPart:
                 self._finish_column(step * mapping.vector + lane, position.column(step, lane))
 
     def _finish_column(self, element: Expr, column: Expr) -> None:
-        program, part, values = self.program, self._row(self.position), dict[Var, Expr]()
-        at = self.position.row_segment * program.space.columns + column
-        for stage in program.stages:
-            if stage.output not in program.columnwise:
-                continue
-            if stage.is_reduction:
-                total = reduction.result(stage, self.sums[stage.output][element])
-                values[stage.output] = self.writer.value(stage.name, total)
-            else:
-                value = part.value(stage, partial(known, values), column)
-                values[stage.output] = self.writer.value(stage.name, value)
-            if stage.output in program.outputs:
-                self.writer.store(self.place.views[stage.output], at, values[stage.output])
+        def total(stage: Stage) -> Expr:
+            own = self.sums[stage.output][element]
+            return self.writer.value(stage.name, reduction.result(stage, own))
+
+        at = self.position.row_segment * self.program.space.columns + column
+        finish_column(self._row(self.position), total, column, at)

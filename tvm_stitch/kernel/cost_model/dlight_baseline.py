@@ -14,7 +14,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
-from tvm_stitch.kernel.analysis.profile import Phase, Profile, elements_of, instructions
+from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, elements_of, instructions
 from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
 from tvm_stitch.kernel.ir.mapping import Flat, Mapping, Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -193,7 +193,7 @@ def _profile(
 
 def _pass(
     stages: tuple[Stage, ...], computed: Collection[Var], elements: int, seen: set[Var]
-) -> Phase:
+) -> PhaseProfile:
     """The first pass that reads a tensor finds it in device memory, later ones in a cache."""
     reads: list[int] = []
     again: list[int] = []
@@ -205,7 +205,7 @@ def _pass(
         kind.append(item_bytes(dtype_of(buffer)))
         seen.add(buffer)
     counts = [instructions(stage) for stage in stages]
-    return Phase(
+    return PhaseProfile(
         reads=tuple(reads),
         again=tuple(again),
         along=tuple(along),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from tvm_stitch.device import RESERVED_SHARED, Device
-from tvm_stitch.kernel.analysis.profile import Phase, Profile
+from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile
 from tvm_stitch.kernel.codegen.footprint import MAX_REGISTERS, SUM_BYTES, thread_registers
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
@@ -40,7 +40,7 @@ class Demand:
         self.in_registers = mapping.residence == "register"
 
     @cached_property
-    def phases(self) -> tuple[Phase, ...]:
+    def phases(self) -> tuple[PhaseProfile, ...]:
         """The program's; what a tile serves is read in whole lines, and goes by shared memory."""
         if not self.mapping.tile:
             return self.profile.phases
@@ -175,7 +175,7 @@ class Demand:
             total += grid_us(self.blocks, self.device) + self.shares / warps * timing.l2_latency_us
         return total
 
-    def _work_us(self, phase: Phase) -> float:
+    def _work_us(self, phase: PhaseProfile) -> float:
         """A thread's dependent instructions, and its row's reductions behind them."""
         timing, mapping = self.timing, self.mapping
         cycles = self._instructions(phase) * self.each * timing.chain
@@ -190,7 +190,7 @@ class Demand:
                 total += timing.cluster_us
         return total
 
-    def _load_us(self, number: int, phase: Phase) -> float:
+    def _load_us(self, number: int, phase: PhaseProfile) -> float:
         """Waiting for loads: so many bytes of a thread are on their way at once."""
         timing, mapping = self.timing, self.mapping
         flying = timing.flying if self.in_registers and number == 0 else timing.flying_later
@@ -207,7 +207,7 @@ class Demand:
             total += timing.dram_latency_us * self.steps
         return total
 
-    def _instructions(self, phase: Phase) -> float:
+    def _instructions(self, phase: PhaseProfile) -> float:
         """Of an element, in plain operations."""
         timing, mapping = self.timing, self.mapping
         accesses = sum(map(self._accesses, (*phase.reads, *phase.again, *phase.writes)))

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from tvm_stitch.errors import InputError
+from tvm_stitch.json_data import checked
 
 WARP = 32  # threads that exchange registers
 MAX_BLOCK_THREADS = 1024
@@ -21,7 +22,6 @@ RENAMED = {
     "ahead": "prefetch_weights",
     "staying": "persistent_rows",
 }
-_REQUIRED = {"threads", "rows", "vector", "steps"}  # of those that a kind has
 
 
 @dataclass(frozen=True)
@@ -270,27 +270,15 @@ MAPPINGS: tuple[type[Mapping], ...] = (Flat, Transposed, RowSegment, ColumnSums,
 
 def mapping_from(data: Any) -> Mapping:
     """Read one from JSON; refuse unknown or missing fields and wrong types."""
-    data = renamed(data)
     if not isinstance(data, dict):
         raise InputError("mapping must be a JSON object")
     if "kind" not in data:
-        return _of_no_kind(data)
+        return _of_no_kind({RENAMED.get(str(name), str(name)): data[name] for name in data})
     kind = next((each for each in MAPPINGS if each.kind == data["kind"]), None)
     if kind is None:
         raise InputError(f"mapping kind must be one of {[each.kind for each in MAPPINGS]}")
-    return _made(kind, {name: value for name, value in data.items() if name != "kind"})
-
-
-def _made(kind: type[Mapping], data: dict[str, Any]) -> Mapping:
-    known = {field.name: str(field.type) for field in fields(kind)}
-    if set(data) - set(known):
-        raise InputError(f"mapping must be a JSON object with the fields {sorted(known)}")
-    if missing := (_REQUIRED & set(known)) - set(data):
-        raise InputError(f"mapping is incomplete: it lacks {sorted(missing)}")
-    for name, value in data.items():
-        if type(value).__name__ != known[name]:
-            raise InputError(f"mapping field {name} must be {known[name]}, not {value!r}")
-    return kind(**data)
+    own = {name: value for name, value in data.items() if name != "kind"}
+    return checked(kind, own, "mapping", renamed=RENAMED)
 
 
 def _of_no_kind(data: dict[str, Any]) -> Mapping:
@@ -299,24 +287,17 @@ def _of_no_kind(data: dict[str, Any]) -> Mapping:
     Rows in shared memory and small products may look the same; only the latter were ever chosen.
     """
     scheme = data.get("scheme")
-    if scheme is None or not set(data) >= _REQUIRED:
+    if scheme is None or not set(data) >= {"threads", "rows", "vector", "steps"}:
         raise InputError("mapping is incomplete: it says no kind")
     for kind in MAPPINGS:
         own = {field.name for field in fields(kind)}
-        mapping = _made(kind, {name: value for name, value in data.items() if name in own})
+        mapping = checked(kind, {n: value for n, value in data.items() if n in own}, "mapping")
         others = {name: value for name, value in data.items() if name not in own}
         if kind is Rows and scheme in SCHEMES:
             del others["scheme"]  # of TVM's own kernels it says more than their threads
         if all(getattr(mapping, name, None) == value for name, value in others.items()):
             return mapping
     raise InputError(f"mapping is of no kind that there is: {data}")
-
-
-def renamed(data: Any) -> Any:
-    """A JSON object's fields by their names of today."""
-    if not isinstance(data, dict):
-        return data
-    return {RENAMED.get(name, name): value for name, value in data.items()}
 
 
 def power_of_two(number: int) -> int:

@@ -12,7 +12,8 @@ a column may use them.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -156,7 +157,7 @@ def make_program(
     own = space or find_space(stages, across, outputs)
     if isinstance(own, Refused):
         return own
-    return _Placing(own, stages, columnwise_of(stages, across), outputs).program()
+    return _SpacePlacing(own, stages, columnwise_of(stages, across), outputs).program()
 
 
 def unrelated(
@@ -206,8 +207,56 @@ def unit_reductions_as_elements(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     return tuple(map(plain, stages))
 
 
-class _Placing:
+class Placing(ABC):
     """Works backwards from the outputs, inlining what is read at other places than its own."""
+
+    def __init__(self, stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> None:
+        self.outputs = outputs
+        self.producer = {stage.output: stage for stage in stages}
+        self.order: dict[Var, float] = {stage.output: n for n, stage in enumerate(stages)}
+        self.placed: dict[Var, Stage] = {}
+        self.where: dict[tuple[int, int], Where] = {}
+
+    def place_all(self) -> tuple[tuple[Stage, ...], tuple[Var, ...]] | Refused:
+        """All stages that the outputs need, in order, and the inputs of these."""
+        pending = list(self.outputs)
+        while pending:
+            buffer = pending.pop()
+            if buffer in self.placed:
+                continue
+            if buffer not in self.producer:
+                return Refused(f"output {buffer} is computed by no stage")
+            stage = self.place(self.producer[buffer])
+            if isinstance(stage, Refused):
+                return stage
+            self.placed[buffer] = stage
+            pending.extend(r.buffer for r in stage.reads if r.buffer in self.producer)
+        stages = tuple(sorted(self.placed.values(), key=lambda stage: self.order[stage.output]))
+        read = dict.fromkeys(read.buffer for stage in stages for read in stage.reads)
+        return stages, tuple(buffer for buffer in read if buffer not in self.placed)
+
+    @abstractmethod
+    def place(self, stage: Stage) -> Stage | Refused:
+        """A stage that reads what is where it may be read, and a note of where that is."""
+
+    def inline(
+        self, stage: Stage, elsewhere: Callable[[Stage], dict[int, Read] | Refused]
+    ) -> Stage | Refused:
+        """Inline what is read elsewhere, until there is nothing."""
+        for _ in range(MAX_INLINED):
+            reads = elsewhere(stage)
+            if isinstance(reads, Refused):
+                return reads
+            if not reads:
+                return stage
+            if len(reads) > MAX_INLINED:
+                break
+            stage = with_inlined(stage, reads, self.producer)
+        return Refused(f"{stage.name} reads computed values at too many places")
+
+
+class _SpacePlacing(Placing):
+    """Every computed value is read at its own row, column or both of a space."""
 
     def __init__(
         self,
@@ -216,37 +265,17 @@ class _Placing:
         columnwise: frozenset[Var],
         outputs: tuple[Var, ...],
     ) -> None:
-        self.space = space
-        self.columnwise = columnwise
-        self.outputs = outputs
-        self.producer = {stage.output: stage for stage in stages}
-        self.order = {stage.output: number for number, stage in enumerate(stages)}
-        self.placed: dict[Var, Stage] = {}
-        self.where: dict[tuple[int, int], Where] = {}
-        self.inputs: dict[Var, None] = {}
+        super().__init__(stages, outputs)
+        self.space, self.columnwise = space, columnwise
 
     def program(self) -> Program | Refused:
-        pending = list(self.outputs)
-        while pending:
-            buffer = pending.pop()
-            if buffer in self.placed:
-                continue
-            if buffer not in self.producer:
-                return Refused(f"output {buffer} is computed by no stage")
-            refused = self._fits(self.producer[buffer])
-            stage = refused or self._place(self.producer[buffer])
-            if isinstance(stage, Refused):
-                return stage
-            self.placed[buffer] = stage
-            pending.extend(r.buffer for r in stage.reads if r.buffer in self.producer)
-        stages = tuple(sorted(self.placed.values(), key=lambda stage: self.order[stage.output]))
+        placed = self.place_all()
+        if isinstance(placed, Refused):
+            return placed
+        stages, inputs = placed
         reduces = any(stage.is_reduction for stage in stages)
-        inputs = [read.buffer for stage in stages for read in stage.reads]
-        inputs = [buffer for buffer in dict.fromkeys(inputs) if buffer not in self.placed]
         columnwise = frozenset(s.output for s in stages if s.output in self.columnwise)
-        return Program(
-            stages, tuple(inputs), self.outputs, self.space, reduces, self.where, columnwise
-        )
+        return Program(stages, inputs, self.outputs, self.space, reduces, self.where, columnwise)
 
     def _fits(self, stage: Stage) -> Refused | None:
         if stage.output in self.columnwise:
@@ -264,30 +293,27 @@ class _Placing:
     def _reduces_along(self, stage: Stage) -> bool:
         return stage.is_reduction and not goes_across(stage)
 
-    def _place(self, stage: Stage) -> Stage | Refused:
-        """Inline until every computed value is read at its own row, column or both."""
+    def place(self, stage: Stage) -> Stage | Refused:
+        return self._fits(stage) or self.inline(stage, partial(self._elsewhere, {}))
+
+    def _elsewhere(self, known: dict[int, Where], stage: Stage) -> dict[int, Read] | Refused:
+        """Reads of other places than a stage's own; `known` are those of the look before."""
         key = (*self.space.key, stage.output in self.columnwise)
-        known: dict[int, Where] = {}
-        for _ in range(MAX_INLINED):
-            found = remembered(stage, key, partial(self._look, stage, known))
-            if isinstance(found, Refused):
-                return found
-            known = {read.key: found[read.key] for read in stage.reads if not read.nested}
-            inline: dict[int, Read] = {}
-            for read in stage.reads:
-                where = self.where[handle(stage.output), read.key] = found[read.key]
-                if where is Where.OTHER and read.buffer in self.producer:
-                    source = self.producer[read.buffer]
-                    if source.is_reduction:
-                        why = "for an address" if read.nested else "of other rows"
-                        return Refused(f"{stage.name} needs {source.name} {why}")
-                    inline[read.key] = read
-            if not inline:
-                return stage
-            if len(inline) > MAX_INLINED:
-                break
-            stage = with_inlined(stage, inline, self.producer)
-        return Refused(f"{stage.name} reads computed values at too many places")
+        found = remembered(stage, key, partial(self._look, stage, dict(known)))
+        if isinstance(found, Refused):
+            return found
+        known.clear()
+        known |= {read.key: found[read.key] for read in stage.reads if not read.nested}
+        inline: dict[int, Read] = {}
+        for read in stage.reads:
+            where = self.where[handle(stage.output), read.key] = found[read.key]
+            if where is Where.OTHER and read.buffer in self.producer:
+                source = self.producer[read.buffer]
+                if source.is_reduction:
+                    why = "for an address" if read.nested else "of other rows"
+                    return Refused(f"{stage.name} needs {source.name} {why}")
+                inline[read.key] = read
+        return inline
 
     def _look(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
         """Where each read of a stage goes; some are known from before others were inlined."""

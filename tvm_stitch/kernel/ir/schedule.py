@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping, mapping_from, renamed
+from tvm_stitch.json_data import checked, count, parsed
+from tvm_stitch.kernel.ir.mapping import RENAMED, SCHEMES, Mapping, mapping_from
 
 
 @dataclass(frozen=True)
@@ -79,24 +79,20 @@ class Schedule:
     @staticmethod
     def from_json(text: str) -> Schedule:
         """Read what to_json wrote; refuse unknown or missing fields and wrong types."""
-        try:
-            data: Any = json.loads(text)
-        except ValueError as error:
-            raise InputError(f"schedule is not JSON: {error}") from None
-        return _schedule(data)
+        return _schedule(parsed(text, "schedule"))
 
 
 def _schedule(data: Any) -> Schedule:
-    known = {"parts", "longer", "blocks", "min_blocks_per_sm"}
-    data = renamed(data)
-    if not isinstance(data, dict) or "parts" not in data or set(data) - known:
-        raise InputError("schedule must be a JSON object with the field parts")
-    if not isinstance(data["parts"], list) or not data["parts"]:
-        raise InputError("schedule field parts must be a list of at least one mapping")
-    longer = _schedule(data["longer"]) if "longer" in data else None
-    counts = [data.get(name, 0) for name in ("blocks", "min_blocks_per_sm")]
-    if any(type(count) is not int or count < 0 for count in counts):
-        raise InputError(
-            f"schedule fields blocks and min_blocks_per_sm must be counts, not {counts}"
-        )
-    return Schedule(tuple(map(mapping_from, data["parts"])), longer, *counts)
+    readers = {
+        "parts": _parts,
+        "longer": _schedule,
+        "blocks": count,
+        "min_blocks_per_sm": count,
+    }
+    return checked(Schedule, data, "schedule", readers, RENAMED)
+
+
+def _parts(data: Any) -> tuple[Mapping, ...]:
+    if not isinstance(data, list) or not data:
+        raise ValueError("it must be a list of at least one mapping")
+    return tuple(map(mapping_from, data))

@@ -1,41 +1,32 @@
 """Rows that are copied into shared memory while their threads do something else.
 
-In: a Program, a Mapping. Out: the inputs that are copied that way (cp.async), or why
-none can be. Written by emit_async_copy.
+In: a Program, a Mapping. Out: why its rows cannot be copied that way (cp.async), if so. Which
+inputs are, Phases say; emit_async_copy writes it.
 """
 
 from __future__ import annotations
 
-from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Var, dtype_of, item_bytes
+from tvm_stitch.kernel.ir.stage import dtype_of, item_bytes
 
 CAPABILITY = 80  # the first with copies that go past the registers
 LEAST_BYTES = 4  # of such a copy
-
-
-def async_inputs(program: Program, mapping: Mapping) -> tuple[Var, ...]:
-    """The inputs that a mapping has copied into shared memory."""
-    return _kept_inputs(program, mapping) if mapping.asynchronous else ()
 
 
 def why_not(program: Program, mapping: Mapping) -> str | None:
     """Why a mapping cannot have its rows copied that way, if so."""
     if mapping.residence != "shared" or mapping.peeled:
         return "asynchronous copies of what does not wait in shared memory in aligned vectors"
-    copied = _kept_inputs(program, mapping)
+    phases = phases_of(program, mapping)
+    copied = phases.kept_inputs
     if not copied:
         return "asynchronous copies, where nothing waits as it was read"
-    if len(copied) < len(residency_of(program, mapping).kept):
+    if len(copied) < len(phases.kept):
         # These are written group by group and read step by step: TVM would put barriers between.
         return "asynchronous copies beside values that wait after they were computed"
     narrowest = min(item_bytes(dtype_of(buffer)) for buffer in copied)
     if narrowest * mapping.vector < LEAST_BYTES:
         return f"asynchronous copies of less than {LEAST_BYTES} bytes"
     return None
-
-
-def _kept_inputs(program: Program, mapping: Mapping) -> tuple[Var, ...]:
-    kept = residency_of(program, mapping).kept
-    return tuple(buffer for buffer in program.inputs if buffer in kept)

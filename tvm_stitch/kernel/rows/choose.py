@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, plan_residency, residency_of
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Rows, power_of_two
+from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows import async_copy
@@ -40,6 +41,10 @@ BUSY_SHARE = 0.45
 # float32 log-softmax takes 7.7 us, in shared memory 8.3, in clusters 11; group norm of 256 rows of
 # 40960 float16 takes 16.0 us with 512 threads, 19.0 with 1024.
 SHARED_PLACE = ("shared", True, KEPT_BYTES)
+# Rows of a warp or less cannot wait in shared memory. Where each of their threads has too many
+# elements for registers, as where it is known of each at run time only whether it exists, more
+# threads share a row. Not measured.
+CROWDED_PLACE = ("register", True, KEPT_BYTES // 4)
 PAIR_BYTES = 64  # that a thread keeps in shared memory where two blocks share a multiprocessor
 PLACES = (("register", False, KEPT_BYTES), ("register", True, KEPT_BYTES), SHARED_PLACE)
 FEW_ROWS_PLACES = (PLACES[0], ("register", True, 2 * KEPT_BYTES), SHARED_PLACE)
@@ -86,7 +91,7 @@ def row_mapping(problem: Problem[Program]) -> Rows | Refused:
         places = PLACES if many_rows else FEW_ROWS_PLACES
         for place in places if cluster == 1 else [SHARED_PLACE]:
             mapping = _placed(program, device, columns, cluster, place)
-            kept = residency_of(program, mapping).kept
+            kept = phases_of(program, mapping).kept
             if mapping.online and not kept and cluster == 1:
                 return replace(streamed(program, ONLINE_THREADS), online=True)
             verdict = fits(program, mapping, device, last)
@@ -111,8 +116,10 @@ def _placed(
     """The mapping for a cluster size and a place to wait."""
     residence, recompute, each = place
     one_pass = in_one_pass(program) if residence == "shared" else None
-    residency = plan_residency(one_pass or program, recompute, residence)
-    mapping = _row_mapping_in(program, residency, device, columns, cluster, each)
+    phases = plan_phases(one_pass or program, recompute, residence)
+    mapping = _row_mapping_in(phases, program, device, columns, cluster, each)
+    if residence == "shared" and mapping.threads <= WARP:
+        return _placed(program, device, columns, cluster, CROWDED_PLACE)
     mapping = replace(
         mapping, residence=residence, recompute=recompute, online=one_pass is not None
     )
@@ -136,8 +143,8 @@ def _two_at_once(program: Program, columns: int, mapping: Rows, device: Device) 
     needed = registers(program, mapping) * mapping.block_threads
     if mapping.cluster > 1 or not has_many_rows(program, device) or 2 * needed <= device.registers:
         return None
-    kept = plan_residency(program, True, "shared")
-    pair = _row_mapping_in(program, kept, device, columns, 1, PAIR_BYTES)
+    phases = plan_phases(program, True, "shared")
+    pair = _row_mapping_in(phases, program, device, columns, 1, PAIR_BYTES)
     if 2 * pair.block_threads != device.max_threads:
         return None
     return replace(pair, residence="shared", recompute=True, min_blocks_per_sm=2)
@@ -190,13 +197,13 @@ def _clusters(problem: Problem[Program]) -> list[int]:
 
 
 def _row_mapping_in(
-    program: Program, residency: Residency, device: Device, columns: int, cluster: int, each: int
+    phases: Phases, program: Program, device: Device, columns: int, cluster: int, each: int
 ) -> Rows:
     """The mapping for a cluster size and the bytes that a thread keeps."""
     own = -(-columns // cluster)
     vector, peeled = vectors_of_rows(program, columns)
     widest = power_of_two(-(-own // vector))
-    kept = max(residency.live_bytes, 2)
+    kept = max(phases.live_bytes, 2)
     item = narrowest_item(program)
     if own * item == SHORT_ROW_BYTES:
         each = min(each, SHORT_KEPT_BYTES * kept // item)

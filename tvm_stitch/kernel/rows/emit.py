@@ -1,6 +1,6 @@
 """Emits one part of a kernel: a Program by its Mapping.
 
-In: the Program, what it keeps (Residency), its Mapping, the block's number among the part's blocks
+In: the Program, its Phases, its Mapping, the block's number among the part's blocks
 and the thread's in the block. Writes TIR into a Writer. Decides nothing.
 
 A part goes through its row once for each phase. In a phase, all elements of a thread are computed
@@ -10,6 +10,7 @@ the phase.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -21,21 +22,22 @@ from tvm_stitch.kernel.codegen import cluster_exchange, reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.phases import Phase
+from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
 from tvm_stitch.kernel.rows import emit_async_copy
 from tvm_stitch.kernel.rows.emit_phase import go_through
 from tvm_stitch.kernel.rows.emit_vector import Step
-from tvm_stitch.kernel.rows.row_state import NextRow, Phase, RowState
+from tvm_stitch.kernel.rows.row_state import NextRow, PhaseState, RowState
 
 
 def emit_batch(parts: list[Part]) -> None:
     """Write parts that differ in the row only: a phase of all before the next."""
     for part in parts:
         part.begin()
-    for number in range(parts[0].residency.phases):
+    for phase in parts[0].phases.phases:
         for part in parts:
-            part.emit_phase(number)
+            part.emit_phase(phase)
 
 
 class Part(RowState):
@@ -56,24 +58,22 @@ class Part(RowState):
             self._open_barriers()
         if self.mapping.residence == "register":
             self._load_ahead()
-        if self.async_inputs:
+        if self.phases.copies:
             emit_async_copy.start_copies(self)
         if self.mapping.prefetch_weights:
             self._prefetch_weights()
 
     def _open_barriers(self) -> None:
-        ending: dict[int, list[Stage]] = {}
-        for stage in self.program.row_reductions:
-            ending.setdefault(self.residency.available[stage.output] - 1, []).append(stage)
+        ending = [phase for phase in self.phases.phases if phase.reductions]
         barriers = reduction.open_barriers(
-            self.writer, list(ending.values()), self.mapping, self.position
+            self.writer, [phase.reductions for phase in ending], self.mapping, self.position
         )
-        self.barriers = dict(zip(ending, barriers, strict=True))
+        self.barriers = {phase.number: b for phase, b in zip(ending, barriers, strict=True)}
 
     def _allocate_kept(self) -> None:
         mapping = self.mapping
         each = mapping.vector * mapping.steps
-        for buffer in self.residency.kept:
+        for buffer in self.phases.kept:
             if mapping.residence == "register":
                 tile = self.tile(f"{buffer.name}_kept", dtype_of(buffer))
             else:
@@ -85,94 +85,70 @@ class Part(RowState):
 
     # Phases
 
-    def emit_phase(self, number: int) -> None:
+    def emit_phase(self, phase: Phase) -> None:
         """Write what is computed between two reductions."""
-        phase = Phase(number, self.ahead if number == 0 else {})
-        self._emit_row_stages(number)
-        for stage in self.program.stages:
-            if stage.output not in self.sums and self._ends(stage, number):
+        state = PhaseState(phase, {} if phase.number else self.ahead)
+        self._emit_row_stages(phase)
+        for stage in phase.reductions:
+            if stage.output not in self.sums:
                 maximum = self.program.producer.get(self.program.online_after.get(stage.output))
                 started = reduction.start(self.writer, stage, self.mapping, maximum)
-                phase.accumulators[stage.output] = started
-        roots = self._roots(phase)
-        if not roots:
+                state.accumulators[stage.output] = started
+        if not phase.stages:
             return
-        phase.rescaled = [stage for stage in roots if stage.output in self.program.online_after]
-        needed = self.needed([s for s in roots if s not in phase.rescaled], number)
-        self._load_row_scalars(needed)
-        if phase.rescaled and number and self.mapping.residence == "register":
-            self._load_of_phase(phase)
-        if self.async_inputs and number == 0:
+        self._load_row_scalars(phase.stages)
+        if phase.second_pass and phase.number and self.mapping.residence == "register":
+            self._load_of_phase(state)
+        if phase.copies:
             groups = emit_async_copy.groups_of(self)
             for group, all_steps in enumerate(groups):
                 emit_async_copy.wait(self, len(groups) - 1 - group)
                 if group == 0:
-                    self._measure_from_first(phase, needed)
-                go_through(self, phase, needed, all_steps)
+                    self._measure_from_first(state)
+                go_through(self, state, all_steps)
         else:
-            go_through(self, phase, needed, self.position.steps())
-        if phase.accumulators:
-            if number == min(self.barriers, default=None):
-                cluster_exchange.await_barriers(self.writer)
-            results = reduction.finish(
-                self.writer,
-                list(phase.accumulators.values()),
-                self.mapping,
-                self.position,
-                self.program,
-                self.barriers.get(number),
-            )
-            self.row_values.update(results)
-            for output, value in results.items():
-                self._store_row(output, value)
+            go_through(self, state, self.position.steps())
+        if state.accumulators:
+            self._end_phase(state)
 
-    def _measure_from_first(self, phase: Phase, needed: list[Stage]) -> None:
+    def _end_phase(self, state: PhaseState) -> None:
+        """Combine what all threads of the row have added up."""
+        number = state.phase.number
+        if number == min(self.barriers, default=None):
+            cluster_exchange.await_barriers(self.writer)
+        results = reduction.finish(
+            self.writer,
+            list(state.accumulators.values()),
+            self.mapping,
+            self.position,
+            self.program,
+            self.barriers.get(number),
+        )
+        self.row_values.update(results)
+        for output, value in results.items():
+            self._store_row(output, value)
+
+    def _measure_from_first(self, state: PhaseState) -> None:
         """A thread's first value of each sum stands for the sum, where squares ask for its mean."""
-        totals = {
-            total for total in self.program.variance_of.values() if total in phase.accumulators
-        }
+        squares = self.program.variance_of
+        totals = {total for total in squares.values() if total in state.accumulators}
         if not totals:
             return
-        before = [stage for stage in needed if stage.output not in self.program.variance_of]
-        first = Step(self, phase, before, int64(0), Guard.NONE, second_pass=True).first_values(
-            totals
-        )
+        before = tuple(stage for stage in state.phase.stages if stage.output not in squares)
+        step = Step(self, state, before, int64(0), Guard.NONE, second_pass=True)
+        first = step.first_values(totals)
         self.row_values.update(first)
         for total in totals:
-            accumulator = replace(phase.accumulators[total], first=first[total])
-            phase.accumulators[total] = accumulator
+            accumulator = replace(state.accumulators[total], first=first[total])
+            state.accumulators[total] = accumulator
 
-    def _ends(self, stage: Stage, number: int) -> bool:
-        """Whether a stage is a reduction whose values a phase adds up."""
-        return stage.is_reduction and self.residency.available[stage.output] - 1 == number
-
-    def _roots(self, phase: Phase) -> list[Stage]:
-        """Reductions and outputs of a phase."""
-        available = self.residency.available
-        return [
-            stage
-            for stage in self.program.stages
-            if self._ends(stage, phase.number)
-            or (
-                self.program.writes(stage.output)
-                and self.program.is_full(stage.output)
-                and available[stage.output] == phase.number
-            )
-        ]
-
-    def _emit_row_stages(self, number: int) -> None:
-        for stage in self.program.stages:
-            buffer = stage.output
-            if stage.is_reduction or self.program.holds(buffer) is not Where.ROW:
-                continue
-            if self.residency.available[buffer] != number:
-                continue
+    def _emit_row_stages(self, phase: Phase) -> None:
+        for stage in phase.of_row:
             self._load_row_scalars([stage])
             known = partial(self.row_value, stage)
-            self.row_values[buffer] = self.writer.value(
-                stage.name, self.value(stage, known, int64(0))
-            )
-            self._store_row(buffer, self.row_values[buffer])
+            value = self.writer.value(stage.name, self.value(stage, known, int64(0)))
+            self.row_values[stage.output] = value
+            self._store_row(stage.output, value)
 
     def _store_row(self, buffer: Var, value: Expr) -> None:
         if not self.program.writes(buffer):
@@ -185,7 +161,7 @@ class Part(RowState):
         with self.writer.when(first):
             self.writer.store(self.views[buffer], self.position.row, value)
 
-    def _load_row_scalars(self, stages: list[Stage]) -> None:
+    def _load_row_scalars(self, stages: Iterable[Stage]) -> None:
         """Loads that do not depend on the column, once for the row."""
         inputs = self.program.inputs
         for stage in stages:
@@ -200,7 +176,7 @@ class Part(RowState):
 
     def _load_ahead(self) -> None:
         """All loads of the row in the first phase are issued before their first use."""
-        tiles = self._tiles_of(0, "ahead")
+        tiles = self._tiles_of(self.phases.phases[0], "ahead")
         self.ahead |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
         if self.next_row is None:
             self.load_row(tiles, self.position)
@@ -212,19 +188,19 @@ class Part(RowState):
         with self.writer.when(self.next_row.exists):
             self.load_row(self.next_row.tiles, self.next_row.position)
 
-    def _load_of_phase(self, phase: Phase) -> None:
+    def _load_of_phase(self, state: PhaseState) -> None:
         """Inputs that a later phase is the first to need, where it goes over them twice."""
-        tiles = self._tiles_of(phase.number, "in")
-        phase.loaded |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
+        tiles = self._tiles_of(state.phase, "in")
+        state.loaded |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
         self.load_row(tiles, self.position)
 
-    def _tiles_of(self, number: int, name: str) -> dict[Var, Var]:
-        """Registers for the inputs that a phase is the first to need."""
+    def _tiles_of(self, phase: Phase, name: str) -> dict[Var, Var]:
+        """Registers for the inputs that a phase loads."""
         return {
             buffer: self.kept[buffer]
             if buffer in self.kept
             else self.tile(f"{buffer.name}_{name}", dtype_of(buffer))
-            for buffer in self.loads_of(number)
+            for buffer in self.loads_of(phase)
         }
 
     def _prefetch_weights(self) -> None:
@@ -290,7 +266,7 @@ class IteratedPart:
         part = self.part(int64(0))
         tiles = {
             buffer: part.tile(f"{buffer.name}_next", dtype_of(buffer))
-            for buffer in part.loads_of(0)
+            for buffer in part.loads_of(part.phases.phases[0])
         }
         with self.writer.when(iterations > 0 if constant(iterations) is None else None):
             part.load_row(tiles, part.position)

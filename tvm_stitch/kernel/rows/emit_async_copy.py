@@ -44,7 +44,7 @@ def start_copies(row: RowState) -> None:
                 row.writer.unrolled(int(steps.count), "copy", steps.start) as step,
                 row.writer.when(row.position.exists(step, steps.guard)),
             ):
-                for buffer in row.async_inputs:
+                for buffer in row.phases.copies:
                     _copy(row, buffer, step)
         row.writer.add(tirx.Evaluate(T.ptx.cp.async_.commit_group()))
 

@@ -1,6 +1,6 @@
 """How a thread goes through its elements in a phase: how many at once, and whether twice.
 
-In: a Part, a Phase, the stages that it computes and the thread's steps. Writes a Step for each.
+In: a Part, the state of a Phase and the thread's steps. Writes a Step for each.
 Where a row waits in registers, all of its loads have been issued; elsewhere those of some steps are
 issued together. Sums that are measured against a maximum need it first: what is at hand is gone
 through again, once the largest of it is known.
@@ -8,9 +8,9 @@ through again, once the largest of it is known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
@@ -18,67 +18,70 @@ from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.emit_vector import Step
 from tvm_stitch.kernel.rows.global_access import Element
-from tvm_stitch.kernel.rows.row_state import Phase, RowState
+from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
 
 # Bytes of a row that does not wait in registers which a thread has on their way at once.
 FLIGHT_BYTES = 64
 
 
-def go_through(part: RowState, phase: Phase, needed: list[Stage], steps: list[Steps]) -> None:
+def go_through(part: RowState, state: PhaseState, steps: list[Steps]) -> None:
     """Write a thread's steps."""
     if part.mapping.residence == "register":
-        _registers(part, phase, needed, steps)
-        if phase.rescaled:
-            with _measured(part, phase) as second_pass:
-                _registers(part, phase, second_pass, steps, second_pass=True)
+        _passes(part, state, partial(_registers, part, state, steps))
         return
     for alike in steps:
         with part.writer.when(part.position.works):
-            _flights(part, phase, needed, alike)
+            _flights(part, state, alike)
+
+
+def _passes(
+    part: RowState, state: PhaseState, through: Callable[[tuple[Stage, ...], bool], None]
+) -> None:
+    """Once through what is at hand; again, with maxima as far as they are known, for their sums."""
+    through(state.phase.stages, False)
+    if not state.phase.second_pass:
+        return
+    largest = reduction.grow(part.writer, state.accumulators, part.program.online_after)
+    part.row_values.update(largest)
+    through(state.phase.second_pass, True)
+    for buffer in largest:
+        del part.row_values[buffer]
 
 
 def _registers(
-    part: RowState, phase: Phase, needed: list[Stage], steps: list[Steps], second_pass: bool = False
+    part: RowState,
+    state: PhaseState,
+    steps: list[Steps],
+    stages: tuple[Stage, ...],
+    second_pass: bool,
 ) -> None:
     for alike in steps:
         with (
             part.writer.when(part.position.works),
             part.writer.unrolled(alike.count, "step", alike.start) as step,
         ):
-            Step(part, phase, needed, step, alike.guard, second_pass).emit()
+            Step(part, state, stages, step, alike.guard, second_pass).emit()
 
 
-@contextmanager
-def _measured(part: RowState, phase: Phase) -> Iterator[list[Stage]]:
-    """Maxima as far as they are known, and the stages of the sums measured against them."""
-    largest = reduction.grow(part.writer, phase.accumulators, part.program.online_after)
-    part.row_values.update(largest)
-    yield part.needed(phase.rescaled, phase.number)
-    for buffer in largest:
-        del part.row_values[buffer]
-
-
-def _flights(part: RowState, phase: Phase, needed: list[Stage], steps: Steps) -> None:
+def _flights(part: RowState, state: PhaseState, steps: Steps) -> None:
     """Some steps at a time: the loads of all of them are issued before the first is used."""
-    first = [buffer for buffer in part.loads_of(phase.number) if buffer not in part.async_inputs]
+    first = part.loads_of(state.phase)
     each = part.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
     flight = part.mapping.unroll or max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
     flight = min(steps.count, flight) if isinstance(steps.count, int) else flight
     many, rest = steps.count // flight, steps.count % flight
     with part.writer.serial(many, "flight") as number:
         start = steps.start + number * flight
-        _flight(part, phase, needed, first, replace(steps, start=start, count=flight))
+        _flight(part, state, first, replace(steps, start=start, count=flight))
     done = steps.start + many * flight
     if not isinstance(rest, int):
         with part.writer.serial(rest, "last") as number:
-            _flight(part, phase, needed, first, replace(steps, start=done + number, count=1))
+            _flight(part, state, first, replace(steps, start=done + number, count=1))
     elif rest:
-        _flight(part, phase, needed, first, replace(steps, start=int64(done), count=rest))
+        _flight(part, state, first, replace(steps, start=int64(done), count=rest))
 
 
-def _flight(
-    part: RowState, phase: Phase, needed: list[Stage], first: list[Var], steps: Steps
-) -> None:
+def _flight(part: RowState, state: PhaseState, first: tuple[Var, ...], steps: Steps) -> None:
     writer, vector = part.writer, part.mapping.vector
     tiles = {
         buffer: writer.allocate(f"{buffer.name}_in", vector * steps.count, dtype_of(buffer))
@@ -88,26 +91,23 @@ def _flight(
     def slots(number: Expr) -> Element:
         return lambda _, lane: number * vector + lane
 
-    vectors = _load_vectors(part, needed, steps, slots)
+    vectors = _load_vectors(part, state.phase.stages, steps, slots)
 
-    def through(stages: list[Stage], second_pass: bool = False) -> None:
+    def through(stages: tuple[Stage, ...], second_pass: bool) -> None:
         with writer.unrolled(steps.count, "step") as number:
             loaded = {buffer: (tile, slots(number)) for buffer, tile in tiles.items()}
             own = {key: (tile, slots(number)) for key, tile in vectors.items()}
-            of_step = replace(phase, loaded=loaded, vectors=own)
+            of_step = replace(state, loaded=loaded, vectors=own)
             Step(part, of_step, stages, steps.start + number, steps.guard, second_pass).emit()
 
     with writer.unrolled(steps.count, "load") as number:
         for buffer, tile in tiles.items():
             part.copy_in(buffer, tile, steps.start + number, steps.guard, slots(number))
-    through(needed)
-    if phase.rescaled:
-        with _measured(part, phase) as second_pass:
-            through(second_pass, second_pass=True)
+    _passes(part, state, through)
 
 
 def _load_vectors(
-    part: RowState, needed: list[Stage], steps: Steps, slots: Callable[[Expr], Element]
+    part: RowState, needed: tuple[Stage, ...], steps: Steps, slots: Callable[[Expr], Element]
 ) -> dict[tuple[Var, str, str], Var]:
     """Vectors along the columns: asked for one by one, each step would wait for its own."""
     if steps.guard is Guard.EDGE or not isinstance(steps.count, int):

@@ -9,10 +9,9 @@ from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
 from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import combine
-from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
 from tvm_stitch.kernel.rows.global_access import Element, Fragments
-from tvm_stitch.kernel.rows.row_state import Phase, RowState
+from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
 
 
 class Step:
@@ -21,20 +20,21 @@ class Step:
     def __init__(
         self,
         part: RowState,
-        phase: Phase,
-        needed: list[Stage],
+        state: PhaseState,
+        needed: tuple[Stage, ...],
         step: Expr,
         guard: Guard,
         second_pass: bool = False,
     ) -> None:
-        """`again` says that the phase has been here, and written what there is to write."""
+        """`second_pass` says that the phase has been here, and written what there is to write."""
         self.second_pass = second_pass
-        self.part, self.phase, self.needed = part, phase, needed
+        self.part, self.state, self.needed = part, state, needed
+        self.phase = state.phase
         self.step, self.guard = step, guard
         self.writer = part.writer
         self.vector = part.mapping.vector
         self.fragments: Fragments = {}
-        self.loaded = dict(phase.loaded)
+        self.loaded = dict(state.loaded)
         self.outputs: dict[Var, Var] = {}
         self.keeping: dict[Var, Var] = {}  # what goes to shared memory when all lanes are done
 
@@ -76,29 +76,22 @@ class Step:
         return found
 
     def _is_output(self, stage: Stage) -> bool:
-        part = self.part
-        return (
-            not self.second_pass
-            and part.program.writes(stage.output)
-            and part.program.is_full(stage.output)
-            and part.residency.available[stage.output] == self.phase.number
-        )
+        return not self.second_pass and stage.output in self.phase.stores
 
     def _load(self, guard: Guard) -> None:
         """Inputs that this phase is the first to need, and vectors along the columns."""
         part = self.part
         reads = [(stage, read) for stage in self.needed for read in stage.reads]
         for stage, read in reads:
-            buffer = read.buffer
-            if buffer in part.program.inputs and part.program.place(stage, read) is Where.SAME:
-                waits = part.residency.kept.get(buffer, (self.phase.number,))[0]
-                if buffer in part.async_inputs or buffer in self.loaded:
-                    continue
-                if waits == self.phase.number:
-                    self._load_fragment(buffer, guard)
+            if (
+                read.buffer in self.phase.loads
+                and read.buffer not in self.loaded
+                and part.is_same(stage, read)
+            ):
+                self._load_fragment(read.buffer, guard)
         if guard is Guard.EDGE:
             return
-        self.fragments |= part.vectors | self.phase.vectors
+        self.fragments |= part.vectors | self.state.vectors
         for load in part.plan_vector_loads(reads):
             if load.address.key not in self.fragments:
                 self._load_vector(load)
@@ -130,8 +123,8 @@ class Step:
         for stage in self.needed:
             for read in stage.reads:
                 buffer = read.buffer
-                same = part.program.place(stage, read) is Where.SAME
-                if same and buffer not in self.loaded and part.waits(buffer, self.phase.number):
+                same = part.is_same(stage, read)
+                if same and buffer not in self.loaded and self.phase.finds(buffer):
                     tile = self.writer.allocate(
                         f"{buffer.name}_back", self.vector, dtype_of(buffer)
                     )
@@ -150,7 +143,7 @@ class Step:
         if part.mapping.residence == "register" or guard is Guard.EDGE or self.second_pass:
             return
         for buffer, (tile, element) in self.loaded.items():
-            if buffer in part.kept and not part.waits(buffer, self.phase.number):
+            if buffer in part.kept and not self.phase.finds(buffer):
                 self._copy_kept(buffer, tile, out=True, element=element)
 
     def _copy_kept(self, buffer: Var, tile: Var, out: bool, element: Element | None = None) -> None:
@@ -179,7 +172,7 @@ class Step:
                 self._add_to_column(stage, lane, value)
                 continue
             if stage.is_reduction:
-                self.phase.accumulators[buffer].add(self.writer, lane, value)
+                self.state.accumulators[buffer].add(self.writer, lane, value)
                 continue
             values[buffer] = self.writer.value(stage.name, value)
             if buffer in self.keeping:
@@ -209,13 +202,13 @@ class Step:
 
     def _known(self, stage: Stage, values: dict[Var, Expr], lane: Expr, read: Read) -> Expr | None:
         part, buffer = self.part, read.buffer
-        if part.program.place(stage, read) is Where.SAME:
+        if part.is_same(stage, read):
             if buffer in values:
                 return values[buffer]
             if buffer in self.loaded:
                 tile, element = self.loaded[buffer]
                 return tile[element(self.step, lane)]
-            if part.waits(buffer, self.phase.number):
+            if self.phase.finds(buffer):
                 return part.kept[buffer][part.slot(self.step, lane)]
             return None
         if buffer in part.row_values:

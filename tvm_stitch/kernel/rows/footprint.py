@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
-from tvm_stitch.kernel.analysis.keep_or_recompute import Residency, residency_of
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS
 from tvm_stitch.kernel.codegen.footprint import (
+    ALLOCATED,
     MAX_REGISTERS,
     SPARE_REGISTERS,
     Footprint,
@@ -36,8 +37,7 @@ def fits(program: Program, mapping: Mapping, device: Device, last: bool) -> Refu
     """Why a block of this mapping has no room, if so; the last resort may fill the device."""
     needed = footprint(program, mapping)
     if mapping.residence == "register":
-        limit = min(MAX_REGISTERS, device.registers // max(needed.threads, 128) // 8 * 8)
-        if needed.registers > limit:
+        if needed.registers > registers_left(device.registers, needed.threads):
             return Refused("too many registers")
         if mapping.elements > MAX_ELEMENTS:
             return Refused("too many elements a thread")
@@ -53,6 +53,11 @@ def fits(program: Program, mapping: Mapping, device: Device, last: bool) -> Refu
             f"shared memory, a block has {device.shared_block}"
         )
     return None
+
+
+def registers_left(total: int, threads: int) -> int:
+    """Registers that each thread of a block may have, of so many of a multiprocessor."""
+    return min(MAX_REGISTERS, total // max(threads, 128) // ALLOCATED * ALLOCATED)
 
 
 def has_many_rows(program: Program, device: Device) -> bool:
@@ -72,10 +77,10 @@ def registers(program: Program, mapping: Mapping) -> int:
     """Registers of a thread."""
     held = 0
     if mapping.residence == "register":
-        residency = residency_of(program, mapping)
-        apart = _guarded_elements(program, mapping)
-        held = (mapping.elements - apart) * residency.live_bytes
-        held += 4 * apart * _values(program, residency)
+        phases, apart = phases_of(program, mapping), _guarded_elements(program, mapping)
+        # Values of an element that are loaded before the first reduction or kept.
+        values = {*phases.phases[0].inputs, *phases.kept}
+        held = (mapping.elements - apart) * phases.live_bytes + 4 * apart * len(values)
     return thread_registers(held, mapping.vector) + SPARE_REGISTERS
 
 
@@ -92,16 +97,10 @@ def _guarded_elements(program: Program, mapping: Mapping) -> int:
     return ends * mapping.vector * mapping.batch
 
 
-def _values(program: Program, residency: Residency) -> int:
-    """Values of an element that are loaded before the first reduction or kept."""
-    loaded = {buffer for buffer in program.inputs if 0 in residency.needed.get(buffer, ())}
-    return len(loaded | set(residency.kept))
-
-
 def shared_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory of a block: kept values and the scratch of block reductions."""
     scratch = scratch_bytes(sum(stage.is_reduction for stage in program.stages), mapping)
     if mapping.residence != "shared":
         return scratch
-    kept = residency_of(program, mapping).kept_bytes
+    kept = phases_of(program, mapping).kept_bytes
     return kept * mapping.elements * mapping.block_threads + scratch

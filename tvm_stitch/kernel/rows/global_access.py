@@ -15,10 +15,17 @@ from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, plan_vector_loads
 from tvm_stitch.kernel.codegen.bf16_widen import widened
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
-from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, flat_loads, int64, vector_copy
+from tvm_stitch.kernel.codegen.tir_builder import (
+    Place,
+    Writer,
+    evaluated,
+    flat_loads,
+    int64,
+    vector_copy,
+)
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of, replaced, substitute
+from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
 Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key
@@ -163,11 +170,9 @@ class Access:
             if found is None:
                 found = self.load(self.frame.address(stage, read), column)
             replacements[read.key] = found
-        axes = {
-            axis: substitute(expr, {ROW: self.position.row, COLUMN: column})
-            for axis, expr in self.frame.axes(stage).items()
-        }
-        return widened(replaced(stage.value, replacements, axes))
+        here = {ROW: self.position.row, COLUMN: column}
+        axes = self.frame.axes(stage)
+        return widened(evaluated(self.views, stage.value, replacements, axes, here))
 
     def is_same(self, stage: Stage, read: Read) -> bool:
         """Whether a load takes the element of its stage's own row and column."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tvm_stitch.device import REGISTERS
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import (
     MAX_ELEMENTS,
     POWERS,
@@ -31,8 +33,8 @@ from tvm_stitch.kernel.rows.choose import (
     row_mapping,
 )
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
-from tvm_stitch.kernel.rows.footprint import fits, footprint
-from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, loaded_bytes, single_wave
+from tvm_stitch.kernel.rows.footprint import fits, footprint, registers, registers_left
+from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, single_wave
 from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
 
 MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
@@ -84,7 +86,22 @@ def _beside(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
     if constant(program.space.rows) is None or threads % mapping.threads:
         return Refused("its parts need blocks of different sizes")
     resident = mapping.min_blocks_per_sm * mapping.block_threads // threads  # as many threads
-    return replace(mapping, rows=threads // mapping.threads, min_blocks_per_sm=resident)
+    mapping = replace(mapping, rows=threads // mapping.threads, min_blocks_per_sm=resident)
+    return _with_registers(program, mapping, registers_left(REGISTERS, threads))
+
+
+def _with_registers(program: Program, mapping: Rows, most: int) -> Rows:
+    """The same in no more registers: no batches, more threads a row, at last a row that no thread
+    keeps. Larger blocks leave fewer to each of their threads."""
+    if registers(program, mapping) <= most:
+        return mapping
+    mapping = replace(mapping, batch=1, prefetch_weights=False)
+    while mapping.rows > 1 and registers(program, mapping) > most:
+        own, rows, steps = 2 * mapping.threads, mapping.rows // 2, -(-mapping.steps // 2)
+        mapping = replace(mapping, threads=own, rows=rows, steps=steps)
+    if registers(program, mapping) <= most:
+        return mapping
+    return replace(mapping, residence="nowhere", recompute=True)
 
 
 def _illegal(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
@@ -169,7 +186,7 @@ def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
     """Why a thread cannot have all of its elements in registers."""
     if mapping.elements > MAX_ELEMENTS:
         yield f"{mapping.elements} elements a thread, more than {MAX_ELEMENTS}"
-    first = loaded_bytes(problem.program, mapping)
+    first = phases_of(problem.program, mapping).first_bytes
     ahead = first * mapping.elements * (2 if mapping.prefetch_next_row else 1)
     if ahead > MAX_AHEAD_BYTES:
         yield f"{ahead} bytes that a thread loads ahead"
@@ -210,7 +227,7 @@ def _room(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
         yield refused.reason
     if mapping.unroll and mapping.residence == "register":
         yield "steps that are loaded at once, of a row that waits in registers"
-    ahead = loaded_bytes(program, mapping) * mapping.vector * mapping.unroll
+    ahead = phases_of(program, mapping).first_bytes * mapping.vector * mapping.unroll
     if ahead > MAX_AHEAD_BYTES:
         yield f"{ahead} bytes that a thread loads ahead"
     yield from told(problem, mapping)

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
-from tvm_stitch.kernel.analysis.keep_or_recompute import residency_of
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
-from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
+from tvm_stitch.kernel.ir.mapping import WARP, Rows
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
+from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.kernel.rows.footprint import registers
 
 # Bytes of short rows that a thread loads before it waits for the first of them, by taking several
@@ -50,7 +50,7 @@ def batched(program: Program, mapping: Rows, device: Device) -> Rows:
     wave = _blocks_of_one_wave(program, mapping, device)
     if mapping.threads > WARP:
         return replace(mapping, min_blocks_per_sm=wave)
-    row_bytes = loaded_bytes(program, mapping) * mapping.vector * mapping.steps
+    row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
     if row_bytes <= AHEAD_BYTES and weights(program) and not mapping.peeled:
         mapping = replace(mapping, prefetch_weights=mapping.vector > 1)
     rows = constant(program.space.rows)
@@ -78,11 +78,11 @@ def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:
     places = device.multiprocessors * WAVE_THREADS
     if rows is None or columns is None or mapping.peeled or not _writes_rows(program):
         return mapping
-    loaded, batch = loaded_bytes(program, mapping), WAVE_BATCHES[min(weights(program), 2)]
+    loaded, batch = phases_of(program, mapping).first_bytes, WAVE_BATCHES[min(weights(program), 2)]
     each = WAVE_BYTES // batch // max(1, loaded)
     threads, rest = divmod(columns, max(1, each))
     # Rows wait as they were loaded: what is computed of one is gone before that of the next.
-    heavy = residency_of(program, mapping).live_bytes * each > WAVE_BYTES // 2
+    heavy = phases_of(program, mapping).live_bytes * each > WAVE_BYTES // 2
     if rest or each < mapping.vector or threads not in (8, 16, 32) or heavy:
         return mapping
     # With fewer rows, threads without a batch are enough.
@@ -118,10 +118,3 @@ def _blocks_of_one_wave(program: Program, mapping: Rows, device: Device) -> int:
 
 def _writes_rows(program: Program) -> bool:
     return any(map(program.is_full, program.outputs))
-
-
-def loaded_bytes(program: Program, mapping: Mapping) -> int:
-    """Bytes an element that are loaded before the first reduction."""
-    needed = residency_of(program, mapping).needed
-    first = [buffer for buffer in program.inputs if 0 in needed.get(buffer, ())]
-    return sum(item_bytes(dtype_of(buffer)) for buffer in first)

@@ -21,7 +21,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.tir_builder import Place, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, evaluated, int64
 from tvm_stitch.kernel.codegen.volatile_load import load_now
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.program import Where
@@ -32,7 +32,6 @@ from tvm_stitch.kernel.ir.stage import (
     Var,
     dtype_of,
     handle,
-    replaced,
     substitute,
 )
 from tvm_stitch.kernel.small_matmul.choose import early_loads, staged_tables
@@ -154,7 +153,7 @@ class ProductPart:
                 at = self.position.local(row) * pitch(columns.count) + columns.at(step, lane)
                 self.writer.store(self.waiting[buffer], at, self.values[buffer][place])
             self.unseen.add(self.waiting[buffer])
-        if buffer in self.program.outputs:
+        if self.program.writes(buffer):
             with (
                 self._elements(columns) as (row, step, place),
                 self.writer.when(self.position.writes(buffer, row, step)),
@@ -301,11 +300,8 @@ class ProductPart:
         known: MappingOf[int, Expr] | None = None,
     ) -> Expr:
         """An expression of a stage's axes at a row and column, loads as far as they are known."""
-        axes = {
-            axis: substitute(expr, {ROW: self._row(row), COLUMN: column})
-            for axis, expr in self.program.axes[stage.output].items()
-        }
-        return self.copies.flat(replaced(value, known or {}, axes))
+        here = {ROW: self._row(row), COLUMN: column}
+        return evaluated(self.views, value, known or {}, self.program.axes[stage.output], here)
 
     def _computed(self, stage: Stage, read: Read, row: Expr, step: Expr, column: Expr) -> Expr:
         """What another stage of the kernel has computed of a row."""

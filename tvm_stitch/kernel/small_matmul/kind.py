@@ -15,7 +15,7 @@ from tvm_stitch.kernel.small_matmul.choose import (
     product_reasons,
 )
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
-from tvm_stitch.kernel.small_matmul.profile import product_profile, shared_bytes
+from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile, shared_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 
 # Steps follow from the widest value.
@@ -65,6 +65,7 @@ SMALL_MATMUL = Kind(
     footprint=lambda program, mapping: Footprint(
         mapping.block_threads, 0, shared_bytes(program, mapping)
     ),
+    phases=lambda program, _mapping: product_phases(program),
     profile=product_profile,
     emit=_emit,
     why=_why,

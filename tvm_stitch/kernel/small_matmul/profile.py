@@ -1,13 +1,14 @@
 """What a kernel with small matrix products asks of a device.
 
-In: a ProductProgram and its Mapping. Out: a Profile of one phase, its figures those of an element
-of the widest value. Must not know any device.
+In: a ProductProgram and its Mapping. Out: its Phases, of which there is one, and the Profile of
+that, its figures those of an element of the widest value. Must not know any device.
 """
 
 from __future__ import annotations
 
-from tvm_stitch.kernel.analysis.profile import Phase, Profile, instructions
+from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
+from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.stage import (
     Stage,
     Var,
@@ -23,6 +24,15 @@ from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
 from tvm_stitch.kernel.small_matmul.smem_layout import slices_of, steps_of, table_of
 
 ACCESS = 4  # multiply-adds in the time of an access to shared memory
+
+
+def product_phases(program: ProductProgram) -> Phases:
+    """One phase: whatever crosses threads, nobody goes through a row again."""
+    stages = program.stages
+    reductions = tuple(stage for stage in stages if stage.is_reduction)
+    inputs, outputs = program.inputs, program.outputs
+    phase = Phase(0, (), stages, (), reductions, inputs, (), frozenset(), (), outputs)
+    return Phases(program, (phase,), (), {})
 
 
 def product_profile(program: ProductProgram, mapping: SmallMatmul) -> Profile:
@@ -45,7 +55,7 @@ def product_profile(program: ProductProgram, mapping: SmallMatmul) -> Profile:
         columns,
         True,
         (
-            Phase(
+            PhaseProfile(
                 reads=(read,),
                 along=(-(-shared_by_rows(program, mapping) // block),),
                 operations=operations,

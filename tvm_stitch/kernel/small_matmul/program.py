@@ -12,7 +12,7 @@ factor that rows share is computed from what is in memory alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import tvm
 from tvm import tirx
@@ -29,6 +29,7 @@ from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.memoized import remembered
 from tvm_stitch.kernel.ir.program import (
     MAX_INLINED,
+    Placing,
     Program,
     Where,
     inlined,
@@ -129,7 +130,7 @@ def make_product_program(
         return Refused("no product is small enough for a stitched kernel")
     rows = min(map(rows_of, found.values()))
     products = {output: f for output, f in found.items() if rows_of(f) == rows}
-    return _Placing(rows, stages, products, outputs).program()
+    return _RowPlacing(rows, stages, products, outputs).program()
 
 
 def rows_of(factors: Factors) -> int:
@@ -137,8 +138,8 @@ def rows_of(factors: Factors) -> int:
     return constant(product(factors.row_extents)) or 1
 
 
-class _Placing:
-    """Works backwards from the outputs, inlining what is not of the same row."""
+class _RowPlacing(Placing):
+    """Every computed value is read from the stage's own row, but for what products multiply."""
 
     def __init__(
         self,
@@ -147,12 +148,9 @@ class _Placing:
         products: dict[Var, Factors],
         outputs: tuple[Var, ...],
     ) -> None:
-        self.rows, self.products, self.outputs = rows, products, outputs
-        self.order: dict[Var, float] = {stage.output: number for number, stage in enumerate(stages)}
-        self.producer = {stage.output: stage for stage in stages}
-        self.placed: dict[Var, Stage] = {}
+        super().__init__(stages, outputs)
+        self.rows, self.products = rows, products
         self.moved: dict[Var, Axes] = {}
-        self.where: dict[tuple[int, int], Where] = {}
         self.column_of: dict[tuple[int, int], Expr] = {}
         self.contractions: dict[Var, tuple[Factors, Var, Expr]] = {}
         self.inner = rows
@@ -160,23 +158,12 @@ class _Placing:
 
     def program(self) -> ProductProgram | Refused:
         """All stages that the outputs need."""
-        pending = list(self.outputs)
-        while pending:
-            buffer = pending.pop()
-            if buffer in self.placed:
-                continue
-            if buffer not in self.producer:
-                return Refused(f"output {buffer} is computed by no stage")
-            stage = self._place(self.producer[buffer])
-            if isinstance(stage, Refused):
-                return stage
-            self.placed[buffer] = stage
-            pending.extend(r.buffer for r in stage.reads if r.buffer in self.producer)
-        return self._made() if self.contractions else Refused("it holds no product")
+        placed = self.place_all()
+        if isinstance(placed, Refused):
+            return placed
+        return self._made(*placed) if self.contractions else Refused("it holds no product")
 
-    def _made(self) -> ProductProgram | Refused:
-        stages = tuple(sorted(self.placed.values(), key=lambda stage: self.order[stage.output]))
-        inputs = [read.buffer for stage in stages for read in stage.reads]
+    def _made(self, stages: tuple[Stage, ...], inputs: tuple[Var, ...]) -> ProductProgram:
         axes = {stage.output: self._axes(stage) for stage in stages}
         columns = {
             stage.output: 1 if self._is_reduction(stage) else found.count
@@ -192,7 +179,7 @@ class _Placing:
         widest = tirx.IntImm("int64", max(columns.values()))
         return ProductProgram(
             stages,
-            tuple(buffer for buffer in dict.fromkeys(inputs) if buffer not in self.placed),
+            inputs,
             self.outputs,
             Space(tirx.IntImm("int64", self.rows), widest, widest),
             True,
@@ -243,31 +230,27 @@ class _Placing:
 
     # What a stage reads
 
-    def _place(self, stage: Stage) -> Stage | Refused:
+    def place(self, stage: Stage) -> Stage | Refused:
         """Inline until every computed value is read from the stage's own row."""
         if stage.output in self.products:
             return self._place_product(stage)
         axes = self._axes(stage)
         if axes is None:
             return Refused(f"{stage.name} has other rows than {self.rows} of a product")
-        for _ in range(MAX_INLINED):
-            inline: dict[int, Read] = {}
-            for read in stage.reads:
-                if read.buffer not in self.producer:
-                    self.where[handle(stage.output), read.key] = Where.OTHER
-                    continue
-                if self._place_read(stage, axes, read):
-                    continue
+        return self.inline(stage, partial(self._elsewhere, axes))
+
+    def _elsewhere(self, axes: Axes, stage: Stage) -> dict[int, Read] | Refused:
+        """Reads of computed values in other rows."""
+        inline: dict[int, Read] = {}
+        for read in stage.reads:
+            if read.buffer not in self.producer:
+                self.where[handle(stage.output), read.key] = Where.OTHER
+            elif not self._place_read(stage, axes, read):
                 source = self.producer[read.buffer]
                 if source.is_reduction:
                     return Refused(f"{stage.name} needs {source.name} of other rows")
                 inline[read.key] = read
-            if not inline:
-                return stage
-            if len(inline) > MAX_INLINED:
-                break
-            stage = with_inlined(stage, inline, self.producer)
-        return Refused(f"{stage.name} reads computed values at too many places")
+        return inline
 
     def _place_read(self, stage: Stage, axes: Axes, read: Read) -> bool:
         """Note which element of its row a read takes; whether it does so at all."""

@@ -20,8 +20,8 @@ from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import in_chunks
 from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen.bf16_widen import widened
-from tvm_stitch.kernel.codegen.tir_builder import Writer, divided, flat_loads, int64, vector_copy
-from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, replaced, substitute
+from tvm_stitch.kernel.codegen.tir_builder import Writer, divided, evaluated, int64, vector_copy
+from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, substitute
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, WarpMma
 from tvm_stitch.kernel.tensor_core.program import (
     DEPTH,
@@ -272,11 +272,8 @@ class TensorPart:
         self, stage: Stage, element: MappingOf[Var, Expr], known: MappingOf[int, Expr]
     ) -> Expr:
         """A stage's value at an element, loads replaced by what is known of them."""
-        axes = {
-            axis: substitute(expr, element)
-            for axis, expr in self.product.axes[stage.output].items()
-        }
-        return widened(flat_loads(self.views, replaced(stage.value, known, axes)))
+        axes = self.product.axes[stage.output]
+        return widened(evaluated(self.views, stage.value, known, axes, element))
 
     def _copy_vector(self, to: Var, start: Expr, source: Var, at: Expr, vector: int) -> None:
         def move(writer: Writer, lane: Expr) -> None:

@@ -155,6 +155,8 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
         yield f"{registers} registers of each of {tiles.threads} threads"
     if shared_bytes(product, tiles) + RESERVED_SHARED > device.shared_block:
         yield f"{shared_bytes(product, tiles)} bytes of shared memory a block"
+    if tiles.min_blocks_per_sm * tiles.threads > device.max_threads:
+        yield f"{tiles.min_blocks_per_sm} blocks of {tiles.threads} threads a multiprocessor"
 
 
 def _group_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:
@@ -162,7 +164,7 @@ def _group_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iter
         yield f"{device.name} has no instructions of four warps, or code for it may not use them"
     if tiles.rows % GROUP_ROWS or tiles.warp_rows != FRAGMENT_ROWS or tiles.depth != LINE:
         yield "rows or a depth that groups of four warps do not multiply"
-    if tiles.warp_columns != tiles.columns or tiles.columns > MOST_COLUMNS:
+    if tiles.warp_columns != tiles.columns or tiles.columns > MOST_COLUMNS or tiles.columns % LINE:
         yield "columns that a group of four warps does not multiply at once"
     if min(product.left.vector, product.right.vector) < WIDEST:
         yield "factors whose neighbours in memory are too few for lines of 128 bytes"

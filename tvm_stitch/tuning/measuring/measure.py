@@ -23,14 +23,13 @@ import tvm
 
 from tvm_stitch import simt
 from tvm_stitch.errors import CompilerMissing, InputError
-from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.tuning import gpu
-from tvm_stitch.tuning.builder import Builder, Pool, jobs_or_cores, removed
-from tvm_stitch.tuning.jobs import Best, Job, Task, Turn, counting, racing, timing
-from tvm_stitch.tuning.library import Outcome
+from tvm_stitch.tuning.measuring import gpu
+from tvm_stitch.tuning.measuring.builder import Builder, Pool, jobs_or_cores, removed
+from tvm_stitch.tuning.measuring.jobs import Best, Job, Task, Turn, counting, racing, timing
+from tvm_stitch.tuning.measuring.library import Outcome
+from tvm_stitch.tuning.measuring.worker_process import WorkerProcess
 from tvm_stitch.tuning.records import UNITS
-from tvm_stitch.tuning.worker_process import WorkerProcess
-from tvm_stitch.tuning.workload import Workload
+from tvm_stitch.tuning.workload import Layout, Workload
 
 MICROSECONDS, ACCESSES = UNITS
 HOW_COUNTED = "memory accesses on the CPU executor"
@@ -48,8 +47,8 @@ class Runner(Protocol):
     def measure(
         self,
         workload: Workload,
-        schedules: Sequence[Schedule],
-        reference: Schedule,
+        schedules: Sequence[Layout],
+        reference: Layout,
         careful: bool = False,
         best: float | None = None,
     ) -> list[Outcome]:
@@ -78,8 +77,8 @@ class Measuring(ABC):
     def measure(
         self,
         workload: Workload,
-        schedules: Sequence[Schedule],
-        reference: Schedule,
+        schedules: Sequence[Layout],
+        reference: Layout,
         careful: bool = False,
         best: float | None = None,
     ) -> list[Outcome]:

@@ -21,8 +21,8 @@ from tvm_stitch.errors import StitchError
 from tvm_stitch.kernel.ir.stage import is_buffer
 from tvm_stitch.options import Options
 from tvm_stitch.plan.saved import SavedPlan
-from tvm_stitch.tuning.arrays import make_array
-from tvm_stitch.tuning.gpu import Driver, Stopwatch
+from tvm_stitch.tuning.measuring.arrays import make_array
+from tvm_stitch.tuning.measuring.gpu import Driver, Stopwatch
 
 WARM_CALLS = 3
 CALLS = 60

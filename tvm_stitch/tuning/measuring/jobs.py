@@ -15,11 +15,10 @@ from functools import cached_property
 
 import tvm
 
-from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.tuning.library import Library, Outcome
-from tvm_stitch.tuning.message import Message
-from tvm_stitch.tuning.worker_process import Worker, WorkerLost
-from tvm_stitch.tuning.workload import Workload
+from tvm_stitch.tuning.measuring.library import Library, Outcome
+from tvm_stitch.tuning.measuring.message import Message
+from tvm_stitch.tuning.measuring.worker_process import Worker, WorkerLost
+from tvm_stitch.tuning.workload import Layout, Workload
 
 # Seconds. Starting a process means importing TVM; the first launch means making a CUDA context.
 START_SECONDS = 120.0
@@ -53,7 +52,7 @@ class Task:
 
     workload: Workload
     target: tvm.target.Target
-    reference: Schedule
+    reference: Layout
 
     @cached_property
     def message(self) -> Message:
@@ -125,7 +124,7 @@ def _prepare_reference(worker: Worker, task: Task, base: Library) -> Outcome:
     return found
 
 
-def counting(task: Task, schedule: Schedule) -> Job:
+def counting(task: Task, schedule: Layout) -> Job:
     """Have the CPU executor count a schedule's accesses to memory."""
 
     def do(worker: Worker) -> list[Outcome]:
@@ -137,7 +136,7 @@ def counting(task: Task, schedule: Schedule) -> Job:
 
 
 def timing(
-    task: Task, base: Library, schedule: Schedule, library: Library, best: Best, turn: Turn
+    task: Task, base: Library, schedule: Layout, library: Library, best: Best, turn: Turn
 ) -> Job:
     """Have a GPU time a library that is compiled here, and compare what it computes."""
 
@@ -163,7 +162,7 @@ def timing(
 def racing(
     task: Task,
     base: Library,
-    schedules: Sequence[Schedule],
+    schedules: Sequence[Layout],
     libraries: Sequence[Library],
     turn: Turn,
 ) -> Job:
@@ -211,7 +210,7 @@ def _beside_first(pairs: Sequence[Sequence[Outcome]]) -> list[Outcome]:
     return [Outcome(usual), *others]
 
 
-def _named(path: str, schedule: Schedule) -> Message:
+def _named(path: str, schedule: Layout) -> Message:
     return {"library": path, "schedule": schedule.to_json()}
 
 

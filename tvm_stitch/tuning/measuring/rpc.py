@@ -23,12 +23,12 @@ import tvm
 import tvm.rpc
 
 from tvm_stitch.errors import InputError, StitchError
-from tvm_stitch.tuning.jobs import START_SECONDS, Job
-from tvm_stitch.tuning.library import Outcome
-from tvm_stitch.tuning.measure import ACCESSES, MICROSECONDS, Measuring
-from tvm_stitch.tuning.message import Message
+from tvm_stitch.tuning.measuring.jobs import START_SECONDS, Job
+from tvm_stitch.tuning.measuring.library import Outcome
+from tvm_stitch.tuning.measuring.measure import ACCESSES, MICROSECONDS, Measuring
+from tvm_stitch.tuning.measuring.message import Message
+from tvm_stitch.tuning.measuring.worker_process import ServerLost, Worker, WorkerLost, WorkerProcess
 from tvm_stitch.tuning.records import PACKAGE
-from tvm_stitch.tuning.worker_process import ServerLost, Worker, WorkerLost, WorkerProcess
 from tvm_stitch.tuning.workload import Workload
 
 ANSWER = "tvm_stitch.tuning.answer"

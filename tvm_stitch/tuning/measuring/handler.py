@@ -29,14 +29,12 @@ from tvm import tirx
 
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import StitchError
-from tvm_stitch.kernel.build import read_programs, scheduled
-from tvm_stitch.kernel.emit import workspaces
-from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused, dtype_of, is_buffer
-from tvm_stitch.tuning.arrays import disagreement, make_array, numpy_dtype, shape_of
-from tvm_stitch.tuning.message import Message
+from tvm_stitch.tuning.measuring.arrays import disagreement, make_array, numpy_dtype, shape_of
+from tvm_stitch.tuning.measuring.message import Message
+from tvm_stitch.tuning.products import workload_with
 from tvm_stitch.tuning.records import PACKAGE
+from tvm_stitch.tuning.workload import Workload, layout_from
 
 LONGEST_ERROR = 300
 
@@ -48,6 +46,7 @@ class Handler:
     function: tirx.PrimFunc | None = None
     target: tvm.target.Target | None = None
     reference: str = ""  # the default schedule
+    workload: Workload | None = None  # once asked for
     gpu: Any = None  # gpu.Gpu, once asked for
     expected: list[np.ndarray] = field(default_factory=list)  # of the CPU executor
 
@@ -63,7 +62,7 @@ class Handler:
         return {"gpu": here.device_name if here.exist else "", "package": PACKAGE}
 
     def _workload(self, function: str, target: str, reference: str) -> None:
-        self.gpu, self.expected = None, []
+        self.gpu, self.workload, self.expected = None, None, []
         self.function = tvm.ir.load_json(function)
         self.target = tvm.target.Target(json.loads(target))
         self.reference = reference
@@ -77,7 +76,7 @@ class Handler:
             tvm.compile(mod, target=target).export_library(library)
 
     def _reference(self, library: str) -> None:
-        from tvm_stitch.tuning.gpu import Gpu
+        from tvm_stitch.tuning.measuring.gpu import Gpu
 
         assert self.function is not None
         self.gpu = None  # its memory is free before the next takes some
@@ -106,12 +105,12 @@ class Handler:
     def _build_module(
         self, module: str, plan: str, schemes: list[str], target: str, library: str
     ) -> None:
-        from tvm_stitch.tuning.module import build
+        from tvm_stitch.tuning.measuring.module import build
 
         build(module, plan, schemes, target, library)
 
     def _time_module(self, module: str, library: str) -> Message:
-        from tvm_stitch.tuning.module import Model
+        from tvm_stitch.tuning.measuring.module import Model
 
         self.gpu = None  # its memory is free before the module takes some
         return {"cost": Model(tvm.ir.load_json(module)).time(library)}
@@ -140,28 +139,30 @@ class Handler:
         return run.instructions, [arrays[number].reshape(-1) for number in outputs]
 
     def _kernel(self, schedule: str) -> tirx.PrimFunc:
-        assert self.function is not None and self.target is not None
-        device = device_of(self.target)
-        kernel = scheduled(self.function, self._programs(), Schedule.from_json(schedule), device)
+        kernel = self._known().emit(layout_from(schedule))
         if isinstance(kernel, Refused):
             raise StitchError(kernel.reason)
         return kernel
 
-    def _programs(self) -> tuple[Program, ...]:
-        assert self.function is not None
-        programs = read_programs(self.function)
-        if isinstance(programs, Refused):
-            raise StitchError(programs.reason)
-        return programs
+    def _known(self) -> Workload:
+        """What the function computes, of which the default schedule says the kind."""
+        if self.workload is None:
+            assert self.function is not None and self.target is not None
+            default = layout_from(self.reference)
+            found = workload_with(default, self.function, device_of(self.target))
+            if isinstance(found, Refused):
+                raise StitchError(found.reason)
+            self.workload = found
+        return self.workload
 
     def _workspaces(self, schedule: str) -> list[Any]:
         """Buffers that the kernel takes besides the function's."""
-        return workspaces(self._programs(), Schedule.from_json(schedule))
+        return self._known().workspaces(layout_from(schedule))
 
     def _outputs(self) -> list[int]:
         """The parameters that the function writes, by number."""
         assert self.function is not None
-        written = {buffer for program in self._programs() for buffer in program.outputs}
+        written = self._known().outputs
         params = enumerate(self.function.params)
         return [number for number, param in params if is_buffer(param) and param in written]
 

@@ -20,7 +20,7 @@ from tvm import tirx
 
 from tvm_stitch.errors import StitchError
 from tvm_stitch.kernel.ir.stage import dtype_of, item_bytes
-from tvm_stitch.tuning.arrays import disagreement, drawn, numpy_dtype, shape_of
+from tvm_stitch.tuning.measuring.arrays import disagreement, drawn, numpy_dtype, shape_of
 
 HOW = "CUDA events, L2 flushed, median"
 FLUSH_BYTES = 256 << 20

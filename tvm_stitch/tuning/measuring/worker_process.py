@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from typing import IO, Any, Protocol
 
-from tvm_stitch.tuning.message import Message
+from tvm_stitch.tuning.measuring.message import Message
 
 TAIL_BYTES = 2000
 
@@ -86,7 +86,7 @@ class WorkerProcess:
     def _start(self) -> subprocess.Popen[bytes]:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tvm_stitch.tuning.worker"],
+            [sys.executable, "-m", "tvm_stitch.tuning.measuring.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

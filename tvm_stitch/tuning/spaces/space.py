@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Axes, Problem, Values
@@ -25,8 +26,9 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.tuning import rounds
-from tvm_stitch.tuning.redundant import is_redundant
+from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.tuning.spaces import rounds
+from tvm_stitch.tuning.spaces.redundant import is_redundant
 
 MUTATIONS = 64  # attempts to change an axis before a schedule is drawn afresh
 
@@ -37,7 +39,8 @@ class Choice:
 
     values: tuple[object, ...]
     mappings: tuple[Mapping, ...]
-    whole: Schedule | None = None  # of a kernel in rounds, whose parts share all values
+    # Of a kernel in rounds, whose parts share all values, or of a product.
+    whole: Schedule | Tiles | None = None
 
     @property
     def block_threads(self) -> int:
@@ -50,7 +53,7 @@ class Point:
     """One schedule of the space, with the choices that it is made of."""
 
     choices: tuple[Choice, ...]
-    schedule: Schedule
+    schedule: Schedule | Tiles
 
 
 class Space:
@@ -142,8 +145,9 @@ class Space:
         fits = found is not None and (alone or found.block_threads == old.block_threads)
         return found if fits else None
 
-    def nearest(self, schedule: Schedule) -> Point:
+    def nearest(self, layout: Any) -> Point:
         """The schedule of the space that shares most with a given one."""
+        schedule: Schedule = layout
 
         def alike(choices: list[Choice], group: tuple[int, ...]) -> Choice:
             given = schedule.parts[group[0]]

@@ -1,7 +1,7 @@
 """A measuring process behind a pipe: a JSON message a line in, a JSON answer a line out.
 
-Started as `python -m tvm_stitch.tuning.worker`. What TVM or a compiler prints goes to standard
-error. It ends with its parent, even in the middle of a kernel that hangs.
+Started as `python -m tvm_stitch.tuning.measuring.worker`. What TVM or a compiler prints goes to
+standard error. It ends with its parent, even in the middle of a kernel that hangs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main() -> int:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    from tvm_stitch.tuning.handler import Handler
+    from tvm_stitch.tuning.measuring.handler import Handler
 
     handler = Handler()
     for line in sys.stdin:

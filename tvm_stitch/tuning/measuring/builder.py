@@ -14,10 +14,10 @@ from pathlib import Path
 from queue import Queue
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.tuning.jobs import Job, Task, asked, prepare
-from tvm_stitch.tuning.library import Library, Outcome
-from tvm_stitch.tuning.worker_process import Worker, WorkerProcess
+from tvm_stitch.tuning.measuring.jobs import Job, Task, asked, prepare
+from tvm_stitch.tuning.measuring.library import Library, Outcome
+from tvm_stitch.tuning.measuring.worker_process import Worker, WorkerProcess
+from tvm_stitch.tuning.workload import Layout
 
 BUILD_SECONDS = 90.0
 MOST_BUILDERS = 32
@@ -68,9 +68,9 @@ class Builder:
         self._folder = tempfile.TemporaryDirectory(prefix="tvm_stitch_")
         self._count = 0
         self._lock = threading.Lock()
-        self._references: dict[tuple[str, Schedule], Library] = {}
+        self._references: dict[tuple[str, Layout], Library] = {}
 
-    def start(self, task: Task, schedule: Schedule) -> Library:
+    def start(self, task: Task, schedule: Layout) -> Library:
         """Have some process compile it."""
         with self._lock:
             self._count += 1

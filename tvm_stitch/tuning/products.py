@@ -1,0 +1,111 @@
+"""Products on tensor cores as workloads: their Tiles are searched.
+
+In: a fused PrimFunc that a product's kernel computes. Out: a Workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.ir.stage import Refused, Var
+from tvm_stitch.kernel.tensor_core import cost
+from tvm_stitch.kernel.tensor_core.build import read_product, tensor_function
+from tvm_stitch.kernel.tensor_core.choose import choose_tiles
+from tvm_stitch.kernel.tensor_core.program import TensorProduct
+from tvm_stitch.kernel.tensor_core.tiles import Tiles, fitted, tile_reasons
+from tvm_stitch.tuning.spaces.tiles import TileSpace
+from tvm_stitch.tuning.workload import Description, Layout, Workload, digest, workload_of
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProductWorkload(Workload):
+    """A product and what follows it in its kernel."""
+
+    product: TensorProduct
+
+    @property
+    def outputs(self) -> frozenset[Var]:
+        """The parameters that it writes."""
+        return frozenset(self.product.outputs)
+
+    def choose(self, schemes: Sequence[str] = SCHEMES) -> Tiles | Refused:
+        """Its analytic choice, or why there is none."""
+        return _switched_off(schemes) or choose_tiles(self.product, self.device)
+
+    def space(self, schemes: Sequence[str] = SCHEMES) -> TileSpace:
+        """Every legal tiles of the axes."""
+        return TileSpace(self.product, self.device)
+
+    def refusal(self, layout: Any, schemes: Sequence[str] = SCHEMES) -> Refused | None:
+        """Why it cannot have tiles that somebody else made, if so."""
+        if not isinstance(layout, Tiles):
+            return Refused("a schedule of programs, which this has none of")
+        reason = next(tile_reasons(self.product, layout, self.device), None)
+        return _switched_off(schemes) or (None if reason is None else Refused(reason))
+
+    def emit(self, layout: Tiles) -> tirx.PrimFunc | Refused:
+        """The kernel by legal tiles."""
+        return tensor_function(self.function, self.product, layout, self.device)
+
+    def refitted(self, layout: Any) -> Tiles | None:
+        """Tiles with no more stages than this depth has."""
+        return fitted(self.product, layout) if isinstance(layout, Tiles) else None
+
+    def predicted_us(self, layout: Tiles) -> float:
+        """What the kernel should take."""
+        return cost.predicted_us(self.product, layout, self.device)
+
+    @property
+    def floor_us(self) -> float:
+        """What moving its bytes takes at the bandwidth of a large copy."""
+        return cost.least_bytes(self.product) / self.device.bandwidth * 1e6
+
+
+def _switched_off(schemes: Sequence[str]) -> Refused | None:
+    """Results go through shared memory on their way to what follows them."""
+    return None if "regional" in schemes else Refused("the regional scheme is switched off")
+
+
+def product_workload_of(function: tirx.PrimFunc, device: Device) -> ProductWorkload | Refused:
+    """The workload of a fused PrimFunc that computes a product."""
+    product = read_product(function)
+    if isinstance(product, Refused):
+        return product
+    names = ", ".join(stage.name.removeprefix("T_") for stage in (product.stage, *product.after))
+    times = f"{product.entries} x " if product.entries > 1 else ""
+    size = f"{times}{product.rows} x {product.contracted} x {product.columns}"
+    return ProductWorkload(
+        function=function,
+        product=product,
+        device=device,
+        key=digest(_lines(product, sized=True)),
+        family=digest(_lines(product, sized=False)),
+        sizes=(product.rows, product.columns, product.contracted, product.entries),
+        title=f"{size} {product.multiplied}: {names}",
+    )
+
+
+def workload_with(layout: Layout, function: tirx.PrimFunc, device: Device) -> Workload | Refused:
+    """The workload of a fused PrimFunc whose kernel has such a layout."""
+    if isinstance(layout, Tiles):
+        return product_workload_of(function, device)
+    return workload_of(function, device)
+
+
+def _lines(product: TensorProduct, sized: bool) -> Iterator[str]:
+    """A product as text that depends on no names."""
+    said = Description(sized)
+    yield f"product {product.left.by_depth} {product.right.by_depth}"
+    if sized:
+        yield f"{product.entries} {product.rows} {product.columns} {product.contracted}"
+    for stage in (product.stage, *product.after):
+        yield f"stage {stage.combiner} {said.words(stage.value, stage)}"
+        yield from (f"read {said.buffer(read.buffer)}" for read in stage.reads)
+        yield f"to {said.buffer(stage.output)}"
+    yield f"out {[said.buffer(buffer) for buffer in product.outputs]}"

@@ -1,0 +1,86 @@
+"""The search space of a product on tensor cores: every legal Tiles that the axes span.
+
+In: a TensorProduct and the Device. Out: a Space. What is legal is asked of
+kernel/tensor_core/tiles; nothing here knows what is fast.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.tensor_core.program import TensorProduct
+from tvm_stitch.kernel.tensor_core.tiles import Tiles, iterations_of, tile_reasons
+from tvm_stitch.tuning.spaces.space import Choice, Point, Space
+
+# Of a block and of each of its warps; rows, columns and the depth of a stage.
+SIZES = (32, 64, 96, 128, 256)
+DEPTHS = (32, 64, 128)
+WARP_SIZES = (16, 32, 48, 64, 128, 256)
+STAGES = (2, 3, 4, 6, 8)
+# Tiles of rows that neighbouring blocks go through, and blocks that the compiler leaves room for.
+GROUPS = (1, 8, 32)
+RESIDENT = (0, 2, 3, 5)
+
+
+class TileSpace(Space):
+    """All legal tiles of a product."""
+
+    def __init__(self, product: TensorProduct, device: Device) -> None:
+        self._parts = 1
+        self.groups = ((0,),)
+        names = [field.name for field in fields(Tiles)]
+        # Whatever the threads of a block: there is no other part that must have as many.
+        self._by_threads = {
+            0: [
+                [
+                    Choice(tuple(getattr(tiles, name) for name in names), (), tiles)
+                    for tiles in _legal(product, device)
+                ]
+            ]
+        }
+
+    def nearest(self, layout: Any) -> Point:
+        """The tiles of the space that share most with given ones."""
+        choices = self._by_threads[0][0]
+
+        def likeness(choice: Choice) -> int:
+            return sum(getattr(layout, f.name) == getattr(choice.whole, f.name) for f in _FIELDS)
+
+        return self._point((max(choices, key=likeness),))
+
+
+_FIELDS = fields(Tiles)
+
+
+def _legal(product: TensorProduct, device: Device) -> Iterator[Tiles]:
+    """The shapes that are legal with as few stages as there can be, then whatever else is."""
+    for grouped in (False, True):
+        for tiles in _shapes(grouped):
+            iterations = iterations_of(product, tiles)
+            least = replace(tiles, stages=min(1 + tiles.multiplied, iterations))
+            if not _is_legal(product, least, device):
+                continue
+            stages = sorted({min(count, iterations) for count in STAGES})
+            for count, group, resident in itertools.product(stages, GROUPS, RESIDENT):
+                own = replace(least, stages=count, group=group, min_blocks_per_sm=resident)
+                if _is_legal(product, own, device):
+                    yield own
+
+
+def _shapes(grouped: bool) -> Iterator[Tiles]:
+    """Tiles by single warps, or by groups of four, which leave no choice of what each warp has."""
+    for rows, columns, depth in itertools.product(SIZES, SIZES, DEPTHS):
+        if grouped:
+            yield Tiles(rows, columns, depth, 16, columns, 2, warpgroups=True)
+            continue
+        for own_rows, own_columns in itertools.product(WARP_SIZES, WARP_SIZES):
+            if rows % own_rows == 0 and columns % own_columns == 0:
+                yield Tiles(rows, columns, depth, own_rows, own_columns, 2)
+
+
+def _is_legal(product: TensorProduct, tiles: Tiles, device: Device) -> bool:
+    return next(tile_reasons(product, tiles, device), None) is None
