@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,11 +19,8 @@ import tvm
 import tvm_ffi
 from tvm import relax
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
-from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch import transform
-from tvm_stitch.build import dispatch_passes, lowering_context, stitch_passes
-from tvm_stitch.device import device_of
+from tvm_stitch.build import finishing_passes, lowering_context, pipeline
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
 from tvm_stitch.dynamo.sizes import Sizes, of_expression
 from tvm_stitch.errors import SimtError
@@ -30,9 +28,9 @@ from tvm_stitch.frontend.torch.convert import ENTRY, Converted
 from tvm_stitch.graph.back import destinations, storages
 from tvm_stitch.graph.back.destinations import Destinations
 from tvm_stitch.graph.back.storages import Storages
+from tvm_stitch.graph.front.empty import FewerLoops, WithoutElements
 from tvm_stitch.on_cpu import Runner
 from tvm_stitch.target import full_target
-from tvm_stitch.tuning.apply import Records
 from tvm_stitch.verify import stitched_for_cpu
 
 Tensors = Sequence[torch.Tensor]
@@ -45,6 +43,8 @@ def machine_for(
     converted: Converted, settings: Settings, device: torch.device, results: Results
 ) -> Machine:
     """Compile a part for where it will run."""
+    if not results.dtypes:  # nothing that it returns has elements
+        return lambda _sizes, _tensors: []
     if settings.device == CUDA:
         return _Compiled(lowered_for_cuda(converted.module, settings, device), device, results)
     if settings.device == EXECUTOR:
@@ -139,26 +139,28 @@ def lowered_for_cuda(
 ) -> Lowered:
     """Stitched, for the GPU that the tensors lie on."""
     target = _target_of(settings, device)
-    database = settings.database
-    records = None if database is None else Records.open(database, device_of(target))
-    passes = [
-        *dispatch_passes(target),
-        *stitch_passes(target, settings.stitching, records),
-        *cuda_pipeline.dataflow_lower_passes(target),
-    ]
+    stitched = partial(pipeline, target, settings.stitching, settings.database)
     with lowering_context():
-        return _lowered(mod, target, passes)
+        return _lowered(mod, target, stitched)
 
 
 def lowered_for_llvm(mod: tvm.IRModule) -> Lowered:
     """By TVM's own passes, for the CPU."""
     target = tvm.target.Target("llvm")
-    passes = [
+    before = [
+        WithoutElements(),
+        relax.transform.LegalizeOps(),
+        FewerLoops(),
         *cpu_pipeline.library_dispatch_passes(target),
         *cpu_pipeline.legalize_passes(target),
         *cpu_pipeline.dataflow_lower_passes(target),
     ]
-    return _lowered(mod, target, passes)
+
+    def finished(**memory: Sequence[tvm.transform.Pass]) -> tvm.transform.Pass:
+        finishing = finishing_passes(cpu_pipeline.finalize_passes(target), **memory)
+        return tvm.transform.Sequential([*before, *finishing])
+
+    return _lowered(mod, target, finished)
 
 
 def _target_of(settings: Settings, device: torch.device | None) -> tvm.target.Target:
@@ -169,7 +171,7 @@ def _target_of(settings: Settings, device: torch.device | None) -> tvm.target.Ta
 
 
 def _lowered(
-    mod: tvm.IRModule, target: tvm.target.Target, passes: Sequence[tvm.transform.Pass]
+    mod: tvm.IRModule, target: tvm.target.Target, pipeline_for: Callable[..., tvm.transform.Pass]
 ) -> Lowered:
     noted: list[tvm.IRModule] = []
 
@@ -178,27 +180,16 @@ def _lowered(
         noted.append(mod)
         return mod
 
-    finishing = [
-        Destinations(ENTRY),
-        relax.transform.StaticPlanBlockMemory(),
-        relax.transform.LowerAllocTensor(),
-        Storages(ENTRY),
-        note,
-        relax.transform.LowerRuntimeBuiltin(),
-        relax.transform.ComputePrimValue(),
-        relax.transform.VMShapeLower(),
-        relax.transform.AttachGlobalSymbol(),
-        transform.FewerCalls(),
-    ]
+    passes = pipeline_for(lowered=[Destinations(ENTRY)], planned=[Storages(ENTRY), note])
     with target:
-        pipeline = tvm.transform.Sequential([*passes, *finishing])
-        executable = tvm.compile(mod, target, relax_pipeline=pipeline)
+        executable = tvm.compile(mod, target, relax_pipeline=passes)
     attributes, params = noted[0].attrs, noted[0][ENTRY].params
     symbols = [param.ty for param in params[:1] if isinstance(param.ty, relax.ShapeType)]
     variables = [variable for each in symbols for variable in each.values]
-    size = of_expression(variables, attributes[storages.ATTRIBUTE])
+    size = attributes.get(storages.ATTRIBUTE)
+    storage = None if size is None else of_expression(variables, size)
     places = [int(place) for place in attributes[destinations.ATTRIBUTE]]
-    return Lowered(executable, places, None if size == 0 else size)
+    return Lowered(executable, places, storage)
 
 
 def _copies(results: Any) -> list[torch.Tensor]:
