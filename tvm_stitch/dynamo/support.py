@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from tvm_stitch.frontend.torch import operator_name, refusal
+from tvm_stitch.frontend.torch.layout import is_empty
 from tvm_stitch.frontend.torch.ops import PRODUCTS
 from tvm_stitch.kernel.ir.stage import Refused
 
@@ -62,8 +63,9 @@ def _tensor_refused(tensor: torch.Tensor, device: torch.device) -> Refused | Non
         return Refused("sparse tensors")
     if tensor.dtype not in _ELEMENTS:
         return Refused(f"{str(tensor.dtype).removeprefix('torch.')} tensors")
-    if any(isinstance(extent, int) and extent == 0 for extent in tensor.shape):
-        return Refused("tensors without elements")
+    holds_nothing = any(isinstance(extent, int) and extent == 0 for extent in tensor.shape)
+    if holds_nothing and not is_empty(tensor):
+        return Refused("tensors without elements, of sizes that change")
     return None
 
 
