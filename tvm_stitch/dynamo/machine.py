@@ -21,6 +21,7 @@ from tvm import relax
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 
 from tvm_stitch.build import finishing_passes, lowering_context, pipeline
+from tvm_stitch.checked_index import TRAP, OnHost
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
 from tvm_stitch.dynamo.sizes import Sizes, of_expression
 from tvm_stitch.errors import SimtError
@@ -79,6 +80,8 @@ class _Executor:
             results = self._runner.call(*shape, *tensors)
             hazards = tuple(self._runner.hazards)
             self._runner.hazards.clear()
+        if any(TRAP in hazard.source for hazard in hazards):
+            raise IndexError("an index is out of bounds")
         if hazards:
             raise SimtError(f"a stitched kernel is wrong: {hazards[0]}")
         return _copies(results)
@@ -151,6 +154,7 @@ def lowered_for_llvm(mod: tvm.IRModule) -> Lowered:
         WithoutElements(),
         relax.transform.LegalizeOps(),
         FewerLoops(),
+        OnHost(),
         *cpu_pipeline.library_dispatch_passes(target),
         *cpu_pipeline.legalize_passes(target),
         *cpu_pipeline.dataflow_lower_passes(target),

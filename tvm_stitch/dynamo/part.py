@@ -70,7 +70,7 @@ class Part(torch.nn.Module):
             tensors.append(tensor)
         try:
             results = machine(sizes, tensors)
-        except (torch.OutOfMemoryError, SimtError):
+        except (torch.OutOfMemoryError, SimtError, IndexError):
             raise
         except Exception as error:
             self._machine = None

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT
+from tvm_stitch.frontend.torch.ops.scatter import MOST_WRITES
 
 
 def table() -> str:
@@ -29,12 +30,13 @@ def table() -> str:
         f"| written out by PyTorch | {_listed(written_out)} |",
         "",
         "A call of one of these is left to PyTorch as well where its tensors are float64, complex",
-        "or sparse, where integers are divided by what may be 0 or raised to other powers than 1, 2",
-        "and 3, where a position is only known when the graph runs, and products of float32 that",
-        "sum over more than 64 elements or have more than 256 columns.",
+        "or sparse, where integers are divided by what may be 0 or raised to other powers than 1,",
+        "2 and 3, where a position is only known when the graph runs, where an element may be hit",
+        f"by more than {MOST_WRITES} writes, and products of float32 that sum over more than 64",
+        "elements or have more than 256 columns.",
         "",
-        "What reads and writes by indices stays PyTorch's: it answers an index beyond the end with",
-        "an error, where a kernel of TVM's would take it for an address.",
+        "An index is checked where it is used: beyond the end it stops the kernel on a GPU, as it",
+        "does PyTorch's, and is an IndexError on the CPU.",
         "",
         "## Left to PyTorch",
         "",
