@@ -24,13 +24,13 @@ from tvm_stitch.frontend.torch.call import (
     rank,
 )
 
-_INDICES = ("int32", "int64")
+_MASKS = ("bool", "uint8")
 _ZERO = tirx.const(0, "int64")
 
 
 def index_of(call: Call, index: Expr) -> Expr:
     """A tensor of indices as int64."""
-    if dtype(index) not in _INDICES:
+    if dtype(index) in _MASKS:
         raise TorchError("its result's size depends on values")
     return call.cast(index, "int64")
 
