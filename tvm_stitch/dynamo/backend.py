@@ -22,6 +22,7 @@ from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
 from tvm_stitch.dump.folder import require_writable
+from tvm_stitch.dynamo.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.cuda_graphs import Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.mutations import without_copies
@@ -142,6 +143,7 @@ class GraphCompiler:
     def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
         name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
         self.log.graphs.append(name)
+        graph.graph = without_common_subexpressions(graph.graph)
         append_copies = without_copies(graph.graph)
         ours: dict[fx.Node, bool] = {}
         for node in graph.graph.nodes:
