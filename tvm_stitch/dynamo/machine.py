@@ -17,7 +17,6 @@ from typing import Any
 import torch
 import tvm
 import tvm_ffi
-from torch._C._dynamo.guards import _empty_strided_cpu, _empty_strided_cuda
 from tvm import relax
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 
@@ -36,7 +35,8 @@ from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
 
 # As Inductor's generated code allocates: a third of torch.empty's time. On the current device.
-_ALLOCATE = {"cpu": _empty_strided_cpu, "cuda": _empty_strided_cuda}
+_guards: Any = torch._C._dynamo.guards
+_ALLOCATE = {"cpu": _guards._empty_strided_cpu, "cuda": _guards._empty_strided_cuda}
 
 Tensors = Sequence[torch.Tensor]
 Machine = Callable[[Sizes, Tensors], list[torch.Tensor]]
