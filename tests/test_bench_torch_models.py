@@ -103,6 +103,11 @@ def test_a_crash_costs_one_system_of_one_model(tmp_path):
     assert "2 ok, 0 wrong, 0 failed" in table.document(results)
 
 
+def test_what_is_pytorchs_is_named():
+    row = Row("m", "float16", INFERENCE, STITCH, "ok", left={"sort: it sorts or scans": 2})
+    assert "- m float16 inference: 2 sort: it sorts or scans" in table.document(Results(rows=[row]))
+
+
 def test_a_hang_costs_its_time(tmp_path):
     results, _ = run(tmp_path, "hangs", time_limit_s=3.0)
     assert results.row(("hangs", "float32", INFERENCE), "stitch").detail == (

@@ -117,13 +117,30 @@ def _fusing_passes() -> list[tvm.transform.Pass]:
     ]
 
 
+def finishing_passes(
+    finalize: Sequence[tvm.transform.Pass],
+    lowered: Sequence[tvm.transform.Pass] = (),
+    planned: Sequence[tvm.transform.Pass] = (),
+) -> list[tvm.transform.Pass]:
+    """What comes last: TVM's finalize passes, others where memory is planned, and FewerCalls."""
+    names = [str(each.info.name) for each in finalize]
+    at = names.index("LowerRuntimeBuiltin")
+    return [*lowered, *finalize[:at], *planned, *finalize[at:], transform.FewerCalls()]
+
+
 def pipeline(
-    target: Any, options: Options | None = None, database: Database | None = None
+    target: Any,
+    options: Options | None = None,
+    database: Database | None = None,
+    *,
+    lowered: Sequence[tvm.transform.Pass] = (),
+    planned: Sequence[tvm.transform.Pass] = (),
 ) -> tvm.transform.Pass:
     """A drop-in for `tvm.compile(mod, target, relax_pipeline=...)`.
 
     `database` is the path of a record store that `tvm_stitch.tune` wrote: kernels with a record
-    for this GPU get the best schedule found.
+    for this GPU get the best schedule found. The passes `lowered` run when operators are calls of
+    kernels, before memory is planned; `planned` when it is, and storages are allocated.
     """
     cuda = cuda_target(target)
     records = None if database is None else Records.open(database, device_of(cuda))
@@ -135,8 +152,7 @@ def pipeline(
             *dispatch_passes(cuda),
             *stitch_passes(cuda, options, records),
             *cuda_pipeline.dataflow_lower_passes(cuda),
-            *cuda_pipeline.finalize_passes(cuda),
-            transform.FewerCalls(),
+            *finishing_passes(cuda_pipeline.finalize_passes(cuda), lowered, planned),
         ]
         with cuda:
             return tvm.transform.Sequential(passes)(mod)

@@ -24,7 +24,8 @@ def document(results: Results) -> str:
     gpu = results.machine.get("gpu", "no GPU")
     title = f"{gpu}; {results.run.get('command', '')}; {results.run.get('date', '')}"
     captured = _captured(results, keys)
-    parts = [title, "\n".join(lines), captured, _summary(results, keys), _troubles(results)]
+    summary, left = _summary(results, keys), _left(results, keys)
+    parts = [title, "\n".join(lines), captured, summary, left, _troubles(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -41,6 +42,17 @@ def _captured(results: Results, keys: list[Key]) -> str:
             lines.append(f"| {' | '.join([*key, error, *times])} |")
     above = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     return "\n".join([*above, *lines]) if lines else ""
+
+
+def _left(results: Results, keys: list[Key]) -> str:
+    """The operators that stayed PyTorch's, by name."""
+    lines = []
+    for key in keys:
+        row = results.row(key, STITCH)
+        if row and row.left:
+            calls = ", ".join(f"{count} {name}" for name, count in sorted(row.left.items()))
+            lines.append(f"- {' '.join(key)}: {calls}")
+    return "\n".join(["PyTorch's were:", "", *lines]) if lines else ""
 
 
 def cells(results: Results, key: Key) -> list[str]:

@@ -7,7 +7,10 @@ pytest.importorskip("expecttest")  # torch.testing needs it
 
 from tests.outside.torch_ops.suite import BAD, OURS, operators, verdicts  # noqa: E402
 
-PART = ("add", "div", "where", "sum", "softmax", "amax", "cat", "nn.functional.gelu", "remainder")
+PART = (
+    "add", "div", "where", "sum", "softmax", "amax", "cat", "nn.functional.gelu", "remainder",
+    "gather", "scatter_add",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PART)

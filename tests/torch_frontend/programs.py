@@ -13,6 +13,7 @@ import tvm
 from torch.fx.experimental.proxy_tensor import make_fx
 from tvm import relax
 
+from tvm_stitch.checked_index import on_host
 from tvm_stitch.frontend.torch import Converted, convert
 from tvm_stitch.frontend.torch.decompositions import decompositions
 from tvm_stitch.frontend.torch.layout import inverse
@@ -32,7 +33,7 @@ def traced(function: Callable[..., Any], *inputs: torch.Tensor) -> torch.fx.Grap
 
 def run(converted: Converted, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
     """The results of a converted graph, by TVM's LLVM target."""
-    machine = relax.VirtualMachine(tvm.compile(converted.module, "llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(on_host(converted.module), "llvm"), tvm.cpu())
     arguments = [inputs[n].permute(order).contiguous() for n, order in converted.inputs]
     results = machine["main"](*arguments)
     return [

@@ -89,6 +89,13 @@ def test_memory_between_kernels_is_the_callers():
     assert text.count("TVMTensorCreateView") == 3
 
 
+def test_nothing_is_called_between_kernels_but_views():
+    module = convert(traced(chain, torch.randn(64, 64), torch.randn(64, 64)).graph).module
+    for lowered in (lowered_for_cuda(module, Settings(target="sm_90")), lowered_for_llvm(module)):
+        calls = lowered.executable.as_text()
+        assert "vm.builtin.copy" not in calls and "tuple_getitem" not in calls
+
+
 def test_that_memory_depends_on_the_sizes():
     lowered = []
 

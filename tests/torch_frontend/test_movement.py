@@ -6,6 +6,8 @@ torch = pytest.importorskip("torch")
 
 from torch_frontend.programs import check  # noqa: E402
 
+from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.settings import Settings  # noqa: E402
 from tvm_stitch.frontend.torch import convert  # noqa: E402
 
 
@@ -100,3 +102,19 @@ def test_halves_are_multiplied_in_float32():
     x = torch.randn(4, 4).half()
     text = str(convert(traced(lambda x: x @ x, x).graph).module)
     assert 'out_dtype="float32"' in text
+
+
+@pytest.mark.parametrize("device", ["llvm", "cpu-executor"])
+def test_what_is_joined_of_sizes_that_change(device):
+    def joined(x):
+        before = torch.arange(1, x.shape[1] + 1)[None].expand(x.shape[0], -1)
+        steps = torch.cat((before[:, :1], before[:, 1:] - before[:, :-1], before[:, :2]), 1)
+        return torch.cat((x, -x[:, 1:]), 1), (steps != 1).long() + steps
+
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=device, target="sm_90", smallest_part=1))
+    run = torch.compile(joined, backend=ours, dynamic=True)
+    for columns in (5, 7):
+        x = torch.randn(3, columns)
+        torch.testing.assert_close(run(x), joined(x), rtol=0, atol=0)
+    assert not [part.failure for part in ours.log.report().parts if part.failure]

@@ -22,6 +22,7 @@ from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
 from tvm_stitch.dump.folder import require_writable
+from tvm_stitch.dynamo.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.cuda_graphs import Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.mutations import without_copies
@@ -34,7 +35,7 @@ from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.report import explain
+from tvm_stitch.report import Report, explain
 
 _DEFAULT_MODES = (None, "default")
 _REDUCE_OVERHEAD = "reduce-overhead"
@@ -81,6 +82,7 @@ class GraphCompiler:
     log: Log = field(default_factory=Log)
     # Layers of a model are equal: each kind is compiled once.
     machines: dict[Any, Machine] = field(default_factory=dict)
+    kernels: dict[Any, Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A part that fails later on runs as PyTorch's operators.
@@ -142,6 +144,7 @@ class GraphCompiler:
     def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
         name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
         self.log.graphs.append(name)
+        graph.graph = without_common_subexpressions(graph.graph)
         append_copies = without_copies(graph.graph)
         ours: dict[fx.Node, bool] = {}
         for node in graph.graph.nodes:
@@ -177,12 +180,14 @@ class GraphCompiler:
         self, name: str, part: fx.GraphModule, device: torch.device, operators: tuple[str, ...]
     ) -> torch.nn.Module:
         converted = convert(part.graph)
+        key = tvm_ffi.StructuralKey(converted.module), device
         if self.explained:
-            kernels = explain(converted.module, self.settings.target, self.settings.stitching)
-            module = converted.module
+            if key not in self.kernels:
+                found = explain(converted.module, self.settings.target, self.settings.stitching)
+                self.kernels[key] = found
+            kernels, module = self.kernels[key], converted.module
             self.log.parts.append(PartReport(name, operators, kernels=kernels, module=module))
             return part
-        key = tvm_ffi.StructuralKey(converted.module), device
         if key not in self.machines:
             results = results_of(part.graph, converted)
             self.machines[key] = machine_for(converted, self.settings, device, results)

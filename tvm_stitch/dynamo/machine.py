@@ -7,10 +7,11 @@ stream; all memory is of PyTorch's allocator. Must not know graphs of PyTorch.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -18,11 +19,9 @@ import tvm
 import tvm_ffi
 from tvm import relax
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
-from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch import transform
-from tvm_stitch.build import dispatch_passes, lowering_context, stitch_passes
-from tvm_stitch.device import device_of
+from tvm_stitch.build import finishing_passes, lowering_context, pipeline
+from tvm_stitch.checked_index import TRAP, OnHost
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
 from tvm_stitch.dynamo.sizes import Sizes, of_expression
 from tvm_stitch.errors import SimtError
@@ -30,10 +29,14 @@ from tvm_stitch.frontend.torch.convert import ENTRY, Converted
 from tvm_stitch.graph.back import destinations, storages
 from tvm_stitch.graph.back.destinations import Destinations
 from tvm_stitch.graph.back.storages import Storages
+from tvm_stitch.graph.front.empty import FewerLoops, WithoutElements
 from tvm_stitch.on_cpu import Runner
 from tvm_stitch.target import full_target
-from tvm_stitch.tuning.apply import Records
 from tvm_stitch.verify import stitched_for_cpu
+
+# As Inductor's generated code allocates: a third of torch.empty's time. On the current device.
+_guards: Any = torch._C._dynamo.guards
+_ALLOCATE = {"cpu": _guards._empty_strided_cpu, "cuda": _guards._empty_strided_cuda}
 
 Tensors = Sequence[torch.Tensor]
 Machine = Callable[[Sizes, Tensors], list[torch.Tensor]]
@@ -45,6 +48,8 @@ def machine_for(
     converted: Converted, settings: Settings, device: torch.device, results: Results
 ) -> Machine:
     """Compile a part for where it will run."""
+    if not results.dtypes:  # nothing that it returns has elements
+        return lambda _sizes, _tensors: []
     if settings.device == CUDA:
         return _Compiled(lowered_for_cuda(converted.module, settings, device), device, results)
     if settings.device == EXECUTOR:
@@ -79,6 +84,8 @@ class _Executor:
             results = self._runner.call(*shape, *tensors)
             hazards = tuple(self._runner.hazards)
             self._runner.hazards.clear()
+        if any(TRAP in hazard.source for hazard in hazards):
+            raise IndexError("an index is out of bounds")
         if hazards:
             raise SimtError(f"a stitched kernel is wrong: {hazards[0]}")
         return _copies(results)
@@ -89,7 +96,8 @@ class _Compiled:
 
     def __init__(self, lowered: Lowered, device: torch.device, results: Results) -> None:
         on_gpu = device.type == CUDA
-        self._device, self._index = device, device.index or 0
+        self._index = device.index or 0
+        self._allocate = _ALLOCATE[device.type]
         self._places, self._results = lowered.places, results
         self._storage = lowered.storage
         self._several = on_gpu and torch.cuda.device_count() > 1
@@ -98,9 +106,16 @@ class _Compiled:
         self._lock = threading.Lock()  # a virtual machine serves one thread at a time
 
     def __call__(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
-        device = self._device
+        if not self._several:
+            return self._called(sizes, tensors)
+        # Memory is of the thread's current device, which TVM sets, and leaves so.
+        with torch.cuda.device(self._index):
+            return self._called(sizes, tensors)
+
+    def _called(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
+        allocate = self._allocate
         made = [
-            torch.empty(shape, dtype=dtype, device=device) if place >= 0 else None
+            allocate(shape, _strides(shape), dtype) if place >= 0 else None
             for shape, dtype, place in zip(
                 self._results.shapes(sizes), self._results.dtypes, self._places, strict=True
             )
@@ -109,16 +124,21 @@ class _Compiled:
         given = [*tensors, *destinations]
         if self._storage is not None:  # what kernels leave for each other
             length = self._storage if isinstance(self._storage, int) else self._storage(sizes)
-            given.append(torch.empty(length, dtype=torch.uint8, device=device))
+            given.append(allocate((length,), (1,), torch.uint8))
         if sizes:
             given.insert(0, tvm_ffi.Shape(sizes))
-        # TVM makes this device the thread's current one, and leaves it so.
-        with torch.cuda.device(self._index) if self._several else nullcontext(), self._lock:
+        with self._lock:
             returned = self._main(*given)
         if len(destinations) == len(made):
             return destinations
         others = iter(_copies(returned))
         return [next(others) if tensor is None else tensor for tensor in made]
+
+
+@lru_cache(maxsize=1024)
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of a contiguous tensor."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 @dataclass(frozen=True)
@@ -139,26 +159,29 @@ def lowered_for_cuda(
 ) -> Lowered:
     """Stitched, for the GPU that the tensors lie on."""
     target = _target_of(settings, device)
-    database = settings.database
-    records = None if database is None else Records.open(database, device_of(target))
-    passes = [
-        *dispatch_passes(target),
-        *stitch_passes(target, settings.stitching, records),
-        *cuda_pipeline.dataflow_lower_passes(target),
-    ]
+    stitched = partial(pipeline, target, settings.stitching, settings.database)
     with lowering_context():
-        return _lowered(mod, target, passes)
+        return _lowered(mod, target, stitched)
 
 
 def lowered_for_llvm(mod: tvm.IRModule) -> Lowered:
     """By TVM's own passes, for the CPU."""
     target = tvm.target.Target("llvm")
-    passes = [
+    before = [
+        WithoutElements(),
+        relax.transform.LegalizeOps(),
+        FewerLoops(),
+        OnHost(),
         *cpu_pipeline.library_dispatch_passes(target),
         *cpu_pipeline.legalize_passes(target),
         *cpu_pipeline.dataflow_lower_passes(target),
     ]
-    return _lowered(mod, target, passes)
+
+    def finished(**memory: Sequence[tvm.transform.Pass]) -> tvm.transform.Pass:
+        finishing = finishing_passes(cpu_pipeline.finalize_passes(target), **memory)
+        return tvm.transform.Sequential([*before, *finishing])
+
+    return _lowered(mod, target, finished)
 
 
 def _target_of(settings: Settings, device: torch.device | None) -> tvm.target.Target:
@@ -169,7 +192,7 @@ def _target_of(settings: Settings, device: torch.device | None) -> tvm.target.Ta
 
 
 def _lowered(
-    mod: tvm.IRModule, target: tvm.target.Target, passes: Sequence[tvm.transform.Pass]
+    mod: tvm.IRModule, target: tvm.target.Target, pipeline_for: Callable[..., tvm.transform.Pass]
 ) -> Lowered:
     noted: list[tvm.IRModule] = []
 
@@ -178,27 +201,16 @@ def _lowered(
         noted.append(mod)
         return mod
 
-    finishing = [
-        Destinations(ENTRY),
-        relax.transform.StaticPlanBlockMemory(),
-        relax.transform.LowerAllocTensor(),
-        Storages(ENTRY),
-        note,
-        relax.transform.LowerRuntimeBuiltin(),
-        relax.transform.ComputePrimValue(),
-        relax.transform.VMShapeLower(),
-        relax.transform.AttachGlobalSymbol(),
-        transform.FewerCalls(),
-    ]
+    passes = pipeline_for(lowered=[Destinations(ENTRY)], planned=[Storages(ENTRY), note])
     with target:
-        pipeline = tvm.transform.Sequential([*passes, *finishing])
-        executable = tvm.compile(mod, target, relax_pipeline=pipeline)
+        executable = tvm.compile(mod, target, relax_pipeline=passes)
     attributes, params = noted[0].attrs, noted[0][ENTRY].params
     symbols = [param.ty for param in params[:1] if isinstance(param.ty, relax.ShapeType)]
     variables = [variable for each in symbols for variable in each.values]
-    size = of_expression(variables, attributes[storages.ATTRIBUTE])
+    size = attributes.get(storages.ATTRIBUTE)
+    storage = None if size is None else of_expression(variables, size)
     places = [int(place) for place in attributes[destinations.ATTRIBUTE]]
-    return Lowered(executable, places, None if size == 0 else size)
+    return Lowered(executable, places, storage)
 
 
 def _copies(results: Any) -> list[torch.Tensor]:

@@ -7,6 +7,7 @@ those operators where that is not possible. Must not know the rest of the graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,7 +46,13 @@ class Part(torch.nn.Module):
         self._failed = failed
         self._symbols = converted.symbols
         self._inputs = [(n, _unless_plain(order)) for n, order in converted.inputs]
-        self._outputs = [_unless_plain(inverse(order)) for order in converted.outputs]
+        kept = [order for order in converted.outputs if order is not None]
+        self._outputs = [_unless_plain(inverse(order)) for order in kept]
+        self._empty = [
+            (number, partial(torch.empty, value.shape, dtype=value.dtype, device=device))
+            for number, value in enumerate(_values(eager.graph))
+            if converted.outputs[number] is None
+        ]
 
     def __call__(self, *given: Any) -> tuple[torch.Tensor, ...]:
         """The part's results; nothing is copied that is dense."""
@@ -63,16 +70,19 @@ class Part(torch.nn.Module):
             tensors.append(tensor)
         try:
             results = machine(sizes, tensors)
-        except (torch.OutOfMemoryError, SimtError):
+        except (torch.OutOfMemoryError, SimtError, IndexError):
             raise
         except Exception as error:
             self._machine = None
             self._failed(error)
             return self.eager(*given)
-        return tuple([
+        turned = [
             result if order is None else result.permute(order)
             for result, order in zip(results, self._outputs, strict=True)
-        ])  # fmt: skip
+        ]
+        for number, make in self._empty:
+            turned.insert(number, make())
+        return tuple(turned)
 
 
 def _size(source: Source, given: Sequence[Any]) -> int:
@@ -86,13 +96,16 @@ def _unless_plain(order: Order) -> Order | None:
 
 def results_of(graph: fx.Graph, converted: Converted) -> Results:
     """How the results of a part are made, in the order of their memory."""
+    pairs = zip(_values(graph), converted.outputs, strict=True)
+    kept = [(value, order) for value, order in pairs if order is not None]
+    shapes = [tuple(value.shape[axis] for axis in order) for value, order in kept]
+    return Results(_shapes(graph, converted, shapes), [value.dtype for value, _order in kept])
+
+
+def _values(graph: fx.Graph) -> list[torch.Tensor]:
+    """The results as PyTorch traced them."""
     (output,) = graph.find_nodes(op="output")
-    values = [node.meta["val"] for node in output.args[0]]
-    shapes = [
-        tuple(value.shape[axis] for axis in order)
-        for value, order in zip(values, converted.outputs, strict=True)
-    ]
-    return Results(_shapes(graph, converted, shapes), [value.dtype for value in values])
+    return [node.meta["val"] for node in output.args[0]]
 
 
 def _shapes(

@@ -27,9 +27,10 @@ def split(graph_module: fx.GraphModule, is_ours: Callable[[fx.Node], bool], smal
     ).propose_partitions()
     parts = []
     for partition in proposed:
-        nodes = _without_outer_views(graph_module.graph, set(partition.nodes))
-        if sum(map(computes, nodes)) >= smallest:
-            parts.append(dict.fromkeys(nodes))
+        kept = _without_outer_views(graph_module.graph, set(partition.nodes))
+        if sum(map(computes, kept)) >= smallest:
+            # In the graph's order, so that equal layers become equal parts.
+            parts.append({node: None for node in graph_module.graph.nodes if node in kept})
     fuse_by_partitions(graph_module, parts, prefix=PREFIX, always_return_tuple=True)
 
 

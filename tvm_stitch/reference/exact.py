@@ -16,6 +16,8 @@ import tvm_ffi
 from tvm import ir, relax, te, tirx, topi
 from tvm.ir import Call, IRModule, Op
 
+from tvm_stitch.checked_index import on_host
+
 # The inputs are small: optimising costs three times more than it saves.
 _CPU = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 
@@ -30,9 +32,9 @@ def compiled(mod: IRModule) -> Any:
 
 
 def without_traps(mod: IRModule) -> IRModule:
-    """The module with divisions of integers by data that the CPU survives."""
+    """The module with divisions of integers by data, and with indices, that the CPU survives."""
     divisions = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
-    return tvm_ffi.structural_map(mod, (divisions, _without_trap))
+    return on_host(tvm_ffi.structural_map(mod, (divisions, _without_trap)))
 
 
 def _without_trap(division: Any) -> Any:

@@ -173,7 +173,7 @@ class Call:
             def element(*indices: Any) -> Any:
                 remaining = iter(given)
                 elements = [
-                    _cast(_picked(next(remaining), indices), each)
+                    _cast(picked(next(remaining), indices), each)
                     if is_tensor(value)
                     else immediate(value, each)
                     for value, each in zip(values, types, strict=True)
@@ -209,7 +209,8 @@ def broadcast_shape(shapes: Sequence[Sequence[Dim]], symbols: Symbols) -> list[D
     return result
 
 
-def _picked(tensor: te.Tensor, indices: Sequence[Any]) -> Any:
+def picked(tensor: te.Tensor, indices: Sequence[Any]) -> Any:
+    """The element of a tensor that is broadcast to these indices."""
     own = indices[len(indices) - len(tensor.shape) :]
     return tensor(
         *[
@@ -256,6 +257,7 @@ __all__ = [
     "immediate",
     "is_float",
     "is_tensor",
+    "picked",
     "rank",
     "wide",
 ]

@@ -22,7 +22,7 @@ from tvm import relax
 from tvm_stitch.errors import TorchError, last_line
 from tvm_stitch.frontend.torch.call import Call, Expr, dims, dtype, is_tensor
 from tvm_stitch.frontend.torch.dtypes import name_of
-from tvm_stitch.frontend.torch.layout import Order, inverse, order_of
+from tvm_stitch.frontend.torch.layout import Order, inverse, is_empty, order_of
 from tvm_stitch.frontend.torch.ops import LEFT, OPERATORS
 from tvm_stitch.frontend.torch.symbols import Symbols
 from tvm_stitch.kernel.ir.stage import Refused
@@ -45,12 +45,13 @@ class Converted:
 
     `main` takes the values of the symbols as one shape, if there are any, and then the tensors
     among the graph's inputs, each by the order of its dimensions in memory; so it returns a tuple.
+    Tensors that are known to have no elements it neither takes nor returns.
     """
 
     module: tvm.IRModule
     symbols: tuple[Source, ...]
     inputs: tuple[tuple[int, Order], ...]  # the tensors among the inputs
-    outputs: tuple[Order, ...]
+    outputs: tuple[Order | None, ...]  # None for what has no elements
     operators: tuple[str, ...]
 
 
@@ -70,11 +71,18 @@ def convert(graph: fx.Graph, stored: bool = True) -> Converted:
     """
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     values = [node.meta["val"] for node in inputs]
-    tensors = [n for n, value in enumerate(values) if isinstance(value, torch.Tensor)]
+    # What is known to have no elements is made, not passed.
+    empty = {n for n, value in enumerate(values) if stored and is_empty(value)}
+    tensors = [
+        n for n, value in enumerate(values) if isinstance(value, torch.Tensor) and n not in empty
+    ]
     order = order_of if stored else _plain
     orders = {n: order(values[n]) for n in tensors}
     results = _results(graph)
-    out_orders = tuple(order(node.meta["val"]) for node in results)
+    out_orders = tuple(
+        None if stored and is_empty(node.meta["val"]) else order(node.meta["val"])
+        for node in results
+    )
     writer = _Writer()
     shapes = {n: writer.symbols.extents(values[n].shape) for n in tensors}
     for node in graph.nodes:  # meets every symbol before the parameters are made
@@ -90,12 +98,15 @@ def convert(graph: fx.Graph, stored: bool = True) -> Converted:
         for n, node in enumerate(inputs):
             if n in params:
                 writer.values[node] = writer.turned(params[n], inverse(orders[n]))
+            elif n in empty:
+                writer.values[node] = writer.nothing(values[n])
             elif isinstance(values[n], (torch.SymInt, torch.SymFloat, int, float)):
                 writer.values[node] = writer.symbols(values[n])
         writer.run(graph)
         turned = [
             writer.turned(writer.values[node], order)
             for node, order in zip(results, out_orders, strict=True)
+            if order is not None
         ]
         return relax.Tuple([writer.builder.emit_output(value) for value in turned])
 
@@ -302,6 +313,8 @@ class _Writer:
         converter = OPERATORS.get(name)
         if converter is None:
             raise TorchError(LEFT.get(name, "it has no counterpart in Relax"))
+        if is_empty(node.meta["val"]):
+            return self.nothing(node.meta["val"])
         positional, named, given = [], {}, []
         for argument, value in _arguments(node):
             given.append(fx.map_arg(value, lambda n: n.meta["val"]))
@@ -312,6 +325,11 @@ class _Writer:
                 positional.append(known)
         call = Call(node.target, given, node.meta["val"], self.builder, self.symbols)
         return converter(call, *positional, **named)
+
+    def nothing(self, traced: torch.Tensor) -> Expr:
+        """A tensor without elements, whatever would compute them."""
+        extents = self.symbols.extents(traced.shape)
+        return self.builder.emit(relax.op.zeros(extents, name_of(traced.dtype)))
 
     def _known(self, value: Any) -> Any:
         """An argument as converters take it."""

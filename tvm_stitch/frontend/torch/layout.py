@@ -40,6 +40,13 @@ def is_dense(tensor: torch.Tensor) -> bool:
     return True
 
 
+def is_empty(value: Any) -> bool:
+    """Whether a traced value is a tensor of known shape and no elements."""
+    if not isinstance(value, torch.Tensor) or not all(isinstance(e, int) for e in value.shape):
+        return False
+    return 0 in value.shape
+
+
 def inverse(order: Order) -> Order:
     """What undoes a permutation."""
     return tuple(sorted(range(len(order)), key=order.__getitem__))

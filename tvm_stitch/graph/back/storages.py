@@ -18,7 +18,7 @@ from tvm.ir import Call
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 ATTRIBUTE = "tvm_stitch.storage"
-"""On the module: the bytes of that parameter, which comes last, in TIR; 0 where there is none."""
+"""On the module: the bytes of that parameter, which comes last, in TIR; not there without one."""
 VIEW = "runtime.TVMTensorCreateView"
 # Kernels take no tensor that begins somewhere within its memory.
 _BEGINNING = "vm.builtin.ensure_zero_offset"
@@ -44,9 +44,11 @@ def Storages(entry: str = "main") -> tvm.transform.Pass:
                 length = _rounded(binding.value.args[0].values[0])
                 places[binding.var] = size, length
                 size = size + length
+        if not places:
+            return mod
         memory = relax.Var("storage", relax.TensorType(dtype="uint8", ndim=1))
         body = _Viewed(mod, memory, places).visit_expr(function.body)
-        given = [*function.params, *([memory] if places else [])]
+        given = [*function.params, memory]
         mod = mod.clone()
         changed = relax.Function(given, body, None, function.is_pure, function.attrs)
         mod.update_func(mod.get_global_var(entry), changed)

@@ -7,11 +7,13 @@ from tvm_stitch.frontend.torch.ops import (
     activation,
     create,
     division,
+    index,
     movement,
     pointwise,
     positions,
     product,
     reduce,
+    scatter,
 )
 from tvm_stitch.frontend.torch.ops.left import LEFT
 from tvm_stitch.frontend.torch.ops.movement import VIEWS
@@ -22,6 +24,7 @@ FAMILIES: dict[str, dict[str, Converter]] = {
     "reductions": {**reduce.OPERATORS, **positions.OPERATORS},
     "matrix products": product.OPERATORS,
     "movement": movement.OPERATORS,
+    "indices": {**index.OPERATORS, **scatter.OPERATORS},
     "creation": create.OPERATORS,
 }
 

@@ -6,7 +6,7 @@ _LIBRARY = "a library's kernel is faster"
 _SORTED = "it sorts or scans"
 _SPATIAL = "windows over images are PyTorch's"
 _RANDOM = "random numbers come from PyTorch's generator"
-_CHECKED = "PyTorch checks the indices"
+_ATOMIC = "it sums where indices say, by atomics"
 _DATA = "its result's size depends on values"
 _MEMORY = "it is about memory, not values"
 
@@ -30,11 +30,7 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
         "replication_pad3d", "upsample_bilinear2d.vec", "upsample_nearest2d.vec",
     ),
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
-    _CHECKED: (
-        "embedding", "gather", "index.Tensor", "index_select", "index_put", "scatter.value",
-        "scatter.src", "scatter_add", "scatter_reduce.two", "embedding_dense_backward",
-        "_embedding_bag",
-    ),
+    _ATOMIC: ("embedding_dense_backward", "_embedding_bag"),
     _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),
     _MEMORY: ("empty.memory_format", "empty_strided"),
 }  # fmt: skip

@@ -6,6 +6,7 @@ The graph is functional, so that a view is a value like others; its shape is wha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from tvm import relax, te, tirx
@@ -82,7 +83,32 @@ def _cat(call: Call, tensors: Sequence[Expr], dim: int = 0) -> Expr:
     ndim = len(call.shape)
     # PyTorch skips what has one dimension of no elements.
     parts = [call.cast(x, call.dtype) for x in tensors if ndim == 1 or dims(x) != [0]]
-    return parts[0] if len(parts) == 1 else call.emit(_op.concat(parts, dim % ndim))
+    if len(parts) == 1:
+        return parts[0]
+    axis = dim % ndim
+    if all(isinstance(extent, int) for part in parts for extent in dims(part)):
+        return call.emit(_op.concat(parts, axis))
+    return _joined(call, parts, axis)
+
+
+def _joined(call: Call, parts: Sequence[Expr], axis: int) -> Expr:
+    """Tensors behind each other, in PyTorch's shape: TVM would write a sum for an extent of it."""
+    starts = [*accumulate((dims(part)[axis] for part in parts), initial=0)][:-1]
+    firsts = [immediate(start, "int64") for start in starts]
+
+    def body(*tensors: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            *others, found = [
+                tensor(*at[:axis], at[axis] - first, *at[axis + 1 :])
+                for tensor, first in zip(tensors, firsts, strict=True)
+            ]
+            for piece, end in zip(reversed(others), reversed(firsts), strict=False):
+                found = tirx.if_then_else(at[axis] < end, piece, found)
+            return found
+
+        return te.compute(call.shape, element, name="concatenate")
+
+    return call.te(body, *parts)
 
 
 def _start(call: Call, x: Expr, axis: int, start: Number | None) -> Dim:

@@ -171,11 +171,13 @@ _POWERS: dict[float, Callable[[Any], Any]] = {
 }
 
 
-def _larger(a: Any, b: Any) -> Any:
+def larger(a: Any, b: Any) -> Any:
+    """The larger element, or the one that is not a number."""
     return tirx.Select(tirx.any(a >= b, is_nan(a)), a, b)
 
 
-def _smaller(a: Any, b: Any) -> Any:
+def smaller(a: Any, b: Any) -> Any:
+    """The smaller element, or the one that is not a number."""
     return tirx.Select(tirx.any(a <= b, is_nan(a)), a, b)
 
 
@@ -197,7 +199,7 @@ def _clamp(call: Call, x: Expr, low: Expr | Number = None, high: Expr | Number =
 
     def compute(a: Any, *given: Any) -> Any:
         remaining = iter(given)
-        at_least, at_most = (_larger, _smaller) if is_float(of) else (tirx.max, tirx.min)
+        at_least, at_most = (larger, smaller) if is_float(of) else (tirx.max, tirx.min)
         if low is not None:
             a = _limited(at_least, a, next(remaining), of)
         return a if high is None else _limited(at_most, a, next(remaining), of)
@@ -299,8 +301,8 @@ OPERATORS: dict[str, Converter] = {
     "logical_not": _logical(_op.logical_not),
     "logical_or": _logical(_op.logical_or),
     "logical_xor": _logical(_op.logical_xor),
-    "maximum": _extreme(_larger, tirx.max),
-    "minimum": _extreme(_smaller, tirx.min),
+    "maximum": _extreme(larger, tirx.max),
+    "minimum": _extreme(smaller, tirx.min),
     "mul.Tensor": _product,
     "mul.Scalar": _product,
     "ne.Scalar": _not_equal,

@@ -47,13 +47,10 @@ def divided(call: Call, x: Expr, by: Dim, less: Number = 0) -> Expr:
     of = dtype(x)
     if isinstance(by, int):
         left = max(by - less, 0)
-        if left:
-            return (
-                call.emit(_op.multiply(x, call.number(1.0 / left, of)))
-                if _is_power_of_two(left)
-                else call.emit(_op.divide(x, call.number(left, of)))
-            )
-        return call.emit(_op.divide(x, call.number(0, of)))
+        if left and not _is_power_of_two(left):
+            return call.emit(_op.divide(x, call.number(left, of)))
+        factor = 1.0 / left if left else float("inf")  # exact; TVM divides by no constant of 0
+        return call.emit(_op.multiply(x, call.number(factor, of)))
 
     def compute(a: Any) -> Any:
         number = by.astype(of) - tirx.const(float(less), of)
@@ -153,7 +150,9 @@ def _extreme(function: Callable[..., Expr], beyond: float) -> Extreme:
 
 def _any(call: Call, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
     found = over(call, _op.max, call.cast(call.cast(x, "bool"), "int32"), dim, keepdim)
-    return call.cast(found, call.dtype)
+    # The largest of none is the least integer.
+    zero = tirx.const(0, "int32")
+    return call.pointwise(lambda a: a > zero, found, of="int32", to=call.dtype)
 
 
 def _variance(

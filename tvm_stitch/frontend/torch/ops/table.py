@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT
+from tvm_stitch.frontend.torch.ops.scatter import MOST_WRITES
 
 
 def table() -> str:
@@ -28,13 +29,15 @@ def table() -> str:
         *(f"| {family} | {_listed(names)} |" for family, names in FAMILIES.items()),
         f"| written out by PyTorch | {_listed(written_out)} |",
         "",
-        "A call of one of these is left to PyTorch as well where its tensors are float64, complex,",
-        "sparse or without elements, where integers are divided by what may be 0 or raised to",
-        "other powers than 1, 2 and 3, where a position is only known when the graph runs, and",
-        "products of float32 that sum over more than 64 elements or have more than 256 columns.",
+        "A call of one of these is left to PyTorch as well where its tensors are float64, complex",
+        "or sparse, where integers are divided by what may be 0 or raised to other powers than 1,",
+        "2 and 3, where a position is only known when the graph runs, where an element may be hit",
+        f"by more than {MOST_WRITES} writes, and products that sum over more than 64 elements or",
+        "have more than 256 columns, of float32, or of halves where they have fewer than 16 rows",
+        "or sizes that change.",
         "",
-        "What reads and writes by indices stays PyTorch's: it answers an index beyond the end with",
-        "an error, where a kernel of TVM's would take it for an address.",
+        "An index is checked where it is used: beyond the end it stops the kernel on a GPU, as it",
+        "does PyTorch's, and is an IndexError on the CPU.",
         "",
         "## Left to PyTorch",
         "",

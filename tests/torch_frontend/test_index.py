@@ -1,0 +1,100 @@
+"""Reads and writes by indices: PyTorch's results, and an error where an index is out of bounds."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_frontend.programs import check, traced  # noqa: E402
+from torch_frontend.test_executor import check as check_kernels  # noqa: E402
+
+from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
+from tvm_stitch.errors import TorchError  # noqa: E402
+from tvm_stitch.frontend.torch import convert  # noqa: E402
+
+functional = torch.nn.functional
+X = torch.arange(60.0).view(3, 4, 5) - 20
+ROWS = torch.tensor([[2, 0], [1, 1]])
+ENDS = torch.tensor([-1, 0, -3])
+
+
+def test_elements_are_read():
+    def read(x, rows, ends):
+        along = torch.gather(x, 1, rows[:, :, None].expand(2, 2, 5))
+        chosen = torch.index_select(x, -1, rows[0]), torch.index_select(x, 0, ends + 3)
+        return along, *chosen, functional.embedding(rows, x[0])
+
+    check(read, X, ROWS, ENDS.clamp(-3, -1))
+
+
+def test_positions_among_others():
+    def read(x, rows, ends):
+        return x[ends], x[:, rows], x[ends, :, ends], x[:, ends, ends], x[rows.int(), ends[:2]]
+
+    check(read, X, ROWS, ENDS)
+
+
+def test_elements_are_written():
+    def written(x, rows, ends):
+        index = rows[:, :, None].expand(2, 2, 5)
+        source = x[:2, :2] * 10
+        return (
+            x.scatter(1, index, source), x.scatter(1, index[:, :1], 7.0),
+            x.scatter_add(1, index, source), x.index_put((ends,), x[:1] * 2),
+            x.index_put((rows, rows), x[0, :2, None] + 1, accumulate=True),
+            x.index_add(1, rows[1], x[:, :2]), x.index_copy(2, rows[0], x[:, :, :2]),
+        )  # fmt: skip
+
+    check(written, X, ROWS, ENDS)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_what_is_written_together_is_reduced(reduce, include_self):
+    def reduced(x, i, index):
+        return (
+            x.scatter_reduce(0, index, x + 1, reduce, include_self=include_self),
+            i.scatter_reduce(0, index, i + 1, reduce, include_self=include_self),
+        )
+
+    x = torch.tensor([0.5, float("nan"), 2.0, -3.0, float("inf")])
+    check(reduced, x, torch.tensor([5, 7, -2, 9, 4]), torch.tensor([0, 1, 3, 3, 0]))
+
+
+def test_halves_are_summed_in_float32():
+    x = torch.zeros(4, dtype=torch.float16)
+    index = torch.zeros(12, dtype=torch.int64)
+    check(lambda x, i, s: x.scatter_add(0, i, s), x, index, torch.full((12,), 1 / 3).half())
+
+
+def test_kernels_read_and_write_by_indices():
+    def loss(table, tokens, labels):
+        x = functional.embedding(tokens, table).log_softmax(-1)
+        return x.gather(-1, labels[:, None]), torch.zeros_like(x).scatter(-1, labels[:, None], -1.0)
+
+    torch.manual_seed(0)
+    check_kernels(loss, torch.randn(9, 16), torch.tensor([0, 8, 3]), torch.tensor([15, 0, 7]))
+
+
+def by_index(x, index):
+    return x.index_select(0, index).exp() * 2
+
+
+@pytest.mark.parametrize("device", [LLVM, EXECUTOR])
+@pytest.mark.parametrize("wrong", [-1, 3])
+def test_out_of_bounds(device, wrong):
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=device, target="sm_90", smallest_part=1))
+    run = torch.compile(by_index, backend=ours)
+    index = torch.tensor([0, 2])
+    torch.testing.assert_close(run(X, index), by_index(X, index))
+    with pytest.raises(IndexError, match="out of bounds"):
+        run(X, torch.tensor([0, wrong]))
+    torch.testing.assert_close(run(X, index), by_index(X, index))
+    assert not ours.log.report().left
+
+
+def test_many_writes_are_pytorchs():
+    graph = traced(lambda x, i: x.scatter_add(0, i, x), torch.ones(40), torch.arange(40))
+    with pytest.raises(TorchError, match="writes to choose from"):
+        convert(graph.graph)

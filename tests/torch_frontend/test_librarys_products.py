@@ -1,0 +1,43 @@
+"""Which matrix products stay PyTorch's: those that a library is faster for."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.settings import LLVM, Settings  # noqa: E402
+
+FEW_ROWS = "a product of halves of fewer than 16 rows is a library's"
+CHANGING = "a product of halves of sizes that change is a library's"
+OF_FLOAT32 = "a product of float32 of this size is a library's"
+
+
+def left(rows, summed, columns, dtype, dynamic=False):
+    """Why the product stays PyTorch's, if it does; with `dynamic`, its rows change."""
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=LLVM, smallest_part=1))
+    x, w = torch.randn(rows, summed).to(dtype), torch.randn(summed, columns).to(dtype)
+    if dynamic:
+        torch._dynamo.mark_dynamic(x, 0)
+    run = torch.compile(lambda x, w: (x @ w).relu(), backend=ours)
+    torch.testing.assert_close(run(x, w), (x @ w).relu(), rtol=1e-2, atol=1e-2)
+    return "".join(each.reason for each in ours.log.report().left)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_by_tensor_cores_are_ours(dtype):
+    assert left(16, 96, 264, dtype) == ""
+    assert left(15, 96, 264, dtype) == FEW_ROWS
+    assert left(1, 96, 24, dtype) == FEW_ROWS
+    assert left(16, 96, 264, dtype, dynamic=True) == CHANGING
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_small_products_are_ours(dtype):
+    assert left(3, 64, 256, dtype) == ""
+    assert left(3, 64, 256, dtype, dynamic=True) == ""
+
+
+def test_of_float32_only_small_ones_are():
+    assert left(32, 65, 8, torch.float32) == OF_FLOAT32
+    assert left(32, 64, 257, torch.float32) == OF_FLOAT32

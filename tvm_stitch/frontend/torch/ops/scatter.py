@@ -1,0 +1,261 @@
+"""Elements written where few indices say: every element is asked which of the writes hit it.
+
+Every index is checked when it is used. Nothing is written twice, so that sums are the same in every
+run. Where more is written, PyTorch's atomics are faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from functools import reduce as fold
+from typing import Any
+
+from tvm import relax, te, tirx
+
+from tvm_stitch.errors import TorchError
+from tvm_stitch.frontend.torch.call import (
+    Call,
+    Converter,
+    Dim,
+    Expr,
+    Number,
+    dims,
+    immediate,
+    is_float,
+    is_tensor,
+    picked,
+    rank,
+    wide,
+)  # fmt: skip
+from tvm_stitch.frontend.torch.ops.index import Layout, from_either_end, index_of, within
+from tvm_stitch.frontend.torch.ops.pointwise import larger, smaller
+from tvm_stitch.frontend.torch.ops.reduce import LARGEST, SMALLEST
+
+_op = relax.op
+_ZERO = tirx.const(0, "int64")
+# Writes that an element is compared with. At 16 the indices that come from the cache are 32 bytes
+# for every byte of a float32 that goes to memory: what takes about as long.
+MOST_WRITES = 16
+
+
+@dataclass(frozen=True)
+class _Writes:
+    """What is written into a tensor: for an element, whether a write hits it, and the value."""
+
+    count: int
+    operands: tuple[Expr, ...]
+    hits: Callable[..., Any]  # of the operands' tensors, an element's position, and a write
+    value: Callable[..., Any]
+
+    def each(self, call: Call, shape: Sequence[Dim], of: str, otherwise: Any) -> Expr:
+        """For every element and write, the value, or what stands for none."""
+
+        def body(*given: te.Tensor) -> te.Tensor:
+            def element(*at: Any) -> Any:
+                *own, write = at
+                value = self.value(given, own, write).astype(of)
+                return tirx.if_then_else(self.hits(given, own, write), value, otherwise)
+
+            return te.compute([*shape, self.count], element, name="writes")
+
+        return call.te(body, *self.operands)
+
+
+def _int64(value: Any) -> Any:
+    """A position, of whatever type TVM counts it in, as indices are."""
+    return value.astype("int64")
+
+
+def _count(extents: Sequence[Dim]) -> int:
+    total = fold(lambda left, right: left * right, extents, 1)
+    if not isinstance(total, int) or total > MOST_WRITES:
+        raise TorchError(f"more than {MOST_WRITES} writes to choose from: PyTorch's atomics")
+    return total
+
+
+def _scattered(call: Call, x: Expr, dim: int, index: Expr, source: Expr | Number) -> _Writes:
+    """Along a dimension each position of the others has writes of its own."""
+    if not rank(x) or not rank(index):
+        raise TorchError("a tensor without dimensions")
+    axis, limits, extents = dim % rank(x), dims(index), dims(x)
+
+    def own(at: Sequence[Any], write: Any) -> list[Any]:
+        return [*at[:axis], write, *at[axis + 1 :]]
+
+    def hits(given: Sequence[te.Tensor], at: Sequence[Any], write: Any) -> Any:
+        place = within(given[0](*own(at, write)), extents[axis])
+        same = tirx.EQ(place, _int64(at[axis]))
+        shorter = [
+            at[n] < immediate(limits[n], "int64")
+            for n in range(len(extents))
+            if n != axis and not call.symbols.same(limits[n], extents[n])
+        ]
+        if not shorter:
+            return same
+        return tirx.if_then_else(tirx.all(*shorter), same, tirx.const(False, "bool"))
+
+    def value(given: Sequence[te.Tensor], at: Sequence[Any], write: Any) -> Any:
+        return given[1](*own(at, write)) if len(given) > 1 else immediate(source, call.dtype)
+
+    values = (source,) if is_tensor(source) else ()
+    return _Writes(_count([limits[axis]]), (index_of(call, index), *values), hits, value)
+
+
+def _put(call: Call, x: Expr, indices: Sequence[Expr | None], values: Expr) -> _Writes:
+    """Every write is at one position of the indexed dimensions, and all along the others."""
+    layout, extents = Layout.of(call, indices), dims(x)
+    count = _count(layout.shape)
+    places = [index_of(call, index) for index in indices if index is not None]
+
+    def hits(given: Sequence[te.Tensor], at: Sequence[Any], write: Any) -> Any:
+        of_index = _unravelled(write, layout.shape)
+        return tirx.all(*[
+            tirx.EQ(from_either_end(picked(tensor, of_index), extents[axis]), _int64(at[axis]))
+            for axis, tensor in zip(layout.axes, given[:-1], strict=True)
+        ])  # fmt: skip
+
+    def value(given: Sequence[te.Tensor], at: Sequence[Any], write: Any) -> Any:
+        others = [place for axis, place in enumerate(at) if axis not in layout.axes]
+        return picked(given[-1], layout.together(_unravelled(write, layout.shape), others))
+
+    return _Writes(count, (*places, values), hits, value)
+
+
+def _unravelled(number: Any, shape: Sequence[int]) -> list[Any]:
+    """The position of an element by its number."""
+    position: list[Any] = []
+    for extent in reversed(shape):
+        position.insert(0, tirx.floormod(number, immediate(extent, "int64")))
+        number = tirx.floordiv(number, immediate(extent, "int64"))
+    return position
+
+
+def _overwritten(call: Call, x: Expr, writes: _Writes) -> Expr:
+    """Every element, or the last that is written over it."""
+    of, shape = call.dtype, dims(x)
+
+    def chosen(source: te.Tensor, *given: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            if writes.count == 1:
+                hit, write, operands = writes.hits(given, at, _ZERO), _ZERO, given
+            else:
+                write, operands = given[-1](*at), given[:-1]
+                hit = write >= _ZERO
+            value = writes.value(operands, at, write).astype(of)
+            return tirx.if_then_else(hit, value, source(*at))
+
+        return te.compute(shape, element, name="written")
+
+    if writes.count == 1:
+        return call.te(chosen, x, *writes.operands)
+    return call.te(chosen, x, *writes.operands, _latest(call, shape, writes))
+
+
+def _latest(call: Call, shape: Sequence[Dim], writes: _Writes) -> Expr:
+    """The last write that hits an element; -1 where none does."""
+    nothing = tirx.const(-1, "int64")
+    numbers = replace(writes, value=lambda _given, _at, write: write)
+    return call.emit(_op.max(numbers.each(call, shape, "int64", nothing), [-1]))
+
+
+def _scatter(call: Call, x: Expr, dim: int, index: Expr, source: Expr | Number) -> Expr:
+    return _overwritten(call, x, _scattered(call, x, dim, index, source))
+
+
+def _index_put(
+    call: Call, x: Expr, indices: Sequence[Expr | None], values: Expr, accumulate: bool = False
+) -> Expr:
+    writes = _put(call, x, indices, values)
+    return _added(call, x, writes) if accumulate else _overwritten(call, x, writes)
+
+
+def _scatter_add(call: Call, x: Expr, dim: int, index: Expr, source: Expr) -> Expr:
+    return _added(call, x, _scattered(call, x, dim, index, source))
+
+
+def _added(call: Call, x: Expr, writes: _Writes) -> Expr:
+    """Halves are summed in float32."""
+    of = wide(call.dtype)
+    if of == "bool":
+        raise TorchError("sums of booleans")
+    each = writes.each(call, dims(x), of, immediate(0, of))
+    total = call.emit(_op.add(call.cast(x, of), call.emit(_op.sum(each, [-1]))))
+    return call.cast(total, call.dtype)
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """How what is written to an element becomes one, and one with what was there."""
+
+    reduced: Callable[..., Expr]
+    combined: Callable[[Any, Any], Any]
+    nothing: Callable[[str], Any]  # what changes no result, in a type
+
+
+def _over(function: Callable[..., Expr]) -> Callable[..., Expr]:
+    return lambda call, each: call.emit(function(each, [-1]))
+
+
+def _least(of: str) -> Any:
+    return tirx.const(-float("inf"), of) if is_float(of) else tirx.min_value(of)
+
+
+def _most(of: str) -> Any:
+    return tirx.const(float("inf"), of) if is_float(of) else tirx.max_value(of)
+
+
+_SUM = _Reduction(_over(_op.sum), lambda a, b: a + b, partial(immediate, 0))
+_REDUCTIONS = {
+    "sum": _SUM,
+    "mean": _SUM,
+    "prod": _Reduction(_over(_op.prod), lambda a, b: a * b, partial(immediate, 1)),
+    "amax": _Reduction(lambda call, each: LARGEST(call, each, [-1]), larger, _least),
+    "amin": _Reduction(lambda call, each: SMALLEST(call, each, [-1]), smaller, _most),
+}
+
+
+def _scatter_reduce(
+    call: Call,
+    x: Expr,
+    dim: int,
+    index: Expr,
+    source: Expr,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Expr:
+    """What is written, and what was there if that counts, as one; nothing changes the others."""
+    of, shape = wide(call.dtype), dims(x)
+    if of == "bool":
+        raise TorchError("reductions of booleans")
+    writes, kind = _scattered(call, x, dim, index, source), _REDUCTIONS[reduce]
+    found = kind.reduced(call, writes.each(call, shape, of, kind.nothing(of)))
+    one = tirx.const(1, "int64")
+    ones = replace(writes, value=lambda *_of: one).each(call, shape, "int64", _ZERO)
+    hits = call.emit(_op.sum(ones, [-1]))
+
+    def compute(own: Any, others: Any, number: Any) -> Any:
+        both = kind.combined(own, others) if include_self else others
+        if reduce == "mean":
+            both = _divided(both, number + one if include_self else number, of)
+        return tirx.Select(number > _ZERO, both, own)
+
+    return call.pointwise(compute, x, found, hits, of=(of, of, "int64"), to=call.dtype)
+
+
+def _divided(total: Any, number: Any, of: str) -> Any:
+    if is_float(of):
+        return total / number.astype(of)
+    return tirx.floordiv(total, tirx.max(number, tirx.const(1, "int64")).astype(of))
+
+
+OPERATORS: dict[str, Converter] = {
+    "index_put": _index_put,
+    "scatter.src": _scatter,
+    "scatter.value": _scatter,
+    "scatter_add": _scatter_add,
+    "scatter_reduce.two": _scatter_reduce,
+}
+"""By ATen's names; an overload called default is left out."""
