@@ -13,12 +13,7 @@ from tvm_stitch.kernel.analysis.op_pattern import is_product
 from tvm_stitch.kernel.cooperative.rounds import make_rounds
 from tvm_stitch.kernel.cooperative.two_stage_reduction import GROUP
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.kernel.ir.program import (
-    Program,
-    make_program,
-    unit_reductions_as_elements,
-    unrelated,
-)
+from tvm_stitch.kernel.ir.program import Program, make_program, unit_reductions_as_elements
 from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, constant
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import co_scheduled_programs
@@ -63,7 +58,7 @@ def _wants_rounds(program: Program) -> bool:
 def _side_by_side(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> tuple[Program, ...] | Refused:
-    parts = unrelated(stages, outputs)
+    parts = _unrelated(stages, outputs)
     if len(parts) == 1:
         parts = [(stages, outputs)]
     programs: list[Program] = []
@@ -82,7 +77,7 @@ def _side_by_side(
 
 def _sharing_inputs(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tuple[Program, ...]:
     """Programs that have nothing in common but inputs, if that is all that keeps them together."""
-    parts = unrelated(stages, outputs, by_inputs=False)
+    parts = _unrelated(stages, outputs, by_inputs=False)
     programs = [_one_program(*part) for part in parts] if len(parts) > 1 else []
     found = [program for program in programs if not isinstance(program, Refused)]
     return tuple(found) if len(found) == len(programs) else ()
@@ -98,3 +93,35 @@ def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
         with_products = make_product_program(stages, outputs)
         return program if isinstance(with_products, Refused) else with_products
     return program
+
+
+def _unrelated(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], by_inputs: bool = True
+) -> list[tuple[tuple[Stage, ...], tuple[Var, ...]]]:
+    """Parts that share no computed value, and no input that all elements of both read.
+
+    Without `by_inputs`, parts may share inputs.
+    """
+    writer = {stage.output: number for number, stage in enumerate(stages)}
+    leader = list(range(len(stages)))
+
+    def find(number: int) -> int:
+        while leader[number] != number:
+            leader[number] = leader[leader[number]]
+            number = leader[number]
+        return number
+
+    readers: dict[Var, int] = {}
+    for number, stage in enumerate(stages):
+        for buffer, is_whole in stage.buffers.items():
+            if buffer in writer:
+                leader[find(writer[buffer])] = find(number)
+            elif is_whole and by_inputs:
+                leader[find(readers.setdefault(buffer, number))] = find(number)
+    parts: dict[int, tuple[list[Stage], list[Var]]] = {}
+    for number, stage in enumerate(stages):
+        parts.setdefault(find(number), ([], []))[0].append(stage)
+    for output in outputs:
+        if output in writer:
+            parts[find(writer[output])][1].append(output)
+    return [(tuple(own), tuple(found)) for own, found in parts.values() if found]

@@ -160,38 +160,6 @@ def make_program(
     return _SpacePlacing(own, stages, columnwise_of(stages, across), outputs).program()
 
 
-def unrelated(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...], by_inputs: bool = True
-) -> list[tuple[tuple[Stage, ...], tuple[Var, ...]]]:
-    """Parts that share no computed value, and no input that all elements of both read.
-
-    Without `by_inputs`, parts may share inputs.
-    """
-    writer = {stage.output: number for number, stage in enumerate(stages)}
-    leader = list(range(len(stages)))
-
-    def find(number: int) -> int:
-        while leader[number] != number:
-            leader[number] = leader[leader[number]]
-            number = leader[number]
-        return number
-
-    readers: dict[Var, int] = {}
-    for number, stage in enumerate(stages):
-        for buffer, is_whole in stage.buffers.items():
-            if buffer in writer:
-                leader[find(writer[buffer])] = find(number)
-            elif is_whole and by_inputs:
-                leader[find(readers.setdefault(buffer, number))] = find(number)
-    parts: dict[int, tuple[list[Stage], list[Var]]] = {}
-    for number, stage in enumerate(stages):
-        parts.setdefault(find(number), ([], []))[0].append(stage)
-    for output in outputs:
-        if output in writer:
-            parts[find(writer[output])][1].append(output)
-    return [(tuple(own), tuple(found)) for own, found in parts.values() if found]
-
-
 def unit_reductions_as_elements(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """A reduction over one element is that element."""
 
