@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingOf
 
+import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame
@@ -97,13 +98,21 @@ class Access:
         width, view, row = load.width, self.views[load.address.buffer], self.position.row
         with self.writer.unrolled(self.mapping.vector // width, "part") as number:
             column = self.position.column(step, number * width)
-            with (
-                self.writer.when(load.guard(row, column)),
-                self.writer.vectorized(width, "lane") as lane,
-            ):
+            with self.writer.when(load.guard(row, column)):
                 # One place for all lanes: contiguity was proven, TVM need not find it again.
-                value = self.redirected(view[load.at(row, column) + lane])
-                self.writer.store(tile, element(step, number * width + lane), value)
+                start = self._scalar(load.at(row, column))
+                with self.writer.vectorized(width, "lane") as lane:
+                    value = self.redirected(view[start + lane])
+                    self.writer.store(tile, element(step, number * width + lane), value)
+
+    def _scalar(self, start: Expr) -> Expr:
+        """Where a vector starts, kept from TVM's simplifier if it chooses between places.
+
+        That adds the lanes to each of them, and of places for all lanes CUDA has no type.
+        """
+        chosen: list[Expr] = []
+        tvm_ffi.structural_walk(start, (tirx.Select, chosen.append))
+        return self.writer.value("start", self.redirected(start)) if chosen else start
 
     def copy_in(
         self,
