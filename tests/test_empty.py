@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from check import check
+from check import H200, check
 from test_default_schedules import launched
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 from zoo import graph, softmax64
 
 import tvm_stitch
+from tvm_stitch import verify
 
 NOTHING = {
     "slice": ([(4, 50)], lambda emit, x: emit(op.strided_slice(x, [0], [2], [2])), (0, 50)),
@@ -110,3 +111,18 @@ def test_a_part_of_nothing_that_is_put_back():
     case = graph("float32", [(2, 3, 8)], build, np.exp)
     assert tvm_stitch.explain(case.module, "sm_90").kernels
     assert tvm_stitch.verify(case.module, "sm_90", orders=1).ok
+
+
+def test_a_symbolic_function_called_for_nothing():
+    """The function is symbolic; the shape that it is called with is known to be empty."""
+    n, a, b, c = (tirx.Var(name, "int64") for name in "nabc")
+    x = relax.Var("x", relax.TensorType((n, 3, 4), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            shape = builder.emit(relax.ShapeExpr([3, 4, 0]))
+            builder.match_cast(shape, relax.ShapeType([a, b, c]))
+            reshaped = builder.emit(relax.op.reshape(x, (a, b, c)))
+            result = builder.emit_output(builder.emit(relax.op.exp(reshaped)))
+        builder.emit_func_output(result)
+    assert verify(builder.get(), H200, [np.zeros((0, 3, 4), "float32")], orders=1).ok

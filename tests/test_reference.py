@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 from tvm.relax.op import nn
 from tvm.script import ir as I
@@ -406,3 +406,16 @@ def test_random_inputs_of_roots_and_logarithms_are_positive():
     inputs = random_inputs(mod)
     assert [bool(value.min() > 0) for value in inputs] == [False, False, False, True, True]
     assert all(np.isfinite(output).all() for output in reference(mod, inputs))
+
+
+def test_a_sum_over_nothing_is_nothing():
+    """TVM sets a sum to 0 at the first turn of its loop, which does not come."""
+    n = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((2, n, 4), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        total = builder.emit(relax.op.sum(x, axis=[1]))
+        builder.emit_func_output(builder.emit(relax.op.add(total, total)))
+    for _ in range(3):
+        (found,) = reference(builder.get(), [np.zeros((2, 0, 4), "float32")])
+        np.testing.assert_array_equal(found, np.zeros((2, 4)))

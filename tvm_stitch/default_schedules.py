@@ -61,6 +61,8 @@ def _scheduled(
     name: str, function: tirx.PrimFunc, target: tvm.target.Target
 ) -> tirx.PrimFunc | None:
     """The function as the first rule has it that takes it; None if it launches nothing at all."""
+    if not _computes(function):
+        return None
     meant = function.attrs.get("target") or target
     failed: Exception | None = None
     wide = with_wide_reductions(function)
@@ -85,6 +87,14 @@ def _scheduled(
         ) from failed
     # What TVM bound to threads itself no rule takes.
     return _launched_if_any(function) if nests(function) else None
+
+
+def _computes(function: tirx.PrimFunc) -> bool:
+    """Whether anything is left of a function whose loops over nothing are gone."""
+    found: list[tirx.Stmt] = []
+    kinds = (s_tir.SBlock, tirx.BufferStore, tirx.AttrStmt)
+    tvm_ffi.structural_walk(function.body, (kinds, found.append))
+    return len(found) > 1 or not isinstance(function.body, s_tir.SBlockRealize)
 
 
 def _rules(function: tirx.PrimFunc) -> list[Any]:

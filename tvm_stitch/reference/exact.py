@@ -7,13 +7,14 @@ operators that TVM's own legalisations refuse in float64 or compute with fewer d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import reduce
 from operator import mul
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import ir, relax, te, tirx, topi
+from tvm import ir, relax, s_tir, te, tirx, topi
 from tvm.ir import Call, IRModule, Op
 
 from tvm_stitch.checked_index import on_host
@@ -25,10 +26,45 @@ _CPU = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 def compiled(mod: IRModule) -> Any:
     """An executable for the CPU in which every operator is accurate to the last bits."""
     legal = relax.transform.LegalizeOps(_LEGALISATIONS)(mod)
-    made = without_traps(tvm_ffi.structural_map(legal, (Call, _by_libm)))
+    made = _with_sums_of_nothing(without_traps(tvm_ffi.structural_map(legal, (Call, _by_libm))))
     # Temporaries may be as large as they like, and for nested Let this takes time without bound.
     with tvm.transform.PassContext(disabled_pass=["s_tir.CompactBufferAllocation"]):
         return tvm.compile(made, _CPU)
+
+
+def _with_sums_of_nothing(mod: IRModule) -> IRModule:
+    """The module with sums over symbolic extents set to 0 before their loops, which may be empty.
+
+    TVM does so at their first turn.
+    """
+    changed = mod.clone()
+    for var, function in mod.functions_items():
+        if isinstance(function, tirx.PrimFunc) and (sums := _symbolic_sums(function)):
+            schedule = s_tir.Schedule(function)
+            for name, reduced in sums:
+                block = schedule.get_sblock(name)
+                with suppress(s_tir.ScheduleError):  # TVM's own, which are no plain nests
+                    schedule.decompose_reduction(block, schedule.get_loops(block)[reduced])
+            changed.update_func(var, schedule.mod["main"].with_attrs(function.attrs))
+    return changed
+
+
+def _symbolic_sums(function: tirx.PrimFunc) -> list[tuple[str, int]]:
+    """The blocks that reduce over an extent that is known at run time, and their first such axis."""
+    found: list[tuple[str, int]] = []
+
+    def visit(block: s_tir.SBlock) -> None:
+        reduced = [
+            number
+            for number, axis in enumerate(block.iter_vars)
+            if axis.iter_type == tirx.IterVar.CommReduce
+        ]
+        extents = [block.iter_vars[number].dom.extent for number in reduced]
+        if block.init is not None and None in map(_constant, extents):
+            found.append((block.name_hint, reduced[0]))
+
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, visit))
+    return found
 
 
 def without_traps(mod: IRModule) -> IRModule:

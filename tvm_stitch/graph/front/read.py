@@ -309,7 +309,10 @@ class _Reader:
         for stage in template:
             if stage.output not in mapping:
                 mapping[stage.output] = _fresh(stage.output, mapping)
-        return tuple(stage.rebound(mapping) for stage in template)
+        stages = tuple(stage.rebound(mapping) for stage in template)
+        if any(0 in map(constant, (*s.extents, *s.reduced_extents)) for s in stages):
+            return Refused("it is called for tensors without elements")
+        return stages
 
     def _declared_otherwise(self, buffers: list[Var], values: tuple[Expr, ...]) -> Refused | None:
         """Whether a function declares a value unlike others do: FuseTIR would not join them."""
