@@ -50,7 +50,7 @@ def _with_sums_of_nothing(mod: IRModule) -> IRModule:
 
 
 def _symbolic_sums(function: tirx.PrimFunc) -> list[tuple[str, int]]:
-    """The blocks that reduce over an extent that is known at run time, and their first such axis."""
+    """Blocks that reduce over extents known at run time, and the first such axis of each."""
     found: list[tuple[str, int]] = []
 
     def visit(block: s_tir.SBlock) -> None:
