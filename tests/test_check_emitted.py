@@ -5,8 +5,8 @@ from tvm.relax import op
 from zoo import graph, softmax64
 
 from tvm_stitch.kernel.ir.stage import Refused
-from tvm_stitch.plan import judge as judges
 from tvm_stitch.plan import pack as packs
+from tvm_stitch.plan.search import judge as judges
 
 
 def refusing(monkeypatch, name: str, reason: str = "not today") -> None:

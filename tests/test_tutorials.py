@@ -79,7 +79,8 @@ def test_how_stitching_works():
     if simt.available() is None:
         assert len(re.findall(r"in two orders: as NumPy says$", output, re.M)) == len(schemes)
     stages = re.findall(r"^  (\d\d)_(\w+)\.\w+ +[1-9]\d* lines", output, re.M)
-    names = ["relax", "decomposed", "graph", "plan", "programs", "schedules", "tir", "cuda"]
+    names = ("relax", "decomposed", "graph", "plan", "programs", "schedules", "phases")
+    names = [*names, "tir", "cuda"]
     assert stages == [(f"{number:02}", name) for number, name in enumerate(names, 1)]
     before, after = map(int, re.search(r"GELU: (\d+) and (\d+);", output).groups())
     assert after == 1 < before

@@ -26,7 +26,7 @@ from tvm_stitch.kernel.codegen.tir_builder import (
 )
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
+from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
 Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key
@@ -100,19 +100,25 @@ class Access:
             column = self.position.column(step, number * width)
             with self.writer.when(load.guard(row, column)):
                 # One place for all lanes: contiguity was proven, TVM need not find it again.
-                start = self._scalar(load.at(row, column))
+                start = self._scalar(load.at(row, column), width)
                 with self.writer.vectorized(width, "lane") as lane:
                     value = self.redirected(view[start + lane])
                     self.writer.store(tile, element(step, number * width + lane), value)
 
-    def _scalar(self, start: Expr) -> Expr:
+    def _scalar(self, start: Expr, width: int) -> Expr:
         """Where a vector starts, kept from TVM's simplifier if it chooses between places.
 
-        That adds the lanes to each of them, and of places for all lanes CUDA has no type.
+        That adds the lanes to each of them, and of places for all lanes CUDA has no type. What is
+        kept is the number of the vector: alignment stays to be seen. Known sizes leave no choice
+        that TVM would not fold.
         """
         chosen: list[Expr] = []
         tvm_ffi.structural_walk(start, (tirx.Select, chosen.append))
-        return self.writer.value("start", self.redirected(start)) if chosen else start
+        space = self.program.space
+        if not chosen or None not in map(constant, (space.rows, space.columns)):
+            return start
+        number = tirx.floordiv(self.redirected(start), int64(width))
+        return self.writer.value("vector", number) * width
 
     def copy_in(
         self,

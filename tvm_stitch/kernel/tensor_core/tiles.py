@@ -164,7 +164,7 @@ def _group_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iter
         yield f"{device.name} has no instructions of four warps, or code for it may not use them"
     if tiles.rows % GROUP_ROWS or tiles.warp_rows != FRAGMENT_ROWS or tiles.depth != LINE:
         yield "rows or a depth that groups of four warps do not multiply"
-    if tiles.warp_columns != tiles.columns or tiles.columns > MOST_COLUMNS or tiles.columns % LINE:
+    if tiles.warp_columns != tiles.columns or tiles.columns > MOST_COLUMNS:
         yield "columns that a group of four warps does not multiply at once"
     if min(product.left.vector, product.right.vector) < WIDEST:
         yield "factors whose neighbours in memory are too few for lines of 128 bytes"

@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import Tiles, iterations_of, tile_reasons
+from tvm_stitch.kernel.tensor_core.tiles import LINE, Tiles, iterations_of, tile_reasons
 from tvm_stitch.tuning.spaces.space import Choice, Point, Space
 
 # Of a block and of each of its warps; rows, columns and the depth of a stage.
@@ -75,7 +75,8 @@ def _shapes(grouped: bool) -> Iterator[Tiles]:
     """Tiles by single warps, or by groups of four, which leave no choice of what each warp has."""
     for rows, columns, depth in itertools.product(SIZES, SIZES, DEPTHS):
         if grouped:
-            yield Tiles(rows, columns, depth, 16, columns, 2, warpgroups=True)
+            if columns % LINE == 0:  # narrower ones leave parts of every line unread
+                yield Tiles(rows, columns, depth, 16, columns, 2, warpgroups=True)
             continue
         for own_rows, own_columns in itertools.product(WARP_SIZES, WARP_SIZES):
             if rows % own_rows == 0 and columns % own_columns == 0:
