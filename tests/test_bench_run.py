@@ -310,22 +310,26 @@ def test_several_workers_share_the_cases(tmp_path):
     assert results.row("crash", "bad").status == "failed"
 
 
+@pytest.mark.slow
 def test_waiting_for_the_gpu_costs_no_row(tmp_path):
     assert run_all(tmp_path, ["busy"], time_limit=2.0).us("busy", "bad") == 3.0
 
 
+@pytest.mark.slow
 def test_what_took_too_long_beside_others_is_tried_alone(tmp_path):
     results = run_all(tmp_path, ["slow-beside-others", "a", "b"], jobs=2, time_limit=3.0)
     assert all(row.status == "ok" for row in results.rows)
     assert len(results.rows) == 6
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_alone_as_well_is_cut_off(tmp_path):
     results = run_all(tmp_path, ["hang", "after"], jobs=2, time_limit=2.0)
     assert "compiling took more than 2 s" in results.row("hang", "bad").detail
     assert results.us("hang", "good") == 3.0
 
 
+@pytest.mark.slow
 def test_a_worker_that_starts_slowly_costs_no_row(tmp_path):
     (tmp_path / "slow-start").touch()
     results = run_all(tmp_path, ["a", "b"], start_limit=5.0)

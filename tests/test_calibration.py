@@ -209,6 +209,7 @@ def test_choosing_by_the_model_loses_little(measured):
     assert len(found) > 200 and np.mean(found) < 0.05
 
 
+@pytest.mark.slow
 def test_the_constants_hold_for_kernels_that_they_were_not_fitted_to(measured):
     """Fitted to the generated groups from a start that is off, they predict the bench's cases."""
     kernels = stitched(measured)

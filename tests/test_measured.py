@@ -184,6 +184,7 @@ def test_a_gpu_of_another_kind_is_refused(monkeypatch):
         GpuClock(H200, ())
 
 
+@pytest.mark.slow
 def test_a_plan_is_compiled_and_what_cannot_be_timed_says_why(monkeypatch, clock):
     asked = clock(Time(1.0), Time(2.0))
     plan_of(layer_norm("float32").module, options=MEASURE)

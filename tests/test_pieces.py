@@ -51,6 +51,7 @@ def mapping_of(case: Case):
     return mapping
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "batch, positions, groups, channels",

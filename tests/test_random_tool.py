@@ -166,6 +166,7 @@ class Bad:
         return (os.abort, ()) if self.way == "abort" else (time.sleep, (600,))
 
 
+@pytest.mark.slow
 def test_what_ends_a_process_costs_one_graph():
     worker = Worker(Settings(), timeout=60.0)
     try:

@@ -164,6 +164,7 @@ def test_two_writers_at_once(store):
     assert store.read().unreadable == ()
 
 
+@pytest.mark.slow
 def test_a_writer_killed_in_the_middle_loses_nothing_that_it_told(store):
     child = writer(store, 0, 1_000_000)
     assert child.stdout is not None

@@ -82,6 +82,7 @@ def test_recursion_of_a_function_literal():
         relay.load(_main(body))
 
 
+@pytest.mark.slow
 def test_recursion_of_a_function_literal_in_json():
     graph = Graph()
     kind = graph.tensor_type([2])

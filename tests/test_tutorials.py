@@ -38,6 +38,7 @@ def test_quickstart():
     assert "__global__" in output
 
 
+@pytest.mark.slow
 def test_in_your_pipeline():
     output = run("2_in_your_pipeline.py")
     stitched = number(r"tvm_stitch\.pipeline: +(\d+) kernel launches", output)
@@ -60,6 +61,7 @@ def test_tuning():
     assert "compiled: VMExecutable" in output
 
 
+@pytest.mark.slow
 def test_reading_a_plan():
     output = run("4_reading_a_plan.py")
     assert "sum -> sum, 2048 bytes: scores_red and sums_red reduce different rows" in output
@@ -116,6 +118,7 @@ def test_from_onnx_to_a_library():
     assert number(r"heads\.so: (\d+) bytes", output) > 1000
 
 
+@pytest.mark.slow
 def test_relay_build():
     output = run("relay_build.py")
     assert "the output is NumPy's" in output

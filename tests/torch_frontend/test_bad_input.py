@@ -157,6 +157,7 @@ def test_without_pytorch_it_says_what_to_install():
     assert "pip install 'tvm-stitch[torch]'" in said
 
 
+@pytest.mark.slow
 def test_the_name_of_the_backend_is_all_that_is_needed(tmp_path):
     """As installed: by the entry point, with options and modes, and without an import."""
     metadata = tmp_path / "tvm_stitch-0.0.0.dist-info"
