@@ -43,8 +43,11 @@ def _with_sums_of_nothing(mod: IRModule) -> IRModule:
             schedule = s_tir.Schedule(function)
             for name, reduced in sums:
                 block = schedule.get_sblock(name)
+                loops = schedule.get_loops(block)
                 with suppress(s_tir.ScheduleError):  # TVM's own, which are no plain nests
-                    schedule.decompose_reduction(block, schedule.get_loops(block)[reduced])
+                    # A block in a block, as of adaptive pools, has what it reduces within.
+                    if reduced < len(loops):
+                        schedule.decompose_reduction(block, loops[reduced])
             changed.update_func(var, schedule.mod["main"].with_attrs(function.attrs))
     return changed
 
