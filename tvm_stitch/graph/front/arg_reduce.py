@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import mul
 from typing import Any
 
 from tvm import relax, te, tirx
 from tvm.ir import Call
 
+from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS
+from tvm_stitch.kernel.ir.stage import flatten, product
+
 Expr = Any
 Extreme = Callable[..., Expr]
 _INT32_MAX = 2**31 - 1
-_WIDE = {"float16": "float32", "bfloat16": "float32"}
 
 
 def legalize_argmax(builder: relax.BlockBuilder, call: Call) -> Expr:
@@ -69,10 +69,10 @@ def positions(
         element, number = rows.element(at, to_first), rows.number(to_first)
         ranked = none - 1 - number if last else number
         found = tirx.Select(element == best(*at), ranked, none)
-        if not str(data.dtype).startswith(("float", "bfloat")):
+        wide = ACCUMULATORS.get(str(data.dtype))
+        if wide is None:
             return found
-        is_nan = tirx.isnan(element.astype(_WIDE.get(str(data.dtype), str(data.dtype))))
-        return tirx.Select(is_nan, ranked - none, found)
+        return tirx.Select(tirx.isnan(element.astype(wide)), ranked - none, found)
 
     first = te.compute(rows.kept, lambda *at: te.min(candidate(*at), axis=to_first), name="first")
 
@@ -102,7 +102,7 @@ class _Rows:
 
     @property
     def count(self) -> Expr:
-        return reduce(mul, self.reduced, tirx.const(1, "int64"))
+        return product(tuple(self.reduced))
 
     @property
     def index(self) -> str:
@@ -121,7 +121,5 @@ class _Rows:
 
     def number(self, loops: Sequence[tirx.IterVar]) -> Expr:
         """Of an element among those that are reduced with it."""
-        place: Expr = tirx.const(0, "int64")
-        for loop, extent in zip(loops, self.reduced, strict=True):
-            place = place * extent + loop.var
+        place = flatten(tuple(loop.var for loop in loops), tuple(self.reduced))
         return place.astype(self.index)
