@@ -100,7 +100,7 @@ def test_what_no_tiles_may_be():
     assert isinstance(found.choose([s for s in SCHEMES if s != "regional"]), Refused)
     crowded = replace(BETTER, min_blocks_per_sm=32)
     assert "32 blocks of 128 threads" in found.refusal(crowded).reason
-    grouped = Tiles(64, 96, 64, 16, 96, 3, warpgroups=True)
+    grouped = Tiles(64, 288, 64, 16, 288, 3, warpgroups=True)
     assert "group of four warps" in found.refusal(grouped).reason
 
 
