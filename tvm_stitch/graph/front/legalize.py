@@ -55,10 +55,43 @@ def Printable() -> tvm.transform.Pass:
 
 
 def _call(call: tvm.ir.Call) -> Expr:
-    if getattr(call.op, "name", "") not in _WIDE_ONLY or dtype_of(call) not in _HALVES:
+    name, dtype = getattr(call.op, "name", ""), dtype_of(call)
+    if name == "tirx.pow" and dtype != "float64":
+        base, exponent = (argument.astype(_WIDE) for argument in call.args)
+        if isinstance(exponent, tirx.FloatImm) and math.isfinite(exponent.value):
+            return _constant_power(base, exponent.value).astype(dtype)
+        return _power(base, exponent).astype(dtype)
+    if name not in _WIDE_ONLY or dtype not in _HALVES:
         return call
     arguments = [argument.astype(_WIDE) for argument in call.args]
-    return tirx.call_intrin(_WIDE, call.op.name, *arguments).astype(dtype_of(call))
+    return tirx.call_intrin(_WIDE, name, *arguments).astype(dtype)
+
+
+def _power(base: Expr, exponent: Expr) -> Expr:
+    """A power as C has it, made of the hardware's exp2(exponent * log2(base)).
+
+    TVM compiles CUDA with --use_fast_math, whose powers know no base below 0, no infinity to the
+    power of 0, and no 1 to the power of infinity.
+    """
+    zero, one, two, infinity = (tirx.const(number, _WIDE) for number in (0.0, 1.0, 2.0, math.inf))
+    size = tirx.abs(base)
+    whole = tirx.floor(exponent) == exponent
+    odd = tirx.all(whole, tirx.floor(exponent / two) * two != exponent)
+    value = tirx.power(tirx.Select(tirx.any(whole, size == infinity), size, base), exponent)
+    is_one = tirx.any(exponent == zero, base == one, tirx.all(whole, size == one))
+    value = tirx.Select(is_one, one, value)
+    return tirx.Select(odd, tirx.copysign(value, base), value)
+
+
+def _constant_power(base: Expr, exponent: float) -> Expr:
+    """The same, of an exponent that is known and finite."""
+    if exponent == 0.0:
+        return tirx.const(1.0, _WIDE)
+    size = tirx.abs(base)
+    if exponent != math.floor(exponent):
+        size = tirx.Select(size == tirx.const(math.inf, _WIDE), size, base)
+    value = tirx.power(size, tirx.const(exponent, _WIDE))
+    return tirx.copysign(value, base) if exponent % 2 == 1 else value
 
 
 def _mod(quotient: tirx.Mod) -> Expr:
