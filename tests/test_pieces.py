@@ -46,6 +46,27 @@ def group_norm_last(dtype: str, batch, positions: int, groups: int, channels: in
 WITHOUT_ROUNDS = Options(schemes=tuple(scheme for scheme in SCHEMES if scheme != "global"))
 
 
+def group_norm_first(shape, groups: int) -> Case:
+    """x of [batch, channels, *places], normalised by group and scaled by channel."""
+    channels, axes = shape[1], list(range(2, len(shape)))
+
+    def build(emit, x, w, b):
+        return emit(op.nn.group_norm(x, w, b, groups, channel_axis=1, axes=axes))
+
+    def expected(x, w, b):
+        normal = norm64(x.reshape(shape[0], groups, -1)).reshape(shape)
+        w, b = (vector.reshape(channels, *(1 for _ in axes)) for vector in (w, b))
+        return normal * w + b
+
+    return graph("float32", [shape, (channels,), (channels,)], build, expected)
+
+
+@pytest.mark.parametrize("places", [1, 2, 3, 7])
+def test_weights_of_short_pieces_are_read_where_they_lie(places):
+    """Channels of few places: neighbours of a row share a weight now and then."""
+    check(group_norm_first((3, 12, places, places), 3))
+
+
 def mapping_of(case: Case):
     (mapping,) = schedule_of(the_kernel(case.module, options=WITHOUT_ROUNDS)).parts
     return mapping

@@ -23,7 +23,17 @@ from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Expr, Refused, constant, shown
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Refused,
+    Var,
+    buffer_shape,
+    constant,
+    dtype_of,
+    item_bytes,
+    product,
+    shown,
+)
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.rows.choose import (
     CLUSTER_CAPABILITY,
@@ -40,6 +50,7 @@ from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
 MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
 # Memory comes in sectors of 32 bytes: shorter pieces than half of one waste what L2 can deliver.
 PIECE_BYTES = 16
+CACHED_BYTES = 8192
 
 
 # Steps follow from the threads and the row's length, peeling from its alignment.
@@ -69,12 +80,22 @@ def unsupported_rows(program: Program) -> Refused | None:
                 continue
             address = frame.address(stage, read)
             # What an earlier round left is small: caches hold it.
-            if address.stride is Stride.GATHER and not read.guarded and not program.round:
+            cached = read.guarded or program.round or _is_small(read.buffer, program)
+            if address.stride is Stride.GATHER and not cached:
                 return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
     space = program.space
     if not space.whole and (constant(space.run) or 0) * narrowest_item(program) < PIECE_BYTES:
         return Refused(f"rows lie in memory in pieces of {shown(space.run)} elements")
     return None
+
+
+def _is_small(buffer: Var, program: Program) -> bool:
+    """Whether a buffer stays in L1, as weights do, from which rows are read again and again."""
+    elements = constant(product(buffer_shape(buffer)))
+    if elements is None or elements * item_bytes(dtype_of(buffer)) > CACHED_BYTES:
+        return False
+    together = constant(product((program.space.rows, program.space.columns)))
+    return together is None or elements < together
 
 
 def _beside(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
