@@ -32,8 +32,6 @@ def dispatch(
         for program, mapping, most in zip(programs, schedule.parts, longest, strict=True)
         if constant(program.space.columns) is None and not mapping.any_length
     ]
-    if not limits:
-        return own
     if schedule.longer is None:
         return sequence([*(_refusal(columns, most) for columns, most in limits), own])
     fits = tirx.all(*(columns <= most for columns, most in limits))
