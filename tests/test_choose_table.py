@@ -57,6 +57,13 @@ def column_sums(rows: int, columns: int, dtype: str) -> tuple[te.Tensor, ...]:
     return x, topi.sum(wide, 0), topi.multiply(wide, topi.sum(wide, 1, True))
 
 
+def weight_gradient(rows: int, columns: int, dtype: str) -> tuple[te.Tensor, ...]:
+    """The tensors of sums over the rows with none along them: blocks hold a piece of each row."""
+    x, y = tensor(rows, columns, dtype=dtype), tensor(rows, columns, dtype=dtype, name="y")
+    both = topi.multiply(topi.cast(x, "float32"), topi.cast(y, "float32"))
+    return x, y, topi.sum(both, 0), topi.cast(both, dtype)
+
+
 def softmax_over_rows(rows: int, columns: int, dtype: str) -> tuple[te.Tensor, ...]:
     """The tensors of a softmax over the first axis, which takes several rounds."""
     x = tensor(rows, columns, dtype=dtype)
@@ -76,6 +83,7 @@ def divided_by_norm(rows: int, columns: int, dtype: str) -> tuple[te.Tensor, ...
 GRAPHS: tuple[Callable[..., tuple[te.Tensor, ...]], ...] = (softmax, layer_norm, row_sums)
 ACROSS: tuple[Callable[..., tuple[te.Tensor, ...]], ...] = (
     column_sums,
+    weight_gradient,
     softmax_over_rows,
     divided_by_norm,
 )
