@@ -207,3 +207,43 @@ def test_a_shape_that_data_tell():
     np.testing.assert_array_equal(machine["main"](*given).numpy(), np.broadcast_to(x, (3, 4)))
     target = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
     assert tvm_stitch.verify(module, target, [x, np.array([3, 4])], orders=1).ok
+
+
+def test_operators_that_the_importer_lacks_are_written_out():
+    """ONNX defines them by others: TVM takes this Attention for another, and knows no loss."""
+    nodes = [
+        helper.make_node("Attention", ["x", "x", "x"], ["mixed"], is_causal=1),
+        helper.make_node("Celu", ["mixed"], ["y"], alpha=0.5),
+    ]
+    x = np.random.default_rng(0).standard_normal((2, 3, 5, 8)).astype("float32")
+    mod = tvm_stitch.onnx.load(model_of(nodes, x.shape, opset=23, result=x.shape))
+    scores = x @ x.swapaxes(-1, -2) / np.sqrt(8) + np.triu(np.full((5, 5), -np.inf), 1)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    mixed = weights / weights.sum(-1, keepdims=True) @ x
+    wanted = np.maximum(mixed, 0) + np.minimum(0, 0.5 * np.expm1(mixed / 0.5))
+    np.testing.assert_allclose(run(mod, x), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_functions_of_the_model_are_inlined():
+    body = [
+        helper.make_node("Add", ["a", "a"], ["twice"]),
+        helper.make_node("Celu", ["twice"], ["b"]),
+    ]
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
+    model = model_of([helper.make_node("Doubled", ["x"], ["y"], domain="own")], (3,), result=(3,))
+    model.opset_import.append(opsets[1])
+    model.functions.append(helper.make_function("own", "Doubled", ["a"], ["b"], body, opsets[:1]))
+    x = np.array([-1.0, 0.5, 2.0], "float32")
+    wanted = np.where(x > 0, 2 * x, np.expm1(2 * x))
+    np.testing.assert_allclose(run(tvm_stitch.onnx.load(model), x), wanted, rtol=1e-5)
+
+
+def test_what_is_no_function_is_refused_by_name():
+    """The inliner fails on optional inputs that are left out; the operator's name is what helps."""
+    attention = helper.make_node("LinearAttention", ["x", "x", "x", "", "", ""], ["y"])
+    newest = onnx.defs.get_schema("LinearAttention").since_version
+    cases = [("Det", 18), ("LinearAttention", newest), ("LinearAttention", 18)]
+    for name, opset in cases:
+        node = attention if name == "LinearAttention" else helper.make_node(name, ["x"], ["y"])
+        with pytest.raises(OnnxError, match=f"not supported.*{name}"):
+            tvm_stitch.onnx.load(model_of([node], (2, 2), opset=opset, result=()))

@@ -25,6 +25,7 @@ except ImportError as error:
     ) from error
 
 from tvm_stitch.frontend.onnx.fold import folded
+from tvm_stitch.frontend.onnx.functions import written_out
 from tvm_stitch.frontend.onnx.pure import with_pure_shapes
 
 
@@ -43,7 +44,7 @@ def load(
     proto = _fixed(_read(model), shapes or {})
     said = io.StringIO()
     try:
-        small = folded(proto)
+        small = folded(written_out(proto))
         with contextlib.redirect_stdout(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of ONNX's checker, about what is read all the same
             return _imported(small, keep_params_in_input)
