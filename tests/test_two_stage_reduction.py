@@ -1,0 +1,59 @@
+"""Into how many shares a reduction falls, and which totals become one."""
+
+import pytest
+from tvm import te, topi
+
+from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages, split
+from tvm_stitch.kernel.ir.read_stages import read_stages
+from tvm_stitch.kernel.ir.stage import constant
+
+
+def stages_of(*tensors):
+    """The stages of tensors, of which the last is the output."""
+    return read_stages(te.create_prim_func(list(tensors)))
+
+
+def shares_of(shape, axes):
+    """The extents of the shares of a sum over axes, and of what each is reduced over."""
+    x = te.placeholder(shape, "float32", name="x")
+    (stage,) = stages_of(x, topi.sum(x, axes))
+    halves = split(stage)
+    if halves is None:
+        return None
+    return tuple(map(constant, halves.shares.extents)), constant(halves.shares.reduced_size)
+
+
+@pytest.mark.parametrize(
+    "shape, axes, shares, each",
+    [
+        # Rows that are reduced: segments of them, each with a share of every column.
+        ((8192, 1000), (0,), (256, 1000), 32),
+        ((8192, 1024), (0,), (32, 1024), 256),  # in pieces of 128 columns: fewer segments
+        ((3, 8192, 1000), (1,), (3, 64, 1000), 128),
+        ((100, 40), (0,), (10, 40), 10),  # of 8 rows at least, where they divide
+        # One long row: chunks of whole vectors, if they are half as long as others at least.
+        ((1 << 22,), (0,), (512,), 8192),
+        ((74088,), (0,), (21,), 3528),  # not 12 of 6174
+        ((131056,), (0,), (16,), 8191),
+        # A chunk of all: nothing to divide it by.
+        ((8209,), (0,), (1,), 8209),
+    ],
+)
+def test_shares(shape, axes, shares, each):
+    assert shares_of(shape, axes) == (shares, each)
+
+
+def totals(count):
+    """The shares of which one sum is made, where so many sums of squares are added up."""
+    tensors = [te.placeholder((64, 4096), "float32", name=f"x{n}") for n in range(count)]
+    total = topi.sum(topi.multiply(tensors[0], tensors[0]))
+    for each in tensors[1:]:
+        total = topi.add(total, topi.sum(topi.multiply(each, each)))
+    stages = stages_of(*tensors, topi.sqrt(total))
+    _, _, slices = in_two_stages(stages, (stages[-1].output,))
+    return [len(shares) for shares in slices.values()]
+
+
+@pytest.mark.parametrize("count, joined", [(1, []), (2, [2]), (5, [5])])
+def test_sums_that_are_added_up_are_one_sum(count, joined):
+    assert totals(count) == joined
