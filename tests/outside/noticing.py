@@ -30,7 +30,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "cooperative/hoisted_loads": ("column_sums", "rounds"),
     "cost_model/kernel_model": ("cost", "planner"),
     "cooperative/workspace": ROUNDS,
-    "cost_model/dlight_baseline": ("cost", "planner"),
     "cost_model/part_model": ("emit", "program", "rounds"),
     "emit": ("golden", "side_by_side", "shared_input", "symbolic", "emit", *ROUNDS),
     "rows/row_batching": ("choose_table", "row_batching", "golden", "choose"),
@@ -71,7 +70,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "elementwise/emit_transposed": ("transposed_reads", "golden"),
     "elementwise/transposed_reads": ("transposed_reads", "golden"),
     "cooperative/persistent_shared": ("choose_table", "persistent_rows", "rounds"),
-    "codegen/reverse_blocks": ("alternate_traversal",),
     "codegen/bf16_widen": ("bf16_widen", "golden"),
     "codegen/tir_builder": ("golden", "emit", "sizes"),
 }
