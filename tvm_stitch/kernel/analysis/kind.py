@@ -7,13 +7,11 @@ TIR. A kind lives in its room; nobody outside asks which one it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.addressing import weights
-from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place
@@ -37,7 +35,7 @@ P = TypeVar("P", bound=Program)
 
 @dataclass(frozen=True, eq=False)
 class Problem(Generic[P]):
-    """A program on a device. Made once for many questions."""
+    """A program on a device."""
 
     program: P
     device: Device
@@ -49,17 +47,6 @@ class Problem(Generic[P]):
     def is_open(self) -> bool:
         """Whether rows are of a length that is known at run time."""
         return constant(self.program.space.columns) is None
-
-    @cached_property
-    def recomputes(self) -> bool:
-        """Whether anything can be computed again rather than kept."""
-        again = plan_phases(self.program, rematerialize=True)
-        return list(plan_phases(self.program).kept) != list(again.kept)
-
-    @cached_property
-    def has_weights(self) -> bool:
-        """Whether vectors are read that are the same for all rows."""
-        return weights(self.program) > 0
 
 
 def unsupported(program: Program) -> Refused | None:
@@ -104,8 +91,10 @@ class Kind:
     # What it rests on, in words, where phases and their reductions do not say.
     why: Callable[[Any, Any], str] = lambda _program, _mapping: ""
     # For a tuner: values of each axis, those of a mapping, and what values make: a mapping, perhaps
-    # not legal; None where others say the same. Flags, yes or no, are tried of legal ones.
+    # not legal; None where others say the same. The first value of an extra changes nothing, others
+    # make nothing legal that was not; nor do flags, each yes or no.
     axes: Callable[[Any], Axes]
+    extras: Axes = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     values: Callable[[Any], Values] = vars
     fitted: Callable[[Problem[Any], Values], Mapping | None]
@@ -115,7 +104,8 @@ class Kind:
     def values_of(self, program: Program, mapping: Mapping) -> Values:
         """The values of the axes that make a mapping."""
         own = {**self.values(mapping)}
-        return {name: own.get(name, 0) for name in (*self.axes(program), *self.flags)}
+        names = (*self.axes(program), *self.extras, *self.flags)
+        return {name: own.get(name, 0) for name in names}
 
     def refusal(self, problem: Problem[Any], mapping: Mapping) -> Refused | None:
         """The first rule that a mapping breaks."""

@@ -124,6 +124,7 @@ COLUMN_SUMS = replace(
     workspace=workspace,
     emit=_emit_sums,
     axes=lambda _program: SUMS_AXES,
+    extras={},
     flags=(),
     values=vars,
     fitted=_fitted_sums,

@@ -50,6 +50,8 @@ AXES: Axes = {
     "vector": POWERS[:5],
     "residence": ("register", "shared", "nowhere"),
     "recompute": (False, True),
+}
+EXTRAS: Axes = {
     "batch": (1, 2, 4),
     "prefetch_weights": (False, True),
     "min_blocks_per_sm": (0, 512, 1024, 2048),  # threads, which registers are left for
@@ -195,7 +197,7 @@ def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
 def _batch(mapping: Rows) -> Iterator[str]:
     if mapping.batch > MAX_BATCH:
         yield f"batches of {mapping.batch} rows"
-    if mapping.threads > WARP or mapping.residence != "register":
+    if mapping.row_scheme not in ("local", "warp") or mapping.residence != "register":
         yield "rows of a batch are those of a warp or less, and wait in registers"
     if mapping.prefetch_weights and (mapping.vector == 1 or mapping.peeled):
         yield "what is loaded ahead comes in aligned vectors"
@@ -261,6 +263,7 @@ ROWS = Kind(
     footprint=footprint,
     emit=_emit,
     axes=lambda _program: AXES,
+    extras=EXTRAS,
     flags=("asynchronous", "online"),
     values=_values,
     fitted=_fitted,

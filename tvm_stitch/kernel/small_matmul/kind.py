@@ -24,8 +24,8 @@ AXES: Axes = {
     "rows": POWERS,
     "batch": (1, 2, 4, 8),
     "split": (False, True),
-    "prefetch_weights": (False, True),
 }
+EXTRAS: Axes = {"prefetch_weights": (False, True)}
 
 
 def _emit(program: ProductProgram, mapping: SmallMatmul, place: Place) -> Expr:
@@ -51,8 +51,7 @@ def _why(program: ProductProgram, mapping: SmallMatmul) -> str:
 def _fitted(problem: Problem[ProductProgram], values: Values) -> SmallMatmul | None:
     sizes = values["threads"], values["rows"], values["batch"]
     mapping = mapping_of_products(problem.program, *sizes, values["split"])
-    flags = {name: values[name] for name in ("prefetch_weights", *SMALL_MATMUL.flags)}
-    return replace(mapping, **flags)
+    return replace(mapping, **{name: values[name] for name in (*EXTRAS, *SMALL_MATMUL.flags)})
 
 
 SMALL_MATMUL = Kind(
@@ -70,6 +69,7 @@ SMALL_MATMUL = Kind(
     emit=_emit,
     why=_why,
     axes=lambda _program: AXES,
+    extras=EXTRAS,
     flags=("asynchronous",),
     fitted=_fitted,
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -201,18 +201,38 @@ def fitted(values: Values, problem: Problem[Program]) -> Mapping | None:
 
 
 def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterator[Choice]:
-    """The legal choices of programs that share theirs."""
+    """The legal choices of programs that share theirs.
+
+    Of the extras and flags, others than the plain ones are tried of what is legal without.
+    """
     problems = [problem_of(program, device, bounds) for program in programs]
     kind = kind_of(programs[0])
-    for plain in _combinations(kind.axes(programs[0]), partial(is_redundant, problems)):
-        found = _fitted_to_all({**plain, **dict.fromkeys(kind.flags, False)}, problems)
-        if not found:
-            continue
-        for flags in itertools.product((False, True), repeat=len(kind.flags)):
-            values = {**plain, **dict(zip(kind.flags, flags, strict=True))}
-            mappings = _fitted_to_all(values, problems) if any(flags) else found
-            if mappings:
-                yield Choice(tuple(values.values()), mappings)
+    flags = itertools.product((False, True), repeat=len(kind.flags))
+    unset, *several = (dict(zip(kind.flags, each, strict=True)) for each in flags)
+    plain = {name: first for name, (first, *_) in kind.extras.items()}
+    changes = [[{name: value} for value in others] for name, (_, *others) in kind.extras.items()]
+    for own in _combinations(kind.axes(programs[0]), partial(is_redundant, problems)):
+        found = [*_legal([{**own, **plain, **unset}], problems)]
+        for alternatives in (*changes, several):
+            found = [
+                each
+                for values, mappings in found
+                for each in (
+                    (values, mappings),
+                    *_legal([{**values, **change} for change in alternatives], problems),
+                )
+            ]
+        yield from (Choice(tuple(values.values()), mappings) for values, mappings in found)
+
+
+def _legal(
+    candidates: Iterable[Values], problems: list[Problem[Program]]
+) -> Iterator[tuple[Values, tuple[Mapping, ...]]]:
+    """Those that are legal of every program and say what no other does, with what they make."""
+    for values in candidates:
+        mappings = () if is_redundant(problems, values) else _fitted_to_all(values, problems)
+        if mappings:
+            yield values, mappings
 
 
 def _choices_in_rounds(
