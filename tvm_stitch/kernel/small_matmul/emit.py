@@ -25,15 +25,7 @@ from tvm_stitch.kernel.codegen.tir_builder import Place, evaluated, int64
 from tvm_stitch.kernel.codegen.volatile_load import load_now
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.program import Where
-from tvm_stitch.kernel.ir.stage import (
-    Expr,
-    Read,
-    Stage,
-    Var,
-    dtype_of,
-    handle,
-    substitute,
-)
+from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of, handle, substitute
 from tvm_stitch.kernel.small_matmul.choose import early_loads, staged_tables
 from tvm_stitch.kernel.small_matmul.column_slices import STEP, waiting
 from tvm_stitch.kernel.small_matmul.program import ProductProgram

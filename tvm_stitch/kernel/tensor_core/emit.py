@@ -23,12 +23,7 @@ from tvm_stitch.kernel.codegen.bf16_widen import widened
 from tvm_stitch.kernel.codegen.tir_builder import Writer, divided, evaluated, int64, vector_copy
 from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, substitute
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, WarpMma
-from tvm_stitch.kernel.tensor_core.program import (
-    DEPTH,
-    ENTRY,
-    WIDEST,
-    TensorProduct,
-)
+from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, TensorProduct
 from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, OperandTile
 from tvm_stitch.kernel.tensor_core.tiles import (
     FRAGMENT_ROWS,
