@@ -21,8 +21,17 @@ from tvm import ir, tirx
 from tvm_stitch.kernel.analysis.variance_pattern import centre_of
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.memoized import memoized
-from tvm_stitch.kernel.ir.program import Program, Where, inlined, replace_loads
-from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, bind_axes, constant, dtype_of, handle
+from tvm_stitch.kernel.ir.program import Program, Where, inlined
+from tvm_stitch.kernel.ir.stage import (
+    Expr,
+    Stage,
+    Var,
+    bind_axes,
+    constant,
+    dtype_of,
+    handle,
+    replaced,
+)
 
 MAX_CHAIN = 4  # element-wise stages between a maximum and the sum behind it
 DTYPE = "float32"  # of the maximum and the sum: halves were widened before
@@ -109,7 +118,7 @@ def _written_out(program: Program, stage: Stage) -> tuple[Stage, Var] | None:
         if source is None or source.is_reduction or program.place(origin, own) is not Where.SAME:
             return None
         value = inlined(source, read, bind_axes(stage))
-        stage = replace(stage, value=replace_loads(stage.value, {read.key: value}))
+        stage = replace(stage, value=replaced(stage.value, {read.key: value}))
         origin = source
     return None
 

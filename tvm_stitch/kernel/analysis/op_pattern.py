@@ -83,7 +83,7 @@ def _pattern(stage: Stage) -> Pattern:
 
 def _reads_at(read: Read, flat: object, analyzer: tvm.sym.Analyzer) -> bool:
     """Whether a load walks its whole buffer in the order of the iteration."""
-    at = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+    at = read.place
     return analyzer.can_prove_equal(at, flat)
 
 

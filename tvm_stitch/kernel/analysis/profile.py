@@ -21,7 +21,7 @@ from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.memoized import memoized, remembered
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.ir.stage import Stage, Var, constant, dtype_of, element_bytes, elements_of
 
 # Plain operations of one evaluation in float32 and in half precision, and special-function
 # operations: instructions that nvcc 13 makes of TVM's CUDA with fast maths for sm_90. What is not
@@ -106,17 +106,6 @@ def rows_profile(program: Program, mapping: Mapping) -> Profile | None:
     return remembered(program, ("profile", phases), lambda: _profile(phases))
 
 
-def elements_of(buffer: Var) -> int | None:
-    """Elements of a tensor."""
-    total = 1
-    for extent in buffer_shape(buffer):
-        size = constant(extent)
-        if size is None:
-            return None
-        total *= size
-    return total
-
-
 def _profile(phases: Phases) -> Profile | None:
     program = phases.program
     rows, columns = constant(program.space.rows), constant(program.space.columns)
@@ -137,7 +126,7 @@ def _profile(phases: Phases) -> Profile | None:
         len(program.column_reductions),
         0 if program.space.row_segment is None else constant(program.space.row_segments) or 1,
         program.round,
-        sum(item_bytes(dtype_of(buffer)) for buffer in program.reused_inputs),
+        sum(element_bytes(buffer) for buffer in program.reused_inputs),
     )
 
 
@@ -157,7 +146,7 @@ class _Loads:
         program = self._program
         frame = self._frame = self._frame or Frame(program)
         return tuple(
-            (frame.address(stage, read).stride, item_bytes(dtype_of(read.buffer)))
+            (frame.address(stage, read).stride, element_bytes(read.buffer))
             for read in stage.reads
             if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
         )
@@ -175,7 +164,7 @@ def _phase(phase: Phase, program: Program, loads: _Loads) -> PhaseProfile:
                 (gathers if stride is Stride.GATHER else along).append(size)
 
     def sizes(buffers: Iterable[Var]) -> tuple[int, ...]:
-        return tuple(item_bytes(dtype_of(buffer)) for buffer in buffers)
+        return tuple(element_bytes(buffer) for buffer in buffers)
 
     return PhaseProfile(
         reads=sizes(buffer for buffer in phase.inputs if buffer not in phase.again),
@@ -204,7 +193,7 @@ def _other_bytes(phases: Phases, elements: int) -> int | None:
             return None
         # A slice of a large tensor is read no further than it reaches; there may be several.
         reached = elements * max(1, loads[buffer])
-        total += min(count, reached) * item_bytes(dtype_of(buffer))
+        total += min(count, reached) * element_bytes(buffer)
     return total
 
 

@@ -26,7 +26,7 @@ from tvm_stitch.kernel.ir.stage import (
     buffer_shape,
     constant,
     dtype_of,
-    item_bytes,
+    element_bytes,
 )
 
 # TVM's attribute for the blocks that a multiprocessor must have registers for at once.
@@ -233,7 +233,7 @@ class _Checker:
         lane, width = self.lane, self.width
         if lane not in tirx.analysis.undefined_vars(index):
             return
-        if width * item_bytes(dtype_of(buffer)) > ACCESS_BYTES:
+        if width * element_bytes(buffer) > ACCESS_BYTES:
             self.found.append(f"an access of {width} x {dtype_of(buffer)}")
         modular = self.analyzer.modular_set(self.analyzer.simplify(self._at_lane(index)))
         if modular.coeff % width or modular.base % width:

@@ -30,7 +30,7 @@ from tvm_stitch.kernel.cooperative.persistent_shared import (
 from tvm_stitch.kernel.ir.mapping import WARP, Flat, Mapping, Rows, RowSegment, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.ir.stage import Refused, constant, element_bytes
 from tvm_stitch.kernel.rows.footprint import registers
 from tvm_stitch.kernel.rows.vector_width import vector_width
 
@@ -158,7 +158,7 @@ def _with_whole_rows(
 
 
 def _widest(program: Program) -> int:
-    return max(item_bytes(dtype_of(buffer)) for buffer in program.persistent_inputs)
+    return max(element_bytes(buffer) for buffer in program.persistent_inputs)
 
 
 def static_bytes(programs: tuple[Program, ...], parts: tuple[Mapping, ...]) -> int:
@@ -216,7 +216,7 @@ def round_registers(program: Program, mapping: Mapping) -> int:
     if program.space.row_segment is not None:
         held += column_bytes(program)
     if loads_inputs_separately(program):
-        whole = sum(item_bytes(dtype_of(buffer)) for buffer in program.persistent_inputs)
+        whole = sum(element_bytes(buffer) for buffer in program.persistent_inputs)
         held = whole + -(-(held - whole) // mapping.steps)
     loading = thread_registers(each * held, 0) + SPARE_REGISTERS
     return max(registers(program, mapping), loading)

@@ -26,9 +26,9 @@ from tvm_stitch.kernel.ir.stage import (
     Refused,
     Stage,
     Var,
-    buffer_shape,
     constant,
     dtype_of,
+    elements_of,
     handle,
     product,
 )
@@ -242,9 +242,7 @@ def _reads(stage: Stage) -> tuple[int, ...]:
 def _read_sizes(stage: Stage) -> tuple[tuple[int, int], ...]:
     """What a stage reads, each with its elements."""
     buffers = {handle(read.buffer): read.buffer for read in stage.reads}
-    return tuple(
-        (key, constant(product(buffer_shape(buffer))) or 0) for key, buffer in buffers.items()
-    )
+    return tuple((key, elements_of(buffer) or 0) for key, buffer in buffers.items())
 
 
 def _home(stage: Stage) -> Home:

@@ -30,11 +30,10 @@ from tvm_stitch.kernel.ir.stage import (
     Stage,
     Var,
     bind_axes,
-    buffer_shape,
+    buffer_size,
     constant,
     flatten,
     handle,
-    product,
     same_size,
     substitute,
     unflatten,
@@ -119,10 +118,10 @@ def _memory_order(stage: Stage) -> list[Axis] | None:
 
 
 def _order_in(read: Read, stage: Stage, axes: list[Axis]) -> list[Axis] | None:
-    if read.nested or not same_size(product(buffer_shape(read.buffer)), stage.total_size):
+    if read.nested or not same_size(buffer_size(read.buffer), stage.total_size):
         return None
     analyzer = bind_axes(stage)
-    flat = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+    flat = read.place
     zero = dict.fromkeys((*stage.axes, *stage.reduced), tirx.IntImm("int64", 0))
     strides = {}
     for axis in axes:

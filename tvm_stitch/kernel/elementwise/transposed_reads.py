@@ -27,6 +27,7 @@ from tvm_stitch.kernel.ir.stage import (
     as_int64,
     constant,
     dtype_of,
+    element_bytes,
     item_bytes,
     product,
     substitute,
@@ -73,7 +74,7 @@ def tile_mapping(tiling: Tiling, vector: int) -> Transposed:
     """Lines both ways where the axes are that long; enough of them to hide latency."""
     while tiling.inner % vector:
         vector //= 2
-    narrowest = min(item_bytes(dtype_of(address.buffer)) for address in tiling.addresses)
+    narrowest = min(element_bytes(address.buffer) for address in tiling.addresses)
     item = max(2, narrowest)
     line = LINE_BYTES // item
     threads = TILE_ELEMENTS * item // THREAD_BYTES
@@ -95,7 +96,7 @@ def tile_bytes(program: Program, mapping: Mapping) -> int:
     if tiling is None:
         return 0
     return sum(
-        mapping.tile * pitch_of(address.buffer, mapping) * item_bytes(dtype_of(address.buffer))
+        mapping.tile * pitch_of(address.buffer, mapping) * element_bytes(address.buffer)
         for address in tiling.addresses
     )
 
@@ -104,7 +105,7 @@ def pitch_of(buffer: Var, mapping: Mapping) -> int:
     """From one inner place of a tile to the next: a bank further, so that columns spread too."""
     if shuffled(buffer, mapping):
         return tile_rows(mapping)
-    return tile_rows(mapping) + BANK_BYTES // min(BANK_BYTES, item_bytes(dtype_of(buffer)))
+    return tile_rows(mapping) + BANK_BYTES // min(BANK_BYTES, element_bytes(buffer))
 
 
 def shuffled(buffer: Var, mapping: Mapping) -> int:
@@ -114,7 +115,7 @@ def shuffled(buffer: Var, mapping: Mapping) -> int:
     them finds its line's pieces in another order, their banks differ, and pieces can still be
     written as vectors, for which a pitch of an odd number of banks leaves no room.
     """
-    item = item_bytes(dtype_of(buffer))
+    item = element_bytes(buffer)
     readers = min(WARP, mapping.tile // mapping.vector)
     even = readers == power_of_two(readers) and tile_rows(mapping) * item % BANKS_BYTES == 0
     return BANKS_BYTES // (readers * item) if even and item > 1 else 0
@@ -123,7 +124,7 @@ def shuffled(buffer: Var, mapping: Mapping) -> int:
 def neighbours(tiling: Tiling, mapping: Mapping) -> int:
     """Lines side by side of which a thread writes its pieces: two halves share a bank."""
     buffers = [address.buffer for address in tiling.addresses]
-    if all(item_bytes(dtype_of(buffer)) >= BANK_BYTES for buffer in buffers):
+    if all(element_bytes(buffer) >= BANK_BYTES for buffer in buffers):
         return 1
     if any(dtype_of(buffer) == "bool" for buffer in buffers):  # TVM has no vectors of them
         return 1

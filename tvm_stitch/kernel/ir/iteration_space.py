@@ -25,6 +25,7 @@ from tvm_stitch.kernel.ir.stage import (
     Var,
     bind_axes,
     buffer_shape,
+    buffer_size,
     constant,
     flatten,
     product,
@@ -171,9 +172,9 @@ def _same_space(left: Space, right: Space) -> bool:
 
 
 def _space_of_elements(outputs: tuple[Var, ...]) -> Space | Refused:
-    size = product(buffer_shape(outputs[0]))
+    size = buffer_size(outputs[0])
     for output in outputs[1:]:
-        if not same_size(product(buffer_shape(output)), size):
+        if not same_size(buffer_size(output), size):
             return Refused(f"outputs of different sizes, {outputs[0]} and {output}")
     return Space(tirx.IntImm("int64", 1), size, size)
 

@@ -33,7 +33,6 @@ from tvm_stitch.kernel.ir.program import (
     Program,
     Where,
     inlined,
-    replace_loads,
     unit_reductions_as_elements,
     with_inlined,
 )
@@ -49,6 +48,7 @@ from tvm_stitch.kernel.ir.stage import (
     flatten,
     handle,
     product,
+    replaced,
     substitute,
 )
 from tvm_stitch.kernel.small_matmul.row_axes import Axes, axes_of, place_in_row, reordered
@@ -329,7 +329,7 @@ class _RowPlacing(Placing):
                 if source.is_reduction:
                     return Refused(f"{stage.name} needs {source.name} of other rows")
             places = {r.key: inlined(self.producer[r.buffer], r, analyzer) for r in computed}
-            value = replace_loads(value, places)
+            value = replaced(value, places)
         return Refused(f"{stage.name} reads computed values at too many places")
 
     def _contraction(

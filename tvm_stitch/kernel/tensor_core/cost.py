@@ -6,7 +6,7 @@ In: a TensorProduct, its Tiles and the Device. Out: bytes and microseconds.
 from __future__ import annotations
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.cost_model.kernel_model import tensor_bytes
+from tvm_stitch.kernel.ir.stage import tensor_bytes
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
 

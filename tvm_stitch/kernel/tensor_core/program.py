@@ -25,11 +25,10 @@ from tvm_stitch.kernel.ir.stage import (
     Refused,
     Stage,
     Var,
-    buffer_shape,
     constant,
     dtype_of,
-    flatten,
     interned,
+    place_of,
     product,
     substitute,
     unflatten,
@@ -114,7 +113,7 @@ class TensorProduct:
 
     def place(self, stage: Stage, read: Read) -> Expr:
         """Where a load of what memory holds goes, by ENTRY, ROW and COLUMN."""
-        at = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+        at = read.place
         return bound_to(self.extents).simplify(substitute(at, self.axes[stage.output]))
 
 
@@ -221,7 +220,7 @@ def _loads(stage: Stage) -> tuple[Expr, Expr] | Refused:
 
 
 def _factor(load: Expr, names: dict[Var, Expr], extents: dict[Var, int], side: Var) -> Factor:
-    at = substitute(flatten(tuple(load.indices), buffer_shape(load.source)), names)
+    at = substitute(place_of(load), names)
     return Factor(interned(load.source), bound_to(extents).simplify(at), side, extents)
 
 

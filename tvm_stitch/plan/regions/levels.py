@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
-from tvm_stitch.kernel.ir.stage import Var, buffer_shape, constant, product
+from tvm_stitch.kernel.ir.stage import Var, elements_of
 from tvm_stitch.plan.regions.parts import in_parts
 from tvm_stitch.plan.regions.region import Region
 
@@ -109,7 +109,7 @@ def _shared_operands(graph: StitchGraph, node: Node) -> Iterable[Var]:
 
 def _is_large(buffer: Var) -> bool:
     """Whether reading it twice costs anything: scalars are read by everybody."""
-    return constant(product(buffer_shape(buffer))) != 1
+    return elements_of(buffer) != 1
 
 
 class _Groups:
