@@ -44,11 +44,6 @@ def apply_online(program: Program, mapping: Mapping) -> Program:
     return in_one_pass(program, _has_first_values(program, mapping)) or program
 
 
-def in_one_pass(program: Program, squares: bool = False) -> Program | None:
-    """See the module's docstring."""
-    return _in_one_pass(program, squares)
-
-
 def _has_first_values(program: Program, mapping: Mapping) -> bool:
     """Whether all threads have equally many values, the first of which is there beforehand."""
     whole = constant(program.space.columns) == mapping.capacity
@@ -56,7 +51,8 @@ def _has_first_values(program: Program, mapping: Mapping) -> bool:
 
 
 @memoized
-def _in_one_pass(program: Program, squares: bool) -> Program | None:
+def in_one_pass(program: Program, squares: bool = False) -> Program | None:
+    """See the module's docstring."""
     stages: list[Stage] = []
     online_after: dict[Var, Var] = {}
     variance_of: dict[Var, Var] = {}

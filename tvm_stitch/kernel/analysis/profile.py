@@ -111,7 +111,6 @@ def _profile(phases: Phases) -> Profile | None:
     rows, columns = constant(program.space.rows), constant(program.space.columns)
     if rows is None or columns is None:
         return None
-    loads = _Loads(program)
     other = _other_bytes(phases, rows * columns)
     if other is None:
         return None
@@ -119,7 +118,7 @@ def _profile(phases: Phases) -> Profile | None:
         rows,
         columns,
         program.reduces,
-        tuple(_phase(phase, program, loads) for phase in phases.phases),
+        tuple(_phase(phase, program) for phase in phases.phases),
         other,
         phases.live_bytes,
         phases.kept_bytes,
@@ -130,36 +129,28 @@ def _profile(phases: Phases) -> Profile | None:
     )
 
 
-class _Loads:
-    """What the loads of a stage cost, the translation to rows and columns made once at most."""
+def _strides(program: Program, stage: Stage) -> tuple[tuple[Stride, int], ...]:
+    """Stride and bytes of every load that is neither of its own element nor of a row's."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._frame: Frame | None = None
-
-    def strides(self, stage: Stage) -> tuple[tuple[Stride, int], ...]:
-        """Stride and bytes of every load that is neither of its own element nor of a row's."""
-        key = ("strides", self._program.space.key)
-        return remembered(stage, key, lambda: self._strides(stage))
-
-    def _strides(self, stage: Stage) -> tuple[tuple[Stride, int], ...]:
-        program = self._program
-        frame = self._frame = self._frame or Frame(program)
+    def find() -> tuple[tuple[Stride, int], ...]:
+        frame = Frame(program)
         return tuple(
             (frame.address(stage, read).stride, element_bytes(read.buffer))
             for read in stage.reads
             if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
         )
 
+    return remembered(stage, ("strides", program.space.key), find)
 
-def _phase(phase: Phase, program: Program, loads: _Loads) -> PhaseProfile:
+
+def _phase(phase: Phase, program: Program) -> PhaseProfile:
     along: list[int] = []
     gathers: list[int] = []
     operations = specials = 0.0
     for stage in phase.computed:
         plain, special = instructions(stage)
         operations, specials = operations + plain, specials + special
-        for stride, size in loads.strides(stage):
+        for stride, size in _strides(program, stage):
             if stride is not Stride.UNIFORM:
                 (gathers if stride is Stride.GATHER else along).append(size)
 

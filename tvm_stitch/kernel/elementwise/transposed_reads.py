@@ -147,7 +147,10 @@ def place_in_tile(buffer: Var, mapping: Mapping, inner: Expr, across: Expr) -> E
 @memoized
 def find_tiling(program: Program) -> Tiling | None:
     """The tiling that serves most transposed reads of a program, if it has any."""
-    return _find(program)
+    addresses = [] if program.reduces else _scattered(program)
+    splits = _splits(program) if addresses else ()
+    tilings = (_tiling(program, addresses, *split) for split in splits)
+    return max((tiling for tiling in tilings if tiling is not None), key=_worth, default=None)
 
 
 def tiling_of(program: Program) -> Tiling:
@@ -155,18 +158,6 @@ def tiling_of(program: Program) -> Tiling:
     tiling = find_tiling(program)
     assert tiling is not None, "tiles of a program that reads nothing transposed"
     return tiling
-
-
-def _find(program: Program) -> Tiling | None:
-    if program.reduces:
-        return None
-    addresses = _scattered(program)
-    found: list[Tiling] = []
-    for across, middle, inner in _splits(program) if addresses else ():
-        tiling = _tiling(program, addresses, across, middle, inner)
-        if tiling is not None:
-            found.append(tiling)
-    return max(found, key=_worth, default=None)
 
 
 def _worth(tiling: Tiling) -> tuple[int, int, int]:

@@ -24,7 +24,6 @@ from tvm_stitch.kernel.ir.stage import (
     Stage,
     Var,
     bind_axes,
-    buffer_shape,
     buffer_size,
     constant,
     flatten,
@@ -245,7 +244,5 @@ def _possible_spaces(stage: Stage) -> Iterator[Space]:
 
 
 def _reads_at(read: Read, place: Expr, space: Space, analyzer: tvm.sym.Analyzer) -> bool:
-    shape = buffer_shape(read.buffer)
-    if not same_size(product(shape), space.size):
-        return False
-    return analyzer.can_prove_equal(flatten(tuple(read.load.indices), shape), place)
+    same = same_size(buffer_size(read.buffer), space.size)
+    return same and analyzer.can_prove_equal(read.place, place)

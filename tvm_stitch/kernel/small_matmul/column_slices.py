@@ -36,11 +36,6 @@ class Slices:
     step_of: dict[tuple[int, int], Expr]  # which of its thread's columns a read takes, by STEP
 
 
-def find_slices(program: ProductProgram, steps: int = 0) -> Slices | Refused:
-    """The slices with so many columns a thread, or with as few as there can be."""
-    return _find(program, steps)
-
-
 def waiting(program: ProductProgram, slices: Slices | None) -> dict[Var, int]:
     """The values that other threads of their row read, and their columns."""
     own = frozenset() if slices is None else slices.values
@@ -56,7 +51,8 @@ def waiting(program: ProductProgram, slices: Slices | None) -> dict[Var, int]:
 
 
 @memoized
-def _find(program: ProductProgram, steps: int) -> Slices | Refused:
+def find_slices(program: ProductProgram, steps: int = 0) -> Slices | Refused:
+    """The slices with so many columns a thread, or with as few as there can be."""
     whole = _needed_whole(program)
     sliced = [stage for stage in program.stages if stage.output not in whole]
     if not any(stage.output in program.contractions for stage in sliced):
