@@ -1,4 +1,4 @@
-"""Which tests are meant to notice that a file of kernel/ is broken, the quickest first."""
+"""Which tests are meant to notice that a file of the kernel is broken, the quickest first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ PRODUCTS = ("small_matmul", "golden")
 TENSOR = ("tensor_core", "wgmma", "golden")
 ROUNDS = ("rounds", "persistent_rows")
 
-# By the room and name of the file; what is not here belongs to PRODUCTS, TENSOR or ROWS.
+# By the room and name of the file in kernel/, or in stages/; what is not here belongs to PRODUCTS,
+# TENSOR or ROWS.
 TESTS: dict[str, tuple[str, ...]] = {
     "rows/global_access": ("vector_loads", "alternate_traversal", *ROWS),
     "analysis/vector_loads": ("vector_loads", "emit"),
@@ -25,7 +26,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "rows/choose": ("choose_table", "choose", "row_batching", "wide", "legal"),
     "tensor_core/choose": TENSOR,
     "analysis/contiguity": ("choose_table", "sizes", "emit", "column_sums"),
-    "analysis/op_pattern": ("op_pattern", "fallback"),
+    "stages/op_pattern": ("op_pattern", "fallback"),
     "codegen/cluster_exchange": ("wide", "golden", "simt_hazards"),
     "cooperative/hoisted_loads": ("column_sums", "rounds"),
     "cost_model/kernel_model": ("cost", "planner"),
@@ -62,8 +63,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "small_matmul/kind": (*PRODUCTS, "legal"),
     "ir/iteration_space": ("program", "pieces", "emit"),
     "cooperative/two_stage_reduction": ("program", "small_matmul", "emit"),
-    "ir/stage": ("stage", "emit", "program"),
-    "ir/read_stages": ("stage", "indices", "program"),
+    "stages/stage": ("stage", "emit", "program"),
+    "stages/read_stages": ("stage", "indices", "program"),
     "cooperative/persistent_rows": ("choose_table", "persistent_rows", "rounds"),
     "cooperative/emit_persistent_row": ("persistent_rows", "rounds"),
     "rows/emit_vector": ("golden", "emit"),
@@ -78,7 +79,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 def meant_to_notice(file: str) -> tuple[str, ...]:
     """The test files for a file, as arguments of pytest."""
     path = Path(file).with_suffix("")
-    place = "/".join(path.parts[path.parts.index("kernel") + 1 :])
+    place = "/".join(path.parts[path.parts.index("tvm_stitch") + 1 :]).removeprefix("kernel/")
     room = place.partition("/")[0]
     family = {"small_matmul": PRODUCTS, "tensor_core": TENSOR}.get(room, ROWS)
     return tuple(f"tests/test_{name}.py" for name in TESTS.get(place, family))

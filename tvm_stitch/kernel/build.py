@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.op_pattern import is_view
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose_both
 from tvm_stitch.kernel.codegen import no_bfloat
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
@@ -18,9 +17,7 @@ from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.read_stages import outputs_of, read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, Stage, Var
 from tvm_stitch.kernel.partition import make_programs
 from tvm_stitch.kernel.tensor_core.build import (
     TILES_ATTRIBUTE,
@@ -28,6 +25,9 @@ from tvm_stitch.kernel.tensor_core.build import (
     tensor_function,
     tensor_kernel,
 )
+from tvm_stitch.stages.op_pattern import is_view
+from tvm_stitch.stages.read_stages import outputs_of, read_stages
+from tvm_stitch.stages.stage import Refused, Stage, Var
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
 # TVM makes a view of it later, unless it is scheduled.

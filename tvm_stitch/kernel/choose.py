@@ -17,12 +17,12 @@ from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.cooperative.choose_rounds import in_rounds
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import balance_registers, shares_input
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Refused, constant
 
 # Each part of a kernel has room of its own for its tiles: many would leave few blocks resident.
 TILES_BYTES = 40 * 1024

@@ -26,9 +26,9 @@ from tvm_stitch.kernel.cooperative.workspace import crossing_views, crossing_wor
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Expr, Var, as_int64, buffer_size, constant, substitute
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import interleave_blocks, shares_input
+from tvm_stitch.stages.stage import Expr, Var, as_int64, buffer_size, constant, substitute
 
 # From so many places of the grid come blocks that run side by side, where a kernel has parts with
 # rows and parts without: one that computes then overlaps with one that waits for memory. The glue

@@ -17,15 +17,7 @@ from tvm_stitch.kernel.cost_model import kernel_model
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.read_stages import read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import (
-    Refused,
-    Var,
-    constant,
-    element_bytes,
-    tensor_bytes,
-)
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import shares_input
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
@@ -33,6 +25,14 @@ from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.report.data import Kernel
 from tvm_stitch.report.operators import Operator
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import (
+    Refused,
+    Var,
+    constant,
+    element_bytes,
+    tensor_bytes,
+)
 
 # Where a kept value waits -> the scheme that this is.
 _RESIDENCE_SCHEME = {"register": "local", "shared": "regional", "nowhere": "global"}

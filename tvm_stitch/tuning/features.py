@@ -15,8 +15,8 @@ from tvm_stitch.kernel.cost_model.kernel_model import predicted
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import constant, element_bytes
 from tvm_stitch.kernel.rows.footprint import registers, shared_bytes
+from tvm_stitch.stages.stage import constant, element_bytes
 from tvm_stitch.tuning.workload import Layout, StitchedWorkload, Workload
 
 # Of the analytic model.

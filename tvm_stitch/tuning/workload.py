@@ -27,7 +27,10 @@ from tvm_stitch.kernel.emit import workspaces
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.stages.stage import (
     Expr,
     Refused,
     Stage,
@@ -38,9 +41,6 @@ from tvm_stitch.kernel.ir.stage import (
     is_buffer,
     shown,
 )
-from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.legal import legal
-from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.tuning.spaces import rounds
 from tvm_stitch.tuning.spaces.space import Space, fitted
 

@@ -14,9 +14,9 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space
-from tvm_stitch.kernel.ir.memoized import memoized, remembered
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized, remembered
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Stage,

@@ -17,10 +17,10 @@ import tvm_ffi
 
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Stage, Var, element_bytes
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Stage, Var, element_bytes
 
 # Operations that cost about as much as keeping a value: more than this many are not repeated.
 CHEAP_OPERATIONS = 4

@@ -18,7 +18,7 @@ from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Refused, Var, constant, dtype_of
+from tvm_stitch.stages.stage import Expr, Refused, Var, constant, dtype_of
 
 SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64")
 RESIDENCES = ("register", "shared", "nowhere")

@@ -20,9 +20,9 @@ from tvm import ir, tirx
 
 from tvm_stitch.kernel.analysis.variance_pattern import centre_of
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where, inlined
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
     Expr,
     Stage,
     Var,

@@ -18,10 +18,10 @@ from tvm_stitch.json_data import checked
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.memoized import memoized, remembered
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Stage, Var, constant, dtype_of, element_bytes, elements_of
+from tvm_stitch.stages.memoized import memoized, remembered
+from tvm_stitch.stages.stage import Stage, Var, constant, dtype_of, element_bytes, elements_of
 
 # Plain operations of one evaluation in float32 and in half precision, and special-function
 # operations: instructions that nvcc 13 makes of TVM's CUDA with fast maths for sm_90. What is not

@@ -19,7 +19,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, Footprint, aligned
 from tvm_stitch.kernel.codegen.no_bfloat import stored_bytes
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.stage import (
     Expr,
     Refused,
     Var,

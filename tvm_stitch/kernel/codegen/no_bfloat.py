@@ -12,7 +12,7 @@ from tvm.tirx import ForKind
 
 from tvm_stitch.kernel.codegen.bf16_widen import WIDEN
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
-from tvm_stitch.kernel.ir.stage import Expr, constant, dtype_of, item_bytes, substitute
+from tvm_stitch.stages.stage import Expr, constant, dtype_of, item_bytes, substitute
 
 BFLOAT16 = "bfloat16"
 CAPABILITY = 80  # from which on GPUs know it

@@ -12,7 +12,7 @@ from tvm import ir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.stage import (
     Expr,
     Var,
     as_int64,

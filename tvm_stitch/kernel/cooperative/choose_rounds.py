@@ -30,9 +30,9 @@ from tvm_stitch.kernel.cooperative.persistent_shared import (
 from tvm_stitch.kernel.ir.mapping import WARP, Flat, Mapping, Rows, RowSegment, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, constant, element_bytes
 from tvm_stitch.kernel.rows.footprint import registers
 from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.stages.stage import Refused, constant, element_bytes
 
 BLOCK_THREADS = 512
 MOST_RESIDENT = 4

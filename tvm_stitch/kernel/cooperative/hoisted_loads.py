@@ -12,10 +12,10 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import ROW, Address, Frame, Stride
 from tvm_stitch.kernel.codegen.tir_builder import int64
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import dtype_of, element_bytes, find_reads, substitute
 from tvm_stitch.kernel.rows.emit import Part
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import dtype_of, element_bytes, find_reads, substitute
 
 
 def load_columns(part: Part) -> None:

@@ -22,10 +22,10 @@ from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, Rou
 from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart
 from tvm_stitch.kernel.ir.mapping import ColumnSums, Rows, RowSegment
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr
 from tvm_stitch.kernel.rows.emit import emit_batch
 from tvm_stitch.kernel.rows.kind import ROWS, held_elements, steps_of
 from tvm_stitch.kernel.rows.vector_width import is_aligned
+from tvm_stitch.stages.stage import Expr
 
 # Blocks follow from how many are resident; steps too, where rows are not split.
 SUMS_AXES: Axes = {

@@ -23,8 +23,8 @@ from tvm import tirx
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.cooperative.two_stage_variance import one_pass
 from tvm_stitch.kernel.ir.iteration_space import goes_across
-from tvm_stitch.kernel.ir.memoized import memoized
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Stage,

@@ -24,11 +24,11 @@ from tvm_stitch.kernel.elementwise.transposed_reads import (
 )
 from tvm_stitch.kernel.ir.mapping import WARP, Flat, Transposed
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, constant
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.kind import held_elements, told
 from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.stages.stage import Expr, constant
 
 FLAT_THREADS = 256
 

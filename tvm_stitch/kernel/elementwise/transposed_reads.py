@@ -19,9 +19,9 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import COLUMN, Address, Frame, Stride
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Transposed, power_of_two
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
     Expr,
     Var,
     as_int64,

@@ -16,8 +16,8 @@ from functools import cached_property
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.memoized import memoized
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Refused,

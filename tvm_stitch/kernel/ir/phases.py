@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Stage, Var, element_bytes
+from tvm_stitch.stages.stage import Stage, Var, element_bytes
 
 
 @dataclass(frozen=True, eq=False)

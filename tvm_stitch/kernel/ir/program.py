@@ -23,8 +23,8 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
-from tvm_stitch.kernel.ir.memoized import remembered
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Refused,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import element_bytes
+from tvm_stitch.stages.stage import element_bytes
 
 CAPABILITY = 80  # the first with copies that go past the registers
 LEAST_BYTES = 4  # of such a copy

@@ -15,10 +15,10 @@ from functools import partial
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
-from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, element_bytes
 from tvm_stitch.kernel.rows.emit_vector import Step
 from tvm_stitch.kernel.rows.global_access import Element
 from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
+from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, element_bytes
 
 # Bytes of a row that does not wait in registers which a thread has on their way at once.
 FLIGHT_BYTES = 64

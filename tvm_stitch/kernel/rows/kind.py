@@ -23,7 +23,6 @@ from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Expr, Refused, constant, shown
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.rows.choose import (
     CLUSTER_CAPABILITY,
@@ -36,6 +35,7 @@ from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import fits, footprint, registers, registers_left
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, single_wave
 from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
+from tvm_stitch.stages.stage import Expr, Refused, constant, shown
 
 MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
 # Memory comes in sectors of 32 bytes: shorter pieces than half of one waste what L2 can deliver.

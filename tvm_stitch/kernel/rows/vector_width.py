@@ -10,9 +10,9 @@ import tvm
 
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.mapping import WARP
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import constant, element_bytes
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import constant, element_bytes
 
 
 def vectors_of_rows(program: Program, columns: int) -> tuple[int, bool]:

@@ -15,12 +15,12 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.volatile_load import can_load_now
 from tvm_stitch.kernel.ir.mapping import WARP, SmallMatmul, power_of_two
-from tvm_stitch.kernel.ir.stage import Read, Refused, Stage, constant, dtype_of, element_bytes
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, waiting
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import Panel
 from tvm_stitch.kernel.small_matmul.smem_layout import Table, pitch, slices_of, steps_of, table_of
+from tvm_stitch.stages.stage import Read, Refused, Stage, constant, dtype_of, element_bytes
 
 COLUMNS_EACH = 4  # of a thread, where a row has so many
 ROWS_EACH = 4

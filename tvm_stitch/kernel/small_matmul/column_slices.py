@@ -17,10 +17,10 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN
 from tvm_stitch.kernel.analysis.contiguity import bound_to
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Where
-from tvm_stitch.kernel.ir.stage import Expr, Read, Refused, Stage, Var, handle, substitute
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Expr, Read, Refused, Stage, Var, handle, substitute
 
 STEP = tirx.Var("step", "int64")  # of a thread's columns, a period apart
 _WITHIN = tirx.Var("within", "int64")

@@ -8,7 +8,6 @@ from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Kind, Problem, Values,
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
-from tvm_stitch.kernel.ir.stage import Expr, Refused
 from tvm_stitch.kernel.small_matmul.choose import (
     mapping_of_products,
     product_mapping,
@@ -17,6 +16,7 @@ from tvm_stitch.kernel.small_matmul.choose import (
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
 from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile, shared_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.stages.stage import Expr, Refused
 
 # Steps follow from the widest value.
 AXES: Axes = {

@@ -9,11 +9,11 @@ from __future__ import annotations
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.phases import Phase, Phases
-from tvm_stitch.kernel.ir.stage import Stage, Var, constant, tensor_bytes
 from tvm_stitch.kernel.small_matmul.choose import staged_tables, waiting_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
 from tvm_stitch.kernel.small_matmul.smem_layout import slices_of, steps_of, table_of
+from tvm_stitch.stages.stage import Stage, Var, constant, tensor_bytes
 
 ACCESS = 4  # multiply-adds in the time of an access to shared memory
 

@@ -14,8 +14,8 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import bound_to, in_chunks
-from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED, Factors
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.matmul_pattern import ACCUMULATED, Factors
+from tvm_stitch.stages.stage import (
     Expr,
     Var,
     constant,

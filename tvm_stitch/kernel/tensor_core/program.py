@@ -17,9 +17,9 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import bound_to, in_chunks
-from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
-from tvm_stitch.kernel.analysis.op_pattern import is_product
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Refused,

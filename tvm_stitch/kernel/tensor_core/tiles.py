@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.json_data import checked, count, parsed, positive
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
-from tvm_stitch.kernel.ir.stage import element_bytes
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
+from tvm_stitch.stages.stage import element_bytes
 
 # The first with tensor cores for both kinds of halves, 16 deep, and with asynchronous copies.
 CAPABILITY = 80

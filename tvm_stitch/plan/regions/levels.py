@@ -17,9 +17,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
-from tvm_stitch.kernel.ir.stage import Var, elements_of
 from tvm_stitch.plan.regions.parts import in_parts
 from tvm_stitch.plan.regions.region import Region
+from tvm_stitch.stages.stage import Var, elements_of
 
 
 def find_regions(graph: StitchGraph) -> tuple[Region, ...]:

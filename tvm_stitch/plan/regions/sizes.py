@@ -5,7 +5,7 @@ from __future__ import annotations
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.stage import (
     Var,
     buffer_size,
     constant,

@@ -13,12 +13,12 @@ from dataclasses import replace
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions
 from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
 from tvm_stitch.kernel.ir.mapping import Flat, Mapping, Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.op_pattern import Pattern, classify
+from tvm_stitch.stages.stage import (
     Stage,
     Var,
     constant,

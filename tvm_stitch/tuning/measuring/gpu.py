@@ -19,7 +19,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.kernel.ir.stage import dtype_of, element_bytes
+from tvm_stitch.stages.stage import dtype_of, element_bytes
 from tvm_stitch.tuning.measuring.arrays import disagreement, drawn, numpy_dtype, shape_of
 
 HOW = "CUDA events, L2 flushed, median"

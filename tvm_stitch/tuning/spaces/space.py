@@ -24,9 +24,9 @@ from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, problem_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.spaces import rounds
 from tvm_stitch.tuning.spaces.redundant import is_redundant
 
@@ -209,8 +209,8 @@ def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterato
     kind = kind_of(programs[0])
     flags = itertools.product((False, True), repeat=len(kind.flags))
     unset, *several = (dict(zip(kind.flags, each, strict=True)) for each in flags)
-    plain = {name: first for name, (first, *_) in kind.extras.items()}
-    changes = [[{name: value} for value in others] for name, (_, *others) in kind.extras.items()]
+    plain = {name: values[0] for name, values in kind.extras.items()}
+    changes = [[{name: each} for each in values[1:]] for name, values in kind.extras.items()]
     for own in _combinations(kind.axes(programs[0]), partial(is_redundant, problems)):
         found = [*_legal([{**own, **plain, **unset}], problems)]
         for alternatives in (*changes, several):

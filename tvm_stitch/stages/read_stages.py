@@ -15,8 +15,8 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx import IterVar
 
-from tvm_stitch.kernel.ir.indices import counted_in_int64
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.indices import counted_in_int64
+from tvm_stitch.stages.stage import (
     COMBINERS,
     Expr,
     Refused,

@@ -18,7 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.memoized import memoized
+from tvm_stitch.stages.memoized import memoized
 
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
 Var = Any

@@ -7,8 +7,8 @@ import enum
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.memoized import memoized
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
     Read,
     Stage,
     bind_axes,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.memoized import memoized
-from tvm_stitch.kernel.ir.stage import Expr, Refused, Stage, Var, constant, dtype_of, tensor_bytes
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, constant, dtype_of, tensor_bytes
 
 # Larger products are for tensor cores and for kernels that stage them in turns.
 MAX_CONTRACTED = 64

@@ -12,7 +12,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_stitch.kernel.ir.stage import Expr, dtype_of
+from tvm_stitch.stages.stage import Expr, dtype_of
 
 NARROW, WIDE = "int32", "int64"
 _ARITHMETIC = (
