@@ -16,6 +16,7 @@ from tvm_stitch.kernel.legal import legal
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.measuring.handler import Handler
 from tvm_stitch.tuning.measuring.jobs import Task
+from tvm_stitch.tuning.spaces.axes import search_of
 from tvm_stitch.tuning.spaces.space import Space, fitted
 from tvm_stitch.tuning.workload import workload_of
 
@@ -60,8 +61,8 @@ def test_the_table_spans_what_matters():
 def test_whatever_a_mapping_says_is_searched_or_follows(kind):
     """A field that is new to a mapping must find its place: in a table, or among what follows."""
     (program,) = workload(*KINDS[kind]()).programs
-    kind = kind_of(program)
-    known = {*kind.axes(program), *kind.extras, *kind.flags, *FOLLOWING}
+    search = search_of(program)
+    known = {*search.axes(program), *search.extras, *search.flags, *FOLLOWING}
     for mapping in kind_of(program).mappings:
         assert {field.name for field in fields(mapping)} <= known
 

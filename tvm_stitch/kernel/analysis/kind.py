@@ -7,7 +7,7 @@ TIR. A kind lives in its room; nobody outside asks which one it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tvm_stitch.device import Device
@@ -26,10 +26,7 @@ MAX_STEPS = 1 << 20
 # Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
 # minutes, and no register file holds them.
 MAX_ELEMENTS = 256
-POWERS = tuple(1 << n for n in range(11))
 
-Values = dict[str, Any]  # of the axes along which a tuner searches, by name
-Axes = dict[str, tuple[object, ...]]
 P = TypeVar("P", bound=Program)
 
 
@@ -90,22 +87,8 @@ class Kind:
     emit: Callable[[Any, Any, Place], Expr]  # writes its statements; the number of its blocks
     # What it rests on, in words, where phases and their reductions do not say.
     why: Callable[[Any, Any], str] = lambda _program, _mapping: ""
-    # For a tuner: values of each axis, those of a mapping, and what values make: a mapping, perhaps
-    # not legal; None where others say the same. The first value of an extra changes nothing, others
-    # make nothing legal that was not; nor do flags, each yes or no.
-    axes: Callable[[Any], Axes]
-    extras: Axes = field(default_factory=dict)
-    flags: tuple[str, ...] = ()
-    values: Callable[[Any], Values] = vars
-    fitted: Callable[[Problem[Any], Values], Mapping | None]
     has_rows: bool = True
     rounds_if_long: bool = False  # few long rows, or such in short pieces, are reduced in rounds
-
-    def values_of(self, program: Program, mapping: Mapping) -> Values:
-        """The values of the axes that make a mapping."""
-        own = {**self.values(mapping)}
-        names = (*self.axes(program), *self.extras, *self.flags)
-        return {name: own.get(name, 0) for name in names}
 
     def refusal(self, problem: Problem[Any], mapping: Mapping) -> Refused | None:
         """The first rule that a mapping breaks."""

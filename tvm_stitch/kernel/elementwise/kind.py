@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Kind, Problem, Values, unsupported
+from tvm_stitch.kernel.analysis.kind import Kind, Problem, unsupported
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
@@ -78,26 +78,6 @@ def _emit(program: Program, mapping: Flat, place: Place) -> Expr:
     return part.position.blocks
 
 
-def _axes(program: Program) -> Axes:
-    axes: Axes = {
-        "threads": POWERS[5:],
-        "vector": POWERS[:5],
-        "steps": POWERS[:5],
-        "min_blocks_per_sm": (0, 1024, 2048),  # threads, which registers are left for
-    }
-    return axes if find_tiling(program) is None else {**axes, "tile": (0, *POWERS[3:8])}
-
-
-def _values(mapping: Flat) -> Values:
-    return vars(mapping) | {"min_blocks_per_sm": mapping.min_blocks_per_sm * mapping.threads}
-
-
-def _fitted(_problem: Problem[Program], values: Values) -> Flat | None:
-    own = {**values, "min_blocks_per_sm": values["min_blocks_per_sm"] // values["threads"]}
-    tile = own.pop("tile", 0)
-    return Transposed(**own, tile=tile) if tile else Flat(**own)
-
-
 def _tile(program: Program, mapping: Transposed) -> Iterator[str]:
     tiling = find_tiling(program)
     if tiling is None:
@@ -123,8 +103,5 @@ ELEMENTWISE = Kind(
         footprint(program, mapping), shared=tile_bytes(program, mapping)
     ),
     emit=_emit,
-    axes=_axes,
-    values=_values,
-    fitted=_fitted,
     has_rows=False,
 )

@@ -39,12 +39,7 @@ from tvm_stitch.kernel.small_matmul.shared_operand import (
     panel_of,
     table_of_rows,
 )
-from tvm_stitch.stages.matmul_pattern import (
-    ACCUMULATED,
-    MAX_OUTPUTS,
-    Factors,
-    small_product,
-)
+from tvm_stitch.stages.matmul_pattern import ACCUMULATED, MAX_OUTPUTS, Factors, small_product
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
     Expr,
