@@ -74,7 +74,7 @@ def test_schedules_are_found_again_by_their_values():
         problem = problem_of(program, DEVICE)
         for point in random.Random(2).sample(list(space_of(found)), 40):
             (mapping,) = point.schedule.parts
-            assert fitted(kind_of(program).values_of(program, mapping), problem) == mapping
+            assert fitted(search_of(program).values_of(program, mapping), problem) == mapping
 
 
 def test_steps_at_once_are_those_of_a_row_outside_of_registers():

@@ -77,6 +77,8 @@ class Kind:
     # other parts of a kernel.
     alone: Callable[[Problem[Any], Any], Mapping] = lambda _problem, mapping: mapping
     beside: Callable[[Any, Any, int], Any] = fills_a_kernel
+    # The same between barriers of a grid, where rows of a round wait for each other.
+    in_round: Callable[[Any, Any, int], Any] = fills_a_kernel
     # Why a mapping that somebody else made would not work.
     illegal: Callable[[Problem[Any], Any], Iterator[str]]
     phases: Callable[[Any, Any], Phases] = phases_of  # what is done up to each reduction

@@ -15,7 +15,11 @@ from tvm_stitch.kernel.cooperative.choose_column_sums import (
     grid_shared_bytes,
     resident_blocks,
 )
-from tvm_stitch.kernel.cooperative.choose_rounds import round_footprint, row_segment_mapping
+from tvm_stitch.kernel.cooperative.choose_rounds import (
+    round_footprint,
+    row_segment_mapping,
+    segment_in_round,
+)
 from tvm_stitch.kernel.cooperative.emit_column_sums import ColumnSumsPart, workspace
 from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
 from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart
@@ -96,6 +100,7 @@ COLUMN_SUMS = replace(
     choose=grid_mapping,
     alone=lambda _problem, mapping: mapping,
     beside=fills_a_kernel,
+    in_round=fills_a_kernel,
     illegal=_illegal_sums,
     footprint=grid_footprint,
     workspace=workspace,
@@ -107,6 +112,7 @@ ROW_SEGMENT = replace(
     mappings=(RowSegment,),
     holds=lambda program: program.space.row_segment is not None,
     choose=row_segment_mapping,
+    in_round=segment_in_round,
     illegal=_illegal_segment,
     footprint=round_footprint,
     emit=_emit_segment,

@@ -28,7 +28,7 @@ from tvm_stitch.kernel.rows.emit import Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.kind import held_elements, told
 from tvm_stitch.kernel.rows.vector_width import vector_width
-from tvm_stitch.stages.stage import Expr, constant
+from tvm_stitch.stages.stage import Expr, Refused, constant
 
 FLAT_THREADS = 256
 
@@ -57,6 +57,12 @@ def _beside(_program: Program, mapping: Flat, threads: int) -> Flat:
     if mapping.tile:
         steps = max(1, steps * mapping.threads // threads)
     return replace(mapping, threads=threads, steps=steps)
+
+
+def _in_round(_program: Program, mapping: Flat, threads: int) -> Flat | Refused:
+    if mapping.tile:
+        return Refused("what is read transposed comes through tiles, in a kernel of its own")
+    return replace(mapping, threads=threads, min_blocks_per_sm=0)
 
 
 def _illegal(problem: Problem[Program], mapping: Flat) -> Iterator[str]:
@@ -98,6 +104,7 @@ ELEMENTWISE = Kind(
     unsupported=unsupported,
     choose=_choose,
     beside=_beside,
+    in_round=_in_round,
     illegal=_illegal,
     footprint=lambda program, mapping: replace(
         footprint(program, mapping), shared=tile_bytes(program, mapping)

@@ -59,6 +59,15 @@ def _beside(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
     return _with_registers(program, mapping, registers_left(REGISTERS, threads))
 
 
+def _in_round(_program: Program, mapping: Rows, threads: int) -> Rows | Refused:
+    """With as many rows a block as it has room for, or fewer threads a row."""
+    if mapping.residence == "shared" or mapping.cluster > 1:
+        return Refused("rows of a round wait in registers of one block")
+    each = min(mapping.threads, threads)
+    steps = mapping.steps * mapping.threads // each
+    return replace(mapping, threads=each, rows=threads // each, steps=steps, min_blocks_per_sm=0)
+
+
 def _with_registers(program: Program, mapping: Rows, most: int) -> Rows:
     """The same in no more registers: no batches, more threads a row, at last a row that no thread
     keeps. Larger blocks leave fewer to each of their threads."""
@@ -186,6 +195,7 @@ ROWS = Kind(
     choose=row_mapping,
     alone=single_wave,
     beside=_beside,
+    in_round=_in_round,
     illegal=_illegal,
     footprint=footprint,
     emit=_emit,
