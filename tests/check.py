@@ -12,14 +12,14 @@ from zoo import Case
 
 from tvm_stitch import Options
 from tvm_stitch.build import lowering_context, stitch_passes
-from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, is_emitted, read_programs
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.read_stages import read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.reference import reference
+from tvm_stitch.stages.op_pattern import Pattern, classify
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.verify import Verification, compare, rounded, stitched_for_cpu
 
 H200 = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})

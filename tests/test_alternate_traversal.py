@@ -12,8 +12,8 @@ from zoo import Case, graph
 import tvm_stitch
 from tvm_stitch import Options, transform
 from tvm_stitch.device import device_of
+from tvm_stitch.graph.back.reverse_blocks import REVERSED, reverse_blocks
 from tvm_stitch.kernel import build as kernel_build
-from tvm_stitch.kernel.codegen.reverse_blocks import REVERSED, reverse_blocks
 from tvm_stitch.kernel.ir.schedule import Schedule
 
 SMALL_L2 = replace(device_of(H200), l2_size=64)

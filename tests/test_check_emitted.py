@@ -4,9 +4,9 @@ from planned import assert_sound, graph_and_plan, random_module
 from tvm.relax import op
 from zoo import graph, softmax64
 
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.plan import pack as packs
 from tvm_stitch.plan.search import judge as judges
+from tvm_stitch.stages.stage import Refused
 
 
 def refusing(monkeypatch, name: str, reason: str = "not today") -> None:

@@ -8,7 +8,7 @@ from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs, stitch_function
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, side_by_side
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping, Rows
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.stage import Refused
 
 BIG, SMALL = device_of(H200), device_of(A100)
 

@@ -16,7 +16,7 @@ from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.stage import Refused
 
 GOLDEN = Path(__file__).parent / "golden" / "schedules.txt"
 DEVICES = {"H200": device_of(H200), "A100": device_of(A100)}

@@ -9,11 +9,11 @@ from tvm import te, tirx, topi
 from tvm_stitch.device import device_of, preset
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.cost_model.dlight_baseline import default_kernel, default_us, fused
 from tvm_stitch.kernel.cost_model.kernel_model import floor_us, predicted, predicted_us
-from tvm_stitch.kernel.ir.read_stages import read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.plan.search.dlight_baseline import default_kernel, default_us, fused
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import Refused
 
 DEVICE = device_of(H200)
 

@@ -14,9 +14,9 @@ from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.stages.stage import Refused
 
 
 def fits(programs, schedule) -> bool:

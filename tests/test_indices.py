@@ -11,8 +11,8 @@ from tvm.script import tirx as T
 from zoo import Case, graph_of, softmax64
 
 import tvm_stitch
-from tvm_stitch.kernel.ir.read_stages import read_stages
-from tvm_stitch.kernel.ir.stage import find_reads, flatten
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import find_reads, flatten
 
 ROWS = np.array([2, 0, 9, 2], "int32")
 X = np.random.default_rng(0).standard_normal((8, 16)).astype("float32")

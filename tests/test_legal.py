@@ -16,8 +16,8 @@ from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.ir.mapping import SCHEMES, ColumnSums, Flat, Rows, Transposed
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.measuring.measure import SimtRunner
 from tvm_stitch.tuning.spaces.space import Space
 

@@ -5,9 +5,9 @@ from functools import partial
 import pytest
 from tvm import te, tirx, topi
 
-from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
-from tvm_stitch.kernel.ir.read_stages import read_stages
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.op_pattern import Pattern, classify
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import Refused
 
 
 def pattern(*tensors) -> Pattern:

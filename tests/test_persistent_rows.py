@@ -26,8 +26,8 @@ from tvm_stitch.kernel.cooperative import two_stage_reduction
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.stages.stage import Refused
 
 SMALL = replace(device_of(H200), multiprocessors=2)
 

@@ -12,7 +12,6 @@ from tvm.relax import op
 from zoo import ZOO, graph, softmax64
 
 from tvm_stitch import Options
-from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.plan.plan import Plan
@@ -22,6 +21,7 @@ from tvm_stitch.plan.regions.region import bits
 from tvm_stitch.plan.search.candidates import Way, find_candidates
 from tvm_stitch.plan.search.judge import Judge
 from tvm_stitch.plan.solve import solve
+from tvm_stitch.stages.op_pattern import Pattern
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -15,8 +15,8 @@ from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import StitchedKernel, choose_kernel
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.kernel.ir.read_stages import outputs_of, read_stages
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, TensorKernel, tensor_kernel
+from tvm_stitch.stages.read_stages import outputs_of, read_stages
 
 DEVICE = device_of(H200)
 

@@ -11,7 +11,7 @@ from zoo import layer_norm, softmax
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions, rows_profile
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.ir.mapping import Rows
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.stage import Refused
 
 
 def profile(program, **changes):

@@ -6,9 +6,9 @@ from tvm.relax import op
 from zoo import graph, layer_norm, softmax
 
 from tvm_stitch.kernel.ir.program import Program, Where, make_program
-from tvm_stitch.kernel.ir.read_stages import read_stages
-from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.partition import make_programs
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import Refused, constant
 
 
 def program(inputs, outputs) -> Program | Refused:

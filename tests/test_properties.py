@@ -14,8 +14,8 @@ from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, choose_both
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.transform import bounds_of_module
 
 # What is stitched: no products, no sorts.

@@ -11,8 +11,8 @@ import pytest
 
 import tvm_stitch
 from tvm_stitch import cli, simt
-from tvm_stitch.kernel.analysis.matmul_pattern import MAX_CONTRACTED, MAX_OUTPUTS
 from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.stages.matmul_pattern import MAX_CONTRACTED, MAX_OUTPUTS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

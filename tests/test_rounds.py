@@ -16,8 +16,8 @@ from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import choose, side_by_side
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.stages.stage import Refused
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from zoo import Case, Graph, graph, softmax64
 import tvm_stitch
 from tvm_stitch import Options, transform
 from tvm_stitch.graph.back import dissolve
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.stage import Refused
 
 
 def normalised_and_divided() -> Case:

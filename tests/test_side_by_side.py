@@ -9,7 +9,7 @@ from tvm.relax import op
 from zoo import graph, softmax64
 
 from tvm_stitch.kernel.emit import STREAMS, _interleaved
-from tvm_stitch.kernel.ir.stage import constant
+from tvm_stitch.stages.stage import constant
 
 
 @pytest.mark.parametrize("count", (1, 2 * STREAMS - 1, 2 * STREAMS, 1000, 1003))

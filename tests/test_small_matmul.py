@@ -28,12 +28,12 @@ from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import problem_of
 from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.small_matmul import choose as choose_product
 from tvm_stitch.kernel.small_matmul.choose import mapping_of_products
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, waiting
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.spaces.space import Space
 
 T4 = tvm.target.Target({"kind": "cuda", "arch": "sm_75"})

@@ -4,17 +4,21 @@ import random
 from dataclasses import fields, replace
 
 import pytest
-from check import H200
+from check import H200, TOGETHER, primfuncs
+from products import lstm_cell
 from tuning import DEVICE, KINDS, chosen, softmax_of, softmax_over_rows, workload
 
 from tvm_stitch import simt
 from tvm_stitch.kernel.choose import NO_BOUNDS, problem_of
+from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.measuring.handler import Handler
 from tvm_stitch.tuning.measuring.jobs import Task
+from tvm_stitch.tuning.spaces.axes import search_of
 from tvm_stitch.tuning.spaces.space import Space, fitted
+from tvm_stitch.tuning.workload import workload_of
 
 # What the other fields of a mapping say too: alignment, the length of a row, who has room.
 FOLLOWING = {
@@ -57,7 +61,8 @@ def test_the_table_spans_what_matters():
 def test_whatever_a_mapping_says_is_searched_or_follows(kind):
     """A field that is new to a mapping must find its place: in a table, or among what follows."""
     (program,) = workload(*KINDS[kind]()).programs
-    known = {*kind_of(program).axes(program), *kind_of(program).flags, *FOLLOWING}
+    search = search_of(program)
+    known = {*search.axes(program), *search.extras, *search.flags, *FOLLOWING}
     for mapping in kind_of(program).mappings:
         assert {field.name for field in fields(mapping)} <= known
 
@@ -69,7 +74,7 @@ def test_schedules_are_found_again_by_their_values():
         problem = problem_of(program, DEVICE)
         for point in random.Random(2).sample(list(space_of(found)), 40):
             (mapping,) = point.schedule.parts
-            assert fitted(kind_of(program).values_of(program, mapping), problem) == mapping
+            assert fitted(search_of(program).values_of(program, mapping), problem) == mapping
 
 
 def test_steps_at_once_are_those_of_a_row_outside_of_registers():
@@ -158,3 +163,14 @@ def test_other_devices_have_other_spaces():
         for name, target in (("H200", H200), ("A100", A100))
     }
     assert {s.scheme for s in on["H200"]} - {s.scheme for s in on["A100"]} == {"cluster"}
+
+
+def test_what_holds_of_rows_in_registers_is_not_asked_of_products():
+    """Only rows that are shuffled in a warp come in batches; a product's wait in shared memory."""
+    (function,) = primfuncs(
+        lstm_cell("float32", 64, 16, 16).module, H200, TOGETHER, before="StitchSchedule"
+    ).values()
+    found = workload_of(function, DEVICE)
+    mappings = [point.schedule.parts[0] for point in space_of(found)]
+    wide = [mapping for mapping in mappings if mapping.threads > WARP]
+    assert any(m.batch > 1 for m in wide) and any(m.prefetch_weights for m in wide)

@@ -5,8 +5,8 @@ import tvm
 from tvm import te, tirx, topi
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.ir.read_stages import read_stages
-from tvm_stitch.kernel.ir.stage import Refused, constant, find_reads, flatten, product, substitute
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import Refused, constant, find_reads, flatten, product, substitute
 
 
 def stages_of(*tensors):

@@ -15,7 +15,7 @@ from zoo import Case, graph, layer_norm, norm_gelu_softmax, softmax, softmax64
 from tvm_stitch import simt
 from tvm_stitch.build import lowering_context
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.stage import substitute
+from tvm_stitch.stages.stage import substitute
 
 ROWS, COLUMNS = tirx.Var("n", "int64"), tirx.Var("m", "int64")
 

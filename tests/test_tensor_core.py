@@ -13,12 +13,12 @@ from zoo import Case, Graph, graph
 import tvm_stitch
 from tvm_stitch import Options
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.tensor_core import choose as choose_tensor
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, emit_product, read_product
 from tvm_stitch.kernel.tensor_core.choose import DEEP, SHALLOW, choose_tiles
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of, tile_reasons
+from tvm_stitch.stages.stage import Refused
 
 DEVICE = device_of(H200)
 T4 = tvm.target.Target({"kind": "cuda", "arch": "sm_75"})

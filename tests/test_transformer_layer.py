@@ -12,9 +12,9 @@ from tvm.relax import op
 from zoo import gelu64, norm64, softmax64
 
 from tvm_stitch.graph.front.decompose import Decompose
-from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
-from tvm_stitch.kernel.ir.read_stages import read_stages
-from tvm_stitch.kernel.ir.stage import dtype_of
+from tvm_stitch.stages.op_pattern import Pattern, classify
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import dtype_of
 
 DTYPE = "float16"
 

@@ -13,9 +13,9 @@ import tvm_stitch
 from tvm_stitch import InputError, simt
 from tvm_stitch.build import stitch_passes
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import full_target
 from tvm_stitch.tuning.apply import RecordWarning, origin_of
 from tvm_stitch.tuning.features import NAMES, features

@@ -4,8 +4,8 @@ import pytest
 from tvm import te, topi
 
 from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages, split
-from tvm_stitch.kernel.ir.read_stages import read_stages
-from tvm_stitch.kernel.ir.stage import constant
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import constant
 
 
 def stages_of(*tensors):

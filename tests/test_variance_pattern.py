@@ -7,7 +7,7 @@ from tvm.relax import op
 from zoo import graph
 
 from tvm_stitch.kernel.analysis.variance_pattern import centre_of
-from tvm_stitch.kernel.ir.stage import handle
+from tvm_stitch.stages.stage import handle
 
 
 def mean(emit, x, axis=-1):

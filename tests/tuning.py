@@ -11,7 +11,7 @@ from tvm_stitch.device import device_of
 from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.workload import Workload, workload_of
 

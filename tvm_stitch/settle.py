@@ -27,11 +27,11 @@ from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.origins import are_as_they_came, followed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.build import VIEW, StitchedKernel, kernel_of
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Group, Measured, Plan
 from tvm_stitch.plan.planner import Known
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.transform import Grouped, bounds_of_module, grouped
 
 # Plans of a module, before all operators of a comparison that is lost are left to TVM.

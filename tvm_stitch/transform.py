@@ -32,12 +32,12 @@ from tvm_stitch.graph.front.group import Grouping
 from tvm_stitch.graph.front.read import StitchGraph, read_block
 from tvm_stitch.kernel.build import VIEW, stitch_function
 from tvm_stitch.kernel.choose import Bounds
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import measured
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.plan.planner import Known, Timed, plan_graph
 from tvm_stitch.plan.saved import saved
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
 from tvm_stitch.tuning.clock import GpuClock

@@ -23,13 +23,13 @@ from tvm import relax, s_tir, tirx
 from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import is_emitted
-from tvm_stitch.kernel.ir.stage import dtype_of
 from tvm_stitch.on_cpu import SCANS, NotRun, Runner, calls
 from tvm_stitch.options import Options
 from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.reference.agreement import Judged, judge, typical
 from tvm_stitch.reference.float64 import is_floating
 from tvm_stitch.reference.rounding import RoundedAtRandom
+from tvm_stitch.stages.stage import dtype_of
 from tvm_stitch.target import full_target
 
 RUNS = 8  # that round at random, at a time

@@ -20,16 +20,16 @@ from bench.systems.tvm import fusion_passes
 from tvm_stitch.build import stitch_passes
 from tvm_stitch.default_schedules import default_rules
 from tvm_stitch.device import Device, device_of
-from tvm_stitch.kernel.analysis.op_pattern import is_product
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.emit import emit
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Flat, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.read_stages import read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, Stage, constant
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import Refused, Stage, constant
 
 MOST_DEFAULTS = 6  # of a graph: a step of an optimizer has dozens that are alike
 

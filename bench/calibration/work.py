@@ -12,10 +12,10 @@ from typing import Any
 
 from bench.calibration.samples import Sample, Samples
 from bench.calibration.variants import Variant, variants
-from tvm_stitch.kernel.cost_model.dlight_baseline import default_kernel
 from tvm_stitch.kernel.ir.mapping import Mapping, mapping_from
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.plan.search.dlight_baseline import default_kernel
 
 
 def work_of(variant: Variant) -> Any:

@@ -28,7 +28,7 @@ from bench.importing import module_of
 from bench.systems import Gpu
 from bench.worker import in_one_line
 from tvm_stitch.build import lowering_context
-from tvm_stitch.kernel.ir.stage import buffer_shape, constant, dtype_of
+from tvm_stitch.stages.stage import buffer_shape, constant, dtype_of
 from tvm_stitch.target import cuda_target
 
 REPEATS = 7

@@ -17,7 +17,7 @@ import tvm
 
 from bench.tuning.folder import Folder, Kernel
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.model import XGBoostModel, examples_of, train
 from tvm_stitch.tuning.products import workload_with

@@ -19,7 +19,7 @@ from bench.importing import module_of
 from bench.tuning.folder import CONFIRMED, EXHAUSTIVE, Folder, Kernel
 from bench.tuning.spaces import find
 from tvm_stitch.errors import StitchError
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.measuring.measure import Runner
 from tvm_stitch.tuning.records import best_first
 from tvm_stitch.tuning.search import Trial

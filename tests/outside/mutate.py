@@ -1,4 +1,4 @@
-"""Do the tests notice when kernel/ is broken? `python -m tests.outside.mutate`.
+"""Do the tests notice when kernel/ or stages/ is broken? `python -m tests.outside.mutate`.
 
 Each mutation breaks one decision in a copy of the project; the tests that are meant to notice run
 on the copy, until one fails. What no test notices is listed: a survivor.
@@ -26,8 +26,8 @@ from tests.outside.mutations import Mutation, mutations
 from tests.outside.noticing import meant_to_notice
 
 ROOT = Path(__file__).parents[2]
-KERNEL = Path("tvm_stitch/kernel")
-# What the tests of kernel/ need; results and pictures of benchmarks are large and not needed.
+BROKEN = ("tvm_stitch/kernel", "tvm_stitch/stages")  # of which files are broken
+# What their tests need; results and pictures of benchmarks are large and not needed.
 COPIED = ("tvm_stitch", "tests", "bench", "pyproject.toml", "README.md")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "results", ".*_cache", "*.png")
 NO_TESTS_COLLECTED = 5
@@ -107,8 +107,9 @@ def _failed(output: str) -> str:
 
 
 def found(pattern: str) -> list[Mutation]:
-    """All mutations of the files of kernel/ whose path contains a pattern."""
-    files = sorted(file.relative_to(ROOT) for file in (ROOT / KERNEL).rglob("*.py"))
+    """All mutations of the files of kernel/ and stages/ whose path contains a pattern."""
+    within = (file for folder in BROKEN for file in (ROOT / folder).rglob("*.py"))
+    files = sorted(file.relative_to(ROOT) for file in within)
     chosen = [file for file in files if pattern in str(file)]
     return [m for file in chosen for m in mutations(str(file), (ROOT / file).read_text())]
 

@@ -1,4 +1,4 @@
-"""Which tests are meant to notice that a file of kernel/ is broken, the quickest first."""
+"""Which tests are meant to notice that a file of the kernel is broken, the quickest first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ PRODUCTS = ("small_matmul", "golden")
 TENSOR = ("tensor_core", "wgmma", "golden")
 ROUNDS = ("rounds", "persistent_rows")
 
-# By the room and name of the file; what is not here belongs to PRODUCTS, TENSOR or ROWS.
+# By the room and name of the file in kernel/, or in stages/; what is not here belongs to PRODUCTS,
+# TENSOR or ROWS.
 TESTS: dict[str, tuple[str, ...]] = {
     "rows/global_access": ("vector_loads", "alternate_traversal", *ROWS),
     "analysis/vector_loads": ("vector_loads", "emit"),
@@ -25,12 +26,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "rows/choose": ("choose_table", "choose", "row_batching", "wide", "legal"),
     "tensor_core/choose": TENSOR,
     "analysis/contiguity": ("choose_table", "sizes", "emit", "column_sums"),
-    "analysis/op_pattern": ("op_pattern", "fallback"),
+    "stages/op_pattern": ("op_pattern", "fallback"),
     "codegen/cluster_exchange": ("wide", "golden", "simt_hazards"),
     "cooperative/hoisted_loads": ("column_sums", "rounds"),
     "cost_model/kernel_model": ("cost", "planner"),
     "cooperative/workspace": ROUNDS,
-    "cost_model/dlight_baseline": ("cost", "planner"),
     "cost_model/part_model": ("emit", "program", "rounds"),
     "emit": ("golden", "side_by_side", "shared_input", "symbolic", "emit", *ROUNDS),
     "rows/row_batching": ("choose_table", "row_batching", "golden", "choose"),
@@ -63,15 +63,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     "small_matmul/kind": (*PRODUCTS, "legal"),
     "ir/iteration_space": ("program", "pieces", "emit"),
     "cooperative/two_stage_reduction": ("two_stage_reduction", *ROUNDS),
-    "ir/stage": ("stage", "emit", "program"),
-    "ir/read_stages": ("stage", "indices", "program"),
+    "stages/stage": ("stage", "emit", "program"),
+    "stages/read_stages": ("stage", "indices", "program"),
     "cooperative/persistent_rows": ("choose_table", "persistent_rows", "rounds"),
     "cooperative/emit_persistent_row": ("persistent_rows", "rounds"),
     "rows/emit_vector": ("golden", "emit"),
     "elementwise/emit_transposed": ("transposed_reads", "golden"),
     "elementwise/transposed_reads": ("transposed_reads", "golden"),
     "cooperative/persistent_shared": ("choose_table", "persistent_rows", "rounds"),
-    "codegen/reverse_blocks": ("alternate_traversal",),
     "codegen/bf16_widen": ("bf16_widen", "golden"),
     "codegen/tir_builder": ("golden", "emit", "sizes"),
 }
@@ -80,7 +79,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 def meant_to_notice(file: str) -> tuple[str, ...]:
     """The test files for a file, as arguments of pytest."""
     path = Path(file).with_suffix("")
-    place = "/".join(path.parts[path.parts.index("kernel") + 1 :])
+    place = "/".join(path.parts[path.parts.index("tvm_stitch") + 1 :]).removeprefix("kernel/")
     room = place.partition("/")[0]
     family = {"small_matmul": PRODUCTS, "tensor_core": TENSOR}.get(room, ROWS)
     return tuple(f"tests/test_{name}.py" for name in TESTS.get(place, family))

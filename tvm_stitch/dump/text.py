@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from tvm import relax, tirx
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
-from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, VIEW, read_programs
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Expr, Refused, buffer_shape, dtype_of, shown
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.plan.plan import Plan, shown_bytes
+from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.stage import Expr, Refused, buffer_shape, dtype_of, shown
 
 LONGEST_FORMULA = 100  # characters
 Block = tuple[StitchGraph, Plan]

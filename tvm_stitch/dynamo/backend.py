@@ -34,8 +34,8 @@ from tvm_stitch.dynamo.support import refused, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.report import Report, explain
+from tvm_stitch.stages.stage import Refused
 
 _DEFAULT_MODES = (None, "default")
 _REDUCE_OVERHEAD = "reduce-overhead"

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.stage import Refused
 
 Boxed = Callable[[list[Any]], Any]
 BACKWARD, INFERENCE = "backward", "inference"

@@ -16,15 +16,15 @@ from torch import fx
 from tvm_stitch.frontend.torch import operator_name, refusal
 from tvm_stitch.frontend.torch.layout import is_empty
 from tvm_stitch.frontend.torch.ops import PRODUCTS
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
+from tvm_stitch.stages.stage import Refused
 
 # Kernels compute in float32 and narrower; the rest flows along.
 _ELEMENTS = frozenset({
     torch.float32, torch.float16, torch.bfloat16, torch.bool,
     torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8,
 })  # fmt: skip
-# Products up to these sizes are stitched whatever they are of; see kernel/analysis/matmul_pattern.
+# Products up to these sizes are stitched whatever they are of; see stages/matmul_pattern.
 _MOST_SUMMED = 64
 _MOST_COLUMNS = 256
 

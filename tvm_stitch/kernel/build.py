@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.op_pattern import is_view
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, choose_both
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose_both
 from tvm_stitch.kernel.codegen import no_bfloat
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
 from tvm_stitch.kernel.codegen.no_bfloat import without_bfloat16
@@ -18,9 +17,7 @@ from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.read_stages import outputs_of, read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, Stage, Var
 from tvm_stitch.kernel.partition import make_programs
 from tvm_stitch.kernel.tensor_core.build import (
     TILES_ATTRIBUTE,
@@ -28,8 +25,12 @@ from tvm_stitch.kernel.tensor_core.build import (
     tensor_function,
     tensor_kernel,
 )
+from tvm_stitch.stages.op_pattern import is_view
+from tvm_stitch.stages.read_stages import outputs_of, read_stages
+from tvm_stitch.stages.stage import Refused, Stage, Var
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
+# TVM makes a view of it later, unless it is scheduled.
 VIEW = Refused("a view costs nothing")
 
 
@@ -43,16 +44,9 @@ def read_programs(
 ) -> tuple[Program, ...] | Refused:
     """The Programs of a fused PrimFunc, one for each unrelated part."""
     stages = read_stages(func)
-    return stages if isinstance(stages, Refused) else _programs(func, stages, schemes)
-
-
-def _programs(
-    func: tirx.PrimFunc, stages: tuple[Stage, ...], schemes: Sequence[str]
-) -> tuple[Program, ...] | Refused:
-    if is_view(stages):
-        # TVM makes a view of it later, unless it is scheduled.
-        return VIEW
-    return make_programs(stages, outputs_of(func, stages), schemes)
+    if isinstance(stages, Refused):
+        return stages
+    return VIEW if is_view(stages) else make_programs(stages, outputs_of(func, stages), schemes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +104,7 @@ def _cheaper(
     stitched: StitchedKernel | Refused, product: TensorKernel | Refused, device: Device
 ) -> StitchedKernel | TensorKernel | Refused:
     """The kernel that should be faster; of refusals that of the stitched one."""
-    if isinstance(product, Refused) or stitched is VIEW:
+    if isinstance(product, Refused):
         return stitched
     if isinstance(stitched, Refused):
         return product
@@ -140,24 +134,9 @@ def kernel_of(
     stages = read_stages(func)
     if isinstance(stages, Refused):
         return stages
-    stitched = _stitched(_programs(func, stages, schemes), device, bounds, schemes)
-    product = choose_product(stages, outputs_of(func, stages), device, schemes)
-    return _cheaper(stitched, product, device)
-
-
-def _stitched(
-    programs: tuple[Program, ...] | Refused,
-    device: Device,
-    bounds: Bounds,
-    schemes: tuple[str, ...],
-) -> StitchedKernel | Refused:
-    """The programs of a function by their schedule; what shares their launch is among them."""
-    if isinstance(programs, Refused):
-        return programs
-    schedule = choose(programs, device, bounds, schemes)
-    if isinstance(schedule, Refused):
-        return schedule
-    return StitchedKernel(programs, schedule, schedule.parts)
+    if is_view(stages):
+        return VIEW
+    return choose_kernel(stages, outputs_of(func, stages), device, bounds, schemes)
 
 
 def check_emitted(

@@ -14,15 +14,15 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
-from tvm_stitch.kernel.cooperative.choose_rounds import in_rounds
+from tvm_stitch.kernel.cooperative.choose_rounds import ROUND_THREADS, in_rounds
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import balance_registers, shares_input
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Refused, constant
 
 # Each part of a kernel has room of its own for its tiles: many would leave few blocks resident.
 TILES_BYTES = 40 * 1024
@@ -137,11 +137,13 @@ def _choose(
     parts: list[Mapping] = []
     for program in programs:
         mapping = _mapping(program, device, length(program), own)
+        if rounds and not isinstance(mapping, Refused):
+            mapping = kind_of(program).in_round(program, mapping, ROUND_THREADS)
         if isinstance(mapping, Refused):
             return mapping
         parts.append(mapping)
     if rounds:
-        schedule = in_rounds(programs, parts, device)
+        schedule = in_rounds([*zip(programs, parts, strict=True)], device)
     elif len(parts) == 1:
         problem = Problem(programs[0], device, length(programs[0]), schemes=own)
         schedule = Schedule((kind_of(programs[0]).alone(problem, parts[0]),))

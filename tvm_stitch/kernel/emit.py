@@ -26,17 +26,9 @@ from tvm_stitch.kernel.cooperative.workspace import crossing_views, crossing_wor
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import (
-    Expr,
-    Var,
-    as_int64,
-    buffer_shape,
-    constant,
-    product,
-    substitute,
-)
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import interleave_blocks, shares_input
+from tvm_stitch.stages.stage import Expr, Var, as_int64, buffer_size, constant, substitute
 
 # From so many places of the grid come blocks that run side by side, where a kernel has parts with
 # rows and parts without: one that computes then overlaps with one that waits for memory. The glue
@@ -77,7 +69,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     for program in programs:
         for buffer in (*program.inputs, *program.outputs):
             if buffer not in views:
-                views[buffer] = writer.view(buffer, product(buffer_shape(buffer)))
+                views[buffer] = writer.view(buffer, buffer_size(buffer))
     block_var, thread_var = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
     block, thread = block_var.astype("int64"), thread_var.astype("int64")
     parts = tuple(zip(programs, schedule.parts, strict=True))
@@ -85,7 +77,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         _rounds(parts, schedule, Place(views, block, thread, writer))
         first: Expr = int64(schedule.blocks)
     else:
-        flat = [writer.view(buffer, product(buffer_shape(buffer))) for buffer in shared]
+        flat = [writer.view(buffer, buffer_size(buffer)) for buffer in shared]
         in_step = bool(shares_input(programs, schedule.parts))
         at = tirx.Var("place", "int64") if in_step else block
         bodies = _bodies(parts, Place(views, at, thread, writer, *flat))

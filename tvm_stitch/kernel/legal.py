@@ -16,8 +16,8 @@ from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.stages.stage import Refused
 
 
 def legal(
@@ -58,14 +58,17 @@ def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -
         if any(part.persistent_rows for part in schedule.parts):
             return Refused("rows that wait, which no other round reads")
         return Refused("rounds, of which there is one") if schedule.blocks else None
-    if any(part.residence == "shared" or part.cluster > 1 for part in schedule.parts):
-        return Refused("rows of a round wait in registers of one block")
-    reason = why_not(tuple(zip(programs, schedule.parts, strict=True)))
+    parts = [*zip(programs, schedule.parts, strict=True)]
+    for program, mapping in parts:
+        resized = kind_of(program).in_round(program, mapping, schedule.block_threads)
+        if isinstance(resized, Refused):
+            return resized
+    reason = why_not(parts)
     if reason is not None:
         return Refused(reason)
     if schedule.blocks < 1:
         return Refused("rounds, whose blocks are not all resident at once")
-    room = room_of_rounds(programs, schedule.parts, device, schedule.blocks)
+    room = room_of_rounds(parts, device, schedule.blocks)
     if isinstance(room, Refused):
         return room
     if not 1 <= schedule.min_blocks_per_sm <= room:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm_stitch.kernel.analysis.matmul_pattern import Factors, small_product
-from tvm_stitch.kernel.analysis.op_pattern import is_product
 from tvm_stitch.kernel.cooperative.rounds import make_rounds
 from tvm_stitch.kernel.cooperative.two_stage_reduction import GROUP
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program, make_program, unit_reductions_as_elements
-from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, constant
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import co_scheduled_programs
 from tvm_stitch.kernel.small_matmul.program import make_product_program
+from tvm_stitch.stages.matmul_pattern import Factors, small_product
+from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 # Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
 FEW_ROWS, LONG_ROW = 8, 1 << 18

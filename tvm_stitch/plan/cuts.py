@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tvm_stitch.graph.front.read import StitchGraph
-from tvm_stitch.kernel.analysis.op_pattern import Pattern
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.plan.plan import Cut
 from tvm_stitch.plan.region_plan import RegionCut, RegionPlan
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.candidates import Candidate, Way
 from tvm_stitch.plan.search.judge import Judge
+from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.stage import Refused
 
 BETWEEN = "{} runs between them: one kernel would have to wait for itself"
 

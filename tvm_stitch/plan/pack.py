@@ -17,10 +17,10 @@ from tvm_stitch.kernel.build import StitchedKernel, check_emitted
 from tvm_stitch.kernel.choose import side_by_side
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, Var, constant, product
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.search.judge import Verdict
 from tvm_stitch.plan.search.price import inputs, stitched_us
+from tvm_stitch.stages.stage import Refused, Var, constant, product
 
 # A launch is a small share of a longer kernel, which is better left to its own block size.
 LONGEST_US = 60.0

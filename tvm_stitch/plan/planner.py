@@ -13,9 +13,7 @@ from dataclasses import replace
 
 from tvm_stitch.device import Device
 from tvm_stitch.graph.front.read import StitchGraph
-from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.options import Options
 from tvm_stitch.plan.cuts import cuts_within, find_cuts
 from tvm_stitch.plan.deadline import NEVER, Deadline
@@ -29,6 +27,8 @@ from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.candidates import Way
 from tvm_stitch.plan.search.judge import Answers, Judge
 from tvm_stitch.plan.search.price import apart_us
+from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.stage import Var
 
 Timed = Callable[[Region, Plan], Measured]
 

@@ -10,8 +10,6 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tvm_stitch.kernel.analysis.op_pattern import Pattern
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.deadline import NOT_PLANNED, REACHED, Deadline
 from tvm_stitch.plan.plan import OPTIMAL, Measured, Solved
@@ -27,6 +25,8 @@ from tvm_stitch.plan.search.candidates import (
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.plan.search.whole import whole_kernel
 from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
+from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.stage import Refused
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from tvm_stitch.build import KEEP_SCRATCH, check_well_formed, dispatch_passes, s
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import calls, kernel_names, nests, outside_calls
+from tvm_stitch.graph.back.reverse_blocks import REVERSED
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
-from tvm_stitch.kernel.codegen.reverse_blocks import REVERSED
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.tiles import Tiles

@@ -17,9 +17,7 @@ from tvm_stitch.kernel.cost_model import kernel_model
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.read_stages import read_stages
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, Var, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import shares_input
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
@@ -27,6 +25,14 @@ from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.report.data import Kernel
 from tvm_stitch.report.operators import Operator
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import (
+    Refused,
+    Var,
+    constant,
+    element_bytes,
+    tensor_bytes,
+)
 
 # Where a kept value waits -> the scheme that this is.
 _RESIDENCE_SCHEME = {"register": "local", "shared": "regional", "nowhere": "global"}
@@ -117,7 +123,7 @@ def planned_bytes(parts: Sequence[Part]) -> int | None:
         program = part.program
         loads = [(buffer, part.phases.times_loaded(buffer)) for buffer in program.inputs]
         for buffer, times in [*loads, *((output, 1) for output in program.outputs)]:
-            size = kernel_model.tensor_bytes(buffer)
+            size = tensor_bytes(buffer)
             if size is None:
                 return None
             if buffer in program.reused_inputs:
@@ -137,7 +143,7 @@ def _staying_share(part: Part) -> float:
 def _looked_up(program: Program, buffer: Var) -> int:
     """Bytes of a tensor that the elements of a program's space look up."""
     reads = [read for stage in program.stages for read in stage.reads if read.buffer == buffer]
-    return len(reads) * (constant(program.space.size) or 0) * item_bytes(dtype_of(buffer))
+    return len(reads) * (constant(program.space.size) or 0) * element_bytes(buffer)
 
 
 def _schemes(fused: Fused, parts: Sequence[Part]) -> dict[str, str]:
@@ -195,7 +201,7 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
 def _why_staying(parts: Sequence[Part]) -> str:
     """How much of what earlier rounds have loaded is still on the chip for later ones."""
     found = {
-        buffer: (kernel_model.tensor_bytes(buffer) or 0, _staying_share(part))
+        buffer: (tensor_bytes(buffer) or 0, _staying_share(part))
         for part in parts
         for buffer in part.program.reused_inputs
     }

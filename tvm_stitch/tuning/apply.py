@@ -19,7 +19,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.kernel.choose import Bounds
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.products import product_workload_of
 from tvm_stitch.tuning.records import PACKAGE, UNITS, Record, best_first, same_gpu
 from tvm_stitch.tuning.store import Store

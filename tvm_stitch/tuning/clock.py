@@ -15,9 +15,9 @@ from tvm import relax
 
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.plan.measured import Time
 from tvm_stitch.plan.saved import SavedPlan
+from tvm_stitch.stages.stage import constant
 from tvm_stitch.tuning.measuring.message import Message
 from tvm_stitch.tuning.measuring.worker_process import Worker, WorkerLost, WorkerProcess
 

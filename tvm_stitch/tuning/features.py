@@ -15,8 +15,8 @@ from tvm_stitch.kernel.cost_model.kernel_model import predicted
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.footprint import registers, shared_bytes
+from tvm_stitch.stages.stage import constant, element_bytes
 from tvm_stitch.tuning.workload import Layout, StitchedWorkload, Workload
 
 # Of the analytic model.
@@ -174,7 +174,7 @@ def _of_cost(workload: StitchedWorkload, schedule: Schedule) -> dict[str, float]
 
 
 def _item_bytes(program: Program) -> int:
-    return min(item_bytes(dtype_of(b)) for b in (*program.inputs, *program.outputs))
+    return min(element_bytes(b) for b in (*program.inputs, *program.outputs))
 
 
 def _log(value: float | None) -> float:

@@ -13,12 +13,12 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.kernel.ir.stage import Refused, Var
 from tvm_stitch.kernel.tensor_core import cost
 from tvm_stitch.kernel.tensor_core.build import read_product, tensor_function
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, fitted, tile_reasons
+from tvm_stitch.stages.stage import Refused, Var
 from tvm_stitch.tuning.spaces.tiles import TileSpace
 from tvm_stitch.tuning.workload import Description, Layout, Workload, digest, workload_of
 

@@ -18,8 +18,8 @@ import tvm
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import full_target
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.measuring.library import Outcome

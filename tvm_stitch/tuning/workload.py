@@ -27,7 +27,10 @@ from tvm_stitch.kernel.emit import workspaces
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.stages.stage import (
     Expr,
     Refused,
     Stage,
@@ -38,10 +41,8 @@ from tvm_stitch.kernel.ir.stage import (
     is_buffer,
     shown,
 )
-from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.legal import legal
-from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.tuning.spaces import rounds
+from tvm_stitch.tuning.spaces.axes import search_of
 from tvm_stitch.tuning.spaces.space import Space, fitted
 
 KEY_LENGTH = 32  # hexadecimal digits
@@ -165,11 +166,10 @@ class StitchedWorkload(Workload):
             return self._refitted_rounds(layout)
         parts = []
         for program, mapping in zip(self.programs, layout.parts, strict=True):
-            kind = kind_of(program)
-            if not isinstance(mapping, kind.mappings):
+            if not isinstance(mapping, kind_of(program).mappings):
                 return None
             problem = problem_of(program, self.device, self.bounds)
-            part = fitted(kind.values_of(program, mapping), problem)
+            part = fitted(search_of(program).values_of(program, mapping), problem)
             if part is None:
                 return None
             parts.append(part)

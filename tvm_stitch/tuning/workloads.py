@@ -18,9 +18,9 @@ from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import kernel_of
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.transform import bounds_of_module
 from tvm_stitch.tuning.products import product_workload_of
 from tvm_stitch.tuning.workload import Workload, workload_of

@@ -25,7 +25,7 @@ from tvm_stitch.frontend.torch.dtypes import name_of
 from tvm_stitch.frontend.torch.layout import Order, inverse, is_empty, order_of
 from tvm_stitch.frontend.torch.ops import LEFT, OPERATORS
 from tvm_stitch.frontend.torch.symbols import Symbols
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.stage import Refused
 
 ENTRY = "main"
 _UPPER_BOUND = "tir_var_upper_bound"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import tvm
 from tvm import relax, tirx
 
+from tvm_stitch.graph.back.reverse_blocks import reverse_blocks
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
-from tvm_stitch.kernel.codegen.reverse_blocks import reverse_blocks
-from tvm_stitch.kernel.ir.stage import constant, item_bytes, product
+from tvm_stitch.stages.stage import constant, item_bytes, product
 
 Tensor = tuple[relax.Var, int]  # a field of a variable, or the variable
 

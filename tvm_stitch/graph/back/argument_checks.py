@@ -16,7 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.stage import Expr
+from tvm_stitch.stages.stage import Expr
 
 # What tvm_struct_get reads (TVM's StructFieldKind): of a tensor, of an argument, of an array.
 SHAPE, NDIM, CODE, BITS, LANES, DEVICE_ID, DEVICE_TYPE = 2, 4, 5, 6, 7, 9, 10

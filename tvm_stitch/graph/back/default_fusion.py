@@ -16,9 +16,9 @@ from tvm import relax, tirx
 
 from tvm_stitch.graph.back.merge import merged
 from tvm_stitch.graph.front.read import is_call_tir
-from tvm_stitch.kernel.analysis.op_pattern import is_product
-from tvm_stitch.kernel.ir.read_stages import read_stages
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import Refused
 
 Numbers = frozenset[int]
 

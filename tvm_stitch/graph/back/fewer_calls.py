@@ -18,7 +18,7 @@ from tvm import relax, tirx
 
 from tvm_stitch.graph.back.argument_checks import Demand, check_functions
 from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE
-from tvm_stitch.kernel.ir.stage import Expr
+from tvm_stitch.stages.stage import Expr
 
 CHECK_TENSOR = "vm.builtin.check_tensor_info"
 MATCH_SHAPE = "vm.builtin.match_shape"

@@ -16,8 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from tvm_stitch.kernel.cost_model.kernel_model import tensor_bytes
-from tvm_stitch.kernel.ir.stage import constant, product
+from tvm_stitch.stages.stage import constant, product, tensor_bytes
 
 Expr = Any
 THREAD_EXTENT = "thread_extent"

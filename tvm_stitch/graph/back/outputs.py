@@ -13,9 +13,9 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_stitch.graph.front.read import is_call_tir
-from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
-from tvm_stitch.kernel.ir.read_stages import read_stages
-from tvm_stitch.kernel.ir.stage import Refused
+from tvm_stitch.stages.op_pattern import Pattern, classify
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import Refused
 
 Expr = Any
 

@@ -14,7 +14,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from tvm_stitch.kernel.ir.stage import dtype_of
+from tvm_stitch.stages.stage import dtype_of
 
 Expr = Any
 Var = Any

@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 from tvm_stitch.kernel.codegen.prim_func import WORKSPACE_ATTRIBUTE
-from tvm_stitch.kernel.ir.stage import Expr, buffer_shape, dtype_of
+from tvm_stitch.stages.stage import Expr, buffer_shape, dtype_of
 
 
 def with_workspaces(mod: tvm.IRModule) -> tvm.IRModule:

@@ -16,7 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.stage import Expr, dtype_of
+from tvm_stitch.stages.stage import Expr, dtype_of
 
 # erf(x) = tanh(x * polynomial of x * x), fitted for the least error anywhere: 2.9e-6. The highest
 # coefficient is positive, so that large arguments end at 1.

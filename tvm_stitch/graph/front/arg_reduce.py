@@ -16,7 +16,7 @@ from tvm import relax, te, tirx
 from tvm.ir import Call
 
 from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS
-from tvm_stitch.kernel.ir.stage import flatten, product
+from tvm_stitch.stages.stage import flatten, product
 
 Expr = Any
 Extreme = Callable[..., Expr]

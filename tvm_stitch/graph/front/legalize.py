@@ -19,7 +19,7 @@ from tvm import relax, tirx, topi
 
 from tvm_stitch.graph.front.arg_reduce import legalize_argmax, legalize_argmin
 from tvm_stitch.graph.front.empty import FewerLoops
-from tvm_stitch.kernel.ir.stage import Expr, dtype_of
+from tvm_stitch.stages.stage import Expr, dtype_of
 
 _WIDE = "float32"
 _HALVES = ("float16", "bfloat16")

@@ -18,10 +18,10 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from tvm_stitch.kernel.analysis.matmul_pattern import small_product
-from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify, is_product
-from tvm_stitch.kernel.ir.read_stages import read_stages
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.matmul_pattern import small_product
+from tvm_stitch.stages.op_pattern import Pattern, classify, is_product
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import (
     Refused,
     Stage,
     Var,

@@ -14,17 +14,15 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space
-from tvm_stitch.kernel.ir.memoized import memoized, remembered
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized, remembered
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Stage,
     Var,
-    buffer_shape,
     constant,
     find_reads,
-    flatten,
     product,
     same_size,
     substitute,
@@ -136,10 +134,8 @@ class Frame:
             return Address(read.buffer, ROW, Stride.UNIFORM)
         if where is Where.SAME:
             return Address(read.buffer, self.program.space.flat(ROW, COLUMN), Stride.UNIT)
-        indices = tuple(read.load.indices)
-        flat = flatten(indices, buffer_shape(read.buffer))
         axes = self.axes(stage)
-        index = self.analyzer.simplify(substitute(flat, axes))
+        index = self.analyzer.simplify(substitute(read.place, axes))
         guard = None
         if read.guard is not None:
             guard = self.analyzer.simplify(substitute(read.guard, axes))

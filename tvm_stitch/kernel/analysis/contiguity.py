@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.stage import Expr, Var, substitute
+from tvm_stitch.stages.stage import Expr, Var, substitute
 
 
 def bound_to(extents: Mapping[Var, int]) -> tvm.sym.Analyzer:

@@ -17,10 +17,10 @@ import tvm_ffi
 
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Stage, Var, dtype_of, item_bytes
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Stage, Var, element_bytes
 
 # Operations that cost about as much as keeping a value: more than this many are not repeated.
 CHEAP_OPERATIONS = 4
@@ -181,8 +181,8 @@ def _worth_keeping(
     if _operations(stage) > CHEAP_OPERATIONS and not rematerialize:
         return True
     extra = [source for source in sources if not _waits_anyhow(wanted[source], phases)]
-    extra_bytes = sum(item_bytes(dtype_of(source)) for source in extra)
-    return extra_bytes > item_bytes(dtype_of(stage.output))
+    extra_bytes = sum(element_bytes(source) for source in extra)
+    return extra_bytes > element_bytes(stage.output)
 
 
 def _waits_anyhow(wanted: set[int], phases: set[int]) -> bool:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.addressing import weights
-from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Refused, Var, constant, dtype_of
+from tvm_stitch.stages.stage import Expr, Refused, Var, constant, dtype_of
 
 SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64")
 RESIDENCES = ("register", "shared", "nowhere")
@@ -28,16 +26,13 @@ MAX_STEPS = 1 << 20
 # Loops over a thread's own elements are written out by the CUDA compiler: more than this takes it
 # minutes, and no register file holds them.
 MAX_ELEMENTS = 256
-POWERS = tuple(1 << n for n in range(11))
 
-Values = dict[str, Any]  # of the axes along which a tuner searches, by name
-Axes = dict[str, tuple[object, ...]]
 P = TypeVar("P", bound=Program)
 
 
 @dataclass(frozen=True, eq=False)
 class Problem(Generic[P]):
-    """A program on a device. Made once for many questions."""
+    """A program on a device."""
 
     program: P
     device: Device
@@ -49,17 +44,6 @@ class Problem(Generic[P]):
     def is_open(self) -> bool:
         """Whether rows are of a length that is known at run time."""
         return constant(self.program.space.columns) is None
-
-    @cached_property
-    def recomputes(self) -> bool:
-        """Whether anything can be computed again rather than kept."""
-        again = plan_phases(self.program, rematerialize=True)
-        return list(plan_phases(self.program).kept) != list(again.kept)
-
-    @cached_property
-    def has_weights(self) -> bool:
-        """Whether vectors are read that are the same for all rows."""
-        return weights(self.program) > 0
 
 
 def unsupported(program: Program) -> Refused | None:
@@ -93,6 +77,8 @@ class Kind:
     # other parts of a kernel.
     alone: Callable[[Problem[Any], Any], Mapping] = lambda _problem, mapping: mapping
     beside: Callable[[Any, Any, int], Any] = fills_a_kernel
+    # The same between barriers of a grid, where rows of a round wait for each other.
+    in_round: Callable[[Any, Any, int], Any] = fills_a_kernel
     # Why a mapping that somebody else made would not work.
     illegal: Callable[[Problem[Any], Any], Iterator[str]]
     phases: Callable[[Any, Any], Phases] = phases_of  # what is done up to each reduction
@@ -103,19 +89,8 @@ class Kind:
     emit: Callable[[Any, Any, Place], Expr]  # writes its statements; the number of its blocks
     # What it rests on, in words, where phases and their reductions do not say.
     why: Callable[[Any, Any], str] = lambda _program, _mapping: ""
-    # For a tuner: values of each axis, those of a mapping, and what values make: a mapping, perhaps
-    # not legal; None where others say the same. Flags, yes or no, are tried of legal ones.
-    axes: Callable[[Any], Axes]
-    flags: tuple[str, ...] = ()
-    values: Callable[[Any], Values] = vars
-    fitted: Callable[[Problem[Any], Values], Mapping | None]
     has_rows: bool = True
     rounds_if_long: bool = False  # few long rows, or such in short pieces, are reduced in rounds
-
-    def values_of(self, program: Program, mapping: Mapping) -> Values:
-        """The values of the axes that make a mapping."""
-        own = {**self.values(mapping)}
-        return {name: own.get(name, 0) for name in (*self.axes(program), *self.flags)}
 
     def refusal(self, problem: Problem[Any], mapping: Mapping) -> Refused | None:
         """The first rule that a mapping breaks."""

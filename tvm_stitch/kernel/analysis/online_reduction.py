@@ -20,9 +20,18 @@ from tvm import ir, tirx
 
 from tvm_stitch.kernel.analysis.variance_pattern import centre_of
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.memoized import memoized
-from tvm_stitch.kernel.ir.program import Program, Where, inlined, replace_loads
-from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, bind_axes, constant, dtype_of, handle
+from tvm_stitch.kernel.ir.program import Program, Where, inlined
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
+    Expr,
+    Stage,
+    Var,
+    bind_axes,
+    constant,
+    dtype_of,
+    handle,
+    replaced,
+)
 
 MAX_CHAIN = 4  # element-wise stages between a maximum and the sum behind it
 DTYPE = "float32"  # of the maximum and the sum: halves were widened before
@@ -35,11 +44,6 @@ def apply_online(program: Program, mapping: Mapping) -> Program:
     return in_one_pass(program, _has_first_values(program, mapping)) or program
 
 
-def in_one_pass(program: Program, squares: bool = False) -> Program | None:
-    """See the module's docstring."""
-    return _in_one_pass(program, squares)
-
-
 def _has_first_values(program: Program, mapping: Mapping) -> bool:
     """Whether all threads have equally many values, the first of which is there beforehand."""
     whole = constant(program.space.columns) == mapping.capacity
@@ -47,7 +51,8 @@ def _has_first_values(program: Program, mapping: Mapping) -> bool:
 
 
 @memoized
-def _in_one_pass(program: Program, squares: bool) -> Program | None:
+def in_one_pass(program: Program, squares: bool = False) -> Program | None:
+    """See the module's docstring."""
     stages: list[Stage] = []
     online_after: dict[Var, Var] = {}
     variance_of: dict[Var, Var] = {}
@@ -109,7 +114,7 @@ def _written_out(program: Program, stage: Stage) -> tuple[Stage, Var] | None:
         if source is None or source.is_reduction or program.place(origin, own) is not Where.SAME:
             return None
         value = inlined(source, read, bind_axes(stage))
-        stage = replace(stage, value=replace_loads(stage.value, {read.key: value}))
+        stage = replace(stage, value=replaced(stage.value, {read.key: value}))
         origin = source
     return None
 

@@ -18,10 +18,10 @@ from tvm_stitch.json_data import checked
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.memoized import memoized, remembered
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Stage, Var, buffer_shape, constant, dtype_of, item_bytes
+from tvm_stitch.stages.memoized import memoized, remembered
+from tvm_stitch.stages.stage import Stage, Var, constant, dtype_of, element_bytes, elements_of
 
 # Plain operations of one evaluation in float32 and in half precision, and special-function
 # operations: instructions that nvcc 13 makes of TVM's CUDA with fast maths for sm_90. What is not
@@ -106,23 +106,11 @@ def rows_profile(program: Program, mapping: Mapping) -> Profile | None:
     return remembered(program, ("profile", phases), lambda: _profile(phases))
 
 
-def elements_of(buffer: Var) -> int | None:
-    """Elements of a tensor."""
-    total = 1
-    for extent in buffer_shape(buffer):
-        size = constant(extent)
-        if size is None:
-            return None
-        total *= size
-    return total
-
-
 def _profile(phases: Phases) -> Profile | None:
     program = phases.program
     rows, columns = constant(program.space.rows), constant(program.space.columns)
     if rows is None or columns is None:
         return None
-    loads = _Loads(program)
     other = _other_bytes(phases, rows * columns)
     if other is None:
         return None
@@ -130,52 +118,44 @@ def _profile(phases: Phases) -> Profile | None:
         rows,
         columns,
         program.reduces,
-        tuple(_phase(phase, program, loads) for phase in phases.phases),
+        tuple(_phase(phase, program) for phase in phases.phases),
         other,
         phases.live_bytes,
         phases.kept_bytes,
         len(program.column_reductions),
         0 if program.space.row_segment is None else constant(program.space.row_segments) or 1,
         program.round,
-        sum(item_bytes(dtype_of(buffer)) for buffer in program.reused_inputs),
+        sum(element_bytes(buffer) for buffer in program.reused_inputs),
     )
 
 
-class _Loads:
-    """What the loads of a stage cost, the translation to rows and columns made once at most."""
+def _strides(program: Program, stage: Stage) -> tuple[tuple[Stride, int], ...]:
+    """Stride and bytes of every load that is neither of its own element nor of a row's."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
-        self._frame: Frame | None = None
-
-    def strides(self, stage: Stage) -> tuple[tuple[Stride, int], ...]:
-        """Stride and bytes of every load that is neither of its own element nor of a row's."""
-        key = ("strides", self._program.space.key)
-        return remembered(stage, key, lambda: self._strides(stage))
-
-    def _strides(self, stage: Stage) -> tuple[tuple[Stride, int], ...]:
-        program = self._program
-        frame = self._frame = self._frame or Frame(program)
+    def find() -> tuple[tuple[Stride, int], ...]:
+        frame = Frame(program)
         return tuple(
-            (frame.address(stage, read).stride, item_bytes(dtype_of(read.buffer)))
+            (frame.address(stage, read).stride, element_bytes(read.buffer))
             for read in stage.reads
             if program.place(stage, read) is Where.OTHER and read.buffer not in program.producer
         )
 
+    return remembered(stage, ("strides", program.space.key), find)
 
-def _phase(phase: Phase, program: Program, loads: _Loads) -> PhaseProfile:
+
+def _phase(phase: Phase, program: Program) -> PhaseProfile:
     along: list[int] = []
     gathers: list[int] = []
     operations = specials = 0.0
     for stage in phase.computed:
         plain, special = instructions(stage)
         operations, specials = operations + plain, specials + special
-        for stride, size in loads.strides(stage):
+        for stride, size in _strides(program, stage):
             if stride is not Stride.UNIFORM:
                 (gathers if stride is Stride.GATHER else along).append(size)
 
     def sizes(buffers: Iterable[Var]) -> tuple[int, ...]:
-        return tuple(item_bytes(dtype_of(buffer)) for buffer in buffers)
+        return tuple(element_bytes(buffer) for buffer in buffers)
 
     return PhaseProfile(
         reads=sizes(buffer for buffer in phase.inputs if buffer not in phase.again),
@@ -204,7 +184,7 @@ def _other_bytes(phases: Phases, elements: int) -> int | None:
             return None
         # A slice of a large tensor is read no further than it reaches; there may be several.
         reached = elements * max(1, loads[buffer])
-        total += min(count, reached) * item_bytes(dtype_of(buffer))
+        total += min(count, reached) * element_bytes(buffer)
     return total
 
 

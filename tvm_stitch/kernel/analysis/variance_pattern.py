@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvm_stitch.kernel.ir.program import inlined
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.stage import (
     Expr,
     Stage,
     Var,

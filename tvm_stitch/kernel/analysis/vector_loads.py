@@ -14,7 +14,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import Address, Frame, Stride
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
-from tvm_stitch.kernel.ir.stage import Expr, dtype_of, item_bytes
+from tvm_stitch.stages.stage import Expr, dtype_of, item_bytes
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.ir.stage import Expr, buffer_shape, constant, dtype_of
+from tvm_stitch.stages.stage import Expr, buffer_shape, constant, dtype_of
 
 WIDEN = "tvm_stitch_widen"
 # A bfloat16 is the upper half of a float32. Taken from a pair, either is one instruction, where the

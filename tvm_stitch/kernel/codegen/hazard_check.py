@@ -19,14 +19,15 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, Footprint, aligned
 from tvm_stitch.kernel.codegen.no_bfloat import stored_bytes
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.stage import (
     Expr,
     Refused,
     Var,
-    buffer_shape,
     constant,
     dtype_of,
-    item_bytes,
+    element_bytes,
+    elements_of,
+    substitute,
 )
 
 # TVM's attribute for the blocks that a multiprocessor must have registers for at once.
@@ -196,10 +197,8 @@ class _Checker:
     def _allocate(self, buffer: Var) -> None:
         scope = buffer.ty.storage_scope
         if scope in self.shared:
-            elements = 1
-            for extent in buffer_shape(buffer):
-                elements *= constant(extent) or 1 << 40
-            size = elements * stored_bytes(dtype_of(buffer), self.device.capability)
+            each = stored_bytes(dtype_of(buffer), self.device.capability)
+            size = (elements_of(buffer) or 1 << 40) * each
             # TVM aligns each static array; what is dynamic is one array, whose parts it packs.
             self.shared[scope] += aligned(size) if scope == "shared" else size
 
@@ -233,7 +232,7 @@ class _Checker:
         lane, width = self.lane, self.width
         if lane not in tirx.analysis.undefined_vars(index):
             return
-        if width * item_bytes(dtype_of(buffer)) > ACCESS_BYTES:
+        if width * element_bytes(buffer) > ACCESS_BYTES:
             self.found.append(f"an access of {width} x {dtype_of(buffer)}")
         modular = self.analyzer.modular_set(self.analyzer.simplify(self._at_lane(index)))
         if modular.coeff % width or modular.base % width:
@@ -257,9 +256,8 @@ class _Checker:
 
     def _at_lane(self, index: Expr) -> Expr:
         """An index as lane 0 has it."""
-        return tvm_ffi.structural_map(
-            index, (tirx.Var, lambda var: tirx.const(0, var.ty) if var == self.lane else var)
-        )
+        assert self.lane is not None, "there are lanes in vector statements only"
+        return substitute(index, {self.lane: tirx.const(0, self.lane.ty)})
 
     def _differs(self, expr: Expr) -> bool:
         """Whether threads of a block may disagree on a value."""

@@ -14,7 +14,7 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.codegen.tir_builder import sequence
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Expr, constant
+from tvm_stitch.stages.stage import Expr, constant
 
 
 def dispatch(

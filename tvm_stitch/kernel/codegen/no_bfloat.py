@@ -12,7 +12,7 @@ from tvm.tirx import ForKind
 
 from tvm_stitch.kernel.codegen.bf16_widen import WIDEN
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
-from tvm_stitch.kernel.ir.stage import Expr, Var, constant, dtype_of, item_bytes
+from tvm_stitch.stages.stage import Expr, constant, dtype_of, item_bytes, substitute
 
 BFLOAT16 = "bfloat16"
 CAPABILITY = 80  # from which on GPUs know it
@@ -35,11 +35,7 @@ def _narrower(loop: tirx.For) -> tirx.Stmt:
     if loop.kind != ForKind.VECTORIZED or lanes <= LANES or not _has_bfloat16(loop.body):
         return loop
     part, lane = tirx.Var("part", "int64"), tirx.Var(loop.loop_var.name, "int64")
-
-    def place(var: Var) -> Expr:
-        return part * LANES + lane if var == loop.loop_var else var
-
-    body = tvm_ffi.structural_map(loop.body, (tirx.Var, place))
+    body = substitute(loop.body, {loop.loop_var: part * LANES + lane})
     inner = tirx.For(lane, int64(0), int64(LANES), ForKind.VECTORIZED, body)
     return tirx.For(part, int64(0), int64(lanes // LANES), ForKind.UNROLLED, inner)
 

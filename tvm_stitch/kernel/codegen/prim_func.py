@@ -13,7 +13,7 @@ from tvm.script import tirx as T
 from tvm.tirx import IterVar
 
 from tvm_stitch.kernel.codegen.hazard_check import RESIDENT
-from tvm_stitch.kernel.ir.stage import Expr, Var, constant, dtype_of, substitute
+from tvm_stitch.stages.stage import Expr, Var, constant, dtype_of, substitute
 
 # Scalars that a kernel of TVM's is launched with.
 _ARGUMENTS = ("int32", "uint32", "int64", "float32", "float64")

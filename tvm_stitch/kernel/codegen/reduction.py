@@ -15,7 +15,7 @@ from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.codegen.warp_shuffle import butterfly, combine
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, item_bytes
+from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, item_bytes
 
 # Independent partial results of a thread: they shorten the chain of dependent additions.
 LANES = 4

@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.stage import Expr, constant
+from tvm_stitch.stages.stage import Expr, constant
 
 
 class Guard(enum.Enum):

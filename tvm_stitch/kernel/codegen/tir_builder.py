@@ -12,13 +12,13 @@ from tvm import ir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.stage import (
     Expr,
     Var,
     as_int64,
-    buffer_shape,
     dtype_of,
     item_bytes,
+    place_of,
     replaced,
     substitute,
 )
@@ -197,9 +197,4 @@ def flat_loads(views: Mapping[Var, Var], expr: Expr) -> Expr:
 def _flat_load(views: Mapping[Var, Var], load: Expr) -> Expr:
     """A load from a parameter as one from its flat view; any other load as it is."""
     view = views.get(load.source)
-    if view is None:
-        return load
-    flat: Expr = int64(0)
-    for index, extent in zip(load.indices, buffer_shape(load.source), strict=True):
-        flat = flat * as_int64(extent) + as_int64(index)
-    return view[flat]
+    return load if view is None else view[place_of(load)]

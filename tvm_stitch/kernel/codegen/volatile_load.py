@@ -10,7 +10,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.ir.stage import Expr, dtype_of, item_bytes
+from tvm_stitch.stages.stage import Expr, dtype_of, item_bytes
 
 # By bytes: the type of the bits, PTX's name for it, and the constraint of such a register.
 _BITS = {2: ("unsigned short", "uint16", "b16", "h"), 4: ("unsigned", "uint32", "b32", "r")}

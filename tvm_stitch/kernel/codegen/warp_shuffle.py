@@ -10,7 +10,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.kernel.ir.mapping import WARP
-from tvm_stitch.kernel.ir.stage import Expr, Stage
+from tvm_stitch.stages.stage import Expr, Stage
 
 
 def combine(combiner: str, left: Expr, right: Expr) -> Expr:

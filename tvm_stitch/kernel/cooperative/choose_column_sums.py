@@ -21,8 +21,8 @@ from tvm_stitch.kernel.codegen.footprint import (
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, ColumnSums, power_of_two
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.stages.stage import Refused, constant
 
 BLOCK_THREADS = 256
 # Vectors of a row that a thread has. Measured on an H200, layer norm backward: 16384 x 4096 bf16

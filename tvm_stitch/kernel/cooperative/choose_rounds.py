@@ -23,24 +23,23 @@ from tvm_stitch.kernel.codegen.footprint import (
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, row_segment_iterations
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.cooperative.persistent_shared import (
+    Parts,
     loads_inputs_separately,
     waiting_bytes,
     why_not,
 )
-from tvm_stitch.kernel.ir.mapping import WARP, Flat, Mapping, Rows, RowSegment, power_of_two
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows, RowSegment, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.footprint import registers
 from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.stages.stage import Refused, constant, element_bytes
 
-BLOCK_THREADS = 512
+ROUND_THREADS = 512  # of a block
 MOST_RESIDENT = 4
 MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
 SHARE_THREADS = 8  # neighbours that read a whole line of memory
 MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
-
-InRounds = Flat | Rows | RowSegment
 
 
 def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
@@ -50,156 +49,126 @@ def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     while columns % vector:
         vector //= 2
     rows = constant(program.space.segment_rows) or 1
-    threads = min(BLOCK_THREADS, power_of_two(-(-columns // vector)))
+    threads = min(ROUND_THREADS, power_of_two(-(-columns // vector)))
     # Shares of all segments are few: what matters is that all of a column are loaded at once.
     narrowest = SHARE_THREADS if constant(program.space.row_segments) == 1 else WARP
-    least = max(narrowest, BLOCK_THREADS // power_of_two(rows))
+    least = max(narrowest, ROUND_THREADS // power_of_two(rows))
     while threads > least and columns % (threads // 2 * vector) == 0:
         threads //= 2
-    side_by_side = BLOCK_THREADS // threads
+    side_by_side = ROUND_THREADS // threads
     batch = 1
     while batch < MOST_BATCH and rows % (2 * batch * side_by_side) == 0:
         batch *= 2
     return RowSegment(threads, side_by_side, vector, 1, batch)
 
 
-def in_rounds(
-    programs: tuple[Program, ...], mappings: list[Mapping], device: Device
-) -> Schedule | Refused:
-    """Blocks of one size for all parts, as many as are resident at once."""
-    parts: list[InRounds] = []
-    for resized in map(_resized, mappings):
-        if isinstance(resized, Refused):
-            return resized
-        parts.append(resized)
-    parts = _alike(programs, parts, device)
-    resident = room_of_rounds(programs, tuple(parts), device)
+def in_rounds(parts: Parts, device: Device) -> Schedule | Refused:
+    """As many blocks of a size as are resident at once, for all parts."""
+    parts = _alike(parts, device)
+    resident = room_of_rounds(parts, device)
     if isinstance(resident, Refused):
         return resident
-    blocks = resident * device.multiprocessors
-    parts = with_persistent_rows(programs, parts, resident, device)
-    return Schedule(tuple(parts), blocks=blocks, min_blocks_per_sm=resident)
+    parts = with_persistent_rows(parts, resident, device)
+    return Schedule(
+        tuple(mapping for _, mapping in parts),
+        blocks=resident * device.multiprocessors,
+        min_blocks_per_sm=resident,
+    )
 
 
-def _alike(programs: tuple[Program, ...], parts: list[InRounds], device: Device) -> list[InRounds]:
+def segment_in_round(_program: Program, mapping: RowSegment, threads: int) -> RowSegment:
+    """The mapping in blocks of so many threads."""
+    rows = min(mapping.rows, threads)
+    return replace(mapping, threads=threads // rows, rows=rows)
+
+
+def _alike(parts: Parts, device: Device) -> Parts:
     """Programs in the same rows have equal mappings, so that threads find theirs again.
 
     Fewer rows are loaded at once where the registers of two blocks would not do.
     """
-    pairs = [*zip(programs, parts, strict=True)]
-    common: dict[tuple[str, ...], Rows | RowSegment] = {}
-    for program, mapping in pairs:
+    common: dict[tuple[str, ...], Mapping] = {}
+    for program, mapping in parts:
         key = program.space.key
-        if isinstance(mapping, RowSegment):
+        if program.space.row_segment is not None:
             common[key] = min(common.get(key, mapping), mapping, key=lambda each: each.vector)
-        elif (
-            isinstance(mapping, Rows)
-            and program.persistent_inputs
-            and (program.reduces or key not in common)
-        ):
+        elif program.persistent_inputs and (program.reduces or key not in common):
             common[key] = mapping
-    for program in programs:
-        key = program.space.key
-        while key in common and common[key].batch > 1 and _is_crowded(program, common[key], device):
-            common[key] = replace(common[key], batch=common[key].batch // 2)
-    own = [p.space.row_segment is not None or bool(p.persistent_inputs) for p in programs]
-    return [common[p.space.key] if o else m for o, (p, m) in zip(own, pairs, strict=True)]
+    for program, _ in parts:
+        own = common.get(program.space.key)
+        while isinstance(own, Rows | RowSegment) and own.batch > 1:
+            if 2 * own.block_threads * round_registers(program, own) <= device.registers:
+                break
+            own = common[program.space.key] = replace(own, batch=own.batch // 2)
+    return [(p, common[p.space.key] if _finds_rows(p) else mapping) for p, mapping in parts]
 
 
-def _is_crowded(program: Program, mapping: Mapping, device: Device) -> bool:
-    return 2 * mapping.block_threads * round_registers(program, mapping) > device.registers
+def _finds_rows(program: Program) -> bool:
+    """Whether its threads must find rows that others of the same space have left."""
+    return program.space.row_segment is not None or bool(program.persistent_inputs)
 
 
-def with_persistent_rows(
-    programs: tuple[Program, ...], parts: list[InRounds], resident: int, device: Device
-) -> list[InRounds]:
+def with_persistent_rows(parts: Parts, resident: int, device: Device) -> Parts:
     """As many rows as there is room for: the same share of all segments, else first whole rows."""
     most = min(device.shared_block, device.shared_total // resident - RESERVED_SHARED)
-    room = most - static_bytes(programs, tuple(parts))
-    pairs = [*zip(programs, parts, strict=True)]
-    blocks = resident * device.multiprocessors
-    whole = [
-        replace(m, persistent_rows=m.block_rows * row_segment_iterations(p.space, m))
-        if p.persistent_inputs and isinstance(m, RowSegment)
-        else m
-        for p, m in pairs
-    ]
-    wanted = waiting_bytes(tuple(zip(programs, whole, strict=True)), blocks)
+    room, blocks = most - static_bytes(parts), resident * device.multiprocessors
+    wanted = waiting_bytes(_with_share(parts, 1.0), blocks)
     if wanted:
-        share = min(1.0, room / wanted)
-        found = [
-            replace(m, persistent_rows=int(share * m.persistent_rows) // m.rows * m.rows)
-            if isinstance(m, RowSegment)
-            else m
-            for m in whole
-        ]
+        found = _with_share(parts, min(1.0, room / wanted))
     else:
-        found = _with_whole_rows(programs, parts, room, blocks)
-    return parts if why_not(tuple(zip(programs, found, strict=True))) is not None else found
+        found = _with_whole_rows(parts, room, blocks)
+    return parts if why_not(found) is not None else found
 
 
-def _with_whole_rows(
-    programs: tuple[Program, ...], parts: list[InRounds], room: int, blocks: int
-) -> list[InRounds]:
+def _with_share(parts: Parts, share: float) -> Parts:
+    """That share of the rows of every segment waits."""
+    found: list[tuple[Program, Mapping]] = []
+    for program, mapping in parts:
+        if program.persistent_inputs and isinstance(mapping, RowSegment):
+            rows = mapping.block_rows * row_segment_iterations(program.space, mapping)
+            rows = int(share * rows) // mapping.rows * mapping.rows
+            mapping = replace(mapping, persistent_rows=rows)
+        found.append((program, mapping))
+    return found
+
+
+def _with_whole_rows(parts: Parts, room: int, blocks: int) -> Parts:
     """The rows of the first turns of a grid wait."""
-    pairs = [*zip(programs, parts, strict=True)]
-    staying = [(p, m) for p, m in pairs if p.persistent_inputs]
+    staying = [(p, m) for p, m in parts if p.persistent_inputs]
     each = [m.block_rows * piece_of(p.space, m) * _widest(p) for p, m in staying]
-    left = dict.fromkeys((p.round for p in programs), blocks * (room // max(each, default=1)))
-    found = []
-    for program, mapping in pairs:
+    left = dict.fromkeys((p.round for p, _ in parts), blocks * (room // max(each, default=1)))
+    found: list[tuple[Program, Mapping]] = []
+    for program, mapping in parts:
         if program.persistent_inputs and isinstance(mapping, Rows):
             own = min(blocks_of(program.space, mapping), left[program.round])
             left[program.round] -= own
             rows = min(own * mapping.block_rows, constant(program.space.rows) or 0)
             mapping = replace(mapping, persistent_rows=rows)
-        found.append(mapping)
+        found.append((program, mapping))
     return found
 
 
 def _widest(program: Program) -> int:
-    return max(item_bytes(dtype_of(buffer)) for buffer in program.persistent_inputs)
+    return max(element_bytes(buffer) for buffer in program.persistent_inputs)
 
 
-def static_bytes(programs: tuple[Program, ...], parts: tuple[Mapping, ...]) -> int:
+def static_bytes(parts: Parts) -> int:
     """Shared memory of a block where reductions meet."""
-    own = zip(programs, parts, strict=True)
-    scratch = sum(scratch_bytes(len(program.row_reductions), mapping) for program, mapping in own)
-    return scratch + max(map(meeting_bytes, programs, parts))
+    scratch = sum(scratch_bytes(len(program.row_reductions), own) for program, own in parts)
+    return scratch + max(meeting_bytes(program, mapping) for program, mapping in parts)
 
 
-def room_of_rounds(
-    programs: tuple[Program, ...], parts: tuple[Mapping, ...], device: Device, blocks: int = 1
-) -> int | Refused:
+def room_of_rounds(parts: Parts, device: Device, blocks: int = 1) -> int | Refused:
     """Blocks of a grid that a multiprocessor has room for at once; all rounds are one kernel."""
-    memory = static_bytes(programs, parts)
-    if memory > STATIC_SHARED:
+    static = static_bytes(parts)
+    memory = static + waiting_bytes(parts, blocks)
+    if static > STATIC_SHARED or memory > device.shared_block:
         return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
-    memory += waiting_bytes(tuple(zip(programs, parts, strict=True)), blocks)
-    if memory > device.shared_block:
-        return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
-    needed = Footprint(parts[0].block_threads, max(map(round_registers, programs, parts)), memory)
-    if needed.registers > MOST_REGISTERS:
-        return Refused(f"rounds of a grid need {needed.registers} registers a thread")
+    registers = max(round_registers(program, mapping) for program, mapping in parts)
+    if registers > MOST_REGISTERS:
+        return Refused(f"rounds of a grid need {registers} registers a thread")
+    needed = Footprint(parts[0][1].block_threads, registers, memory)
     return min(needed.blocks_per_sm(device), MOST_RESIDENT)
-
-
-def _resized(mapping: Mapping) -> InRounds | Refused:
-    """The mapping in blocks of as many threads as all have."""
-    if isinstance(mapping, RowSegment):
-        return mapping
-    if not isinstance(mapping, (Flat, Rows)):
-        return Refused("sums over all rows meet at a barrier of their own")
-    if mapping.residence == "shared" or mapping.cluster > 1:
-        return Refused("rows of a round wait in registers of one block")
-    if mapping.tile:
-        return Refused("what is read transposed comes through tiles, in a kernel of its own")
-    if mapping.threads > BLOCK_THREADS:
-        steps = mapping.steps * mapping.threads // BLOCK_THREADS
-        mapping = replace(mapping, threads=BLOCK_THREADS, steps=steps)
-    if isinstance(mapping, Flat):
-        return replace(mapping, threads=BLOCK_THREADS, min_blocks_per_sm=0)
-    return replace(mapping, rows=BLOCK_THREADS // mapping.threads, min_blocks_per_sm=0)
 
 
 def round_footprint(program: Program, mapping: Mapping) -> Footprint:
@@ -216,7 +185,7 @@ def round_registers(program: Program, mapping: Mapping) -> int:
     if program.space.row_segment is not None:
         held += column_bytes(program)
     if loads_inputs_separately(program):
-        whole = sum(item_bytes(dtype_of(buffer)) for buffer in program.persistent_inputs)
+        whole = sum(element_bytes(buffer) for buffer in program.persistent_inputs)
         held = whole + -(-(held - whole) // mapping.steps)
     loading = thread_registers(each * held, 0) + SPARE_REGISTERS
     return max(registers(program, mapping), loading)

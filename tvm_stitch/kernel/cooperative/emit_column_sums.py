@@ -24,8 +24,8 @@ from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import combine
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, constant, dtype_of
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part
+from tvm_stitch.stages.stage import Expr, Stage, Var, constant, dtype_of
 
 # A warp reads this many neighbouring columns of a share: a whole line of memory.
 TASK = 32

@@ -21,8 +21,8 @@ from tvm_stitch.kernel.cooperative.persistent_shared import (
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of
 from tvm_stitch.kernel.rows.emit import Part
+from tvm_stitch.stages.stage import Expr, Var, dtype_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,8 @@ from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, Rou
 from tvm_stitch.kernel.cooperative.hoisted_loads import load_columns
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Stage, Var
 from tvm_stitch.kernel.rows.emit import emit_batch
+from tvm_stitch.stages.stage import Expr, Stage, Var
 
 
 def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var | None:

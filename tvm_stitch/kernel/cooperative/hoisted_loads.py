@@ -12,10 +12,10 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import ROW, Address, Frame, Stride
 from tvm_stitch.kernel.codegen.tir_builder import int64
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import dtype_of, find_reads, item_bytes, substitute
 from tvm_stitch.kernel.rows.emit import Part
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import dtype_of, element_bytes, find_reads, substitute
 
 
 def load_columns(part: Part) -> None:
@@ -35,7 +35,7 @@ def load_columns(part: Part) -> None:
 
 def column_bytes(program: Program) -> int:
     """Bytes that a thread holds of them, for each of its columns."""
-    return sum(item_bytes(dtype_of(address.buffer)) for address in columns_of(program))
+    return sum(element_bytes(address.buffer) for address in columns_of(program))
 
 
 @memoized

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Problem, Values, fills_a_kernel
+from tvm_stitch.kernel.analysis.kind import Problem, fills_a_kernel
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
@@ -14,30 +14,21 @@ from tvm_stitch.kernel.cooperative.choose_column_sums import (
     grid_mapping,
     grid_shared_bytes,
     resident_blocks,
-    with_blocks,
 )
-from tvm_stitch.kernel.cooperative.choose_rounds import round_footprint, row_segment_mapping
+from tvm_stitch.kernel.cooperative.choose_rounds import (
+    round_footprint,
+    row_segment_mapping,
+    segment_in_round,
+)
 from tvm_stitch.kernel.cooperative.emit_column_sums import ColumnSumsPart, workspace
 from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
 from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart
 from tvm_stitch.kernel.ir.mapping import ColumnSums, Rows, RowSegment
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr
 from tvm_stitch.kernel.rows.emit import emit_batch
-from tvm_stitch.kernel.rows.kind import ROWS, held_elements, steps_of
+from tvm_stitch.kernel.rows.kind import ROWS, held_elements
 from tvm_stitch.kernel.rows.vector_width import is_aligned
-
-# Blocks follow from how many are resident; steps too, where rows are not split.
-SUMS_AXES: Axes = {
-    "threads": POWERS,
-    "rows": POWERS,
-    "vector": POWERS[:5],
-    "split": (False, True),
-    "steps": POWERS[:4],
-    "recompute": (False, True),
-    "prefetch_next_row": (False, True),
-    "min_blocks_per_sm": (1, 2, 3, 4, 6, 8),
-}
+from tvm_stitch.stages.stage import Expr
 
 
 def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[str]:
@@ -72,16 +63,6 @@ def _emit_sums(program: Program, mapping: ColumnSums, place: Place) -> Expr:
     part = ColumnSumsPart(program, mapping, place)
     part.emit()
     return part.position.blocks
-
-
-def _fitted_sums(problem: Problem[Program], values: Values) -> ColumnSums | None:
-    """With as many blocks as may be resident, if other values do not say the same."""
-    mapping, wanted = ColumnSums(**values), values["min_blocks_per_sm"]
-    program, device, columns = problem.program, problem.device, problem.columns
-    if not mapping.split:
-        mapping = replace(mapping, steps=steps_of(mapping, columns))
-    found = with_blocks(program, mapping, device, columns, wanted)
-    return found if found is not None and found.min_blocks_per_sm == wanted else None
 
 
 def _illegal_segment(problem: Problem[Program], mapping: RowSegment) -> Iterator[str]:
@@ -119,14 +100,11 @@ COLUMN_SUMS = replace(
     choose=grid_mapping,
     alone=lambda _problem, mapping: mapping,
     beside=fills_a_kernel,
+    in_round=fills_a_kernel,
     illegal=_illegal_sums,
     footprint=grid_footprint,
     workspace=workspace,
     emit=_emit_sums,
-    axes=lambda _program: SUMS_AXES,
-    flags=(),
-    values=vars,
-    fitted=_fitted_sums,
 )
 # Of a kernel in rounds, which is tuned as a whole.
 ROW_SEGMENT = replace(
@@ -134,6 +112,7 @@ ROW_SEGMENT = replace(
     mappings=(RowSegment,),
     holds=lambda program: program.space.row_segment is not None,
     choose=row_segment_mapping,
+    in_round=segment_in_round,
     illegal=_illegal_segment,
     footprint=round_footprint,
     emit=_emit_segment,

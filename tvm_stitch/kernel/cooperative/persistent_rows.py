@@ -15,9 +15,9 @@ from dataclasses import replace
 from functools import partial
 
 from tvm_stitch.kernel.ir.iteration_space import Space
-from tvm_stitch.kernel.ir.memoized import remembered
 from tvm_stitch.kernel.ir.program import Program, make_program
-from tvm_stitch.kernel.ir.stage import Refused, Var, constant, handle, same_size
+from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.stage import Refused, Var, constant, handle, same_size
 
 # Shorter rows of an element-wise program are better read as one run.
 SHORTEST_OF_SEGMENT = 32

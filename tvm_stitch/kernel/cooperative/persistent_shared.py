@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, row_segment_iterations
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Var, constant, dtype_of, item_bytes
+from tvm_stitch.stages.stage import Var, constant, dtype_of, item_bytes
 
 Parts = Sequence[tuple[Program, Mapping]]
 

@@ -16,19 +16,19 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tvm_stitch.kernel.analysis.op_pattern import is_product
 from tvm_stitch.kernel.cooperative.persistent_rows import with_persistent_inputs
 from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages, is_split
 from tvm_stitch.kernel.ir.iteration_space import goes_across
-from tvm_stitch.kernel.ir.memoized import memoized, remembered
 from tvm_stitch.kernel.ir.program import Program, make_program
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized, remembered
+from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.stage import (
     Refused,
     Stage,
     Var,
-    buffer_shape,
     constant,
     dtype_of,
+    elements_of,
     handle,
     product,
 )
@@ -242,9 +242,7 @@ def _reads(stage: Stage) -> tuple[int, ...]:
 def _read_sizes(stage: Stage) -> tuple[tuple[int, int], ...]:
     """What a stage reads, each with its elements."""
     buffers = {handle(read.buffer): read.buffer for read in stage.reads}
-    return tuple(
-        (key, constant(product(buffer_shape(buffer))) or 0) for key, buffer in buffers.items()
-    )
+    return tuple((key, elements_of(buffer) or 0) for key, buffer in buffers.items())
 
 
 def _home(stage: Stage) -> Home:

@@ -23,18 +23,17 @@ from tvm import tirx
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.cooperative.two_stage_variance import one_pass
 from tvm_stitch.kernel.ir.iteration_space import goes_across
-from tvm_stitch.kernel.ir.memoized import memoized
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Stage,
     Var,
     bind_axes,
-    buffer_shape,
+    buffer_size,
     constant,
     flatten,
     handle,
-    product,
     same_size,
     substitute,
     unflatten,
@@ -77,16 +76,6 @@ class Axis:
 @memoized
 def split(stage: Stage) -> Split | None:
     """The halves of a reduction."""
-    return _split(stage)
-
-
-def is_split(stage: Stage) -> bool:
-    """Whether a stage is a reduction that falls into several shares."""
-    halves = split(stage) if stage.is_reduction else None
-    return halves is not None and halves.whole is None
-
-
-def _split(stage: Stage) -> Split | None:
     axes = _memory_order(stage)
     if axes is None or accumulator_dtype(stage) != "float32":
         return None
@@ -100,6 +89,12 @@ def _split(stage: Stage) -> Split | None:
     if columns:
         return _in_row_segments(stage, outer, rows, columns)
     return _in_chunks(stage, outer, rows)
+
+
+def is_split(stage: Stage) -> bool:
+    """Whether a stage is a reduction that falls into several shares."""
+    halves = split(stage) if stage.is_reduction else None
+    return halves is not None and halves.whole is None
 
 
 def _memory_order(stage: Stage) -> list[Axis] | None:
@@ -119,20 +114,20 @@ def _memory_order(stage: Stage) -> list[Axis] | None:
 
 
 def _order_in(read: Read, stage: Stage, axes: list[Axis]) -> list[Axis] | None:
-    if read.nested or not same_size(product(buffer_shape(read.buffer)), stage.total_size):
+    if read.nested or not same_size(buffer_size(read.buffer), stage.total_size):
         return None
     analyzer = bind_axes(stage)
-    flat = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
     zero = dict.fromkeys((*stage.axes, *stage.reduced), tirx.IntImm("int64", 0))
     strides = {}
     for axis in axes:
-        moved = substitute(flat, {**zero, axis.var: tirx.IntImm("int64", 1)})
+        moved = substitute(read.place, {**zero, axis.var: tirx.IntImm("int64", 1)})
         strides[axis] = constant(analyzer.simplify(moved))
     if None in strides.values():
         return None
     order = sorted(axes, key=lambda axis: -(strides[axis] or 0))
     in_order = flatten(tuple(axis.var for axis in order), tuple(_extents(order)))
-    at = substitute(flat, {var: zero[var] for var in zero if var not in {a.var for a in axes}})
+    named = {axis.var for axis in axes}
+    at = substitute(read.place, {var: zero[var] for var in zero if var not in named})
     return order if analyzer.can_prove_equal(at, in_order) else None
 
 

@@ -23,8 +23,8 @@ from typing import Protocol
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.variance_pattern import DTYPE, centre_of, matched
-from tvm_stitch.kernel.ir.memoized import remembered
-from tvm_stitch.kernel.ir.stage import Expr, Stage, constant, handle, substitute
+from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.stage import Expr, Stage, constant, handle, substitute
 
 LONGEST = 2048  # values of a share, for its first one may be the worst of all
 

@@ -10,7 +10,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Var, buffer_shape, constant, dtype_of, product
+from tvm_stitch.stages.stage import Var, dtype_of, elements_of
 
 ALIGNMENT = 64  # elements: every buffer starts in a sector and a vector of its own
 
@@ -59,4 +59,4 @@ def _aligned(place: int) -> int:
 
 
 def _size(buffer: Var) -> int:
-    return constant(product(buffer_shape(buffer))) or 0
+    return elements_of(buffer) or 0

@@ -20,9 +20,9 @@ from tvm_stitch.kernel.analysis.profile import Profile
 from tvm_stitch.kernel.cost_model.part_model import Demand, grid_us
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Var, buffer_shape, constant, dtype_of, item_bytes, product
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import shares_input
+from tvm_stitch.stages.stage import tensor_bytes
 
 # Of the L2, the share in which the next round finds what the last ones read.
 IN_L2 = 0.5
@@ -54,12 +54,6 @@ class Cost:
             f"dispatch {self.dispatch_us:.2f} ({self.waves:.1f} waves, "
             f"{self.occupancy:.0%} occupied)"
         )
-
-
-def tensor_bytes(buffer: Var) -> int | None:
-    """Bytes of a tensor."""
-    elements = constant(product(buffer_shape(buffer)))
-    return None if elements is None else elements * item_bytes(dtype_of(buffer))
 
 
 def least_bytes(programs: tuple[Program, ...]) -> int | None:

@@ -25,8 +25,8 @@ from tvm_stitch.kernel.elementwise.transposed_reads import (
 )
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of, substitute
 from tvm_stitch.kernel.rows.emit import Part
+from tvm_stitch.stages.stage import Expr, Var, dtype_of, substitute
 
 
 class TilePosition(Position):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Kind, Problem, Values, unsupported
+from tvm_stitch.kernel.analysis.kind import Kind, Problem, unsupported
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
@@ -24,11 +24,11 @@ from tvm_stitch.kernel.elementwise.transposed_reads import (
 )
 from tvm_stitch.kernel.ir.mapping import WARP, Flat, Transposed
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, constant
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.kind import held_elements, told
 from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.stages.stage import Expr, Refused, constant
 
 FLAT_THREADS = 256
 
@@ -59,6 +59,12 @@ def _beside(_program: Program, mapping: Flat, threads: int) -> Flat:
     return replace(mapping, threads=threads, steps=steps)
 
 
+def _in_round(_program: Program, mapping: Flat, threads: int) -> Flat | Refused:
+    if mapping.tile:
+        return Refused("what is read transposed comes through tiles, in a kernel of its own")
+    return replace(mapping, threads=threads, min_blocks_per_sm=0)
+
+
 def _illegal(problem: Problem[Program], mapping: Flat) -> Iterator[str]:
     if isinstance(mapping, Transposed):
         yield from _tile(problem.program, mapping)
@@ -76,26 +82,6 @@ def _emit(program: Program, mapping: Flat, place: Place) -> Expr:
         part = Part(program, mapping, place, at)
     emit_batch([part])
     return part.position.blocks
-
-
-def _axes(program: Program) -> Axes:
-    axes: Axes = {
-        "threads": POWERS[5:],
-        "vector": POWERS[:5],
-        "steps": POWERS[:5],
-        "min_blocks_per_sm": (0, 1024, 2048),  # threads, which registers are left for
-    }
-    return axes if find_tiling(program) is None else {**axes, "tile": (0, *POWERS[3:8])}
-
-
-def _values(mapping: Flat) -> Values:
-    return vars(mapping) | {"min_blocks_per_sm": mapping.min_blocks_per_sm * mapping.threads}
-
-
-def _fitted(_problem: Problem[Program], values: Values) -> Flat | None:
-    own = {**values, "min_blocks_per_sm": values["min_blocks_per_sm"] // values["threads"]}
-    tile = own.pop("tile", 0)
-    return Transposed(**own, tile=tile) if tile else Flat(**own)
 
 
 def _tile(program: Program, mapping: Transposed) -> Iterator[str]:
@@ -118,13 +104,11 @@ ELEMENTWISE = Kind(
     unsupported=unsupported,
     choose=_choose,
     beside=_beside,
+    in_round=_in_round,
     illegal=_illegal,
     footprint=lambda program, mapping: replace(
         footprint(program, mapping), shared=tile_bytes(program, mapping)
     ),
     emit=_emit,
-    axes=_axes,
-    values=_values,
-    fitted=_fitted,
     has_rows=False,
 )

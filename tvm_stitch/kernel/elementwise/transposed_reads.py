@@ -19,14 +19,15 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import COLUMN, Address, Frame, Stride
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Transposed, power_of_two
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
     Expr,
     Var,
     as_int64,
     constant,
     dtype_of,
+    element_bytes,
     item_bytes,
     product,
     substitute,
@@ -73,7 +74,7 @@ def tile_mapping(tiling: Tiling, vector: int) -> Transposed:
     """Lines both ways where the axes are that long; enough of them to hide latency."""
     while tiling.inner % vector:
         vector //= 2
-    narrowest = min(item_bytes(dtype_of(address.buffer)) for address in tiling.addresses)
+    narrowest = min(element_bytes(address.buffer) for address in tiling.addresses)
     item = max(2, narrowest)
     line = LINE_BYTES // item
     threads = TILE_ELEMENTS * item // THREAD_BYTES
@@ -95,7 +96,7 @@ def tile_bytes(program: Program, mapping: Mapping) -> int:
     if tiling is None:
         return 0
     return sum(
-        mapping.tile * pitch_of(address.buffer, mapping) * item_bytes(dtype_of(address.buffer))
+        mapping.tile * pitch_of(address.buffer, mapping) * element_bytes(address.buffer)
         for address in tiling.addresses
     )
 
@@ -104,7 +105,7 @@ def pitch_of(buffer: Var, mapping: Mapping) -> int:
     """From one inner place of a tile to the next: a bank further, so that columns spread too."""
     if shuffled(buffer, mapping):
         return tile_rows(mapping)
-    return tile_rows(mapping) + BANK_BYTES // min(BANK_BYTES, item_bytes(dtype_of(buffer)))
+    return tile_rows(mapping) + BANK_BYTES // min(BANK_BYTES, element_bytes(buffer))
 
 
 def shuffled(buffer: Var, mapping: Mapping) -> int:
@@ -114,7 +115,7 @@ def shuffled(buffer: Var, mapping: Mapping) -> int:
     them finds its line's pieces in another order, their banks differ, and pieces can still be
     written as vectors, for which a pitch of an odd number of banks leaves no room.
     """
-    item = item_bytes(dtype_of(buffer))
+    item = element_bytes(buffer)
     readers = min(WARP, mapping.tile // mapping.vector)
     even = readers == power_of_two(readers) and tile_rows(mapping) * item % BANKS_BYTES == 0
     return BANKS_BYTES // (readers * item) if even and item > 1 else 0
@@ -123,7 +124,7 @@ def shuffled(buffer: Var, mapping: Mapping) -> int:
 def neighbours(tiling: Tiling, mapping: Mapping) -> int:
     """Lines side by side of which a thread writes its pieces: two halves share a bank."""
     buffers = [address.buffer for address in tiling.addresses]
-    if all(item_bytes(dtype_of(buffer)) >= BANK_BYTES for buffer in buffers):
+    if all(element_bytes(buffer) >= BANK_BYTES for buffer in buffers):
         return 1
     if any(dtype_of(buffer) == "bool" for buffer in buffers):  # TVM has no vectors of them
         return 1
@@ -146,7 +147,10 @@ def place_in_tile(buffer: Var, mapping: Mapping, inner: Expr, across: Expr) -> E
 @memoized
 def find_tiling(program: Program) -> Tiling | None:
     """The tiling that serves most transposed reads of a program, if it has any."""
-    return _find(program)
+    addresses = [] if program.reduces else _scattered(program)
+    splits = _splits(program) if addresses else ()
+    tilings = (_tiling(program, addresses, *split) for split in splits)
+    return max((tiling for tiling in tilings if tiling is not None), key=_worth, default=None)
 
 
 def tiling_of(program: Program) -> Tiling:
@@ -154,18 +158,6 @@ def tiling_of(program: Program) -> Tiling:
     tiling = find_tiling(program)
     assert tiling is not None, "tiles of a program that reads nothing transposed"
     return tiling
-
-
-def _find(program: Program) -> Tiling | None:
-    if program.reduces:
-        return None
-    addresses = _scattered(program)
-    found: list[Tiling] = []
-    for across, middle, inner in _splits(program) if addresses else ():
-        tiling = _tiling(program, addresses, across, middle, inner)
-        if tiling is not None:
-            found.append(tiling)
-    return max(found, key=_worth, default=None)
 
 
 def _worth(tiling: Tiling) -> tuple[int, int, int]:

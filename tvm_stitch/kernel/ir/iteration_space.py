@@ -16,15 +16,15 @@ from functools import cached_property
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.memoized import memoized
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Refused,
     Stage,
     Var,
     bind_axes,
-    buffer_shape,
+    buffer_size,
     constant,
     flatten,
     product,
@@ -171,9 +171,9 @@ def _same_space(left: Space, right: Space) -> bool:
 
 
 def _space_of_elements(outputs: tuple[Var, ...]) -> Space | Refused:
-    size = product(buffer_shape(outputs[0]))
+    size = buffer_size(outputs[0])
     for output in outputs[1:]:
-        if not same_size(product(buffer_shape(output)), size):
+        if not same_size(buffer_size(output), size):
             return Refused(f"outputs of different sizes, {outputs[0]} and {output}")
     return Space(tirx.IntImm("int64", 1), size, size)
 
@@ -244,7 +244,5 @@ def _possible_spaces(stage: Stage) -> Iterator[Space]:
 
 
 def _reads_at(read: Read, place: Expr, space: Space, analyzer: tvm.sym.Analyzer) -> bool:
-    shape = buffer_shape(read.buffer)
-    if not same_size(product(shape), space.size):
-        return False
-    return analyzer.can_prove_equal(flatten(tuple(read.load.indices), shape), place)
+    same = same_size(buffer_size(read.buffer), space.size)
+    return same and analyzer.can_prove_equal(read.place, place)

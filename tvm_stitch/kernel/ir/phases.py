@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Stage, Var, dtype_of, item_bytes
+from tvm_stitch.stages.stage import Stage, Var, element_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,4 +141,4 @@ class Phases:
 
 
 def _bytes(buffers: Iterable[Var]) -> int:
-    return sum(item_bytes(dtype_of(buffer)) for buffer in buffers)
+    return sum(element_bytes(buffer) for buffer in buffers)

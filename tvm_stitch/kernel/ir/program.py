@@ -23,8 +23,8 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
-from tvm_stitch.kernel.ir.memoized import remembered
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Refused,
@@ -33,11 +33,12 @@ from tvm_stitch.kernel.ir.stage import (
     as_int64,
     bind_axes,
     buffer_shape,
+    buffer_size,
     constant,
     find_reads,
     flatten,
     handle,
-    product,
+    replaced,
     same_size,
     shown,
     substitute,
@@ -313,7 +314,7 @@ class _SpacePlacing(Placing):
     def _where(
         self, read: Read, at: Expr, analyzer: tvm.sym.Analyzer, row: Expr, flat: Expr
     ) -> Where:
-        size = product(buffer_shape(read.buffer))
+        size = buffer_size(read.buffer)
         if same_size(size, self.space.size):
             if flat is not None and analyzer.can_prove_equal(at, flat):
                 return Where.SAME
@@ -347,7 +348,7 @@ def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var,
     def find() -> Stage:
         analyzer = bind_axes(stage)
         values = {key: inlined(producer[r.buffer], r, analyzer) for key, r in reads.items()}
-        return replace(stage, value=replace_loads(stage.value, values))
+        return replace(stage, value=replaced(stage.value, values))
 
     return remembered(stage, frozenset(reads), find)
 
@@ -373,12 +374,3 @@ def _divisions(index: Expr) -> int:
 
     tvm_ffi.structural_walk(index, (tvm.ir.Expr, visit))
     return count
-
-
-def replace_loads(value: Expr, replacements: dict[int, Expr]) -> Expr:
-    """Replace loads by key. Works from the outside in, for a replaced load's indices are gone."""
-
-    def visit(load: Expr) -> Expr:
-        return replacements.get(handle(load), load)
-
-    return tvm_ffi.structural_map(value, (tvm.ir.TensorLoad, visit), order="pre")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import dtype_of, item_bytes
+from tvm_stitch.stages.stage import element_bytes
 
 CAPABILITY = 80  # the first with copies that go past the registers
 LEAST_BYTES = 4  # of such a copy
@@ -26,7 +26,7 @@ def why_not(program: Program, mapping: Mapping) -> str | None:
     if len(copied) < len(phases.kept):
         # These are written group by group and read step by step: TVM would put barriers between.
         return "asynchronous copies beside values that wait after they were computed"
-    narrowest = min(item_bytes(dtype_of(buffer)) for buffer in copied)
+    narrowest = min(element_bytes(buffer) for buffer in copied)
     if narrowest * mapping.vector < LEAST_BYTES:
         return f"asynchronous copies of less than {LEAST_BYTES} bytes"
     return None

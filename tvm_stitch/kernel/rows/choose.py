@@ -16,11 +16,11 @@ from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pas
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Rows, power_of_two
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Refused, constant
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.rows.footprint import fits, has_many_rows, registers
 from tvm_stitch.kernel.rows.row_batching import batched
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width, vectors_of_rows
+from tvm_stitch.stages.stage import Refused, constant
 
 # A thread keeps at most this much of its row before more threads share the row. Measured: 32
 # fp32 elements a thread reach the copy bandwidth with 8 loads in flight, fewer threads spill.

@@ -24,11 +24,11 @@ from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
 from tvm_stitch.kernel.rows import emit_async_copy
 from tvm_stitch.kernel.rows.emit_phase import go_through
 from tvm_stitch.kernel.rows.emit_vector import Step
 from tvm_stitch.kernel.rows.row_state import NextRow, PhaseState, RowState
+from tvm_stitch.stages.stage import Expr, Read, Stage, Var, constant, dtype_of
 
 
 def emit_batch(parts: list[Part]) -> None:

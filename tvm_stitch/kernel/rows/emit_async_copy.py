@@ -12,8 +12,8 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.thread_indexing import Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
-from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.row_state import RowState
+from tvm_stitch.stages.stage import Expr, Var, element_bytes
 
 # A thread waits for its copies in so many groups: work on the first begins before the last is here.
 GROUPS = 4
@@ -56,7 +56,7 @@ def wait(row: RowState, pending: int) -> None:
 
 def _copy(row: RowState, buffer: Var, step: Expr) -> None:
     """A thread's vector of one step."""
-    vector, size = row.mapping.vector, item_bytes(dtype_of(buffer))
+    vector, size = row.mapping.vector, element_bytes(buffer)
     width = min(vector, ACCESS_BYTES // size)
     for first in range(0, vector, width):
         lane = int64(first)

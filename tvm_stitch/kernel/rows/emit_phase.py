@@ -15,10 +15,10 @@ from functools import partial
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
-from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, item_bytes
 from tvm_stitch.kernel.rows.emit_vector import Step
 from tvm_stitch.kernel.rows.global_access import Element
 from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
+from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, element_bytes
 
 # Bytes of a row that does not wait in registers which a thread has on their way at once.
 FLIGHT_BYTES = 64
@@ -66,7 +66,7 @@ def _registers(
 def _flights(part: RowState, state: PhaseState, steps: Steps) -> None:
     """Some steps at a time: the loads of all of them are issued before the first is used."""
     first = part.loads_of(state.phase)
-    each = part.mapping.vector * sum(item_bytes(dtype_of(buffer)) for buffer in first)
+    each = part.mapping.vector * sum(element_bytes(buffer) for buffer in first)
     flight = part.mapping.unroll or max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
     flight = min(steps.count, flight) if isinstance(steps.count, int) else flight
     many, rest = steps.count // flight, steps.count % flight

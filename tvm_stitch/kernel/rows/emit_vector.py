@@ -9,9 +9,9 @@ from tvm_stitch.kernel.analysis.vector_loads import VectorLoad
 from tvm_stitch.kernel.codegen.thread_indexing import Guard
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64, vector_copy
 from tvm_stitch.kernel.codegen.warp_shuffle import combine
-from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, dtype_of
 from tvm_stitch.kernel.rows.global_access import Element, Fragments
 from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
+from tvm_stitch.stages.stage import Expr, Read, Stage, Var, dtype_of
 
 
 class Step:

@@ -20,7 +20,7 @@ from tvm_stitch.kernel.codegen.footprint import (
 )
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Refused, constant
+from tvm_stitch.stages.stage import Refused, constant
 
 # Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
 # blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536

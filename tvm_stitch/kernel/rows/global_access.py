@@ -26,7 +26,7 @@ from tvm_stitch.kernel.codegen.tir_builder import (
 )
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import Expr, Read, Stage, Var, constant, dtype_of
+from tvm_stitch.stages.stage import Expr, Read, Stage, Var, constant, dtype_of
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
 Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key

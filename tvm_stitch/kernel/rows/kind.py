@@ -8,65 +8,33 @@ from dataclasses import replace
 from tvm_stitch.device import REGISTERS
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
-from tvm_stitch.kernel.analysis.kind import (
-    MAX_ELEMENTS,
-    POWERS,
-    Axes,
-    Kind,
-    Problem,
-    Values,
-    fills_a_kernel,
-    unsupported,
-)
+from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS, Kind, Problem, fills_a_kernel, unsupported
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import (
-    Expr,
-    Refused,
-    Var,
-    buffer_shape,
-    constant,
-    dtype_of,
-    item_bytes,
-    product,
-    shown,
-)
 from tvm_stitch.kernel.rows import async_copy
-from tvm_stitch.kernel.rows.choose import (
-    CLUSTER_CAPABILITY,
-    CLUSTERS,
-    NO_ELEMENTS,
-    idle_threads,
-    row_mapping,
-)
+from tvm_stitch.kernel.rows.choose import CLUSTER_CAPABILITY, CLUSTERS, NO_ELEMENTS, row_mapping
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import fits, footprint, registers, registers_left
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, single_wave
 from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
+from tvm_stitch.stages.stage import (
+    Expr,
+    Refused,
+    Var,
+    constant,
+    elements_of,
+    product,
+    shown,
+    tensor_bytes,
+)
 
 MAX_AHEAD_BYTES = 1024  # that a thread loads before it uses the first of them
 # Memory comes in sectors of 32 bytes: shorter pieces than half of one waste what L2 can deliver.
 PIECE_BYTES = 16
 CACHED_BYTES = 8192
-
-
-# Steps follow from the threads and the row's length, peeling from its alignment.
-AXES: Axes = {
-    "cluster": CLUSTERS,
-    "threads": POWERS,
-    "rows": POWERS,
-    "vector": POWERS[:5],
-    "residence": ("register", "shared", "nowhere"),
-    "recompute": (False, True),
-    "batch": (1, 2, 4),
-    "prefetch_weights": (False, True),
-    "min_blocks_per_sm": (0, 512, 1024, 2048),  # threads, which registers are left for
-    "unroll": (0, 2, 8),
-    "turns": ("none", "plain", "pipelined"),  # blocks take turns at the rows
-}
 
 
 def unsupported_rows(program: Program) -> Refused | None:
@@ -91,8 +59,8 @@ def unsupported_rows(program: Program) -> Refused | None:
 
 def _is_small(buffer: Var, program: Program) -> bool:
     """Whether a buffer stays in L1, as weights do, from which rows are read again and again."""
-    elements = constant(product(buffer_shape(buffer)))
-    if elements is None or elements * item_bytes(dtype_of(buffer)) > CACHED_BYTES:
+    elements, size = elements_of(buffer), tensor_bytes(buffer)
+    if elements is None or size is None or size > CACHED_BYTES:
         return False
     together = constant(product((program.space.rows, program.space.columns)))
     return together is None or elements < together
@@ -109,6 +77,15 @@ def _beside(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
     resident = mapping.min_blocks_per_sm * mapping.block_threads // threads  # as many threads
     mapping = replace(mapping, rows=threads // mapping.threads, min_blocks_per_sm=resident)
     return _with_registers(program, mapping, registers_left(REGISTERS, threads))
+
+
+def _in_round(_program: Program, mapping: Rows, threads: int) -> Rows | Refused:
+    """With as many rows a block as it has room for, or fewer threads a row."""
+    if mapping.residence == "shared" or mapping.cluster > 1:
+        return Refused("rows of a round wait in registers of one block")
+    each = min(mapping.threads, threads)
+    steps = mapping.steps * mapping.threads // each
+    return replace(mapping, threads=each, rows=threads // each, steps=steps, min_blocks_per_sm=0)
 
 
 def _with_registers(program: Program, mapping: Rows, most: int) -> Rows:
@@ -173,36 +150,6 @@ def _emit(program: Program, mapping: Rows, place: Place) -> Expr:
     return part.position.blocks
 
 
-def _values(mapping: Rows) -> Values:
-    turns = "pipelined" if mapping.prefetch_next_row else "plain"
-    resident = mapping.min_blocks_per_sm * mapping.block_threads
-    own = vars(mapping) | {"turns": turns if mapping.blocks else "none"}
-    return own | {"min_blocks_per_sm": 0 if mapping.blocks else resident}
-
-
-def _fitted(problem: Problem[Program], values: Values) -> Rows | None:
-    own = {name: value for name, value in values.items() if name != "turns"}
-    mapping = Rows(**own, steps=1)
-    mapping = replace(
-        mapping,
-        min_blocks_per_sm=mapping.min_blocks_per_sm // mapping.block_threads,
-        peeled=not is_aligned(problem.program, mapping.vector),
-        idle=idle_threads(problem.program, mapping.threads, mapping.vector),
-    )
-    mapping = replace(mapping, steps=steps_of(mapping, problem.columns))
-    if mapping.unroll > mapping.steps:
-        return None
-    if values["turns"] == "none":
-        return mapping
-    return _in_turns(problem, mapping, values["turns"] == "pipelined")
-
-
-def steps_of(mapping: Mapping, columns: int) -> int:
-    """Steps in which a row is covered."""
-    reach = columns + (mapping.vector - 1 if mapping.peeled else 0)
-    return max(1, -(-reach // (mapping.cluster * mapping.working * mapping.vector)))
-
-
 def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
     """Why a thread cannot have all of its elements in registers."""
     if mapping.elements > MAX_ELEMENTS:
@@ -216,7 +163,7 @@ def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
 def _batch(mapping: Rows) -> Iterator[str]:
     if mapping.batch > MAX_BATCH:
         yield f"batches of {mapping.batch} rows"
-    if mapping.threads > WARP or mapping.residence != "register":
+    if mapping.row_scheme not in ("local", "warp") or mapping.residence != "register":
         yield "rows of a batch are those of a warp or less, and wait in registers"
     if mapping.prefetch_weights and (mapping.vector == 1 or mapping.peeled):
         yield "what is loaded ahead comes in aligned vectors"
@@ -261,16 +208,6 @@ def told(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
         yield f"{asked} a multiprocessor"
 
 
-def _in_turns(problem: Problem[Program], mapping: Rows, pipelined: bool) -> Rows | None:
-    """With a grid as large as the device holds at once; None where no block has two turns."""
-    device, program = problem.device, problem.program
-    resident = max(1, footprint(program, mapping).blocks_per_sm(device))
-    rows, blocks = constant(program.space.rows), resident * device.multiprocessors
-    if rows is not None and -(-rows // mapping.rows) <= blocks:
-        return None
-    return replace(mapping, blocks=blocks, min_blocks_per_sm=resident, prefetch_next_row=pipelined)
-
-
 ROWS = Kind(
     mappings=(Rows,),
     holds=lambda _program: True,  # of whatever is of no other kind
@@ -278,12 +215,9 @@ ROWS = Kind(
     choose=row_mapping,
     alone=single_wave,
     beside=_beside,
+    in_round=_in_round,
     illegal=_illegal,
     footprint=footprint,
     emit=_emit,
-    axes=lambda _program: AXES,
-    flags=("asynchronous", "online"),
-    values=_values,
-    fitted=_fitted,
     rounds_if_long=True,
 )

@@ -14,8 +14,8 @@ from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.ir.mapping import WARP, Rows
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import constant
 from tvm_stitch.kernel.rows.footprint import registers
+from tvm_stitch.stages.stage import constant
 
 # Bytes of short rows that a thread loads before it waits for the first of them, by taking several
 # rows at once. Little's law: an H200's memory gives each of 132 multiprocessors 36 bytes a

@@ -17,8 +17,8 @@ from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Expr, Var
 from tvm_stitch.kernel.rows.global_access import Access, Element, Fragments
+from tvm_stitch.stages.stage import Expr, Var
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.ir.mapping import Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program, make_program
-from tvm_stitch.kernel.ir.stage import Expr, Refused, Stage, Var, constant, substitute
+from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, constant, substitute
 
 MOST_SPACES = 3
 # Longer rows are few, or take clusters of blocks.

@@ -10,9 +10,9 @@ import tvm
 
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.mapping import WARP
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.kernel.ir.stage import constant, dtype_of, item_bytes
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import constant, element_bytes
 
 
 def vectors_of_rows(program: Program, columns: int) -> tuple[int, bool]:
@@ -51,9 +51,9 @@ def vector_width(program: Program) -> int:
 @memoized
 def narrowest_item(program: Program) -> int:
     """Bytes of an element of that tensor, of which two are the least that a mapping minds."""
-    sizes = [item_bytes(dtype_of(buffer)) for buffer in program.outputs if program.is_full(buffer)]
+    sizes = [element_bytes(buffer) for buffer in program.outputs if program.is_full(buffer)]
     for stage in program.stages:
         for read in stage.reads:
             if program.place(stage, read) is Where.SAME and read.buffer not in program.producer:
-                sizes.append(item_bytes(dtype_of(read.buffer)))
+                sizes.append(element_bytes(read.buffer))
     return max(2, min(sizes, default=4))

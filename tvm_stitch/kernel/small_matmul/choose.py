@@ -15,12 +15,12 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.volatile_load import can_load_now
 from tvm_stitch.kernel.ir.mapping import WARP, SmallMatmul, power_of_two
-from tvm_stitch.kernel.ir.stage import Read, Refused, Stage, constant, dtype_of, item_bytes
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, waiting
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import Panel
 from tvm_stitch.kernel.small_matmul.smem_layout import Table, pitch, slices_of, steps_of, table_of
+from tvm_stitch.stages.stage import Read, Refused, Stage, constant, dtype_of, element_bytes
 
 COLUMNS_EACH = 4  # of a thread, where a row has so many
 ROWS_EACH = 4
@@ -41,7 +41,7 @@ SHARED_BYTES = 64 * 1024  # of a block: every GPU has that much
 def waiting_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
     """Shared memory of the values that wait for the threads of their rows."""
     waits = waiting(program, slices_of(program, mapping))
-    row = (pitch(columns) * item_bytes(dtype_of(buffer)) for buffer, columns in waits.items())
+    row = (pitch(columns) * element_bytes(buffer) for buffer, columns in waits.items())
     return mapping.block_rows * sum(row)
 
 

@@ -17,10 +17,10 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN
 from tvm_stitch.kernel.analysis.contiguity import bound_to
-from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Where
-from tvm_stitch.kernel.ir.stage import Expr, Read, Refused, Stage, Var, handle, substitute
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Expr, Read, Refused, Stage, Var, handle, substitute
 
 STEP = tirx.Var("step", "int64")  # of a thread's columns, a period apart
 _WITHIN = tirx.Var("within", "int64")
@@ -34,11 +34,6 @@ class Slices:
     steps: int  # columns of a thread in the widest sliced value
     values: frozenset[Var]
     step_of: dict[tuple[int, int], Expr]  # which of its thread's columns a read takes, by STEP
-
-
-def find_slices(program: ProductProgram, steps: int = 0) -> Slices | Refused:
-    """The slices with so many columns a thread, or with as few as there can be."""
-    return _find(program, steps)
 
 
 def waiting(program: ProductProgram, slices: Slices | None) -> dict[Var, int]:
@@ -56,7 +51,8 @@ def waiting(program: ProductProgram, slices: Slices | None) -> dict[Var, int]:
 
 
 @memoized
-def _find(program: ProductProgram, steps: int) -> Slices | Refused:
+def find_slices(program: ProductProgram, steps: int = 0) -> Slices | Refused:
+    """The slices with so many columns a thread, or with as few as there can be."""
     whole = _needed_whole(program)
     sliced = [stage for stage in program.stages if stage.output not in whole]
     if not any(stage.output in program.contractions for stage in sliced):

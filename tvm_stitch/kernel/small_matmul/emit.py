@@ -19,21 +19,11 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
-from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.tir_builder import Place, evaluated, int64
 from tvm_stitch.kernel.codegen.volatile_load import load_now
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.program import Where
-from tvm_stitch.kernel.ir.stage import (
-    Expr,
-    Read,
-    Stage,
-    Var,
-    dtype_of,
-    handle,
-    substitute,
-)
 from tvm_stitch.kernel.small_matmul.choose import early_loads, staged_tables
 from tvm_stitch.kernel.small_matmul.column_slices import STEP, waiting
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
@@ -41,6 +31,8 @@ from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK, Contraction
 from tvm_stitch.kernel.small_matmul.smem_copy import SHARED, ProductCopies
 from tvm_stitch.kernel.small_matmul.smem_layout import Table, pitch
 from tvm_stitch.kernel.small_matmul.thread_indexing import Columns, ProductPosition
+from tvm_stitch.stages.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.stage import Expr, Read, Stage, Var, dtype_of, handle, substitute
 
 
 class ProductPart:

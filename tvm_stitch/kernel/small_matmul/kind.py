@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Kind, Problem, Values, unsupported
+from tvm_stitch.kernel.analysis.kind import Kind, unsupported
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
-from tvm_stitch.kernel.ir.stage import Expr, Refused
-from tvm_stitch.kernel.small_matmul.choose import (
-    mapping_of_products,
-    product_mapping,
-    product_reasons,
-)
+from tvm_stitch.kernel.small_matmul.choose import product_mapping, product_reasons
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
 from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile, shared_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
-
-# Steps follow from the widest value.
-AXES: Axes = {
-    "threads": POWERS[:9],
-    "rows": POWERS,
-    "batch": (1, 2, 4, 8),
-    "split": (False, True),
-    "prefetch_weights": (False, True),
-}
+from tvm_stitch.stages.stage import Expr, Refused
 
 
 def _emit(program: ProductProgram, mapping: SmallMatmul, place: Place) -> Expr:
@@ -48,13 +33,6 @@ def _why(program: ProductProgram, mapping: SmallMatmul) -> str:
     return f"{text}; it is reduced {times} by shuffles within a warp"
 
 
-def _fitted(problem: Problem[ProductProgram], values: Values) -> SmallMatmul | None:
-    sizes = values["threads"], values["rows"], values["batch"]
-    mapping = mapping_of_products(problem.program, *sizes, values["split"])
-    flags = {name: values[name] for name in ("prefetch_weights", *SMALL_MATMUL.flags)}
-    return replace(mapping, **flags)
-
-
 SMALL_MATMUL = Kind(
     mappings=(SmallMatmul,),
     holds=lambda program: isinstance(program, ProductProgram),
@@ -69,7 +47,4 @@ SMALL_MATMUL = Kind(
     profile=product_profile,
     emit=_emit,
     why=_why,
-    axes=lambda _program: AXES,
-    flags=("asynchronous",),
-    fitted=_fitted,
 )

@@ -9,19 +9,11 @@ from __future__ import annotations
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.phases import Phase, Phases
-from tvm_stitch.kernel.ir.stage import (
-    Stage,
-    Var,
-    buffer_shape,
-    constant,
-    dtype_of,
-    item_bytes,
-    product,
-)
 from tvm_stitch.kernel.small_matmul.choose import staged_tables, waiting_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
 from tvm_stitch.kernel.small_matmul.smem_layout import slices_of, steps_of, table_of
+from tvm_stitch.stages.stage import Stage, Var, constant, tensor_bytes
 
 ACCESS = 4  # multiply-adds in the time of an access to shared memory
 
@@ -49,7 +41,7 @@ def product_profile(program: ProductProgram, mapping: SmallMatmul) -> Profile:
         operations, specials = operations + share * plain, specials + share * special
     elements = rows * columns
     block = mapping.block_rows * mapping.reach
-    read = tensor_bytes(program.inputs) // elements
+    read = _bytes(program.inputs) // elements
     return Profile(
         rows,
         columns,
@@ -63,7 +55,7 @@ def product_profile(program: ProductProgram, mapping: SmallMatmul) -> Profile:
                 reductions=len(program.row_reductions) - len(program.contractions),
             ),
         ),
-        tensor_bytes((*program.inputs, *program.outputs)) - read * elements,
+        _bytes((*program.inputs, *program.outputs)) - read * elements,
         0,
         -(-shared_bytes(program, mapping) // (mapping.reach * mapping.block_rows)),
     )
@@ -75,10 +67,9 @@ def shared_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
     return tables + waiting_bytes(program, mapping)
 
 
-def tensor_bytes(buffers: tuple[Var, ...]) -> int:
+def _bytes(buffers: tuple[Var, ...]) -> int:
     """All of them once."""
-    elements = (constant(product(buffer_shape(b))) or 0 for b in buffers)
-    return sum(n * item_bytes(dtype_of(b)) for n, b in zip(elements, buffers, strict=True))
+    return sum(tensor_bytes(buffer) or 0 for buffer in buffers)
 
 
 def accesses(program: ProductProgram, stage: Stage, mapping: SmallMatmul) -> float:

@@ -19,25 +19,29 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import bound_to
-from tvm_stitch.kernel.analysis.matmul_pattern import (
-    ACCUMULATED,
-    MAX_OUTPUTS,
-    Factors,
-    small_product,
-)
 from tvm_stitch.kernel.ir.iteration_space import Space
-from tvm_stitch.kernel.ir.memoized import remembered
 from tvm_stitch.kernel.ir.program import (
     MAX_INLINED,
     Placing,
     Program,
     Where,
     inlined,
-    replace_loads,
     unit_reductions_as_elements,
     with_inlined,
 )
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.kernel.small_matmul.row_axes import Axes, axes_of, place_in_row, reordered
+from tvm_stitch.kernel.small_matmul.shared_operand import (
+    ENTRY,
+    SLOW,
+    Contraction,
+    Panel,
+    load_of,
+    panel_of,
+    table_of_rows,
+)
+from tvm_stitch.stages.matmul_pattern import ACCUMULATED, MAX_OUTPUTS, Factors, small_product
+from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Refused,
@@ -49,17 +53,8 @@ from tvm_stitch.kernel.ir.stage import (
     flatten,
     handle,
     product,
+    replaced,
     substitute,
-)
-from tvm_stitch.kernel.small_matmul.row_axes import Axes, axes_of, place_in_row, reordered
-from tvm_stitch.kernel.small_matmul.shared_operand import (
-    ENTRY,
-    SLOW,
-    Contraction,
-    Panel,
-    load_of,
-    panel_of,
-    table_of_rows,
 )
 
 
@@ -329,7 +324,7 @@ class _RowPlacing(Placing):
                 if source.is_reduction:
                     return Refused(f"{stage.name} needs {source.name} of other rows")
             places = {r.key: inlined(self.producer[r.buffer], r, analyzer) for r in computed}
-            value = replace_loads(value, places)
+            value = replaced(value, places)
         return Refused(f"{stage.name} reads computed values at too many places")
 
     def _contraction(

@@ -13,9 +13,9 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
-from tvm_stitch.kernel.analysis.matmul_pattern import MAX_OUTPUTS, Factors
 from tvm_stitch.kernel.ir.program import Where, address_of
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.matmul_pattern import MAX_OUTPUTS, Factors
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Stage,

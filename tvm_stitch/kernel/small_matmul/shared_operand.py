@@ -14,16 +14,15 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import bound_to, in_chunks
-from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED, Factors
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.matmul_pattern import ACCUMULATED, Factors
+from tvm_stitch.stages.stage import (
     Expr,
     Var,
-    buffer_shape,
     constant,
     dtype_of,
     find_reads,
-    flatten,
     handle,
+    place_of,
     substitute,
     unflatten,
 )
@@ -61,7 +60,7 @@ class Panel:
         load = self.load
         if load is None:
             return False
-        at = flatten(tuple(load.indices), buffer_shape(load.source))
+        at = place_of(load)
         return in_chunks(at, FAST, {SLOW: self.slow, FAST: self.fast}, CHUNK)
 
     @cached_property
@@ -114,7 +113,7 @@ def _moves_by_one(value: Expr, axis: Var) -> bool:
     """Whether some load of a value takes neighbours in memory for neighbours along an axis."""
     analyzer = tvm.sym.Analyzer()
     for read in find_reads(value):
-        at = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+        at = read.place
         step = analyzer.simplify(substitute(at, {axis: axis + 1}) - at)
         if constant(step) == 1:
             return True

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen.tir_builder import Writer, flat_loads
-from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of, substitute
 from tvm_stitch.kernel.small_matmul.shared_operand import (
     CHUNK,
     ENTRY,
@@ -27,6 +25,8 @@ from tvm_stitch.kernel.small_matmul.shared_operand import (
 )
 from tvm_stitch.kernel.small_matmul.smem_layout import ITEM, Table, pitch
 from tvm_stitch.kernel.small_matmul.thread_indexing import ProductPosition
+from tvm_stitch.stages.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.stage import Expr, Var, dtype_of, substitute
 
 # TVM gives values that live one after the other the same place, with a barrier between.
 SHARED = "shared.dyn"

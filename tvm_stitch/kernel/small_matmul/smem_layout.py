@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.kernel.ir.stage import Expr, Stage, Var
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import Panel
+from tvm_stitch.stages.stage import Expr, Stage, Var
 
 ITEM = 4  # bytes of an element: factors wait as they are multiplied
 MOST_GROUPED = 4  # columns that a thread reads in one access

@@ -15,13 +15,13 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
-from tvm_stitch.kernel.ir.read_stages import outputs_of, read_stages
-from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, buffer_shape, product
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.cost import predicted_us
 from tvm_stitch.kernel.tensor_core.emit import TensorPart
 from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
+from tvm_stitch.stages.read_stages import outputs_of, read_stages
+from tvm_stitch.stages.stage import Refused, Stage, Var, buffer_size
 
 TILES_ATTRIBUTE = "tvm_stitch.tiles"
 
@@ -77,7 +77,7 @@ def emit_product(func: tirx.PrimFunc, found: TensorProduct, tiles: Tiles) -> tir
     """The kernel of a product by legal tiles."""
     writer = Writer()
     buffers = dict.fromkeys((*found.inputs, *found.outputs))
-    views = {buffer: writer.view(buffer, product(buffer_shape(buffer))) for buffer in buffers}
+    views = {buffer: writer.view(buffer, buffer_size(buffer)) for buffer in buffers}
     block, thread = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
     place = block.astype("int64"), thread.astype("int64")
     TensorPart(found, tiles, views, *place, writer).emit()

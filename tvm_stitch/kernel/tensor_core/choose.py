@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import partial
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, predicted_us
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY, Tiles, fitted, tile_reasons
+from tvm_stitch.stages.stage import Refused
 
 # Of deep products the multiplying takes the time: large tiles load each factor least often, smaller
 # ones leave fewer multiprocessors without work at the end. Measured on an H200 (bench/results).

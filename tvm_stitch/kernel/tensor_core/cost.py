@@ -6,9 +6,9 @@ In: a TensorProduct, its Tiles and the Device. Out: bytes and microseconds.
 from __future__ import annotations
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.cost_model.kernel_model import tensor_bytes
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
+from tvm_stitch.stages.stage import tensor_bytes
 
 # Multiply-adds of a multiprocessor in a cycle, by rows and columns of a tile: 2048 x 4096 x 11008
 # bf16 takes 548, 600, 730 and 965 us on an H200 by the first four.

@@ -18,17 +18,10 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import in_chunks
-from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen.bf16_widen import widened
 from tvm_stitch.kernel.codegen.tir_builder import Writer, divided, evaluated, int64, vector_copy
-from tvm_stitch.kernel.ir.stage import Expr, Stage, Var, dtype_of, substitute
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, WarpMma
-from tvm_stitch.kernel.tensor_core.program import (
-    DEPTH,
-    ENTRY,
-    WIDEST,
-    TensorProduct,
-)
+from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, TensorProduct
 from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, OperandTile
 from tvm_stitch.kernel.tensor_core.tiles import (
     FRAGMENT_ROWS,
@@ -41,6 +34,8 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     stage_elements,
 )
 from tvm_stitch.kernel.tensor_core.wgmma import WarpgroupMma
+from tvm_stitch.stages.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, substitute
 
 LEAST_COPY = 4  # bytes that go past the registers
 

@@ -12,10 +12,8 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
 from tvm_stitch.kernel.codegen.tir_builder import Writer, divided
 from tvm_stitch.kernel.ir.mapping import WARP
-from tvm_stitch.kernel.ir.stage import Expr, Var, dtype_of
 from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, OperandTile
 from tvm_stitch.kernel.tensor_core.tiles import (
     FRAGMENT_COLUMNS,
@@ -24,6 +22,8 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     HALF,
     Tiles,
 )
+from tvm_stitch.stages.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.stage import Expr, Var, dtype_of
 
 MATRIX = 8  # rows and columns of what a fragment is made of
 _ELEMENT = {"float16": "f16", "bfloat16": "bf16"}  # in PTX

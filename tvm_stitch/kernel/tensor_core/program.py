@@ -17,19 +17,18 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import bound_to, in_chunks
-from tvm_stitch.kernel.analysis.matmul_pattern import ACCUMULATED
-from tvm_stitch.kernel.analysis.op_pattern import is_product
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Refused,
     Stage,
     Var,
-    buffer_shape,
     constant,
     dtype_of,
-    flatten,
     interned,
+    place_of,
     product,
     substitute,
     unflatten,
@@ -114,7 +113,7 @@ class TensorProduct:
 
     def place(self, stage: Stage, read: Read) -> Expr:
         """Where a load of what memory holds goes, by ENTRY, ROW and COLUMN."""
-        at = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
+        at = read.place
         return bound_to(self.extents).simplify(substitute(at, self.axes[stage.output]))
 
 
@@ -221,7 +220,7 @@ def _loads(stage: Stage) -> tuple[Expr, Expr] | Refused:
 
 
 def _factor(load: Expr, names: dict[Var, Expr], extents: dict[Var, int], side: Var) -> Factor:
-    at = substitute(flatten(tuple(load.indices), buffer_shape(load.source)), names)
+    at = substitute(place_of(load), names)
     return Factor(interned(load.source), bound_to(extents).simplify(at), side, extents)
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.stage import Expr
 from tvm_stitch.kernel.tensor_core.program import Factor
 from tvm_stitch.kernel.tensor_core.tiles import LINE, PADDING, Tiles
+from tvm_stitch.stages.stage import Expr
 
 WORD = 4  # bytes of an element of the memory that holds all tiles
 CHUNK = 8  # halves of 16 bytes, which stay together

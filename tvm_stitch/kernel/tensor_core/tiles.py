@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.json_data import checked, count, parsed, positive
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
-from tvm_stitch.kernel.ir.stage import dtype_of, item_bytes
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
+from tvm_stitch.stages.stage import element_bytes
 
 # The first with tensor cores for both kinds of halves, 16 deep, and with asynchronous copies.
 CAPABILITY = 80
@@ -130,7 +130,7 @@ def shared_bytes(product: TensorProduct, tiles: Tiles) -> int:
     """Shared memory of a block: stages of both factors, then, in the same place, the results."""
     left = stage_elements(tiles, product.left.by_depth, tiles.rows)
     right = stage_elements(tiles, product.right.by_depth, tiles.columns)
-    results = tiles.rows * tiles.pitch * item_bytes(dtype_of(product.result))
+    results = tiles.rows * tiles.pitch * element_bytes(product.result)
     return max(tiles.stages * (left + right) * HALF, results)
 
 

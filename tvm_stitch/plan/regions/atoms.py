@@ -10,9 +10,9 @@ through them may cost a kernel more than it saves.
 from __future__ import annotations
 
 from tvm_stitch.graph.front.read import Node
-from tvm_stitch.kernel.analysis.op_pattern import Pattern
-from tvm_stitch.kernel.ir.stage import same_size
 from tvm_stitch.plan.regions.region import Nodes, Region, bits
+from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.stage import same_size
 
 _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
 

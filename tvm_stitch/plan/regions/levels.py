@@ -17,9 +17,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
-from tvm_stitch.kernel.ir.stage import Var, buffer_shape, constant, product
 from tvm_stitch.plan.regions.parts import in_parts
 from tvm_stitch.plan.regions.region import Region
+from tvm_stitch.stages.stage import Var, elements_of
 
 
 def find_regions(graph: StitchGraph) -> tuple[Region, ...]:
@@ -109,7 +109,7 @@ def _shared_operands(graph: StitchGraph, node: Node) -> Iterable[Var]:
 
 def _is_large(buffer: Var) -> bool:
     """Whether reading it twice costs anything: scalars are read by everybody."""
-    return constant(product(buffer_shape(buffer))) != 1
+    return elements_of(buffer) != 1
 
 
 class _Groups:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from tvm_stitch.graph.front.read import StitchGraph
-from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.plan.regions.region import Crossing, Region
 from tvm_stitch.plan.regions.sizes import nominal_bytes
+from tvm_stitch.stages.stage import Var
 
 # A kernel holds no more (Options.largest_kernel), so a chain loses nothing by its cuts.
 MOST_OPERATORS = 256

@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
-from tvm_stitch.kernel.analysis.op_pattern import Pattern
-from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.plan.regions.structure import Described
+from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.stage import Var
 
 Nodes = int  # a set of a region's nodes, one bit each
 

@@ -12,7 +12,7 @@ from typing import Any
 from tvm import tirx
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
-from tvm_stitch.kernel.ir.stage import Expr, Var, buffer_shape, constant, dtype_of, interned, shown
+from tvm_stitch.stages.stage import Expr, Var, buffer_shape, constant, dtype_of, interned, shown
 
 Structure = Hashable
 # A number, or text and the symbols in it: two symbols may have one name.

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from tvm_stitch.kernel.analysis.op_pattern import Pattern
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.options import Options
 from tvm_stitch.plan.deadline import NEVER, NOT_PLANNED, Deadline
 from tvm_stitch.plan.regions.atoms import find_atoms
@@ -28,6 +26,8 @@ from tvm_stitch.plan.search.epilogue import epilogues
 from tvm_stitch.plan.search.greedy import greedy_sets
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.plan.search.price import DEFAULT_MARGIN, least_us
+from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.stage import Refused
 
 BEAM = 2  # of the sets grown from a reduction or an output, how many go on growing
 CUTS = 4  # at how many of its cheapest edges a set is tried in two

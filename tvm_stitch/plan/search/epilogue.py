@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tvm_stitch.kernel.analysis.op_pattern import Pattern
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.plan.search.price import epilogue_us
+from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.stage import Refused
 
 _FREE = (Pattern.ELEMENTWISE, Pattern.BROADCAST)
 

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.plan.deadline import NEVER, Deadline
 from tvm_stitch.plan.regions.region import Nodes, Region, bits
 from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.judge import Judge
+from tvm_stitch.stages.stage import Refused
 
 # Up to so many atoms are added one by one: what is tried on the way is a candidate, too.
 FEW_ATOMS = 32

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.op_pattern import Pattern
 from tvm_stitch.kernel.build import (
     StitchedKernel,
     check_emitted,
@@ -21,10 +20,11 @@ from tvm_stitch.kernel.build import (
     choose_product,
 )
 from tvm_stitch.kernel.choose import Bounds
-from tvm_stitch.kernel.ir.stage import Refused, Stage, constant, product
 from tvm_stitch.kernel.tensor_core.build import TensorKernel, check_product
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
 from tvm_stitch.plan.search.price import default_kernel_us, ended_us, stitched_us
+from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.stage import Refused, Stage, constant, product
 
 # A result that does not fit the kernel's rows may be computed again in a kernel of its own if it is
 # at most this share of the kernel's largest result, and no reduction stands behind it.

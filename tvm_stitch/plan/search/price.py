@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.cost_model import dlight_baseline
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Var
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
 from tvm_stitch.plan.regions.region import Crossing, Nodes, Region, Value, bits
 from tvm_stitch.plan.regions.sizes import nominal_bytes
+from tvm_stitch.plan.search import dlight_baseline
+from tvm_stitch.stages.stage import Var
 
 # What TVM makes is less certain than what is emitted here: on equal terms nothing is left to it.
 EPILOGUE_US = 0.5

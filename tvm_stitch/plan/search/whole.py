@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tvm_stitch.kernel.cost_model.kernel_model import floor_us, least_work_us, predicted
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.regions.region import Nodes, Region
 from tvm_stitch.plan.search.epilogue import epilogues
 from tvm_stitch.plan.search.judge import Judge, Verdict
+from tvm_stitch.stages.stage import Refused
 
 # So many take their time to compute, and two kernels compute the same; of fewer it is tried whether
 # two compute less, as they need not compute again what one kernel does not keep.

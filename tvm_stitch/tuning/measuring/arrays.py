@@ -13,7 +13,7 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_stitch.kernel.ir.stage import buffer_shape, constant, dtype_of
+from tvm_stitch.stages.stage import buffer_shape, constant, dtype_of
 
 # Random numbers are drawn once and repeated: a timing does not depend on them.
 DRAWN = (1 << 20) - 3

@@ -19,7 +19,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.errors import StitchError
-from tvm_stitch.kernel.ir.stage import dtype_of, item_bytes
+from tvm_stitch.stages.stage import dtype_of, element_bytes
 from tvm_stitch.tuning.measuring.arrays import disagreement, drawn, numpy_dtype, shape_of
 
 HOW = "CUDA events, L2 flushed, median"
@@ -101,8 +101,7 @@ class Gpu:
             tvm.runtime.empty(shape_of(param), dtype_of(param), self._device) for param in params
         ]
         self._sizes = [
-            int(np.prod(shape_of(param), dtype="int64")) * item_bytes(dtype_of(param))
-            for param in params
+            int(np.prod(shape_of(param), dtype="int64")) * element_bytes(param) for param in params
         ]
         self._outputs = outputs
         self._dtypes = [dtype_of(params[number]) for number in outputs]

@@ -29,7 +29,7 @@ from tvm import tirx
 
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import StitchError
-from tvm_stitch.kernel.ir.stage import Refused, dtype_of, is_buffer
+from tvm_stitch.stages.stage import Refused, dtype_of, is_buffer
 from tvm_stitch.tuning.measuring.arrays import disagreement, make_array, numpy_dtype, shape_of
 from tvm_stitch.tuning.measuring.message import Message
 from tvm_stitch.tuning.products import workload_with

@@ -18,9 +18,9 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
 from tvm_stitch.build import kernel_passes, lowering_context
 from tvm_stitch.errors import StitchError
-from tvm_stitch.kernel.ir.stage import is_buffer
 from tvm_stitch.options import Options
 from tvm_stitch.plan.saved import SavedPlan
+from tvm_stitch.stages.stage import is_buffer
 from tvm_stitch.tuning.measuring.arrays import make_array
 from tvm_stitch.tuning.measuring.gpu import Driver, Stopwatch
 

@@ -16,10 +16,12 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.cooperative.choose_rounds import InRounds, with_persistent_rows
-from tvm_stitch.kernel.ir.mapping import SCHEMES, Flat, Mapping, Rows, RowSegment
+from tvm_stitch.kernel.cooperative.choose_rounds import with_persistent_rows
+from tvm_stitch.kernel.cooperative.persistent_shared import Parts
+from tvm_stitch.kernel.ir.mapping import SCHEMES, Flat, Mapping, RowSegment
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.legal import legal
 
 AXES: dict[str, tuple[int, ...]] = {
@@ -28,10 +30,12 @@ AXES: dict[str, tuple[int, ...]] = {
     "rows": (1, 2, 4, 8, 16, 32),  # of a segment, side by side in a block
     "batch": (1, 2, 4, 8),  # of these, that a thread loads at once
     "steps": (1, 2, 4),  # vectors of a thread where a part has no rows
-    "persistent_rows": (
-        0,
-        1,
-    ),  # whether rows stay on the chip between rounds, as many as there is room for
+    "persistent_rows": (0, 1),  # whether rows stay on the chip, as many as there is room for
+}
+# Of which parts an axis is, where not of all.
+SEARCHED: dict[type[Mapping], tuple[str, ...]] = {
+    RowSegment: ("rows", "batch"),
+    Flat: ("steps",),
 }
 
 
@@ -56,39 +60,47 @@ def schedules(
 
 def values_of(schedule: Schedule) -> dict[str, int]:
     """The values of the axes that make a schedule."""
-    row_segments = [part for part in schedule.parts if isinstance(part, RowSegment)]
-    flat = [part for part in schedule.parts if isinstance(part, Flat)]
+    first = {name: next(iter(_said(schedule, name)), 1) for name in ("rows", "batch", "steps")}
     return {
         "threads": schedule.block_threads,
         "min_blocks_per_sm": schedule.min_blocks_per_sm,
-        "rows": row_segments[0].rows if row_segments else 1,
-        "batch": row_segments[0].batch if row_segments else 1,
-        "steps": flat[0].steps if flat else 1,
+        **first,
         "persistent_rows": int(any(part.persistent_rows for part in schedule.parts)),
     }
+
+
+def _said(schedule: Schedule, name: str) -> list[int]:
+    """What the mappings say of which an axis is."""
+    return [getattr(m, name) for m in schedule.parts if name in SEARCHED.get(type(m), ())]
 
 
 def fitted(
     values: dict[str, int], programs: tuple[Program, ...], chosen: Schedule, device: Device
 ) -> Schedule:
     """The schedule of these values, perhaps not legal; the rest is as it was chosen."""
-    parts = [_part(each, values) for each in chosen.parts]
+    parts: Parts = [
+        (program, _fitted(program, mapping, values))
+        for program, mapping in zip(programs, chosen.parts, strict=True)
+    ]
     resident = values["min_blocks_per_sm"]
     if values["persistent_rows"]:
-        parts = with_persistent_rows(programs, parts, resident, device)
-    return Schedule(
-        tuple(parts), blocks=resident * device.multiprocessors, min_blocks_per_sm=resident
-    )
+        parts = with_persistent_rows(parts, resident, device)
+    mappings = tuple(mapping for _, mapping in parts)
+    return Schedule(mappings, blocks=resident * device.multiprocessors, min_blocks_per_sm=resident)
+
+
+def _fitted(program: Program, chosen: Any, values: dict[str, int]) -> Mapping:
+    own = {name: values[name] for name in SEARCHED.get(type(chosen), ())}
+    if not isinstance(chosen, Flat):
+        own["persistent_rows"] = 0
+    mapping: Mapping = kind_of(program).in_round(program, replace(chosen, **own), values["threads"])
+    return mapping
 
 
 def _combinations(programs: tuple[Program, ...], chosen: Schedule) -> Iterator[tuple[int, ...]]:
     """Values of all axes, the chosen ones among them; one where an axis says nothing."""
     own: dict[str, Any] = values_of(chosen)
-    silent = set()
-    if not any(isinstance(part, RowSegment) for part in chosen.parts):
-        silent |= {"rows", "batch"}
-    if not any(isinstance(part, Flat) for part in chosen.parts):
-        silent.add("steps")
+    silent = {name for name in ("rows", "batch", "steps") if not _said(chosen, name)}
     if not any(program.persistent_inputs for program in programs):
         silent.add("persistent_rows")
     axes = [
@@ -96,17 +108,3 @@ def _combinations(programs: tuple[Program, ...], chosen: Schedule) -> Iterator[t
         for name, values in AXES.items()
     ]
     return itertools.product(*axes)
-
-
-def _part(chosen: Mapping, values: dict[str, int]) -> InRounds:
-    threads = values["threads"]
-    if isinstance(chosen, RowSegment):
-        rows = min(values["rows"], threads)
-        each = threads // rows
-        return replace(chosen, threads=each, rows=rows, batch=values["batch"], persistent_rows=0)
-    if isinstance(chosen, Flat):
-        return replace(chosen, threads=threads, steps=values["steps"])
-    assert isinstance(chosen, Rows), "a round has one of three kinds"
-    each = min(chosen.threads, threads)
-    steps = chosen.steps * chosen.threads // each
-    return replace(chosen, threads=each, rows=threads // each, steps=steps, persistent_rows=0)

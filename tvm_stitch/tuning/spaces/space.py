@@ -13,22 +13,25 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.kind import Axes, Problem, Values
+from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, problem_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.spaces import rounds
+from tvm_stitch.tuning.spaces.axes import Axes, Values, search_of
 from tvm_stitch.tuning.spaces.redundant import is_redundant
+
+Fitted = tuple[Values, tuple[Mapping, ...]]  # what values of the axes make of each program
 
 MUTATIONS = 64  # attempts to change an axis before a schedule is drawn afresh
 
@@ -193,26 +196,48 @@ class Space:
 
 def fitted(values: Values, problem: Problem[Program]) -> Mapping | None:
     """The mapping that values of the axes make of a program; None where it is not legal."""
-    kind = kind_of(problem.program)
-    mapping: Mapping | None = kind.fitted(problem, values)
-    if mapping is None or kind.refusal(problem, mapping) is not None:
+    mapping = search_of(problem.program).fitted(problem, values)
+    if mapping is None or kind_of(problem.program).refusal(problem, mapping) is not None:
         return None
     return mapping
 
 
 def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterator[Choice]:
-    """The legal choices of programs that share theirs."""
+    """The legal choices of programs that share theirs.
+
+    Of the extras and flags, others than the plain ones are tried of what is legal without.
+    """
     problems = [problem_of(program, device, bounds) for program in programs]
-    kind = kind_of(programs[0])
-    for plain in _combinations(kind.axes(programs[0]), partial(is_redundant, problems)):
-        found = _fitted_to_all({**plain, **dict.fromkeys(kind.flags, False)}, problems)
-        if not found:
-            continue
-        for flags in itertools.product((False, True), repeat=len(kind.flags)):
-            values = {**plain, **dict(zip(kind.flags, flags, strict=True))}
-            mappings = _fitted_to_all(values, problems) if any(flags) else found
-            if mappings:
-                yield Choice(tuple(values.values()), mappings)
+    search = search_of(programs[0])
+    sets = itertools.product((False, True), repeat=len(search.flags))
+    unset, *flags = (dict(zip(search.flags, each, strict=True)) for each in sets)
+    plain = {name: values[0] for name, values in search.extras.items()}
+    changes: list[list[Values]] = [
+        *([{name: each} for each in values[1:]] for name, values in search.extras.items()),
+        flags,
+    ]
+    for own in _combinations(search.axes(programs[0]), partial(is_redundant, problems)):
+        found = _legal([{**own, **plain, **unset}], problems)
+        for each in changes:
+            found = _and_changed(found, each, problems)
+        yield from (Choice(tuple(values.values()), mappings) for values, mappings in found)
+
+
+def _legal(candidates: Iterable[Values], problems: list[Problem[Program]]) -> Iterator[Fitted]:
+    """Those that are legal of every program and say what no other does."""
+    for values in candidates:
+        mappings = () if is_redundant(problems, values) else _fitted_to_all(values, problems)
+        if mappings:
+            yield values, mappings
+
+
+def _and_changed(
+    legal: Iterable[Fitted], changes: Sequence[Values], problems: list[Problem[Program]]
+) -> Iterator[Fitted]:
+    """What is legal, each with all changes of it that are."""
+    for values, mappings in legal:
+        yield values, mappings
+        yield from _legal([{**values, **change} for change in changes], problems)
 
 
 def _choices_in_rounds(

@@ -15,14 +15,15 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx import IterVar
 
-from tvm_stitch.kernel.ir.indices import counted_in_int64
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.indices import counted_in_int64
+from tvm_stitch.stages.stage import (
     COMBINERS,
     Expr,
     Refused,
     Stage,
     Var,
     as_int64,
+    bind_axes,
     buffer_shape,
     constant,
     dtype_of,
@@ -101,10 +102,7 @@ def _read_block(realize: s_tir.SBlockRealize, loops: Mapping[Var, Expr]) -> Stag
 
 
 def _stores_whole_output(stage: Stage, store: tirx.BufferStore) -> bool:
-    analyzer = tvm.sym.Analyzer()
-    for axis, extent in zip(stage.axes, stage.extents, strict=True):
-        analyzer.bind(axis, tvm.ir.Range(0, extent))
-    shape = buffer_shape(stage.output)
+    analyzer, shape = bind_axes(stage), buffer_shape(stage.output)
     if not analyzer.can_prove_equal(product(shape), stage.size):
         return False
     written = flatten(tuple(store.indices), shape)
@@ -120,10 +118,7 @@ def _as_view(stage: Stage) -> Stage:
     load = stage.value
     if not isinstance(load, tvm.ir.TensorLoad) or constant(stage.size) is not None:
         return stage
-    shape = buffer_shape(load.source)
-    analyzer = tvm.sym.Analyzer()
-    for axis, extent in zip(stage.axes, stage.extents, strict=True):
-        analyzer.bind(axis, tvm.ir.Range(0, extent))
+    analyzer, shape = bind_axes(stage), buffer_shape(load.source)
     if not analyzer.can_prove_equal(product(shape), stage.size):
         return stage
     indices: list[Expr] = []

@@ -18,7 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.memoized import memoized
+from tvm_stitch.stages.memoized import memoized
 
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
 Var = Any
@@ -48,6 +48,11 @@ class Read:
     def buffer(self) -> Var:
         """The buffer that is read."""
         return interned(self.load.source)
+
+    @cached_property
+    def place(self) -> Expr:
+        """Where it is in its buffer, elements counted row by row."""
+        return place_of(self.load)
 
     @cached_property
     def key(self) -> int:
@@ -103,7 +108,7 @@ class Stage:
     def buffers(self) -> dict[Var, bool]:
         """What it reads, and whether it walks through as many elements as that has."""
         return {
-            buffer: same_size(product(buffer_shape(buffer)), self.total_size)
+            buffer: same_size(buffer_size(buffer), self.total_size)
             for buffer in dict.fromkeys(read.buffer for read in self.reads)
         }
 
@@ -168,6 +173,27 @@ def item_bytes(dtype: str) -> int:
     return (data_type.bits * data_type.lanes + 7) // 8
 
 
+def element_bytes(buffer: Var) -> int:
+    """Bytes of an element of a buffer."""
+    return item_bytes(dtype_of(buffer))
+
+
+def buffer_size(buffer: Var) -> Expr:
+    """Elements of a buffer."""
+    return product(buffer_shape(buffer))
+
+
+def elements_of(buffer: Var) -> int | None:
+    """The same as a number; None where a dimension is symbolic."""
+    return constant(buffer_size(buffer))
+
+
+def tensor_bytes(buffer: Var) -> int | None:
+    """Bytes of a buffer; None where a dimension is symbolic."""
+    elements = elements_of(buffer)
+    return None if elements is None else elements * element_bytes(buffer)
+
+
 def product(extents: tuple[Expr, ...]) -> Expr:
     """The number of elements of a shape."""
     known = [constant(extent) for extent in extents]
@@ -196,6 +222,11 @@ def flatten(indices: tuple[Expr, ...], shape: tuple[Expr, ...]) -> Expr:
     return flat
 
 
+def place_of(load: Expr) -> Expr:
+    """Where a load is in its buffer, elements counted row by row."""
+    return flatten(tuple(load.indices), buffer_shape(load.source))
+
+
 def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     """Replace variables (buffers are variables too)."""
     if not mapping:
@@ -203,15 +234,16 @@ def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     return tvm_ffi.structural_map(expr, (tirx.Var, lambda var: mapping.get(var, var)))
 
 
-def replaced(value: Expr, loads: Mapping[int, Expr], axes: Mapping[Var, Expr]) -> Expr:
-    """A value with loads, by their keys, and axes as far as they are known."""
+def replaced(
+    value: Expr, loads: Mapping[int, Expr], axes: Mapping[Var, Expr] | None = None
+) -> Expr:
+    """A value with loads, by their keys, and axes as far as they are known.
 
-    def visit(node: Expr) -> Expr:
-        if isinstance(node, tvm.ir.TensorLoad):
-            return loads.get(handle(node), node)
-        return axes.get(node, node)
-
-    visitors = [(tvm.ir.TensorLoad, visit), (tirx.Var, visit)]
+    Works from the outside in, for a replaced load's indices are gone.
+    """
+    visitors: list[Any] = [(tvm.ir.TensorLoad, lambda load: loads.get(handle(load), load))]
+    if axes:
+        visitors.append((tirx.Var, lambda var: axes.get(var, var)))
     return tvm_ffi.structural_map(value, visitors, order="pre")
 
 

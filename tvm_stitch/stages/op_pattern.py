@@ -7,8 +7,8 @@ import enum
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.memoized import memoized
-from tvm_stitch.kernel.ir.stage import (
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
     Read,
     Stage,
     bind_axes,
@@ -68,10 +68,10 @@ def _pattern(stage: Stage) -> Pattern:
         if is_product(stage):
             return Pattern.PRODUCT
         along = flatten((*stage.axes, *stage.reduced), (*stage.extents, *stage.reduced_extents))
-        rows = any(_reads_at(read, along, analyzer) for read in stage.reads)
+        rows = any(analyzer.can_prove_equal(read.place, along) for read in stage.reads)
         return Pattern.ROW_REDUCTION if rows else Pattern.COLUMN_REDUCTION
     flat = flatten(stage.axes, stage.extents)
-    if all(_reads_at(read, flat, analyzer) for read in stage.reads) and stage.reads:
+    if all(analyzer.can_prove_equal(read.place, flat) for read in stage.reads) and stage.reads:
         copies = isinstance(stage.value, tvm.ir.TensorLoad)
         reshaped = copies and len(buffer_shape(stage.reads[0].buffer)) != len(stage.axes)
         same_shape = all(_same_shape(read, stage) for read in stage.reads)
@@ -79,12 +79,6 @@ def _pattern(stage: Stage) -> Pattern:
     if all(_picks_axes(read, stage) for read in stage.reads):
         return Pattern.BROADCAST
     return Pattern.INJECTIVE
-
-
-def _reads_at(read: Read, flat: object, analyzer: tvm.sym.Analyzer) -> bool:
-    """Whether a load walks its whole buffer in the order of the iteration."""
-    at = flatten(tuple(read.load.indices), buffer_shape(read.buffer))
-    return analyzer.can_prove_equal(at, flat)
 
 
 def _same_shape(read: Read, stage: Stage) -> bool:

@@ -10,18 +10,8 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from tvm_stitch.kernel.ir.memoized import memoized
-from tvm_stitch.kernel.ir.stage import (
-    Expr,
-    Refused,
-    Stage,
-    Var,
-    buffer_shape,
-    constant,
-    dtype_of,
-    item_bytes,
-    product,
-)
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, constant, dtype_of, tensor_bytes
 
 # Larger products are for tensor cores and for kernels that stage them in turns.
 MAX_CONTRACTED = 64
@@ -97,9 +87,7 @@ def small_product(stage: Stage) -> Factors | Refused:
 def _is_light(stage: Stage) -> bool:
     """Whether bytes count for more than multiply-adds."""
     buffers = dict.fromkeys([stage.output, *(read.buffer for read in stage.reads)])
-    elements = (constant(product(buffer_shape(buffer))) or 0 for buffer in buffers)
-    sizes = (item_bytes(dtype_of(buffer)) for buffer in buffers)
-    moved = sum(n * size for n, size in zip(elements, sizes, strict=True))
+    moved = sum(tensor_bytes(buffer) or 0 for buffer in buffers)
     return (constant(stage.total_size) or 0) <= max(FEW_MULTIPLY_ADDS, MAX_INTENSITY * moved)
 
 

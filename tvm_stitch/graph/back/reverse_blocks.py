@@ -10,7 +10,7 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.codegen.prim_func import LAUNCH_ATTRIBUTE
-from tvm_stitch.kernel.ir.stage import constant, substitute
+from tvm_stitch.stages.stage import constant, substitute
 
 REVERSED = "tvm_stitch.reversed"  # of such a kernel
 

@@ -12,7 +12,8 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-Expr = Any
+from tvm_stitch.stages.stage import Expr, dtype_of
+
 NARROW, WIDE = "int32", "int64"
 _ARITHMETIC = (
     tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod,
@@ -36,11 +37,11 @@ def counted_in_int64(store: tirx.BufferStore, axes: Mapping[Any, Any]) -> tirx.B
         if left is None or right is None:
             return node
         wide = type(node)(left, right)
-        return _narrow(wide) if _dtype(node) == NARROW else wide
+        return _narrow(wide) if dtype_of(node) == NARROW else wide
 
     def cast(node: Expr) -> Expr:
         wide = _wide(node.value)
-        return node if wide is None else wide.astype(_dtype(node))
+        return node if wide is None else wide.astype(dtype_of(node))
 
     visitors: list[Any] = [(kind, arithmetic) for kind in _ARITHMETIC]
     visitors += [
@@ -63,13 +64,9 @@ def _all_wide(indices: Iterable[Expr]) -> tuple[Expr, ...]:
 
 def _wide(expr: Expr) -> Expr | None:
     """What is narrowed from int64, or a constant, in int64; None: neither."""
-    if _dtype(expr) != NARROW:
+    if dtype_of(expr) != NARROW:
         return None
     if isinstance(expr, tirx.IntImm):
         return tirx.IntImm(WIDE, expr.value)
-    is_narrowed = isinstance(expr, tirx.Cast) and _dtype(expr.value) == WIDE
+    is_narrowed = isinstance(expr, tirx.Cast) and dtype_of(expr.value) == WIDE
     return expr.value if is_narrowed else None
-
-
-def _dtype(expr: Expr) -> str:
-    return str(expr.ty.dtype)

@@ -13,12 +13,18 @@ from dataclasses import replace
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify
-from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, elements_of, instructions
+from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions
 from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
 from tvm_stitch.kernel.ir.mapping import Flat, Mapping, Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.ir.stage import Stage, Var, constant, dtype_of, item_bytes
+from tvm_stitch.stages.op_pattern import Pattern, classify
+from tvm_stitch.stages.stage import (
+    Stage,
+    Var,
+    constant,
+    element_bytes,
+    elements_of,
+)
 
 FLAT_THREADS = 1024  # DLight's Fallback: a thread an element
 SUM_THREADS = 1024  # DLight's Reduction: a block a row, at most so many threads
@@ -180,13 +186,13 @@ def _profile(
     tensors = [*(buffer for buffer in inputs if buffer not in computed), *written]
     elements = rows * columns
     other = sum(
-        min(elements_of(buffer) or 0, elements) * item_bytes(dtype_of(buffer))
+        min(elements_of(buffer) or 0, elements) * element_bytes(buffer)
         for buffer in tensors
         if elements_of(buffer) != elements
     )
     seen: set[Var] = set()
     phases = [_pass(each, computed, elements, seen) for each in passes]
-    writes = [item_bytes(dtype_of(buffer)) for buffer in written if elements_of(buffer) == elements]
+    writes = [element_bytes(buffer) for buffer in written if elements_of(buffer) == elements]
     phases[-1] = replace(phases[-1], writes=tuple(writes))
     return Profile(rows, columns, len(passes) > 1, tuple(phases), other, 0, 0)
 
@@ -202,7 +208,7 @@ def _pass(
         if buffer in computed or elements_of(buffer) == 1:
             continue
         kind = along if elements_of(buffer) != elements else again if buffer in seen else reads
-        kind.append(item_bytes(dtype_of(buffer)))
+        kind.append(element_bytes(buffer))
         seen.add(buffer)
     counts = [instructions(stage) for stage in stages]
     return PhaseProfile(

@@ -1,0 +1,1 @@
+"""What a PrimFunc computes, as Stages: read from its TIR, classified, with expressions of them."""
