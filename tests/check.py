@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 import tvm
 from tvm import tirx
 from zoo import Case
 
 from tvm_stitch import Options
 from tvm_stitch.build import lowering_context, stitch_passes
+from tvm_stitch.kernel import build
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, is_emitted, read_programs
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -154,3 +158,16 @@ def fallbacks(
 ) -> list[Fallback]:
     """The operators of a module that are not stitched, with the reason of each."""
     return list(plan_of(module, target, options).fallbacks)
+
+
+def schedule_by(monkeypatch: pytest.MonkeyPatch, choose: Callable[..., Schedule | Refused]) -> None:
+    """Has every stitched kernel scheduled by a function that takes what kernel/choose takes."""
+
+    def kernel_of(function, *rest):
+        programs = read_programs(function)
+        schedule = programs if isinstance(programs, Refused) else choose(programs, *rest)
+        if isinstance(programs, Refused) or isinstance(schedule, Refused):
+            return schedule
+        return build.StitchedKernel(programs, schedule, schedule.parts)
+
+    monkeypatch.setattr(build, "kernel_of", kernel_of)

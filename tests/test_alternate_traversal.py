@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from check import H200, check, cuda_of, is_stitched, primfuncs, the_kernel
+from check import H200, check, cuda_of, is_stitched, primfuncs, schedule_by, the_kernel
 from tvm import tirx
 from tvm.relax import op
 from zoo import Case, graph
@@ -13,7 +13,7 @@ import tvm_stitch
 from tvm_stitch import Options, transform
 from tvm_stitch.device import device_of
 from tvm_stitch.graph.back.reverse_blocks import REVERSED, reverse_blocks
-from tvm_stitch.kernel import build as kernel_build
+from tvm_stitch.kernel.choose import choose as choose_default
 from tvm_stitch.kernel.ir.schedule import Schedule
 
 SMALL_L2 = replace(device_of(H200), l2_size=64)
@@ -73,16 +73,15 @@ def test_blocks_of_a_cluster_stay_in_order(small_l2, monkeypatch):
 
     case = graph("float32", [(3, 1000)], build, lambda x: 2 * x.sum(1))
     shared = {"residence": "shared", "recompute": True, "cluster": 4}
-    chosen = kernel_build.choose
 
     def choose(programs, *rest):
-        schedule = chosen(programs, *rest)
+        schedule = choose_default(programs, *rest)
         if not programs[0].reduces:
             return schedule
         mapping = replace(schedule.parts[0], threads=64, steps=1, vector=4, batch=1, **shared)
         return Schedule((mapping,))
 
-    monkeypatch.setattr(kernel_build, "choose", choose)
+    schedule_by(monkeypatch, choose)
     assert turned(case) == {"stitched_add": False, "stitched_sum": True}
     check(case, kernels=2, options=ONE_EACH)
 

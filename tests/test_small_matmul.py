@@ -14,6 +14,7 @@ from check import (
     fallbacks,
     plan_of,
     primfuncs,
+    schedule_by,
     schedule_of,
     the_kernel,
 )
@@ -23,7 +24,6 @@ from tvm.relax import op
 from zoo import Case, graph, norm64, softmax64
 
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel import build
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import problem_of
 from tvm_stitch.kernel.ir.program import Where
@@ -154,7 +154,7 @@ def laid_out(monkeypatch):
             assert kind_of(program).refusal(problem_of(program, device_of(H200)), mapping) is None
             return Schedule((mapping,))
 
-        monkeypatch.setattr(build, "choose", choose)
+        schedule_by(monkeypatch, choose)
 
     return by
 

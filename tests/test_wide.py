@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from check import H200, check, cuda_of, program_of, the_kernel
+from check import H200, check, cuda_of, program_of, schedule_by, the_kernel
 from tvm.relax import op
 from zoo import graph, graph_of, layer_norm, norm64, residual_rms_norm, softmax, softmax64
 
 from tvm_stitch import simt
 from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel import build
 from tvm_stitch.kernel.analysis.online_reduction import in_one_pass
+from tvm_stitch.kernel.choose import choose as default_choice
 from tvm_stitch.kernel.choose import problem_of
 from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -26,11 +26,10 @@ ONLINE = {"threads": 64, "rows": 1, "recompute": True, "online": True}
 @pytest.fixture
 def laid_out(monkeypatch):
     """Has every kernel laid out with some fields of its own, in as many steps as that takes."""
-    chosen = build.choose
 
     def with_fields(**changes):
         def choose(programs, *rest):
-            (mapping,), (program,) = chosen(programs, *rest).parts, programs
+            (mapping,), (program,) = default_choice(programs, *rest).parts, programs
             mapping = replace(
                 mapping, batch=1, prefetch_weights=False, min_blocks_per_sm=0, **changes
             )
@@ -43,7 +42,7 @@ def laid_out(monkeypatch):
             assert legal(programs, schedule, device_of(H200)) is None
             return schedule
 
-        monkeypatch.setattr(build, "choose", choose)
+        schedule_by(monkeypatch, choose)
 
     return with_fields
 

@@ -12,7 +12,7 @@ from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose_both
 from tvm_stitch.kernel.codegen import no_bfloat
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
 from tvm_stitch.kernel.codegen.no_bfloat import without_bfloat16
-from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE
+from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE, signature
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
@@ -143,9 +143,8 @@ def check_emitted(
     programs: tuple[Program, ...], schedule: Schedule, device: Device
 ) -> Refused | None:
     """What the last look at a kernel will find, asked before there is a fused PrimFunc."""
-    buffers = dict.fromkeys(b for program in programs for b in (*program.inputs, *program.outputs))
-    empty = tirx.PrimFunc(list(buffers), tirx.Evaluate(0))
-    return check_kernel(_emitted(empty, programs, schedule, device), device)
+    func = signature(b for program in programs for b in (*program.inputs, *program.outputs))
+    return check_kernel(_emitted(func, programs, schedule, device), device)
 
 
 def scheduled(

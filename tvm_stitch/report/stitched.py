@@ -142,7 +142,7 @@ def _staying_share(part: Part) -> float:
 
 def _looked_up(program: Program, buffer: Var) -> int:
     """Bytes of a tensor that the elements of a program's space look up."""
-    reads = [read for stage in program.stages for read in stage.reads if read.buffer == buffer]
+    reads = [read for _, read in program.reads if read.buffer == buffer]
     return len(reads) * (constant(program.space.size) or 0) * element_bytes(buffer)
 
 
@@ -154,7 +154,7 @@ def _schemes(fused: Fused, parts: Sequence[Part]) -> dict[str, str]:
         flows = dict.fromkeys(part.phases.kept, _RESIDENCE_SCHEME[part.mapping.residence])
         for stage in part.program.stages:
             if stage.is_reduction:
-                across = part.program.is_column_reduction(stage)
+                across = stage in part.program.column_reductions
                 flows[stage.output] = "global" if across else part.mapping.row_scheme
         order = (*part.program.inputs, *(stage.output for stage in part.program.stages))
         for buffer in order:

@@ -215,9 +215,8 @@ def weights(program: Program) -> int:
     frame = Frame(program)
     others = [
         frame.address(stage, read)
-        for stage in program.stages
-        for read in stage.reads
-        if read.buffer in program.inputs and program.place(stage, read) is Where.OTHER
+        for stage, read in program.reads_at(Where.OTHER)
+        if read.buffer in program.inputs
     ]
     return len({each.key for each in others if each.stride is Stride.UNIT and not each.of_row})
 

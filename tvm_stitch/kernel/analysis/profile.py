@@ -174,7 +174,7 @@ def _phase(phase: Phase, program: Program) -> PhaseProfile:
 def _other_bytes(phases: Phases, elements: int) -> int | None:
     program = phases.program
     full = {b for phase in phases.phases for b in (*phase.inputs, *phase.stores)}
-    loads = Counter(read.buffer for stage in program.stages for read in stage.reads)
+    loads = Counter(read.buffer for _, read in program.reads)
     total = 0
     for buffer in (*program.inputs, *program.outputs):
         if buffer in full:

@@ -5,7 +5,7 @@ In: statements of a kernel or of the host. Out: a PrimFunc. Must not know what i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import tvm_ffi
 from tvm import s_tir, tirx
@@ -25,6 +25,11 @@ _CUDA_VARIABLES = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
 WORKSPACE_ATTRIBUTE = "tvm_stitch.workspace"
 # Its blocks wait for each other, and are all there at once on no fewer multiprocessors than this.
 MULTIPROCESSORS_ATTRIBUTE = "tvm_stitch.multiprocessors"
+
+
+def signature(buffers: Iterable[Var]) -> tirx.PrimFunc:
+    """A function of buffers that does nothing, for a kernel of which there is none yet."""
+    return tirx.PrimFunc(list(dict.fromkeys(buffers)), tirx.Evaluate(0))
 
 
 def kernel_function(

@@ -7,6 +7,7 @@ computed.
 from __future__ import annotations
 
 import enum
+import itertools
 from dataclasses import dataclass
 
 import tvm
@@ -185,15 +186,9 @@ class Position:
         """Steps grouped by the guard that they need."""
         if not self.mapping.steps:
             return [Steps(0, self._steps_of_row(), self._guard(0))]
-        groups: list[Steps] = []
-        for step in range(self.mapping.steps):
-            guard = self._guard(step)
-            if groups and groups[-1].guard == guard:
-                last = groups.pop()
-                groups.append(Steps(last.start, last.count + 1, guard))
-            else:
-                groups.append(Steps(step, 1, guard))
-        return groups
+        groups = itertools.groupby(range(self.mapping.steps), self._guard)
+        alike = [(guard, list(steps)) for guard, steps in groups]
+        return [Steps(steps[0], len(steps), guard) for guard, steps in alike]
 
     def _steps_of_row(self) -> Expr:
         mapping = self.mapping

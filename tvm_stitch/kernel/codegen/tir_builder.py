@@ -169,6 +169,12 @@ def sequence(stmts: list[tirx.Stmt]) -> tirx.Stmt:
     return stmts[0] if len(stmts) == 1 else tirx.SeqStmt(stmts)
 
 
+def all_of(*conditions: Expr | None) -> Expr | None:
+    """What holds if all conditions do; None: there are none, it always holds."""
+    known = [condition for condition in conditions if condition is not None]
+    return tirx.all(*known) if known else None
+
+
 def divided(number: Expr, count: int) -> tuple[Expr, Expr]:
     """Quotient and rest."""
     return tirx.floordiv(number, count), tirx.floormod(number, count)

@@ -44,23 +44,22 @@ def workspace(program: Program, mapping: Mapping) -> Var:
 class ColumnSumsPart(IteratedPart):
     """One program on its way into TIR."""
 
-    def emit(self) -> None:
+    def emit(self) -> Expr:
         """Write the whole part."""
         self.sums = start_sums(self.program, self.mapping, self.writer)
-        super().emit()
+        blocks = super().emit()
         self._write_shares()
         self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
         self._finish()
+        return blocks
 
     # Shares
 
     def _write_shares(self) -> None:
         """What the rows of a block collected, out to the workspace."""
-        if self.mapping.rows > 1:
-            tile = rows_tile(self.program, self.mapping, self.writer)
-            add_rows(self.program, self.mapping, self.sums, self.position, self.writer, tile)
-        first = self.position.row_of_block == 0 if self.mapping.rows > 1 else None
-        with self.writer.when(first):
+        program, mapping, writer = self.program, self.mapping, self.writer
+        tile = rows_tile(program, mapping, writer) if mapping.rows > 1 else None
+        with self.writer.when(add_rows(program, mapping, self.sums, self.position, writer, tile)):
             for number, stage in enumerate(self.program.column_reductions):
                 self._copy_share(number, self.sums[stage.output])
 
@@ -165,9 +164,15 @@ def add_rows(
     sums: MappingOf[Var, Var],
     position: Position,
     writer: Writer,
-    tile: Var,
-) -> None:
-    """The first row's threads add up what those of the others hold of the same columns."""
+    tile: Var | None,
+) -> Expr | None:
+    """The first row's threads add up what those of the others hold of the same columns.
+
+    What holds of them; None: there are no others.
+    """
+    if mapping.rows == 1:
+        return None
+    assert tile is not None, "rows side by side meet in shared memory"
     scope, each = reduction.scratch_scope(mapping), mapping.vector * mapping.steps
     sync = tirx.Evaluate(T.tvm_storage_sync(scope))
     row, thread = position.row_of_block, position.thread
@@ -186,6 +191,7 @@ def add_rows(
                 total = combine(stage.combiner, own[element], value)
                 writer.store(own, element, total)
         writer.add(sync)
+    return row == 0
 
 
 def finish_column(part: Part, total: Callable[[Stage], Expr], column: Expr, at: Expr) -> None:

@@ -50,19 +50,16 @@ class RowSegmentPart:
         self.sums: dict[Var, Var] = {}
         self.position = self._position(int64(0))
 
-    def emit(self) -> None:
-        """Write the whole part."""
+    def emit(self) -> Expr:
+        """Write the whole part; the number of its blocks."""
         self.sums = start_sums(self.program, self.mapping, self.writer)
         self._go_through()
-        if not self.program.column_reductions:
-            return
-        mapping = self.mapping
-        tile = self.place.tile
-        if tile is not None and mapping.rows > 1:
-            add_rows(self.program, mapping, self.sums, self.position, self.writer, tile)
-        first = self.position.row_of_block == 0 if mapping.rows > 1 else None
-        with self.writer.when(first):
-            self._finish()
+        if self.program.column_reductions:
+            tile, position = self.place.tile, self.position
+            first = add_rows(self.program, self.mapping, self.sums, position, self.writer, tile)
+            with self.writer.when(first):
+                self._finish()
+        return self.position.blocks
 
     def _go_through(self) -> None:
         """All rows of the segment, those that wait before the others or after them."""

@@ -44,12 +44,10 @@ def columns_of(program: Program) -> tuple[Address, ...]:
     frame = Frame(program)
     found = [
         frame.address(stage, read)
-        for stage in program.stages
-        for read in stage.reads
+        for stage, read in program.reads_at(Where.OTHER)
         if (stage.is_reduction or stage.output not in program.columnwise)
         and read.buffer in program.inputs
         and not (read.guarded or read.nested)
-        and program.place(stage, read) is Where.OTHER
     ]
     own = {a.key: a for a in found if a.stride is not Stride.UNIFORM and _is_of_segment(frame, a)}
     return tuple(own.values())

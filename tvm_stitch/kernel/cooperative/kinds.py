@@ -59,12 +59,6 @@ def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[st
         yield f"{mapping.blocks} blocks, more than are resident at once"
 
 
-def _emit_sums(program: Program, mapping: ColumnSums, place: Place) -> Expr:
-    part = ColumnSumsPart(program, mapping, place)
-    part.emit()
-    return part.position.blocks
-
-
 def _illegal_segment(problem: Problem[Program], mapping: RowSegment) -> Iterator[str]:
     if not is_aligned(problem.program, mapping.vector):
         yield f"rows that do not start at multiples of {mapping.vector} elements"
@@ -73,9 +67,7 @@ def _illegal_segment(problem: Problem[Program], mapping: RowSegment) -> Iterator
 
 def _emit_segment(program: Program, mapping: RowSegment, place: Place) -> Expr:
     assert isinstance(place, RoundPlace), "segments are reduced in rounds"
-    part = RowSegmentPart(program, mapping, place)
-    part.emit()
-    return part.position.blocks
+    return RowSegmentPart(program, mapping, place).emit()
 
 
 def _emit_persistent(program: Program, mapping: Rows, place: Place) -> Expr:
@@ -104,7 +96,7 @@ COLUMN_SUMS = replace(
     illegal=_illegal_sums,
     footprint=grid_footprint,
     workspace=workspace,
-    emit=_emit_sums,
+    emit=lambda program, mapping, place: ColumnSumsPart(program, mapping, place).emit(),
 )
 # Of a kernel in rounds, which is tuned as a whole.
 ROW_SEGMENT = replace(

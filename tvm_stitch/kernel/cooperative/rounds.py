@@ -56,7 +56,7 @@ def make_rounds(
     """Programs in rounds; of their own stages."""
     if any(stage.is_reduction and is_product(stage) for stage in stages):
         return Refused("products have no place in rounds of a grid")
-    sizes = [_total(stage) for stage in stages]
+    sizes = [constant(stage.total_size) for stage in stages]
     if None in sizes:
         return Refused("rounds of a grid need constant shapes")
     pairs = zip(stages, sizes, strict=True)
@@ -67,12 +67,6 @@ def make_rounds(
         return Refused("no reduction of it needs all blocks of a grid")
     rounds = _Rounds(*in_two_stages(stages, outputs))
     return rounds.place() or rounds.programs()
-
-
-@memoized
-def _total(stage: Stage) -> int | None:
-    """Elements that a stage walks through; None: not known."""
-    return constant(stage.total_size)
 
 
 class _Rounds:

@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, Steps
-from tvm_stitch.kernel.codegen.tir_builder import Place, divided, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, divided, int64
 from tvm_stitch.kernel.elementwise.transposed_reads import (
     ACROSS,
     INNER,
@@ -67,12 +67,10 @@ class TilePosition(Position):
     def inside_of(self, place: dict[Var, Expr]) -> Expr | None:
         """Whether an element of the tile exists; None: all do."""
         tiling, mapping = self.tiling, self.mapping
-        conditions = []
-        if tiling.across % tile_rows(mapping):
-            conditions.append(place[ACROSS] < tiling.across)
-        if tiling.inner % mapping.tile:
-            conditions.append(place[INNER] < tiling.inner)
-        return tirx.all(*conditions) if conditions else None
+        return all_of(
+            place[ACROSS] < tiling.across if tiling.across % tile_rows(mapping) else None,
+            place[INNER] < tiling.inner if tiling.inner % mapping.tile else None,
+        )
 
     def own(self, step: Expr) -> tuple[Expr, Expr]:
         """The first element of a thread's vector in the tile, across and inner."""
@@ -201,9 +199,8 @@ class TilePart(Part):
 
     def _exists(self, vector: int, iteration: Expr, place: dict[Var, Expr]) -> Expr | None:
         """Whether a thread has anything to load."""
-        conditions = [self.position.inside_of(place)]
-        if self.mapping.reach % (self.mapping.threads * vector):
-            number = iteration * self.mapping.threads + self.position.thread
-            conditions.append(number < self.mapping.reach // vector)
-        known = [condition for condition in conditions if condition is not None]
-        return tirx.all(*known) if known else None
+        inside, mapping = self.position.inside_of(place), self.mapping
+        if mapping.reach % (mapping.threads * vector) == 0:
+            return inside
+        number = iteration * mapping.threads + self.position.thread
+        return all_of(inside, number < mapping.reach // vector)

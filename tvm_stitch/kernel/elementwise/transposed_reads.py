@@ -169,14 +169,13 @@ def _worth(tiling: Tiling) -> tuple[int, int, int]:
 def _scattered(program: Program) -> list[Address]:
     """Reads of inputs whose neighbours do not lie side by side."""
     frame, inputs, found = Frame(program), set(program.inputs), {}
-    for stage in program.stages:
-        for read in stage.reads:
-            if program.place(stage, read) is not Where.OTHER or read.buffer not in inputs:
-                continue
-            address = frame.address(stage, read)
-            plain = address.guard is None and not read.guarded and not address.from_memory
-            if plain and address.stride in (Stride.GATHER, Stride.BROADCAST):
-                found[address.key] = address
+    for stage, read in program.reads_at(Where.OTHER):
+        if read.buffer not in inputs:
+            continue
+        address = frame.address(stage, read)
+        plain = address.guard is None and not read.guarded and not address.from_memory
+        if plain and address.stride in (Stride.GATHER, Stride.BROADCAST):
+            found[address.key] = address
     return list(found.values())
 
 

@@ -109,14 +109,18 @@ class Program:
         return tuple(s for s in self.stages if s.is_reduction and s.output not in self.columnwise)
 
     @cached_property
+    def reads(self) -> tuple[tuple[Stage, Read], ...]:
+        """Every load, with its stage."""
+        return tuple((stage, read) for stage in self.stages for read in stage.reads)
+
+    def reads_at(self, where: Where) -> list[tuple[Stage, Read]]:
+        """The loads that go to such a place."""
+        return [each for each in self.reads if self.place(*each) is where]
+
+    @cached_property
     def rows_read(self) -> tuple[Var, ...]:
         """The inputs that hold an element for each row and column, as these are worked on."""
-        same = {
-            read.buffer
-            for stage in self.stages
-            for read in stage.reads
-            if self.place(stage, read) is Where.SAME
-        }
+        same = {read.buffer for _, read in self.reads_at(Where.SAME)}
         return tuple(buffer for buffer in self.inputs if buffer in same)
 
     @cached_property
@@ -126,10 +130,6 @@ class Program:
     def writes(self, buffer: Var) -> bool:
         """Whether a buffer is an output."""
         return buffer in self._written
-
-    def is_column_reduction(self, stage: Stage) -> bool:
-        """Whether a stage is a reduction over the rows."""
-        return stage.is_reduction and stage.output in self.columnwise
 
     def holds(self, buffer: Var) -> Where:
         """Whether a buffer that a stage computes has a value for each element, row or column."""

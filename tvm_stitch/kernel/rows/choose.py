@@ -13,7 +13,7 @@ from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
-from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Rows, power_of_two
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows import async_copy
@@ -174,12 +174,15 @@ def streamed(program: Program, threads: int = STREAM_THREADS) -> Rows:
     columns = constant(program.space.columns)
     vector, peeled = vectors_of_rows(program, columns or 0)
     idle = idle_threads(program, threads, vector)
-    steps = 0
-    if columns is not None:
-        reach = columns + (vector - 1 if peeled else 0)
-        steps = -(-reach // ((threads - idle) * vector))
-    own = Rows(threads, 1, vector, steps, peeled=peeled, idle=idle)
-    return replace(own, residence="nowhere", recompute=True)
+    own = Rows(threads, 1, vector, 0, peeled=peeled, idle=idle)
+    own = replace(own, residence="nowhere", recompute=True)
+    return own if columns is None else replace(own, steps=steps_of(own, columns))
+
+
+def steps_of(mapping: Mapping, columns: int) -> int:
+    """Steps in which a row is covered."""
+    reach = columns + (mapping.vector - 1 if mapping.peeled else 0)
+    return max(1, -(-reach // (mapping.cluster * mapping.working * mapping.vector)))
 
 
 def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -> bool:
@@ -216,10 +219,9 @@ def _row_mapping_in(
         weighted = own >= WEIGHTED_COLUMNS and weights(program) > 1
         threads = min(threads, WEIGHTED_CLUSTER_THREADS if weighted else MAX_CLUSTER_THREADS)
     rows = _rows_of_block(program, threads, device) if cluster == 1 else 1
-    reach = columns + (vector - 1 if peeled else 0)
     idle = idle_threads(program, threads, vector)
-    steps = -(-reach // (cluster * (threads - idle) * vector))
-    return Rows(threads, rows, vector, steps, cluster, peeled=peeled, idle=idle)
+    found = Rows(threads, rows, vector, 1, cluster, peeled=peeled, idle=idle)
+    return replace(found, steps=steps_of(found, columns))
 
 
 def idle_threads(program: Program, threads: int, vector: int) -> int:

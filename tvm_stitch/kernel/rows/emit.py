@@ -20,7 +20,7 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import Stride
 from tvm_stitch.kernel.codegen import cluster_exchange, reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
-from tvm_stitch.kernel.codegen.tir_builder import Place, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase
 from tvm_stitch.kernel.ir.program import Program
@@ -153,12 +153,9 @@ class Part(RowState):
     def _store_row(self, buffer: Var, value: Expr) -> None:
         if not self.program.writes(buffer):
             return
-        first = self.position.thread == 0
-        if self.mapping.split or self.mapping.cluster > 1:
-            first = tirx.all(first, self.position.rank == 0)
-        if self.position.row_exists is not None:
-            first = tirx.all(first, self.position.row_exists)
-        with self.writer.when(first):
+        shared = self.mapping.split or self.mapping.cluster > 1
+        own = self.position.rank == 0 if shared else None
+        with self.writer.when(all_of(self.position.thread == 0, own, self.position.row_exists)):
             self.writer.store(self.views[buffer], self.position.row, value)
 
     def _load_row_scalars(self, stages: Iterable[Stage]) -> None:
@@ -207,8 +204,7 @@ class Part(RowState):
         """Vectors along the columns that do not depend on the row, for all phases and rows."""
         if self.vectors:
             return
-        reads = [(stage, read) for stage in self.program.stages for read in stage.reads]
-        found = [load for load in self.plan_vector_loads(reads) if not load.of_row]
+        found = [load for load in self.plan_vector_loads(self.program.reads) if not load.of_row]
         for load in found:
             buffer = load.address.buffer
             tile = self.tile(f"{buffer.name}_along", dtype_of(buffer))
@@ -244,8 +240,8 @@ class IteratedPart:
         self.position = self._position(int64(0))
         self.sums: dict[Var, Var] = {}
 
-    def emit(self) -> None:
-        """Write all iterations."""
+    def emit(self) -> Expr:
+        """Write all iterations; the number of blocks."""
         iterations = self._iterations()
         tiles = self._first_row(iterations) if self.mapping.prefetch_next_row else {}
         with self.writer.serial(iterations, "turn") as iteration:
@@ -253,6 +249,7 @@ class IteratedPart:
             if tiles:
                 next_row = NextRow(self._position(iteration + 1), iteration + 1 < iterations, tiles)
             emit_batch([self.part(iteration, next_row)])
+        return self.position.blocks
 
     def part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
         """What a block does in one of them."""

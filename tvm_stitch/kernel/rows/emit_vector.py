@@ -14,6 +14,11 @@ from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
 from tvm_stitch.stages.stage import Expr, Read, Stage, Var, dtype_of
 
 
+def by_lane(_step: Expr, lane: Expr) -> Expr:
+    """Where a fragment of one vector has an element."""
+    return lane
+
+
 class Step:
     """One vector of a thread in one phase."""
 
@@ -48,9 +53,7 @@ class Step:
             self._fetch(guard)
             for stage in self.needed:
                 if self._is_output(stage) and self.vector > 1:
-                    name = f"{stage.output.name}_out"
-                    dtype = dtype_of(stage.output)
-                    self.outputs[stage.output] = self.writer.allocate(name, self.vector, dtype)
+                    self.outputs[stage.output] = self._fragment(stage.output, "out")
             with self.writer.unrolled(self.vector, "lane") as lane:
                 edge = self.guard is Guard.EDGE
                 with self.writer.when(part.position.inside(self.step, lane) if edge else None):
@@ -58,7 +61,7 @@ class Step:
             self._keep(guard)
             for buffer, tile in self.outputs.items():
                 with self.writer.when(part.position.row_exists):
-                    part.copy_out(buffer, tile, self.step, guard, lambda _, lane: lane)
+                    part.copy_out(buffer, tile, self.step, guard, by_lane)
 
     def first_values(self, sums: Collection[Var]) -> dict[Var, Expr]:
         """Of the step's first element, what it adds to each of some sums."""
@@ -74,6 +77,10 @@ class Step:
             elif stage.output in sums:
                 found[stage.output] = self.writer.value("first", value)
         return found
+
+    def _fragment(self, buffer: Var, name: str) -> Var:
+        """Registers for one vector."""
+        return self.writer.allocate(f"{buffer.name}_{name}", self.vector, dtype_of(buffer))
 
     def _is_output(self, stage: Stage) -> bool:
         return not self.second_pass and stage.output in self.phase.stores
@@ -103,17 +110,14 @@ class Step:
         if in_tile:
             self.loaded[buffer] = (part.kept[buffer], part.own_slot)
         else:
-            fragment = self.writer.allocate(f"{buffer.name}_in", self.vector, dtype_of(buffer))
-            self.loaded[buffer] = (fragment, lambda _, lane: lane)
+            self.loaded[buffer] = self._fragment(buffer, "in"), by_lane
         tile, element = self.loaded[buffer]
         part.copy_in(buffer, tile, self.step, guard, element)
 
     def _load_vector(self, load: VectorLoad) -> None:
-        buffer = load.address.buffer
-        tile = self.writer.allocate(f"{buffer.name}_along", self.vector, dtype_of(buffer))
-        self.part.load_vector(load, tile, self.step, lambda _, lane: lane)
-        for address in load.serves:
-            self.fragments[address.key] = (tile, lambda _, lane: lane)
+        tile = self._fragment(load.address.buffer, "along")
+        self.part.load_vector(load, tile, self.step, by_lane)
+        self.fragments |= {address.key: (tile, by_lane) for address in load.serves}
 
     def _fetch(self, guard: Guard) -> None:
         """Values that wait in shared memory come as vectors, and what goes there is collected."""
@@ -125,15 +129,11 @@ class Step:
                 buffer = read.buffer
                 same = part.is_same(stage, read)
                 if same and buffer not in self.loaded and self.phase.finds(buffer):
-                    tile = self.writer.allocate(
-                        f"{buffer.name}_back", self.vector, dtype_of(buffer)
-                    )
+                    tile = self._fragment(buffer, "back")
                     self._copy_kept(buffer, tile, out=False)
-                    self.loaded[buffer] = (tile, lambda _, lane: lane)
+                    self.loaded[buffer] = tile, by_lane
             if stage.output in part.kept and not self.second_pass:
-                name = f"{stage.output.name}_keep"
-                tile = self.writer.allocate(name, self.vector, dtype_of(stage.output))
-                self.keeping[stage.output] = tile
+                self.keeping[stage.output] = self._fragment(stage.output, "keep")
 
     def _keep(self, guard: Guard) -> None:
         """What was collected goes to shared memory, and inputs that later phases need."""

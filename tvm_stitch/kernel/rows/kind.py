@@ -42,15 +42,12 @@ def unsupported_rows(program: Program) -> Refused | None:
     if (refused := unsupported(program)) is not None:
         return refused
     frame = Frame(program)
-    for stage in program.stages:
-        for read in stage.reads:
-            if not program.reduces or program.place(stage, read) is not Where.OTHER:
-                continue
-            address = frame.address(stage, read)
-            # What an earlier round left is small: caches hold it.
-            cached = read.guarded or program.round or _is_small(read.buffer, program)
-            if address.stride is Stride.GATHER and not cached:
-                return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
+    # What an earlier round left is small: caches hold it.
+    checked = program.reads_at(Where.OTHER) if program.reduces and not program.round else []
+    for stage, read in checked:
+        cached = read.guarded or _is_small(read.buffer, program)
+        if frame.address(stage, read).stride is Stride.GATHER and not cached:
+            return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
     space = program.space
     if not space.whole and (constant(space.run) or 0) * narrowest_item(program) < PIECE_BYTES:
         return Refused(f"rows lie in memory in pieces of {shown(space.run)} elements")
@@ -139,9 +136,7 @@ def _illegal(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
 def _emit(program: Program, mapping: Rows, place: Place) -> Expr:
     """Row by row, batch by batch, or in a grid-stride loop."""
     if mapping.blocks:
-        iterated = IteratedPart(program, mapping, place)
-        iterated.emit()
-        return iterated.position.blocks
+        return IteratedPart(program, mapping, place).emit()
     positions = [
         Position(program.space, mapping, place, number=number) for number in range(mapping.batch)
     ]

@@ -52,8 +52,6 @@ def vector_width(program: Program) -> int:
 def narrowest_item(program: Program) -> int:
     """Bytes of an element of that tensor, of which two are the least that a mapping minds."""
     sizes = [element_bytes(buffer) for buffer in program.outputs if program.is_full(buffer)]
-    for stage in program.stages:
-        for read in stage.reads:
-            if program.place(stage, read) is Where.SAME and read.buffer not in program.producer:
-                sizes.append(element_bytes(read.buffer))
+    read = (read.buffer for _, read in program.reads_at(Where.SAME))
+    sizes += [element_bytes(buffer) for buffer in read if buffer not in program.producer]
     return max(2, min(sizes, default=4))

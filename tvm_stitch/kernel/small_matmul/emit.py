@@ -50,8 +50,8 @@ class ProductPart:
         self.fetched: set[Var] = set()  # rows' factors that memory holds as they are
         self.unseen: set[Var] = set()  # what other threads may not have written yet
 
-    def emit(self) -> None:
-        """Write the kernel's body."""
+    def emit(self) -> Expr:
+        """Write the kernel's body; the number of blocks."""
         self._copy_in()
         for buffer, columns in waiting(self.program, self.position.slices).items():
             if buffer not in self.waiting:
@@ -70,6 +70,7 @@ class ProductPart:
             else:
                 self._emit_elements(stage)
             self._pass_on(stage.output)
+        return self.position.blocks
 
     @contextmanager
     def _elements(
@@ -244,10 +245,8 @@ class ProductPart:
         if found is None:
             column = columns.at(step, lane)
             with writer.unrolled(count, "near") as near:
-                slow, fast = depth + near, column
-                if contraction.by_depth:
-                    slow, fast = fast, slow
-                writer.store(target, near, self.copies.from_memory(panel, slow, fast))
+                place = contraction.place(depth + near, column)
+                writer.store(target, near, self.copies.from_memory(panel, *place))
             return
         table, staged = found
         if table.group > 1:
@@ -263,9 +262,7 @@ class ProductPart:
         column = own(step, lane)
         loop = writer.vectorized if contraction.by_depth else writer.unrolled
         with loop(count, "near") as near:
-            slow, fast = depth + near, column
-            if contraction.by_depth:
-                slow, fast = fast, slow
+            slow, fast = contraction.place(depth + near, column)
             writer.store(target, near, staged[slow * table.pitch + fast])
 
     # Values

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from tvm_stitch.kernel.analysis.kind import Kind, unsupported
 from tvm_stitch.kernel.codegen.footprint import Footprint
-from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.small_matmul.choose import product_mapping, product_reasons
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
 from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile, shared_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
-from tvm_stitch.stages.stage import Expr, Refused
-
-
-def _emit(program: ProductProgram, mapping: SmallMatmul, place: Place) -> Expr:
-    part = ProductPart(program, mapping, place)
-    part.emit()
-    return part.position.blocks
+from tvm_stitch.stages.stage import Refused
 
 
 def _why(program: ProductProgram, mapping: SmallMatmul) -> str:
@@ -45,6 +38,6 @@ SMALL_MATMUL = Kind(
     ),
     phases=lambda program, _mapping: product_phases(program),
     profile=product_profile,
-    emit=_emit,
+    emit=lambda program, mapping, place: ProductPart(program, mapping, place).emit(),
     why=_why,
 )

@@ -159,18 +159,10 @@ class _RowPlacing(Placing):
         return self._made(*placed) if self.contractions else Refused("it holds no product")
 
     def _made(self, stages: tuple[Stage, ...], inputs: tuple[Var, ...]) -> ProductProgram:
-        axes = {stage.output: self._axes(stage) for stage in stages}
-        columns = {
-            stage.output: 1 if self._is_reduction(stage) else found.count
-            for stage in stages
-            if (found := axes[stage.output])
-        }
+        axes = [(stage, found) for stage in stages if (found := self._axes(stage))]
+        columns = {s.output: 1 if self._is_reduction(s) else found.count for s, found in axes}
         analyzer = bound_to({ROW: self.rows, COLUMN: MAX_OUTPUTS})
-        in_space = {
-            stage.output: self._in_space(stage, found, analyzer)
-            for stage in stages
-            if (found := axes[stage.output])
-        }
+        in_space = {s.output: self._in_space(s, found, analyzer) for s, found in axes}
         widest = tirx.IntImm("int64", max(columns.values()))
         return ProductProgram(
             stages,

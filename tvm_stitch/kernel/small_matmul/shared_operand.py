@@ -80,6 +80,10 @@ class Contraction:
     panel: Panel
     by_depth: bool  # whether the depth is the panel's fast axis; else the column is
 
+    def place(self, depth: Expr, column: Expr) -> tuple[Expr, Expr]:
+        """An element of the panel by its slow and its fast axis."""
+        return (column, depth) if self.by_depth else (depth, column)
+
 
 def panel_of(factors: Factors, shared: Expr, rows: int, inner: int) -> tuple[Panel, bool]:
     """What every `inner` of `rows` rows share, and whether the depth is its fast axis."""

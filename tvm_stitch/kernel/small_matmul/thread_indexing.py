@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import int64
+from tvm_stitch.kernel.codegen.tir_builder import all_of, int64
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
@@ -142,8 +142,7 @@ class ProductPosition:
         columns = self.columns(buffer)
         column = self.lane == 0 if columns.count == 1 else columns.exists(step, self.lane)
         first = None if self.slices is None or self.is_sliced(buffer) else self.slice == 0
-        found = [each for each in (self.row_exists(number), column, first) if each is not None]
-        return tirx.all(*found) if found else None
+        return all_of(self.row_exists(number), column, first)
 
 
 def _threads_apart(program: ProductProgram, mapping: Mapping) -> int:

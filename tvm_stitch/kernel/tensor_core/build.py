@@ -13,7 +13,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
-from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
+from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.cost import predicted_us
@@ -59,9 +59,8 @@ def tensor_kernel(
 def check_product(kernel: TensorKernel, device: Device) -> Refused | None:
     """What the last look at a kernel will find, asked before there is a fused PrimFunc."""
     found = kernel.product
-    buffers = dict.fromkeys((*found.inputs, *found.outputs))
-    empty = tirx.PrimFunc(list(buffers), tirx.Evaluate(0))
-    return check_kernel(emit_product(empty, found, kernel.tiles), device)
+    func = signature((*found.inputs, *found.outputs))
+    return check_kernel(emit_product(func, found, kernel.tiles), device)
 
 
 def tensor_function(

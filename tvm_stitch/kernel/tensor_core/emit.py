@@ -19,7 +19,14 @@ from tvm.script import tirx as T
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import in_chunks
 from tvm_stitch.kernel.codegen.bf16_widen import widened
-from tvm_stitch.kernel.codegen.tir_builder import Writer, divided, evaluated, int64, vector_copy
+from tvm_stitch.kernel.codegen.tir_builder import (
+    Writer,
+    all_of,
+    divided,
+    evaluated,
+    int64,
+    vector_copy,
+)
 from tvm_stitch.kernel.tensor_core.mma import MATRIX, WarpMma
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, WIDEST, TensorProduct
 from tvm_stitch.kernel.tensor_core.smem_swizzle import WORD, OperandTile
@@ -145,11 +152,8 @@ class TensorPart:
 
     def _exists(self, side: OperandTile, here: MappingOf[Var, Expr]) -> Expr | None:
         """Whether there is what a thread copies; chunks are there as a whole, or not."""
-        conditions = []
-        for var, piece in ((side.factor.side, side.count), (DEPTH, self.tiles.depth)):
-            if side.factor.extents[var] % piece:
-                conditions.append(here[var] < side.factor.extents[var])
-        return tirx.all(*conditions) if conditions else None
+        pieces = {side.factor.side: side.count, DEPTH: self.tiles.depth}
+        return _inside(here, side.factor.extents, pieces)
 
     def _copy_chunk(
         self, to: Expr, source: tuple[Var, Expr], width: int, exists: Expr | None
@@ -198,12 +202,8 @@ class TensorPart:
                 ROW: self.row + row,
                 COLUMN: self.column + chunk * vector,
             }
-            conditions = [
-                here[var] < product.extents[var]
-                for var, piece in ((ROW, tiles.rows), (COLUMN, tiles.columns))
-                if product.extents[var] % piece
-            ]
-            with writer.when(tirx.all(*conditions) if conditions else None):
+            tile = {ROW: tiles.rows, COLUMN: tiles.columns}
+            with writer.when(_inside(here, product.extents, tile)):
                 self._finish_vector(here, row * tiles.pitch + chunk * vector, vector)
 
     def _vector(self) -> int:
@@ -275,3 +275,11 @@ class TensorPart:
             writer.store(to, start + lane, source[at + lane])
 
         vector_copy(self.writer, dtype_of(to), vector, move)
+
+
+def _inside(
+    here: MappingOf[Var, Expr], extents: MappingOf[Var, int], pieces: MappingOf[Var, int]
+) -> Expr | None:
+    """What holds if a place is within extents that pieces may not divide; None: they all do."""
+    uneven = (var for var, piece in pieces.items() if extents[var] % piece)
+    return all_of(*(here[var] < extents[var] for var in uneven))

@@ -23,7 +23,7 @@ from tvm_stitch.kernel.ir.mapping import (
 )
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.rows.choose import CLUSTERS, idle_threads
+from tvm_stitch.kernel.rows.choose import CLUSTERS, idle_threads, steps_of
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.kernel.small_matmul.choose import mapping_of_products
@@ -58,12 +58,6 @@ class Search:
 def search_of(program: Program) -> Search:
     """How mappings of a program are searched."""
     return SEARCHES[kind_of(program).mappings[0]]
-
-
-def _steps_of(mapping: Mapping, columns: int) -> int:
-    """Steps in which a row is covered."""
-    reach = columns + (mapping.vector - 1 if mapping.peeled else 0)
-    return max(1, -(-reach // (mapping.cluster * mapping.working * mapping.vector)))
 
 
 def _flat_axes(program: Program) -> Axes:
@@ -120,7 +114,7 @@ def _fitted_rows(problem: Problem[Program], values: Values) -> Rows | None:
         peeled=not is_aligned(problem.program, mapping.vector),
         idle=idle_threads(problem.program, mapping.threads, mapping.vector),
     )
-    mapping = replace(mapping, steps=_steps_of(mapping, problem.columns))
+    mapping = replace(mapping, steps=steps_of(mapping, problem.columns))
     if mapping.unroll > mapping.steps:
         return None
     if values["turns"] == "none":
@@ -156,7 +150,7 @@ def _fitted_sums(problem: Problem[Program], values: Values) -> ColumnSums | None
     mapping, wanted = ColumnSums(**values), values["min_blocks_per_sm"]
     program, device, columns = problem.program, problem.device, problem.columns
     if not mapping.split:
-        mapping = replace(mapping, steps=_steps_of(mapping, columns))
+        mapping = replace(mapping, steps=steps_of(mapping, columns))
     found = with_blocks(program, mapping, device, columns, wanted)
     return found if found is not None and found.min_blocks_per_sm == wanted else None
 
