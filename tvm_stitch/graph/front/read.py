@@ -225,7 +225,7 @@ class _Reader:
             reason = "TVM has no TIR for it"
         else:
             name = operator_name(value.args[0].name_hint)
-            operands = tuple(value.args[1].fields)
+            operands = tuple(arg for arg in value.args[1].fields if not is_symbol(arg))
             reason = self._unreadable(value, bindings, operands)
             if not reason:
                 found = self._stages_of(value, bindings, operands)
@@ -268,8 +268,6 @@ class _Reader:
         for operand in operands:
             if not isinstance(operand, (relax.Var, GenericConst)):
                 return f"an operand is a {type(operand).__name__}"
-            if not isinstance(operand.ty, relax.TensorType):
-                return "an operand is a symbolic dimension"
             if not _has_static_rank(operand):
                 return "an operand's rank or dtype is unknown"
         tuple_result = isinstance(bindings[0].var.ty, relax.TupleType)
@@ -304,8 +302,7 @@ class _Reader:
         for param, value in zip(buffers, (*operands, *results), strict=True):
             mapping[param] = self._buffer(value)
             match_shape(buffer_shape(param), buffer_shape(mapping[param]), mapping)
-        given = call.args[2].values if len(call.args) > 2 else []
-        mapping.update(zip(scalars, given, strict=False))
+        mapping.update(zip(scalars, symbols_given(call), strict=False))
         for stage in template:
             if stage.output not in mapping:
                 mapping[stage.output] = _fresh(stage.output, mapping)
@@ -357,6 +354,17 @@ def _too_large(stages: tuple[Stage, ...]) -> str | None:
 def symbols_of(ty: Any) -> tuple[Var, ...]:
     """The symbols in the shapes of a type, in order."""
     return tuple(relax.analysis.tir_vars_in_type(ty))
+
+
+def is_symbol(value: Expr) -> bool:
+    """Whether an argument of a call is a symbolic dimension, or made of some, and no tensor."""
+    return isinstance(value.ty, tvm.ir.PrimType)
+
+
+def symbols_given(call: tvm.ir.Call) -> tuple[Expr, ...]:
+    """The symbolic dimensions that a call_tir passes, in the order of its function's scalars."""
+    behind = call.args[2].values if len(call.args) > 2 else ()
+    return (*filter(is_symbol, call.args[1].fields), *behind)
 
 
 def is_call_tir(value: Expr) -> bool:

@@ -1,0 +1,41 @@
+"""Symbolic shapes stitch as their static twins do, and are right at every size."""
+
+import pytest
+from check import H200
+from twins import TWINS, Twin
+
+import tvm_stitch
+from tvm_stitch.reference import random_inputs, reference
+from tvm_stitch.verify import compare, stitched_for_cpu
+
+# Symbolic twins that launch more than their static ones.
+MORE = {"group norm": 2, "layer norm backward": 3, "batch norm in training": 4}
+QUICK = ("softmax of a concat", "packed sequences")
+
+
+def verify(twin: Twin, *sizes: dict[str, int], orders: int = 2) -> None:
+    """One compiled module is right at all of these sizes."""
+    module = twin.symbolic
+    stitched = stitched_for_cpu(module, H200)
+    for each in sizes:
+        arrays = random_inputs(module, 0, each)
+        found = compare(module, stitched, H200, arrays, reference(module, arrays), orders)
+        assert found.ok, f"{each}: {found}"
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_as_many_launches_as_the_static_twin(name):
+    report = tvm_stitch.explain(TWINS[name].symbolic, H200)
+    launches = MORE.get(name) or tvm_stitch.explain(TWINS[name].static, H200).launches
+    assert report.launches == launches
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_right_at_one_size(name):
+    verify(TWINS[name], TWINS[name].sizes[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TWINS)
+def test_right_at_every_size(name):
+    verify(TWINS[name], *TWINS[name].sizes)
