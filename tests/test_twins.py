@@ -9,7 +9,7 @@ from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.verify import compare, stitched_for_cpu
 
 # Symbolic twins that launch more than their static ones.
-MORE = {"group norm": 2, "layer norm backward": 3, "batch norm in training": 4}
+MORE = {"layer norm backward": 3}
 QUICK = ("softmax of a concat", "packed sequences")
 
 

@@ -143,9 +143,9 @@ TWINS: dict[str, Twin] = {
     "rows of two symbols": Twin(lambda b, s: [(b, s, 300)], _softmax_of_exp, BY_TWO),
     "layer norm of a view": Twin(lambda b, s: [(b, s, 768), (768,), (768,)], _norm_of_view, BY_TWO),
     "group norm": Twin(
-        lambda h, w: [(2, 32, h, w), (32,), (32,)],
+        lambda h, w: [(1, 32, h, w), (32,), (32,)],
         _group_norm,
-        ({"h": 7, "w": 9}, {"h": 1, "w": 1}, {"h": 16, "w": 33}),
+        ({"h": 7, "w": 9}, {"h": 1, "w": 1}, {"h": 16, "w": 33}, {"h": 70, "w": 80}),
     ),
     "softmax of a concat": Twin(
         lambda n, m: [(4, n), (4, m)],
@@ -163,9 +163,9 @@ TWINS: dict[str, Twin] = {
         ({"n": 33}, {"n": 1}, {"n": 140}),
     ),
     "batch norm in training": Twin(
-        lambda h, w: [(4, 16, h, w), (16,), (16,), (16,), (16,)],
+        lambda h, w: [(4, 3, h, w), (3,), (3,), (3,), (3,)],
         _batch_norm_training,
-        ({"h": 7, "w": 9}, {"h": 1, "w": 1}, {"h": 16, "w": 33}),
+        ({"h": 7, "w": 9}, {"h": 1, "w": 1}, {"h": 16, "w": 33}, {"h": 70, "w": 80}),
     ),
     "normalised": Twin(lambda n: [(n, 512)], _normalised, ({"n": 300}, {"n": 1}, {"n": 7})),
     "step with a cache": Twin(

@@ -21,6 +21,7 @@ from tvm_stitch.kernel.analysis.kind import (
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
+from tvm_stitch.kernel.ir.extents import NOMINAL
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.stage import Expr, Refused, constant, shown
@@ -72,7 +73,7 @@ def unsupported_rows(program: Program) -> Refused | None:
             if address.stride is Stride.GATHER and not read.guarded and not program.round:
                 return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
     space = program.space
-    if not space.whole and (constant(space.run) or 0) * narrowest_item(program) < PIECE_BYTES:
+    if not space.whole and NOMINAL.size(space.run) * narrowest_item(program) < PIECE_BYTES:
         return Refused(f"rows lie in memory in pieces of {shown(space.run)} elements")
     return None
 

@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-import tvm
-from tvm import tirx
-
-from tvm_stitch.kernel.ir.stage import (
-    Var,
-    buffer_shape,
-    constant,
-    dtype_of,
-    item_bytes,
-    product,
-    substitute,
-)
-
-NOMINAL_EXTENT = 256  # of a symbolic dimension
+from tvm_stitch.kernel.ir.extents import NOMINAL
+from tvm_stitch.kernel.ir.stage import Var, buffer_shape, dtype_of, item_bytes, product
 
 
 def nominal_bytes(buffer: Var) -> int:
     """Bytes of a tensor, with nominal extents for symbolic dimensions."""
-    elements = product(buffer_shape(buffer))
-    if constant(elements) is None:
-        nominal = {
-            var: tirx.IntImm(dtype_of(var), NOMINAL_EXTENT)
-            for var in tirx.analysis.undefined_vars(elements)
-        }
-        elements = tvm.sym.Analyzer().simplify(substitute(elements, nominal))
-    return (constant(elements) or NOMINAL_EXTENT) * item_bytes(dtype_of(buffer))
+    return NOMINAL.size(product(buffer_shape(buffer))) * item_bytes(dtype_of(buffer))

@@ -1,0 +1,39 @@
+"""Numbers for extents that only run time knows: what kernels are judged by until then.
+
+In: sizes of symbols. Out: sizes of expressions of symbols. Decides no kernel's result, only which
+kernel there is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.ir.stage import Expr, constant, dtype_of, substitute
+
+NOMINAL_EXTENT = 256  # of a symbol of which nothing is said
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Representative sizes of symbols, by name."""
+
+    of: tuple[tuple[str, int], ...] = ()
+
+    def size(self, expr: Expr) -> int:
+        """An expression where all symbols have these sizes, at least 1."""
+        exact = constant(expr)
+        if exact is not None:
+            return exact
+        known = dict(self.of)
+        sizes = {
+            var: tirx.IntImm(dtype_of(var), known.get(var.name, NOMINAL_EXTENT))
+            for var in tirx.analysis.undefined_vars(expr)
+        }
+        found = constant(tvm.sym.Analyzer().simplify(substitute(expr, sizes)))
+        return max(1, NOMINAL_EXTENT if found is None else found)
+
+
+NOMINAL = Extents()
