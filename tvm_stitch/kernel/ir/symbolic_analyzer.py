@@ -8,7 +8,8 @@ positive where an extent or a divisor would otherwise be 0. Must not know stages
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import tvm
@@ -43,6 +44,7 @@ class SymbolicAnalyzer:
         self._shown: list[Expr] = []  # the same as TVM sees it
         self._last: dict[int, Polynomial] = {}  # the largest value of some of them
         self._extents: list[Polynomial] = []
+        self._found: dict[Any, Polynomial] = {}
         for var, extent in extents.items():
             self.bind(var, tvm.ir.Range(_int64(0), extent))
 
@@ -104,8 +106,8 @@ class SymbolicAnalyzer:
             tirx.Add: poly.plus,
             tirx.Sub: poly.minus,
             tirx.Mul: poly.times,
-            tirx.FloorDiv: self._quotient,
-            tirx.FloorMod: self._rest,
+            tirx.FloorDiv: partial(self._remembered, self._quotient),
+            tirx.FloorMod: partial(self._remembered, self._rest),
         }
         operation = operations.get(type(expr))
         if operation is None:
@@ -133,6 +135,15 @@ class SymbolicAnalyzer:
         return total
 
     # Divisions
+
+    def _remembered(
+        self, find: Callable[..., Polynomial], dividend: Polynomial, divisor: Polynomial
+    ) -> Polynomial:
+        """What a division comes to, found once: the same ones are asked about again and again."""
+        key = find.__name__, frozenset(dividend.items()), frozenset(divisor.items())
+        if key not in self._found:
+            self._found[key] = find(dividend, divisor)
+        return self._found[key]
 
     def _quotient(self, dividend: Polynomial, divisor: Polynomial) -> Polynomial:
         quotient, rest = poly.divided(dividend, divisor)
@@ -187,7 +198,8 @@ class SymbolicAnalyzer:
             atom = self._atoms[name]
             if isinstance(atom, tirx.FloorMod):
                 dividend, divisor = self._polynomial(atom.a), self._polynomial(atom.b)
-                taken = poly.times(self._quotient(dividend, divisor), divisor)
+                quotient = self._remembered(self._quotient, dividend, divisor)
+                taken = poly.times(quotient, divisor)
                 value = self._written_out(poly.put(value, name, poly.minus(dividend, taken)))
         return value
 
