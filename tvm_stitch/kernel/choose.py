@@ -16,6 +16,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.cooperative.choose_rounds import in_rounds
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
+from tvm_stitch.kernel.ir.extents import Extents, nominal
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.memoized import memoized
 from tvm_stitch.kernel.ir.program import Program
@@ -33,9 +34,19 @@ SHORT_COLUMNS, SYMBOLIC_COLUMNS = 1024, 16384
 
 @dataclass(frozen=True)
 class Bounds:
-    """Upper bounds of symbolic dimensions by name, as Relax's tir_var_upper_bound states them."""
+    """Upper bounds of symbolic dimensions by name, as Relax's tir_var_upper_bound states them.
+
+    Kernels are compared by what they cost on average at some `points`, sizes of the symbols. Of
+    sizes that nobody states no kernel is preferred to another but for the bytes that it moves.
+    """
 
     of: tuple[tuple[str, int], ...] = ()
+    points: tuple[Extents, ...] = ()
+
+    @property
+    def representative(self) -> Extents:
+        """Sizes to show figures for: the middle one of the points."""
+        return self.points[len(self.points) // 2] if self.points else nominal({}, dict(self.of))
 
     def columns(self, program: Program) -> int:
         """The row length, or the largest that it may have."""

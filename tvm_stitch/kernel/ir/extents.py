@@ -6,6 +6,7 @@ kernel there is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -37,3 +38,22 @@ class Extents:
 
 
 NOMINAL = Extents()
+
+
+def points_of(sizes: Mapping[str, Sequence[int]], bounds: Mapping[str, int]) -> tuple[Extents, ...]:
+    """Where kernels are compared: at every symbol's first size, at its second and so on.
+
+    One that has no more sizes keeps its last; none is larger than its upper bound.
+    """
+    count = max(map(len, sizes.values()), default=0)
+    return tuple(
+        nominal({name: each[min(number, len(each) - 1)] for name, each in sizes.items()}, bounds)
+        for number in range(count)
+    )
+
+
+def nominal(sizes: Mapping[str, int], bounds: Mapping[str, int]) -> Extents:
+    """These sizes, and the nominal one where there are only bounds; none beyond its bound."""
+    known = {**dict.fromkeys(bounds, NOMINAL_EXTENT), **sizes}
+    limited = {name: min(size, bounds.get(name, size)) for name, size in known.items()}
+    return Extents(tuple(sorted(limited.items())))

@@ -102,7 +102,7 @@ class SymbolicAnalyzer:
         """An expression of indices; what is neither sum, product nor division is a variable."""
         if isinstance(expr, int | tirx.IntImm):
             return poly.number(int(expr))
-        operations = {
+        operations: dict[type, Callable[..., Polynomial]] = {
             tirx.Add: poly.plus,
             tirx.Sub: poly.minus,
             tirx.Mul: poly.times,

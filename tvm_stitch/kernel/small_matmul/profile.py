@@ -7,6 +7,7 @@ that, its figures those of an element of the widest value. Must not know any dev
 from __future__ import annotations
 
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions
+from tvm_stitch.kernel.ir.extents import NOMINAL, Extents
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.stage import (
@@ -35,7 +36,9 @@ def product_phases(program: ProductProgram) -> Phases:
     return Phases(program, (phase,), (), {})
 
 
-def product_profile(program: ProductProgram, mapping: SmallMatmul) -> Profile:
+def product_profile(
+    program: ProductProgram, mapping: SmallMatmul, _extents: Extents = NOMINAL
+) -> Profile:
     """One phase, its figures those of an element of the widest value."""
     rows, columns = constant(program.space.rows) or 1, columns_of(program, mapping)
     operations = specials = 0.0

@@ -34,7 +34,7 @@ GROUPED = {
 
 def least_bytes(product: TensorProduct) -> int:
     """Each input read once, each output written once; what blocks read again is in the L2."""
-    return sum(tensor_bytes(buffer) or 0 for buffer in (*product.inputs, *product.outputs))
+    return sum(tensor_bytes(buffer) for buffer in (*product.inputs, *product.outputs))
 
 
 def predicted_us(product: TensorProduct, tiles: Tiles, device: Device) -> float:

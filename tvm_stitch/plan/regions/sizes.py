@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tvm_stitch.kernel.ir.extents import NOMINAL
-from tvm_stitch.kernel.ir.stage import Var, buffer_shape, dtype_of, item_bytes, product
+from tvm_stitch.kernel.cost_model.kernel_model import tensor_bytes
+from tvm_stitch.kernel.ir.stage import Var
 
 
 def nominal_bytes(buffer: Var) -> int:
     """Bytes of a tensor, with nominal extents for symbolic dimensions."""
-    return NOMINAL.size(product(buffer_shape(buffer))) * item_bytes(dtype_of(buffer))
+    return tensor_bytes(buffer)

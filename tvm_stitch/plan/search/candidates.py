@@ -166,6 +166,10 @@ class _Search:
             reads = self.region.entering(nodes)
             self.found[key] = Candidate(nodes, outputs, reads, way, cost_us, verdict, why, product)
 
+    def _least_us(self, nodes: Nodes, outputs: tuple[Value, ...]) -> float:
+        judge = self.judge
+        return least_us(self.region, nodes, outputs, judge.device, judge.bounds.points)
+
     def _alone(self, place: int, atom: Nodes) -> None:
         """A node by itself: as a view, TVM's way, and stitched unless it belongs with others."""
         nodes = 1 << place
@@ -174,13 +178,13 @@ class _Search:
             self._add(nodes, outputs, Way.VIEW, 0.0)
             return
         if self.deadline.is_over:
-            least = least_us(self.region, nodes, outputs, self.judge.device)
+            least = self._least_us(nodes, outputs)
             cost = DEFAULT_MARGIN * least + self.options.launch_us
             self._add(nodes, outputs, Way.DEFAULT, cost, why=NOT_PLANNED)
             return
         cost = self.judge.default_us(nodes, outputs)
         if nodes != atom and isinstance(self.judge(atom), Verdict):
-            least = DEFAULT_MARGIN * least_us(self.region, nodes, outputs, self.judge.device)
+            least = DEFAULT_MARGIN * self._least_us(nodes, outputs)
             self._add(nodes, outputs, Way.DEFAULT, max(cost, least) + self.options.launch_us)
             return
         verdict = self.judge(nodes)
