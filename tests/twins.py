@@ -7,7 +7,7 @@ norms of images of any size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
@@ -28,6 +28,7 @@ class Twin:
     shapes: Callable[..., list[tuple]]  # of the inputs, by the extents
     build: Build  # of emit, the extents by name, and the inputs
     sizes: tuple[dict[str, int], ...]
+    bounds: dict[str, int] = field(default_factory=dict)  # tir_var_upper_bound of the symbols
     indices: tuple[int, ...] = ()  # inputs of integers; others are of float32
 
     @property
@@ -54,7 +55,9 @@ class Twin:
                 wrapped = relax.Tuple(list(results)) if isinstance(results, tuple) else results
                 output = builder.emit_output(wrapped)
             builder.emit_func_output(output)
-        return builder.get()
+        found = builder.get()
+        main = found["main"].with_attr("tir_var_upper_bound", self.bounds)
+        return tvm.IRModule({"main": main}) if self.bounds else found
 
     def _dtype(self, number: int) -> str:
         return "int32" if number in self.indices else "float32"
@@ -156,6 +159,18 @@ TWINS: dict[str, Twin] = {
         lambda n, d: [(n, d), (n, d), (d,), (n, 1), (n, 1)],
         _layer_norm_backward,
         ({"n": 33, "d": 100}, {"n": 1, "d": 1}, {"n": 140, "d": 1025}),
+    ),
+    "layer norm backward, bounded": Twin(
+        lambda n, d: [(n, d), (n, d), (d,), (n, 1), (n, 1)],
+        _layer_norm_backward,
+        ({"n": 33, "d": 100}, {"n": 1, "d": 1}, {"n": 140, "d": 1025}, {"n": 9, "d": 3000}),
+        bounds={"d": 3000},
+    ),
+    "sums over rows, bounded": Twin(
+        lambda n, d: [(n, 4 * d), (n, 4 * d)],
+        lambda emit, of, x, y: emit(op.sum(emit(op.multiply(x, y)), axis=[0])),
+        ({"n": 33, "d": 25}, {"n": 1, "d": 1}, {"n": 300, "d": 500}),
+        bounds={"d": 500},
     ),
     "layer norm backward, rows": Twin(
         lambda n: [(n, 256), (n, 256), (256,), (n, 1), (n, 1)],

@@ -49,7 +49,10 @@ class Bounds:
         return self.points[len(self.points) // 2] if self.points else nominal({}, dict(self.of))
 
     def columns(self, program: Program) -> int:
-        """The row length, or the largest that it may have."""
+        """The row length, or the largest that it may have; 0: nobody says how long it may be.
+
+        Rows of any length have a kernel behind those for shorter ones, but for sums over the rows.
+        """
         exact = constant(program.space.columns)
         if exact is not None:
             return exact
@@ -57,7 +60,7 @@ class Bounds:
         known = dict(self.of)
         for var in tirx.analysis.undefined_vars(program.space.columns):
             if var.name not in known:
-                return SYMBOLIC_COLUMNS
+                return 0 if program.column_reductions else SYMBOLIC_COLUMNS
             analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), known[var.name] + 1))
         return min(int(analyzer.const_int_bound(program.space.columns).max_value), 1 << 30)
 

@@ -22,7 +22,7 @@ from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, ColumnSums, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Refused, constant
-from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
 
 BLOCK_THREADS = 256
 # Vectors of a row that a thread has. Measured on an H200, layer norm backward: 16384 x 4096 bf16
@@ -42,20 +42,24 @@ MOST_RESIDENT = 8
 # Every share of a sum is written and read once more: so many rows go into one at least.
 ROWS_A_SHARE = 16
 
+UNKNOWN_LENGTH = Refused(
+    "sums over rows of unknown length: no tir_var_upper_bound says how long they may be"
+)
+
 
 def grid_mapping(problem: Problem[Program]) -> ColumnSums | Refused:
     """As many blocks as are resident at once, and keep busy."""
     program, device, columns = problem.program, problem.device, problem.columns
     vector = vector_width(program)
-    if constant(program.space.columns) is None:
-        return Refused("sums over rows of unknown length")
+    if columns < 1:
+        return UNKNOWN_LENGTH
     if len({accumulator_dtype(stage) for stage in program.column_reductions}) > 1:
         return Refused("sums of several types over the rows")
-    while columns % vector:
+    while not is_aligned(program, vector):
         vector //= 2
-    mapping = (
-        _whole_rows(columns, vector) if program.row_reductions else _pieces(columns, vector, device)
-    )
+    # Into how many pieces rows fall must be known before there is a grid.
+    in_pieces = not program.row_reductions and not problem.is_open
+    mapping = _pieces(columns, vector, device) if in_pieces else _whole_rows(columns, vector)
     while mapping.rows > 1 and grid_shared_bytes(program, mapping) > STATIC_SHARED:
         mapping = replace(mapping, rows=mapping.rows // 2)
     plain = with_blocks(program, mapping, device, columns)
