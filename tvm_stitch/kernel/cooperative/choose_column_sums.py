@@ -39,6 +39,9 @@ WASTE = 1 / 8  # of a block's threads, beyond the end of the row
 # 2 blocks fit, 134 and 148.
 AHEAD_THREADS = 768
 MOST_RESIDENT = 8
+# Where columns are symbolic, of addresses in 64 bits and the guards of every element: layer norm
+# backward spills 228 bytes without, none with them (ptxas, sm_90).
+GUARD_REGISTERS = 24
 # Every share of a sum is written and read once more: so many rows go into one at least.
 ROWS_A_SHARE = 16
 
@@ -130,6 +133,8 @@ def grid_footprint(program: Program, mapping: ColumnSums) -> Footprint:
     if mapping.prefetch_next_row:
         held += phases_of(program, mapping).first_bytes
     registers = thread_registers(mapping.elements * held, mapping.vector)
+    if constant(program.space.columns) is None:
+        registers += GUARD_REGISTERS
     return Footprint(mapping.block_threads, registers, grid_shared_bytes(program, mapping))
 
 
