@@ -16,7 +16,8 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from tvm_stitch.graph.front.read import is_call_tir, is_symbol, match_shape, symbols_given
+from tvm_stitch.graph.front.read import is_call_tir
+from tvm_stitch.graph.front.symbols import is_symbol, match_shape, symbols_given
 
 NAMES_ATTRIBUTE = "tvm_stitch.group_names"
 GROUPS_ATTRIBUTE = "tvm_stitch.groups"

@@ -11,7 +11,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from tvm_stitch.graph.front.read import is_symbol, match_shape, symbols_given
+from tvm_stitch.graph.front.symbols import is_symbol, match_shape, symbols_given
 from tvm_stitch.kernel.codegen.prim_func import WORKSPACE_ATTRIBUTE
 from tvm_stitch.kernel.ir.stage import Expr, buffer_shape, dtype_of, is_buffer, substitute
 

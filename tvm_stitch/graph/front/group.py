@@ -15,13 +15,8 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from tvm_stitch.graph.front.read import (
-    Node,
-    StitchGraph,
-    is_call_tir,
-    symbols_given,
-    symbols_of,
-)
+from tvm_stitch.graph.front.read import Node, StitchGraph, is_call_tir
+from tvm_stitch.graph.front.symbols import symbols_given, symbols_of
 
 Expr = Any
 MAX_NAME = 60

@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
+from tvm_stitch.graph.front.symbols import is_symbol, match_shape, symbols_given, symbols_of
 from tvm_stitch.kernel.analysis.matmul_pattern import small_product
 from tvm_stitch.kernel.analysis.op_pattern import Pattern, classify, is_product
 from tvm_stitch.kernel.ir.read_stages import read_stages
@@ -351,22 +352,6 @@ def _too_large(stages: tuple[Stage, ...]) -> str | None:
     return None
 
 
-def symbols_of(ty: Any) -> tuple[Var, ...]:
-    """The symbols in the shapes of a type, in order."""
-    return tuple(relax.analysis.tir_vars_in_type(ty))
-
-
-def is_symbol(value: Expr) -> bool:
-    """Whether an argument of a call is a symbolic dimension, or made of some, and no tensor."""
-    return isinstance(value.ty, tvm.ir.PrimType)
-
-
-def symbols_given(call: tvm.ir.Call) -> tuple[Expr, ...]:
-    """The symbolic dimensions that a call_tir passes, in the order of its function's scalars."""
-    behind = call.args[2].values if len(call.args) > 2 else ()
-    return (*filter(is_symbol, call.args[1].fields), *behind)
-
-
 def is_call_tir(value: Expr) -> bool:
     """Whether a value is what a PrimFunc computes."""
     return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "relax.call_tir"
@@ -388,15 +373,6 @@ def _describe(value: Expr) -> str:
         name = getattr(value.op, "name", getattr(value.op, "name_hint", "call"))
         return name.removeprefix("relax.")
     return type(value).__name__
-
-
-def match_shape(
-    declared: tuple[Expr, ...], given: tuple[Expr, ...], mapping: dict[Var, Expr]
-) -> None:
-    """Bind a PrimFunc's shape variables to the caller's shapes."""
-    for symbol, extent in zip(declared, given, strict=True):
-        if isinstance(symbol, tirx.Var):
-            mapping.setdefault(symbol, extent)
 
 
 def _fresh(buffer: Var, mapping: dict[Var, Expr]) -> Var:

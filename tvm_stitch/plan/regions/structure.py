@@ -11,7 +11,8 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_stitch.graph.front.read import Node, StitchGraph, symbols_given
+from tvm_stitch.graph.front.read import Node, StitchGraph
+from tvm_stitch.graph.front.symbols import symbols_given
 from tvm_stitch.kernel.ir.stage import Expr, Var, buffer_shape, constant, dtype_of, interned, shown
 
 Structure = Hashable
