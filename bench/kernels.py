@@ -23,6 +23,7 @@ from bench.planning.child import TARGET, model
 from tvm_stitch.build import stitch_passes
 from tvm_stitch.graph.back.default_fusion import holds_product
 from tvm_stitch.graph.back.launches import calls, nests
+from tvm_stitch.stages.extents import NOMINAL
 
 
 def counted(module: tvm.IRModule, passes: Iterable[tvm.transform.Pass]) -> dict[str, int]:
@@ -42,7 +43,7 @@ def counted(module: tvm.IRModule, passes: Iterable[tvm.transform.Pass]) -> dict[
         if not products.get(name, False):
             found = nests(module[name])
             launches += count * len(found)
-            moved += count * sum(nest.bytes or 0 for nest in found)
+            moved += count * sum(NOMINAL.bytes(each) for nest in found for each in nest.tensors())
     return {"kernels": launches, "bytes": moved}
 
 

@@ -5,12 +5,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
-from check import DTYPES, HALVES, TOGETHER, check, primfuncs, schedule_of
+from check import (
+    DTYPES,
+    H200,
+    HALVES,
+    TOGETHER,
+    check,
+    fallbacks,
+    primfuncs,
+    schedule_of,
+    stitched,
+)
 from tvm.relax import op
 from zoo import Case, graph, norm64
 
 from tvm_stitch import simt, transform
+from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
+from tvm_stitch.errors import InputError
 
 COLUMNS = (1, 2, 7, 31, 32, 33, 127, 1000, 1027)
 
@@ -175,3 +187,64 @@ def test_the_schedule_says_what_waits_for_whom():
     assert mapping.scheme == "global"
     assert mapping.blocks <= mapping.min_blocks_per_sm * 132
     assert mapping.min_blocks_per_sm * mapping.block_threads <= 2048
+
+
+N, D = (tvm.tirx.Var(name, "int64") for name in "nd")
+
+
+def symbolic(rows: int, columns: int, **bounds: int) -> Case:
+    """Both kinds of reductions, of any extents."""
+    case = graph(
+        "float32",
+        [((N, rows), (D, columns))],
+        lambda emit, x: (emit(op.sum(x, axis=0)), emit(op.max(x, axis=1))),
+        lambda x: (x.sum(axis=0), x.max(axis=1)),
+    )
+    main = case.module["main"].with_attr("tir_var_upper_bound", bounds)
+    return replace(case, module=tvm.IRModule({"main": main}))
+
+
+@pytest.mark.parametrize("columns", (1, 33, 1024, 1025, 1500))
+def test_symbolic_columns_with_a_bound(columns, monkeypatch):
+    """Two kernels: the host takes the one for rows of up to 1024 columns where it can."""
+    monkeypatch.setattr(transform, "device_of", lambda t: replace(device_of(t), multiprocessors=2))
+    case = symbolic(7, columns, d=1500)
+    (kernel,) = primfuncs(case.module).values()
+    schedule = schedule_of(kernel)
+    kinds = [schedule.parts[0].kind, schedule.longer.parts[0].kind]
+    assert kinds == ["column sums"] * 2 and schedule.parts[0].capacity >= 1024
+    check(case, orders=2)
+
+
+def test_a_workspace_has_the_size_of_the_rows_that_there_are():
+    lowered = stitched(symbolic(7, 50, d=1500).module)
+    (call,) = (
+        binding.value
+        for block in lowered["main"].body.blocks
+        for binding in block.bindings
+        if getattr(getattr(binding.value, "op", None), "name", "") == "relax.call_tir"
+    )
+    (symbol,) = tvm.tirx.analysis.undefined_vars(call.ty_args[0].fields[-1].shape.values[-1])
+    assert symbol.same_as(lowered["main"].params[0].ty.shape.values[1])
+
+
+def test_columns_beyond_their_bound_are_an_error():
+    case = symbolic(7, 50, d=1000)
+    (kernel,) = primfuncs(case.module).values()
+    with lowering_context():
+        function = simt.Function(kernel, H200)
+    workspace = np.zeros(kernel_workspace(kernel, 1001), "float32")
+    arrays = [np.zeros(shape, "float32") for shape in ((2, 1001), (1001,), (2,))]
+    with pytest.raises(InputError, match="at most 1000 elements"):
+        function(*arrays, workspace)
+
+
+def kernel_workspace(kernel: tvm.tirx.PrimFunc, columns: int) -> tuple[int, ...]:
+    """The shape of a kernel's last parameter for rows of so many columns."""
+    *fixed, _ = kernel.params[-1].ty.shape
+    return *map(int, fixed), columns
+
+
+def test_columns_without_a_bound_are_left_to_tvm():
+    reasons = [each.reason for each in fallbacks(symbolic(7, 50).module)]
+    assert any("no tir_var_upper_bound says how long" in reason for reason in reasons)

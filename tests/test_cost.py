@@ -9,9 +9,15 @@ from tvm import te, tirx, topi
 from tvm_stitch.device import device_of, preset
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.cost_model.kernel_model import floor_us, predicted, predicted_us
+from tvm_stitch.kernel.cost_model.kernel_model import (
+    floor_us,
+    predicted,
+    predicted_us,
+    schedule_at,
+)
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.plan.search.dlight_baseline import default_kernel, default_us, fused
+from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import Refused
 
@@ -132,12 +138,24 @@ def test_rows_in_shared_memory_leave_room_for_fewer_blocks():
     assert shared.occupancy < 1 and shared.waves > 1
 
 
-def test_symbolic_sizes_cost_nobody_knows_what():
+def test_symbolic_sizes_cost_what_representative_ones_do():
     rows = tirx.Var("rows", "int64")
     x = te.placeholder((rows, 64), "float32", "x")
     found = programs(x, topi.sum(x, axis=1))
     schedule = choose(found, DEVICE)
-    assert predicted_us(found, schedule, DEVICE) is None and floor_us(found, DEVICE) is None
+    few, many = (Extents((("rows", size),)) for size in (256, 1 << 20))
+    assert floor_us(found, DEVICE, many) == pytest.approx(4096 * floor_us(found, DEVICE, few))
+    assert predicted_us(found, schedule, DEVICE, many) > 10 * predicted_us(found, schedule, DEVICE)
+    assert predicted_us(found, schedule, DEVICE, few) == predicted_us(found, schedule, DEVICE)
+
+
+def test_a_row_costs_what_the_kernel_does_that_takes_it():
+    columns = tirx.Var("columns", "int64")
+    x = te.placeholder((64, columns), "float32", "x")
+    found = programs(x, topi.nn.softmax(x))
+    schedule = choose(found, DEVICE)
+    taken = [schedule_at(found, schedule, Extents((("columns", n),))) for n in (9, 9999, 99999)]
+    assert taken == [schedule, schedule.longer, schedule.longer.longer]
 
 
 def test_a_device_of_less_bandwidth_is_slower():
@@ -198,7 +216,7 @@ def test_default_kernels_follow_dlight():
     assert default_kernel(columns)[1].block_threads == 256
 
 
-def test_default_kernels_of_symbolic_sizes_cost_nobody_knows_what():
-    rows = tirx.Var("rows", "int64")
-    x = te.placeholder((rows, 64), "float32", "x")
-    assert default_us(operators((x, topi.exp(x))), (), DEVICE) is None
+def test_default_kernels_of_symbolic_sizes_cost_what_those_of_256_do():
+    x, y = te.placeholder((tirx.Var("rows", "int64"), 64), "float32", "x"), tensor(256, 64)
+    open_rows, known = (operators((each, topi.exp(each))) for each in (x, y))
+    assert default_us(open_rows, (), DEVICE) == default_us(known, (), DEVICE)

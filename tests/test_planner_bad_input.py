@@ -65,6 +65,13 @@ def graph_and_plan_groups(found: StitchGraph, options: Options):
         {"largest_kernel": 0},
         {"workspace_bytes": -1},
         {"workspace_bytes": 1e6},
+        {"extents": 5},
+        {"extents": {"n": 128}},
+        {"extents": {"n": "128"}},
+        {"extents": {"n": ()}},
+        {"extents": {"n": (1, 0)}},
+        {"extents": {"n": (1.5,)}},
+        {"extents": {3: (1,)}},
     ],
 )
 def test_options_that_make_no_sense(wrong):

@@ -166,14 +166,33 @@ def test_a_scheme_that_is_switched_off_is_the_reason():
     assert all("scheme is switched off" in fallback.reason for fallback in report.fallbacks)
 
 
-def test_symbolic_rows_leave_figures_open():
-    report = explain(softmax(tvm.tirx.Var("n", "int64"), 128), H200)
+def test_figures_of_symbolic_rows_are_for_sizes_that_are_named():
+    mod = softmax(tvm.tirx.Var("n", "int64"), 128)
+    report = explain(mod, H200, Options(extents={"n": (1, 4096, 65536)}))
     (kernel,) = report.kernels
-    assert kernel.stitched
-    assert kernel.bytes_min is kernel.bytes_planned is None
-    assert kernel.floor_us is kernel.predicted_us is None
-    row = next(line for line in str(report).splitlines() if line.startswith("1  warp"))
-    assert row.split()[3:7] == ["?", "?", "?", "?"]
+    (known,) = explain(softmax(4096, 128), H200).kernels
+    assert kernel.stitched and (kernel.formula, kernel.sizes) == ("n * 1024", "n = 4096")
+    assert (known.formula, known.sizes) == ("", "")
+    for figure in ("bytes_min", "bytes_planned", "floor_us"):
+        assert getattr(kernel, figure) == getattr(known, figure)
+    assert kernel.predicted_us == pytest.approx(known.predicted_us, rel=0.1)
+    assert "n * 1024 bytes; figures for n = 4096" in str(report)
+
+
+def test_kernels_of_tvm_have_figures_for_sizes_too():
+    mod = softmax(tvm.tirx.Var("n", "int64"), 128)
+    kernels = explain(mod, H200, Options(schemes=())).kernels
+    assert {(each.formula, each.sizes) for each in kernels} == {("n * 1024", "n = 256")}
+    assert all(each.bytes_min == 256 * 1024 and each.floor_us > 0 for each in kernels)
+
+
+def test_rows_of_any_length_say_which_kernel_takes_which():
+    mod = softmax(64, tvm.tirx.Var("m", "int64"))
+    (kernel,) = explain(mod, H200).kernels
+    lengths = [
+        int(found) for found in re.findall(r"for rows of up to (\d+) elements", kernel.mapping)
+    ]
+    assert lengths == sorted(lengths) and len(lengths) == 2
 
 
 def test_several_functions_are_all_explained():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
@@ -51,6 +51,10 @@ class Options:
         Kernels are tuned with it or without: pass the same to `tune`.
     measure: time every region (equal ones once) as planned and left to TVM, on this machine's GPU,
         and keep the faster; compiles both, seconds a region.
+    extents: representative sizes of symbolic dimensions by name, {"n": (1, 128, 4096)}: plans cost
+        what they do on average where every dimension has its first size, its second and so on, or
+        its last where another has more; of others it is 256, or their upper bound. Without any,
+        only bytes that kernels move are compared. No limits: kernels are right for all sizes.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     dump: a folder that receives every stage of each compilation as a file, from Relax to CUDA; if
         left out, the one that TVM_STITCH_DUMP names in the environment. Changes no result.
@@ -67,6 +71,7 @@ class Options:
     largest_kernel: int = 256
     fast_math: bool = False
     measure: bool = False
+    extents: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)
     plan: SavedPlan | None = None
     dump: str | os.PathLike[str] | None = None
 
@@ -85,6 +90,7 @@ class Options:
             raise InputError(f"dump must name a folder, not {self.dump!r}")
         if self.solver not in SOLVERS:
             raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
+        object.__setattr__(self, "extents", _sizes(self.extents))
         for name in _FLAGS:
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
@@ -96,3 +102,16 @@ class Options:
             if not fits or not value >= smallest:
                 what = "a whole number" if kind is Integral else "a number"
                 raise InputError(f"{name} must be {what} of at least {smallest}, not {value!r}")
+
+
+def _sizes(extents: Any) -> Mapping[str, tuple[int, ...]]:
+    """Sizes by name as tuples; what is no mapping of names to sizes is refused."""
+    if not isinstance(extents, Mapping):
+        raise InputError(f"extents must map names to sizes, not {extents!r}")
+    for name, sizes in extents.items():
+        is_list = isinstance(sizes, Sequence) and not isinstance(sizes, str)
+        if not isinstance(name, str) or not is_list or not sizes:
+            raise InputError(f"extents must map names to sizes, not {name!r} to {sizes!r}")
+        if not all(isinstance(size, int) and size >= 1 for size in sizes):
+            raise InputError(f"extents of {name!r} must be whole numbers of at least 1: {sizes!r}")
+    return {name: tuple(map(int, sizes)) for name, sizes in extents.items()}

@@ -265,7 +265,8 @@ class _Way:
 
     def _kernel_of(self, function: tirx.PrimFunc) -> StitchedKernel | TensorKernel | Refused:
         device, schemes = device_of(self.settling.target), self.settling.options.schemes
-        return kernel_of(function, device, bounds_of_module(self.source), schemes)
+        bounds = bounds_of_module(self.source, self.settling.options)
+        return kernel_of(function, device, bounds, schemes)
 
     def _of_nodes(self, graph: StitchGraph, nodes: Iterable[int]) -> Numbers:
         numbers = self.decomposed.numbers

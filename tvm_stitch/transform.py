@@ -37,6 +37,7 @@ from tvm_stitch.plan.measured import measured
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.plan.planner import Known, Timed, plan_graph
 from tvm_stitch.plan.saved import saved
+from tvm_stitch.stages.extents import points_of
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
@@ -149,7 +150,7 @@ def _plan_function(
     known: Known,
 ) -> dict[int, tuple[StitchGraph, Plan]]:
     """A plan for each dataflow block, by its number."""
-    bounds = bounds_of(function)
+    bounds = bounds_of(function, options)
     found: dict[int, tuple[StitchGraph, Plan]] = {}
     for number, block in enumerate(function.body.blocks):
         if isinstance(block, relax.DataflowBlock):
@@ -180,16 +181,24 @@ def _group_function(
     return relax.Function(params, body, returns, function.is_pure, function.attrs), plans
 
 
-def bounds_of(function: relax.Function) -> Bounds:
-    """Upper bounds of symbolic dimensions that a function states."""
+def bounds_of(function: relax.Function, options: Options | None = None) -> Bounds:
+    """Upper bounds of symbolic dimensions that a function states, and their usual sizes."""
+    stated = _stated(function)
+    sizes = {} if options is None else options.extents
+    return Bounds(tuple(sorted(stated.items())), points_of(sizes, stated))
+
+
+def bounds_of_module(mod: tvm.IRModule, options: Options | None = None) -> Bounds:
+    """The same of all functions of a module."""
+    functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
+    pairs = {pair for function in functions for pair in _stated(function).items()}
+    sizes = {} if options is None else options.extents
+    return Bounds(tuple(sorted(pairs)), points_of(sizes, dict(pairs)))
+
+
+def _stated(function: relax.Function) -> dict[str, int]:
     stated = (function.attrs or {}).get(UPPER_BOUND, {})
-    return Bounds(tuple(sorted((str(name), int(value)) for name, value in stated.items())))
-
-
-def bounds_of_module(mod: tvm.IRModule) -> Bounds:
-    """Upper bounds that any function of a module states."""
-    stated = [bounds_of(f) for f in mod.functions.values() if isinstance(f, relax.Function)]
-    return Bounds(tuple(sorted({pair for bound in stated for pair in bound.of})))
+    return {str(name): int(value) for name, value in stated.items()}
 
 
 def StitchSchedule(
@@ -211,7 +220,7 @@ def StitchSchedule(
 
     @tvm.transform.module_pass(opt_level=0, name="StitchSchedule")
     def stitch_schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        bounds = bounds_of_module(mod)
+        bounds = bounds_of_module(mod, chosen)
         refused: dict[str, str] = {}
         while True:
             mod = mod.clone()

@@ -109,7 +109,7 @@ def _cheaper(
     if isinstance(stitched, Refused):
         return product
     stitched_us = predicted_us(stitched.programs, stitched.schedule, device)
-    return stitched if stitched_us is None or stitched_us <= product.cost_us else product
+    return stitched if stitched_us <= product.cost_us else product
 
 
 def stitch_function(

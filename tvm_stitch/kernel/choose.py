@@ -21,6 +21,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import balance_registers, shares_input
+from tvm_stitch.stages.extents import Extents, nominal
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import Refused, constant
 
@@ -33,12 +34,25 @@ SHORT_COLUMNS, SYMBOLIC_COLUMNS = 1024, 16384
 
 @dataclass(frozen=True)
 class Bounds:
-    """Upper bounds of symbolic dimensions by name, as Relax's tir_var_upper_bound states them."""
+    """Upper bounds of symbolic dimensions by name, as Relax's tir_var_upper_bound states them.
+
+    Kernels are compared by what they cost on average at some `points`, sizes of the symbols. Of
+    sizes that nobody states no kernel is preferred to another but for the bytes that it moves.
+    """
 
     of: tuple[tuple[str, int], ...] = ()
+    points: tuple[Extents, ...] = ()
+
+    @property
+    def representative(self) -> Extents:
+        """Sizes to show figures for: the middle one of the points."""
+        return self.points[len(self.points) // 2] if self.points else nominal({}, dict(self.of))
 
     def columns(self, program: Program) -> int:
-        """The row length, or the largest that it may have."""
+        """The row length, or the largest that it may have; 0: nobody says how long it may be.
+
+        Rows of any length have a kernel behind those for shorter ones, but for sums over the rows.
+        """
         exact = constant(program.space.columns)
         if exact is not None:
             return exact
@@ -46,7 +60,7 @@ class Bounds:
         known = dict(self.of)
         for var in tirx.analysis.undefined_vars(program.space.columns):
             if var.name not in known:
-                return SYMBOLIC_COLUMNS
+                return 0 if program.column_reductions else SYMBOLIC_COLUMNS
             analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), known[var.name] + 1))
         return min(int(analyzer.const_int_bound(program.space.columns).max_value), 1 << 30)
 

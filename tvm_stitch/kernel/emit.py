@@ -52,12 +52,20 @@ def emit(
 
 
 def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
-    """The buffers that a kernel wants besides its tensors: none or one."""
+    """The buffers that a kernel wants besides its tensors: none or one.
+
+    Where the host picks one of several kernels, it is that of the one with the most blocks.
+    """
     if schedule.blocks:
         return [crossing_workspace(programs)]
-    own = zip(programs, schedule.parts, strict=True)
+    most = max(_variants(schedule), key=lambda each: max(part.blocks for part in each.parts))
+    own = zip(programs, most.parts, strict=True)
     found = [kind_of(program).workspace(program, mapping) for program, mapping in own]
     return [buffer for buffer in found if buffer is not None]
+
+
+def _variants(schedule: Schedule) -> list[Schedule]:
+    return [schedule, *(_variants(schedule.longer) if schedule.longer is not None else [])]
 
 
 def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]) -> tirx.Stmt:

@@ -13,9 +13,9 @@ from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.plan.plan import Cut
 from tvm_stitch.plan.region_plan import RegionCut, RegionPlan
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
-from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.candidates import Candidate, Way
 from tvm_stitch.plan.search.judge import Judge
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused
 
@@ -133,6 +133,6 @@ def _cut(
         value=region.nodes[value.node].name,
         writer=operators(region, writer),
         reader=operators(other, reader),
-        bytes=nominal_bytes(region.buffer(value)),
+        bytes=NOMINAL.bytes(region.buffer(value)),
         reason=reason,
     )

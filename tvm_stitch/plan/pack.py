@@ -19,7 +19,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.search.judge import Verdict
-from tvm_stitch.plan.search.price import inputs, stitched_us
+from tvm_stitch.plan.search.price import Points, inputs, stitched_us
 from tvm_stitch.stages.stage import Refused, Var, constant, product
 
 # A launch is a small share of a longer kernel, which is better left to its own block size.
@@ -95,7 +95,9 @@ class Pack:
         alone = any(v.spare or not isinstance(v.kernel, StitchedKernel) for v in verdicts)
         return self.cost_us <= LONGEST_US and not alone
 
-    def joined(self, other: Pack, device: Device, launch_us: float) -> Pack | None:
+    def joined(
+        self, other: Pack, device: Device, launch_us: float, points: Points = ()
+    ) -> Pack | None:
         """Both in one launch, if they are unrelated and it pays."""
         tensors = self.tensors + other.tensors
         if not self.is_short or tensors > MOST_TENSORS or self.read & other.read:
@@ -103,14 +105,18 @@ class Pack:
         together = _together((*self.items, *other.items))
         if together is None:
             return None
-        cost = stitched_us(*together, device)
+        cost = stitched_us(*together, device, points)
         if cost + launch_us > self.cost_us + other.cost_us:
             return None
         return Pack((*self.items, *other.items), self.read | other.read, tensors, cost + launch_us)
 
 
 def pack(
-    items: Iterable[Item], available: dict[Var, Turn], device: Device, launch_us: float
+    items: Iterable[Item],
+    available: dict[Var, Turn],
+    device: Device,
+    launch_us: float,
+    points: Points = (),
 ) -> list[Pack]:
     """Put kernels together, first come, first served, where that is predicted to be faster.
 
@@ -124,7 +130,7 @@ def pack(
         earliest = max((there.get(var, FIRST) for var in waits), default=FIRST)
         turn, place = item.turn, -1
         for turn, place in _places(packs, earliest, item.turn) if own.is_short else ():
-            together = packs[turn][place].joined(own, device, launch_us)
+            together = packs[turn][place].joined(own, device, launch_us, points)
             if together is not None:
                 packs[turn][place] = together
                 break

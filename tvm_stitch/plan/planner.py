@@ -23,10 +23,10 @@ from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solve
 from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, not_planned, plan_region
 from tvm_stitch.plan.regions.levels import find_levels, find_regions
 from tvm_stitch.plan.regions.region import Region, bits, own_products
-from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.candidates import Way
 from tvm_stitch.plan.search.judge import Answers, Judge
 from tvm_stitch.plan.search.price import apart_us
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Var
 
@@ -85,7 +85,7 @@ def plan_graph(
     regions = find_regions(graph)
     known = known or Known()
     plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known)
-    plan = _assembled(graph, regions, plans, device, chosen)
+    plan = _assembled(graph, regions, plans, device, bounds, chosen)
     cuts = find_cuts(graph, regions, plans) if explained else ()
     return replace(plan, cuts=cuts, measured=counted(plan.measured for plan in plans))
 
@@ -95,6 +95,7 @@ def _assembled(
     regions: Sequence[Region],
     plans: Sequence[RegionPlan],
     device: Device,
+    bounds: Bounds,
     options: Options,
 ) -> Plan:
     """The plans of regions as one, short independent kernels in common launches."""
@@ -102,7 +103,8 @@ def _assembled(
         item for region, plan in zip(regions, plans, strict=True) for item in _items(region, plan)
     ]
     if "independent" in options.schemes:
-        packed = pack(items, _available(graph, regions, plans), device, options.launch_us)
+        available = _available(graph, regions, plans)
+        packed = pack(items, available, device, options.launch_us, bounds.points)
         packs = holding(packed, device)
     else:
         packs = list(map(Pack.of, items))
@@ -135,7 +137,7 @@ def _plan_regions(
             judge = Judge(region, device, bounds, options.schemes, answers)
             plan = _holding_plan(region, judge, options, known.deadline(options), explained)
             if timed is not None:
-                plan = _faster(region, plan, device, options, timed)
+                plan = _faster(region, plan, device, bounds, options, timed)
             if explained:
                 plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
             known.plans[key] = plan
@@ -156,10 +158,15 @@ def _holding_plan(
 
 
 def _faster(
-    region: Region, plan: RegionPlan, device: Device, options: Options, timed: Timed
+    region: Region,
+    plan: RegionPlan,
+    device: Device,
+    bounds: Bounds,
+    options: Options,
+    timed: Timed,
 ) -> RegionPlan:
     """The region's plan, or none of it where TVM's kernels are faster by the clock."""
-    alone = _assembled(region.graph, (region,), (plan,), device, options)
+    alone = _assembled(region.graph, (region,), (plan,), device, bounds, options)
     if not alone.groups:
         return plan
     found = timed(region, alone)
@@ -233,13 +240,13 @@ def _bytes_saved(item: Item) -> int:
     region, total = item.region, 0
     if item.product is not None:
         result = region.graph.buffer(region.graph.nodes[item.product].results[0])
-        total += nominal_bytes(result) * (1 + (region.readers[result] & item.nodes).bit_count())
+        total += NOMINAL.bytes(result) * (1 + (region.readers[result] & item.nodes).bit_count())
     for place in bits(item.nodes):
         for value in region.values_of[place]:
             inside = value.users & item.nodes
             if inside and not _is_view(region, place):
                 times = inside.bit_count() + (value not in item.outputs)
-                total += times * nominal_bytes(region.buffer(value))
+                total += times * NOMINAL.bytes(region.buffer(value))
     return total
 
 

@@ -14,7 +14,6 @@ from tvm_stitch.options import Options
 from tvm_stitch.plan.deadline import NOT_PLANNED, REACHED, Deadline
 from tvm_stitch.plan.plan import OPTIMAL, Measured, Solved
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
-from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.candidates import (
     Candidate,
     Candidates,
@@ -25,6 +24,7 @@ from tvm_stitch.plan.search.candidates import (
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.plan.search.whole import whole_kernel
 from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused
 
@@ -139,7 +139,7 @@ def _by_itself(region: Region, place: int, way: Way, why: str = "") -> Candidate
 
 def problem_of(region: Region, candidates: Candidates, options: Options) -> Problem:
     """The choice among a region's candidates, as the solver takes it."""
-    bytes_of = [0 if v.needed else nominal_bytes(region.buffer(v)) for v in region.values]
+    bytes_of = [0 if v.needed else NOMINAL.bytes(region.buffer(v)) for v in region.values]
     readers = _readers_of_products(region, candidates)
     choices = tuple(
         Choice(

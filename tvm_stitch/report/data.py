@@ -16,15 +16,18 @@ DEFAULT = "default"  # the scheme of kernels that went TVM's default way
 
 @dataclass(frozen=True)
 class Kernel:
-    """One CUDA kernel of the compiled module; None stands for what a symbolic shape leaves open."""
+    """One CUDA kernel of the compiled module.
+
+    Figures of symbolic shapes are for the sizes that `sizes` names, `formula` is bytes_min for any.
+    """
 
     name: str  # as in the CUDA source and in profilers
     ops: tuple[str, ...]  # the operators it computes, after compound ones were written out
     scheme: str  # the widest it uses; "default" if it is not stitched
     mapping: str  # how its work is laid out on threads and blocks
-    bytes_min: int | None  # each input read once, each output written once
+    bytes_min: int  # each input read once, each output written once
     bytes_planned: int | None  # what this kernel reads and writes; None if it is not stitched
-    floor_us: float | None  # moving bytes_min at the bandwidth of a large copy
+    floor_us: float  # moving bytes_min at the bandwidth of a large copy
     predicted_us: float | None  # what the planner expects; None if it is not stitched
     why: str  # one sentence: what the scheme rests on, or why it is not stitched
     launches: int = 1  # calls of it in the module
@@ -34,6 +37,8 @@ class Kernel:
     together: str = ""  # one sentence: why these operators share a kernel; empty if not planned
     launches_saved: int = 0  # against a kernel for every operator
     bytes_saved: int = 0  # that those would write and read again
+    formula: str = ""
+    sizes: str = ""  # such as "n = 256"; empty where shapes are known
 
     @property
     def stitched(self) -> bool:

@@ -26,10 +26,13 @@ from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Group, Plan
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report.data import DEFAULT, Before, Kernel
+from tvm_stitch.report.open_sizes import bytes_formula, sizes_assumed
 from tvm_stitch.report.operators import Operator, operator_name, operators
 from tvm_stitch.report.report import Report
 from tvm_stitch.report.stitched import Fused, describe, describe_product
+from tvm_stitch.stages.extents import Extents
 from tvm_stitch.target import full_target
+from tvm_stitch.transform import bounds_of_module
 from tvm_stitch.tuning.apply import Database, origin_of
 
 READY_MADE = "its TIR came with a schedule"
@@ -61,7 +64,8 @@ def explain(
         *cuda_pipeline.dataflow_lower_passes(cuda),
     ]
     lowered = _run(mod, cuda, passes, notes)
-    kernels = tuple(_kernels(lowered, notes, device))
+    extents = bounds_of_module(mod, options).representative
+    kernels = tuple(_kernels(lowered, notes, device, extents))
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
         device=device.name,
@@ -163,7 +167,9 @@ def _before(mod: tvm.IRModule, cuda: tvm.target.Target) -> Before:
     return Before(sum(found.values()), launches)
 
 
-def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kernel]:
+def _kernels(
+    mod: tvm.IRModule, notes: _Notes, device: Device, extents: Extents
+) -> Iterable[Kernel]:
     """One entry for every kernel that the module calls."""
     reasons = {fallback.op: fallback.reason for fallback in notes.left}
     groups = {group.function: group for plan in notes.plans for group in plan.groups}
@@ -176,7 +182,7 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
         if SCHEDULE_ATTRIBUTE in function.attrs:
             schedule = Schedule.from_json(function.attrs[SCHEDULE_ATTRIBUTE])
             fused = Fused(names[0], held, notes.fused[name], launches)
-            kernel = describe(fused, schedule, device, origin_of(function))
+            kernel = describe(fused, schedule, device, origin_of(function), extents)
             if REVERSED in function.attrs:
                 mapping = f"{kernel.mapping}; from the last block to the first"
                 kernel = replace(kernel, mapping=mapping)
@@ -191,18 +197,21 @@ def _kernels(mod: tvm.IRModule, notes: _Notes, device: Device) -> Iterable[Kerne
         ops = tuple(operator.name for operator in held)
         why = reasons.get(name, READY_MADE)
         for kernel_name, nest in zip(names, found, strict=True):
-            floor = None if nest.bytes is None else nest.bytes / device.bandwidth * 1e6
+            tensors = nest.tensors()
+            least = sum(extents.bytes(buffer) for buffer in tensors)
             yield Kernel(
                 name=kernel_name,
                 ops=ops,
                 scheme=DEFAULT,
                 mapping=nest.mapping,
-                bytes_min=nest.bytes,
+                bytes_min=least,
                 bytes_planned=None,
-                floor_us=floor,
+                floor_us=least / device.bandwidth * 1e6,
                 predicted_us=None,
                 why=why,
                 launches=launches,
+                formula=bytes_formula(tensors),
+                sizes=sizes_assumed(tensors, extents),
             )
 
 

@@ -61,14 +61,14 @@ def _headline(report: Findings) -> str:
 
 def _picture(kernels: tuple[Kernel, ...]) -> str:
     """A bar for each kernel, as long as it is predicted to take, with its floor marked."""
-    times = [kernel.predicted_us or kernel.floor_us or 0.0 for kernel in kernels]
+    times = [kernel.predicted_us or kernel.floor_us for kernel in kernels]
     scale = (WIDTH - LABEL - 90) / max([*times, 1e-9])
     rows = []
     for number, (kernel, time) in enumerate(zip(kernels, times, strict=True)):
         y, width = number * ROW, max(1.0, time * scale)
         colour = COLOURS.get(kernel.scheme, DEFAULT_COLOUR)
         name = kernel.name if len(kernel.name) <= 42 else kernel.name[:39] + "..."
-        floor = LABEL + (kernel.floor_us or 0.0) * scale
+        floor = LABEL + kernel.floor_us * scale
         label = f"{time:.1f} us" + (f" x {kernel.launches}" if kernel.launches > 1 else "")
         rows.append(
             f"<g><title>{escape(', '.join(kernel.ops))}</title>"
@@ -95,7 +95,7 @@ def _square(colour: str) -> str:
 
 
 def _kernel(number: int, kernel: Kernel) -> str:
-    size = "?" if kernel.bytes_min is None else shown_bytes(kernel.bytes_min)
+    size = shown_bytes(kernel.bytes_min)
     lines = [
         f"computes {escape(', '.join(kernel.ops))}",
         f"mapping: {escape(kernel.mapping)}; at least {size}",

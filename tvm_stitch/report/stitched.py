@@ -24,14 +24,15 @@ from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.report.data import Kernel
+from tvm_stitch.report.open_sizes import bytes_formula, sizes_assumed
 from tvm_stitch.report.operators import Operator
+from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import (
     Refused,
     Var,
     constant,
     element_bytes,
-    tensor_bytes,
 )
 
 # Where a kept value waits -> the scheme that this is.
@@ -63,7 +64,9 @@ class Part:
     phases: Phases
 
 
-def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> Kernel:
+def describe(
+    fused: Fused, schedule: Schedule, device: Device, origin: str, extents: Extents
+) -> Kernel:
     """The report's entry for one stitched kernel."""
     programs = read_programs(fused.function, tuple(schedule.schemes))
     assert not isinstance(programs, Refused), "a stitched kernel comes from a readable function"
@@ -71,20 +74,24 @@ def describe(fused: Fused, schedule: Schedule, device: Device, origin: str) -> K
         Part(program, mapping, kind_of(program).phases(program, mapping))
         for program, mapping in zip(programs, schedule.parts, strict=True)
     ]
-    planned, shared = planned_bytes(parts), kernel_model.shared_bytes(programs, schedule)
+    planned = planned_bytes(parts, extents)
+    shared = kernel_model.shared_bytes(programs, schedule, extents)
+    tensors = kernel_model.tensors_of(programs)
     return Kernel(
         name=fused.kernel,
         ops=tuple(operator.name for operator in fused.operators),
         scheme=schedule.scheme,
         mapping=schedule.mapping,
-        bytes_min=kernel_model.least_bytes(programs),
-        bytes_planned=None if planned is None else planned - shared,
-        floor_us=kernel_model.floor_us(programs, device),
-        predicted_us=kernel_model.predicted_us(programs, schedule, device),
+        bytes_min=kernel_model.least_bytes(programs, extents),
+        bytes_planned=planned - shared,
+        floor_us=kernel_model.floor_us(programs, device, extents),
+        predicted_us=kernel_model.predicted_us(programs, schedule, device, extents),
         why=_why(parts, schedule),
         launches=fused.launches,
         schemes=_schemes(fused, parts),
         origin=origin,
+        formula=bytes_formula(tensors),
+        sizes=sizes_assumed(tensors, extents),
     )
 
 
@@ -112,7 +119,7 @@ def describe_product(fused: Fused, tiles: Tiles, device: Device, origin: str) ->
     )
 
 
-def planned_bytes(parts: Sequence[Part]) -> int | None:
+def planned_bytes(parts: Sequence[Part], extents: Extents = NOMINAL) -> int:
     """What a kernel reads and writes: an input counts once for every phase that loads it.
 
     Not as far as a block finds there what it has loaded in an earlier round; and what a later round
@@ -123,9 +130,7 @@ def planned_bytes(parts: Sequence[Part]) -> int | None:
         program = part.program
         loads = [(buffer, part.phases.times_loaded(buffer)) for buffer in program.inputs]
         for buffer, times in [*loads, *((output, 1) for output in program.outputs)]:
-            size = tensor_bytes(buffer)
-            if size is None:
-                return None
+            size = extents.bytes(buffer)
             if buffer in program.reused_inputs:
                 size -= int(size * _staying_share(part))
             if program.round and buffer in program.inputs and buffer not in program.rows_read:
@@ -201,7 +206,7 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
 def _why_staying(parts: Sequence[Part]) -> str:
     """How much of what earlier rounds have loaded is still on the chip for later ones."""
     found = {
-        buffer: (tensor_bytes(buffer) or 0, _staying_share(part))
+        buffer: (NOMINAL.bytes(buffer), _staying_share(part))
         for part in parts
         for buffer in part.program.reused_inputs
     }

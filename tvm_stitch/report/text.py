@@ -96,10 +96,10 @@ def _table(kernels: Sequence[Kernel]) -> list[str]:
                 str(number),
                 kernel.scheme,
                 str(kernel.launches),
-                _size(kernel.bytes_min),
-                _size(kernel.bytes_planned, unknown="?" if kernel.stitched else "-"),
-                _number(kernel.floor_us),
-                _number(kernel.predicted_us, unknown="?" if kernel.stitched else "-"),
+                shown_bytes(kernel.bytes_min),
+                "-" if kernel.bytes_planned is None else shown_bytes(kernel.bytes_planned),
+                f"{kernel.floor_us:.2f}",
+                "-" if kernel.predicted_us is None else f"{kernel.predicted_us:.2f}",
                 kernel.name,
             )
         )
@@ -119,6 +119,8 @@ def _details(number: int, kernel: Kernel) -> list[str]:
     lines += _wrapped("   computes  ", ", ".join(kernel.ops))
     tuned = f" ({kernel.origin})" if kernel.origin.startswith("tuned") else ""
     lines += _wrapped("   mapping   ", kernel.mapping + tuned)
+    if kernel.formula:
+        lines += _wrapped("   sizes     ", f"{kernel.formula} bytes; figures for {kernel.sizes}")
     if kernel.schemes:
         flows = (f"{name}: {scheme}" for name, scheme in kernel.schemes.items())
         lines += _wrapped("   values    ", ", ".join(flows))
@@ -135,11 +137,3 @@ def _wrapped(label: str, text: str) -> list[str]:
 
 def _cut(line: str) -> str:
     return line if len(line) <= WIDTH else line[: WIDTH - 3] + "..."
-
-
-def _size(number: int | None, unknown: str = "?") -> str:
-    return unknown if number is None else shown_bytes(number)
-
-
-def _number(number: float | None, unknown: str = "?") -> str:
-    return unknown if number is None else f"{number:.2f}"

@@ -23,15 +23,14 @@ from tvm_stitch.stages.stage import (
     Stage,
     Var,
     as_int64,
-    bind_axes,
     buffer_shape,
     constant,
     dtype_of,
     flatten,
     is_buffer,
     product,
-    unraveled,
 )
+from tvm_stitch.stages.symbolic_analyzer import analyzer_of
 
 
 def outputs_of(func: tirx.PrimFunc, stages: tuple[Stage, ...]) -> tuple[Var, ...]:
@@ -98,37 +97,16 @@ def _read_block(realize: s_tir.SBlockRealize, loops: Mapping[Var, Expr]) -> Stag
         return Refused(f"block {name} has no elements")
     if not _stores_whole_output(stage, store):
         return Refused(f"block {name} does not write its whole output in order")
-    return _as_reduction(stage, store, block.init) if reduced else _as_element(_as_view(stage))
+    return _as_reduction(stage, store, block.init) if reduced else _as_element(stage)
 
 
 def _stores_whole_output(stage: Stage, store: tirx.BufferStore) -> bool:
-    analyzer, shape = bind_axes(stage), buffer_shape(stage.output)
+    analyzer = analyzer_of(dict(zip(stage.axes, stage.extents, strict=True)))
+    shape = buffer_shape(stage.output)
     if not analyzer.can_prove_equal(product(shape), stage.size):
         return False
     written = flatten(tuple(store.indices), shape)
     return analyzer.can_prove_equal(written, flatten(stage.axes, stage.extents))
-
-
-def _as_view(stage: Stage) -> Stage:
-    """A symbolic reshape with indices that can be seen to count through its buffer.
-
-    TVM takes the first index modulo its extent, which is in vain where both shapes have equally
-    many elements; with symbolic extents nobody can prove that afterwards.
-    """
-    load = stage.value
-    if not isinstance(load, tvm.ir.TensorLoad) or constant(stage.size) is not None:
-        return stage
-    analyzer, shape = bind_axes(stage), buffer_shape(load.source)
-    if not analyzer.can_prove_equal(product(shape), stage.size):
-        return stage
-    indices: list[Expr] = []
-    place = flat = flatten(stage.axes, stage.extents)
-    for extent in reversed([as_int64(extent) for extent in shape]):
-        indices.insert(0, tirx.floormod(place, extent))
-        place = tirx.floordiv(place, extent)
-    if not all(map(analyzer.can_prove_equal, load.indices, indices)):
-        return stage
-    return replace(stage, value=load.source[unraveled(flat, shape)])
 
 
 def _as_element(stage: Stage) -> Stage | Refused:

@@ -19,6 +19,7 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of
 
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
 Var = Any
@@ -320,13 +321,11 @@ def same_size(left: Expr, right: Expr) -> bool:
 
 
 @memoized
-def bind_axes(stage: Stage) -> tvm.sym.Analyzer:
+def bind_axes(stage: Stage) -> Analyzer:
     """An analyzer that knows the ranges of a stage's axes; all that ask share it."""
-    analyzer = tvm.sym.Analyzer()
     axes = (*stage.axes, *stage.reduced)
-    for axis, extent in zip(axes, (*stage.extents, *stage.reduced_extents), strict=True):
-        analyzer.bind(axis, tvm.ir.Range(tirx.IntImm("int64", 0), extent))
-    return analyzer
+    extents = (*stage.extents, *stage.reduced_extents)
+    return analyzer_of(dict(zip(axes, extents, strict=True)))
 
 
 def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:

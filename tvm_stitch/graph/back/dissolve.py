@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from tvm_stitch.graph.front.read import is_call_tir, match_shape
+from tvm_stitch.graph.front.read import is_call_tir
+from tvm_stitch.graph.front.symbols import is_symbol, match_shape, symbols_given
 
 NAMES_ATTRIBUTE = "tvm_stitch.group_names"
 GROUPS_ATTRIBUTE = "tvm_stitch.groups"
@@ -92,6 +93,20 @@ def _projections(block: relax.BindingBlock) -> dict[relax.Var, dict[int, relax.V
     return found
 
 
+def _given(params: Sequence[relax.Var], call: tvm.ir.Call) -> dict[Any, Expr]:
+    """What a call gives for a group's parameters and for the symbols in their types.
+
+    FuseTIR has made scalars of the symbols that the group takes as a shape of their own.
+    """
+    tensors = [arg for arg in call.args[1].fields if not is_symbol(arg)]
+    mapping: dict[Any, Expr] = dict(zip(params, tensors, strict=False))
+    for param, tensor in mapping.copy().items():
+        match_shape(param.ty.shape.values, tensor.ty.shape.values, mapping)
+    for param in params[len(tensors) :]:
+        match_shape(param.ty.values, symbols_given(call), mapping)
+    return mapping
+
+
 class _Dissolver:
     def __init__(self, mod: tvm.IRModule, names: Collection[str]) -> None:
         self.builder = relax.BlockBuilder(mod)
@@ -135,13 +150,7 @@ class _Dissolver:
         """The operators of a group, bound to what the call's results were bound to."""
         (block,) = group.body.blocks
         *inner, last = block.bindings
-        given = [*binding.value.args[1].fields, *binding.value.args[2:]]
-        mapping: dict[Any, Expr] = dict(zip(group.params, given, strict=True))
-        for param, value in zip(group.params, given, strict=True):
-            if isinstance(value, relax.ShapeExpr):
-                match_shape(param.ty.values, value.values, mapping)
-            else:
-                match_shape(param.ty.shape.values, value.ty.shape.values, mapping)
+        mapping = _given(group.params, binding.value)
         if isinstance(last.value, relax.Tuple):
             mapping |= {
                 last.value.fields[index]: var

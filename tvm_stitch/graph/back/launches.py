@@ -16,7 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from tvm_stitch.stages.stage import constant, product, tensor_bytes
+from tvm_stitch.stages.stage import constant, product
 
 Expr = Any
 THREAD_EXTENT = "thread_extent"
@@ -37,13 +37,6 @@ class Nest:
         return f"{shown(threads)} threads a block, {shown(blocks)} blocks"
 
     @property
-    def bytes(self) -> int | None:
-        """All global buffers that it touches, each counted once; None where one is symbolic."""
-        sizes = [tensor_bytes(buffer) for buffer in self._global_buffers()]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if len(known) == len(sizes) else None
-
-    @property
     def has_blocks(self) -> Expr | None:
         """The condition that its grid has blocks, if only run time can tell."""
         counts = self._extents("blockIdx.").values()
@@ -62,7 +55,8 @@ class Nest:
         tvm_ffi.structural_walk(self.stmt, ((tirx.For, tirx.AttrStmt), visit), order="pre")
         return found
 
-    def _global_buffers(self) -> list[Any]:
+    def tensors(self) -> list[Any]:
+        """All global buffers that it touches, each once."""
         found: dict[Any, None] = {}
 
         def visit(access: Any) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from tvm_stitch.graph.front.read import Node, StitchGraph, symbols_of
+from tvm_stitch.graph.front.read import Node, StitchGraph, is_call_tir
+from tvm_stitch.graph.front.symbols import symbols_given, symbols_of
 
 Expr = Any
 MAX_NAME = 60
@@ -123,10 +124,12 @@ def function_of(
 
 
 def _untold(members: list[Node], params: list[relax.Var]) -> list[Expr]:
-    """The symbols in what members compute that are no extent of a parameter."""
+    """The symbols in what members compute, or are given, that are no extent of a parameter."""
     told = {symbol for p in params for symbol in relax.analysis.definable_tir_vars_in_type(p.ty)}
-    types = [binding.var.ty for node in members for binding in node.bindings]
-    used = dict.fromkeys(symbol for ty in types for symbol in symbols_of(ty))
+    bindings = [binding for node in members for binding in node.bindings]
+    used = dict.fromkeys(symbol for b in bindings for symbol in symbols_of(b.var.ty))
+    given = (arg for b in bindings if is_call_tir(b.value) for arg in symbols_given(b.value))
+    used |= dict.fromkeys(var for arg in given for var in tirx.analysis.undefined_vars(arg))
     return [symbol for symbol in used if symbol not in told]
 
 

@@ -18,6 +18,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
+from tvm_stitch.graph.front.symbols import is_symbol, match_shape, symbols_given, symbols_of
 from tvm_stitch.stages.matmul_pattern import small_product
 from tvm_stitch.stages.op_pattern import Pattern, classify, is_product
 from tvm_stitch.stages.read_stages import read_stages
@@ -225,7 +226,7 @@ class _Reader:
             reason = "TVM has no TIR for it"
         else:
             name = operator_name(value.args[0].name_hint)
-            operands = tuple(value.args[1].fields)
+            operands = tuple(arg for arg in value.args[1].fields if not is_symbol(arg))
             reason = self._unreadable(value, bindings, operands)
             if not reason:
                 found = self._stages_of(value, bindings, operands)
@@ -268,8 +269,6 @@ class _Reader:
         for operand in operands:
             if not isinstance(operand, (relax.Var, GenericConst)):
                 return f"an operand is a {type(operand).__name__}"
-            if not isinstance(operand.ty, relax.TensorType):
-                return "an operand is a symbolic dimension"
             if not _has_static_rank(operand):
                 return "an operand's rank or dtype is unknown"
         tuple_result = isinstance(bindings[0].var.ty, relax.TupleType)
@@ -304,8 +303,7 @@ class _Reader:
         for param, value in zip(buffers, (*operands, *results), strict=True):
             mapping[param] = self._buffer(value)
             match_shape(buffer_shape(param), buffer_shape(mapping[param]), mapping)
-        given = call.args[2].values if len(call.args) > 2 else []
-        mapping.update(zip(scalars, given, strict=False))
+        mapping.update(zip(scalars, symbols_given(call), strict=False))
         for stage in template:
             if stage.output not in mapping:
                 mapping[stage.output] = _fresh(stage.output, mapping)
@@ -354,11 +352,6 @@ def _too_large(stages: tuple[Stage, ...]) -> str | None:
     return None
 
 
-def symbols_of(ty: Any) -> tuple[Var, ...]:
-    """The symbols in the shapes of a type, in order."""
-    return tuple(relax.analysis.tir_vars_in_type(ty))
-
-
 def is_call_tir(value: Expr) -> bool:
     """Whether a value is what a PrimFunc computes."""
     return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "relax.call_tir"
@@ -380,15 +373,6 @@ def _describe(value: Expr) -> str:
         name = getattr(value.op, "name", getattr(value.op, "name_hint", "call"))
         return name.removeprefix("relax.")
     return type(value).__name__
-
-
-def match_shape(
-    declared: tuple[Expr, ...], given: tuple[Expr, ...], mapping: dict[Var, Expr]
-) -> None:
-    """Bind a PrimFunc's shape variables to the caller's shapes."""
-    for symbol, extent in zip(declared, given, strict=True):
-        if isinstance(symbol, tirx.Var):
-            mapping.setdefault(symbol, extent)
 
 
 def _fresh(buffer: Var, mapping: dict[Var, Expr]) -> Var:

@@ -15,6 +15,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
     Expr,
@@ -28,6 +29,7 @@ from tvm_stitch.stages.stage import (
     substitute,
     unflatten,
 )
+from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of
 
 ROW = tirx.Var("row", "int64")
 COLUMN = tirx.Var("column", "int64")
@@ -90,12 +92,10 @@ class Frame:
         self.program = program
 
     @cached_property
-    def analyzer(self) -> tvm.sym.Analyzer:
+    def analyzer(self) -> Analyzer:
         """It knows how many rows and columns there are."""
-        analyzer, zero = tvm.sym.Analyzer(), tirx.IntImm("int64", 0)
-        analyzer.bind(ROW, tvm.ir.Range(zero, self.program.space.rows))
-        analyzer.bind(COLUMN, tvm.ir.Range(zero, self.program.space.columns))
-        return analyzer
+        space = self.program.space
+        return analyzer_of({ROW: space.rows, COLUMN: space.columns})
 
     def axes(self, stage: Stage) -> dict[Var, Expr]:
         """A stage's axes as expressions of ROW and COLUMN."""
@@ -178,7 +178,7 @@ class Frame:
         simplify = self.analyzer.simplify
         return constant(simplify(both)) == 0 and constant(simplify(either)) == 1
 
-    def _vector(self, vector: int) -> tuple[tvm.sym.Analyzer, Var, Var]:
+    def _vector(self, vector: int) -> tuple[Analyzer, Var, Var]:
         """An analyzer that knows the number of a vector, and a lane of it."""
         quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
         analyzer = self.analyzer.clone()
@@ -203,8 +203,8 @@ class Frame:
         if self.contiguous(index, 8) or self.contiguous(index, 4):
             return Stride.UNIT
         bound = self.analyzer.const_int_bound(index)
-        columns = constant(self.program.space.columns)
-        if columns and bound.max_value - bound.min_value < columns // 4:
+        columns = NOMINAL.size(self.program.space.columns)
+        if bound.max_value - bound.min_value < columns // 4:
             return Stride.BROADCAST
         return Stride.GATHER
 

@@ -83,7 +83,7 @@ class Kind:
     illegal: Callable[[Problem[Any], Any], Iterator[str]]
     phases: Callable[[Any, Any], Phases] = phases_of  # what is done up to each reduction
     footprint: Callable[[Any, Any], Footprint]  # what a block takes of a multiprocessor
-    profile: Callable[[Any, Any], Profile | None] = rows_profile  # what it asks of a device
+    profile: Callable[..., Profile] = rows_profile  # what it asks of a device
     # The buffer of device memory that its blocks share, if they do.
     workspace: Callable[[Any, Any], Var | None] = lambda _program, _mapping: None
     emit: Callable[[Any, Any, Place], Expr]  # writes its statements; the number of its blocks

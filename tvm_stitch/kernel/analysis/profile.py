@@ -1,7 +1,7 @@
 """What a program asks of a device, whatever its mapping: bytes, instructions, reductions by phase.
 
-In: the Phases of a Program. Out: a Profile, plain numbers that go to JSON and back;
-None where a dimension is symbolic. Must not know threads, nor any device.
+In: the Phases of a Program, and sizes of symbols. Out: a Profile, plain numbers that go to JSON and
+back. Must not know threads, nor any device.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.memoized import memoized, remembered
-from tvm_stitch.stages.stage import Stage, Var, constant, dtype_of, element_bytes, elements_of
+from tvm_stitch.stages.stage import Stage, Var, dtype_of, element_bytes
 
 # Plain operations of one evaluation in float32 and in half precision, and special-function
 # operations: instructions that nvcc 13 makes of TVM's CUDA with fast maths for sm_90. What is not
@@ -100,20 +101,16 @@ class Profile:
         return checked(Profile, data, "profile", {"phases": phases})
 
 
-def rows_profile(program: Program, mapping: Mapping) -> Profile | None:
+def rows_profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> Profile:
     """The profile of a program by what its mapping keeps."""
     phases = phases_of(program, mapping)
-    return remembered(program, ("profile", phases), lambda: _profile(phases))
+    return remembered(program, ("profile", phases, extents), lambda: _profile(phases, extents))
 
 
-def _profile(phases: Phases) -> Profile | None:
+def _profile(phases: Phases, extents: Extents) -> Profile:
     program = phases.program
-    rows, columns = constant(program.space.rows), constant(program.space.columns)
-    if rows is None or columns is None:
-        return None
-    other = _other_bytes(phases, rows * columns)
-    if other is None:
-        return None
+    rows, columns = map(extents.size, (program.space.rows, program.space.columns))
+    other = _other_bytes(phases, rows * columns, extents)
     return Profile(
         rows,
         columns,
@@ -123,7 +120,7 @@ def _profile(phases: Phases) -> Profile | None:
         phases.live_bytes,
         phases.kept_bytes,
         len(program.column_reductions),
-        0 if program.space.row_segment is None else constant(program.space.row_segments) or 1,
+        0 if program.space.row_segment is None else extents.size(program.space.row_segments),
         program.round,
         sum(element_bytes(buffer) for buffer in program.reused_inputs),
     )
@@ -171,7 +168,7 @@ def _phase(phase: Phase, program: Program) -> PhaseProfile:
     )
 
 
-def _other_bytes(phases: Phases, elements: int) -> int | None:
+def _other_bytes(phases: Phases, elements: int, extents: Extents) -> int:
     program = phases.program
     full = {b for phase in phases.phases for b in (*phase.inputs, *phase.stores)}
     loads = Counter(read.buffer for _, read in program.reads)
@@ -179,9 +176,7 @@ def _other_bytes(phases: Phases, elements: int) -> int | None:
     for buffer in (*program.inputs, *program.outputs):
         if buffer in full:
             continue
-        count = elements_of(buffer)
-        if count is None:
-            return None
+        count = extents.elements(buffer)
         # A slice of a large tensor is read no further than it reaches; there may be several.
         reached = elements * max(1, loads[buffer])
         total += min(count, reached) * element_bytes(buffer)

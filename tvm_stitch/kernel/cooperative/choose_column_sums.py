@@ -21,7 +21,7 @@ from tvm_stitch.kernel.codegen.footprint import (
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, ColumnSums, power_of_two
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
 from tvm_stitch.stages.stage import Refused, constant
 
 BLOCK_THREADS = 256
@@ -39,23 +39,30 @@ WASTE = 1 / 8  # of a block's threads, beyond the end of the row
 # 2 blocks fit, 134 and 148.
 AHEAD_THREADS = 768
 MOST_RESIDENT = 8
+# Where columns are symbolic, of addresses in 64 bits and the guards of every element: layer norm
+# backward spills 228 bytes without, none with them (ptxas, sm_90).
+GUARD_REGISTERS = 24
 # Every share of a sum is written and read once more: so many rows go into one at least.
 ROWS_A_SHARE = 16
+
+UNKNOWN_LENGTH = Refused(
+    "sums over rows of unknown length: no tir_var_upper_bound says how long they may be"
+)
 
 
 def grid_mapping(problem: Problem[Program]) -> ColumnSums | Refused:
     """As many blocks as are resident at once, and keep busy."""
     program, device, columns = problem.program, problem.device, problem.columns
     vector = vector_width(program)
-    if constant(program.space.columns) is None:
-        return Refused("sums over rows of unknown length")
+    if columns < 1:
+        return UNKNOWN_LENGTH
     if len({accumulator_dtype(stage) for stage in program.column_reductions}) > 1:
         return Refused("sums of several types over the rows")
-    while columns % vector:
+    while not is_aligned(program, vector):
         vector //= 2
-    mapping = (
-        _whole_rows(columns, vector) if program.row_reductions else _pieces(columns, vector, device)
-    )
+    # Into how many pieces rows fall must be known before there is a grid.
+    in_pieces = not program.row_reductions and not problem.is_open
+    mapping = _pieces(columns, vector, device) if in_pieces else _whole_rows(columns, vector)
     while mapping.rows > 1 and grid_shared_bytes(program, mapping) > STATIC_SHARED:
         mapping = replace(mapping, rows=mapping.rows // 2)
     plain = with_blocks(program, mapping, device, columns)
@@ -126,6 +133,8 @@ def grid_footprint(program: Program, mapping: ColumnSums) -> Footprint:
     if mapping.prefetch_next_row:
         held += phases_of(program, mapping).first_bytes
     registers = thread_registers(mapping.elements * held, mapping.vector)
+    if constant(program.space.columns) is None:
+        registers += GUARD_REGISTERS
     return Footprint(mapping.block_threads, registers, grid_shared_bytes(program, mapping))
 
 

@@ -82,15 +82,16 @@ class ColumnSumsPart(IteratedPart):
     def _finish(self) -> None:
         """The blocks share out the columns; a block's warps share out the shares of each."""
         writer, columns = self.writer, self.program.space.columns
-        tasks = -(-self._columns // TASK)
+        tasks = tirx.floordiv(columns + (TASK - 1), TASK)
         blocks = self.mapping.blocks
-        rounds = tirx.floordiv(int64(tasks + blocks - 1) - self.place.block, blocks)
+        rounds = tirx.floordiv(tasks + (blocks - 1) - self.place.block, blocks)
         tiles = {stage.output: self._tile(stage) for stage in self.program.column_reductions}
         sync = tirx.Evaluate(T.tvm_storage_sync(reduction.scratch_scope(self.mapping)))
         with writer.serial(rounds, "task") as task:
             lane = tirx.floormod(self.place.thread, TASK)
             column = (task * blocks + self.place.block) * TASK + lane
-            exists = column < columns if self._columns % TASK else None
+            exact = constant(columns)
+            exists = column < columns if exact is None or exact % TASK else None
             for number, stage in enumerate(self.program.column_reductions):
                 value = self._own_shares(number, stage, column, exists)
                 writer.store(tiles[stage.output], self.place.thread, value)
@@ -99,10 +100,6 @@ class ColumnSumsPart(IteratedPart):
             with writer.when(first if exists is None else tirx.all(first, exists)):
                 self._finish_column(tiles, lane, column)
             writer.add(sync)
-
-    @property
-    def _columns(self) -> int:
-        return constant(self.program.space.columns) or 0
 
     def _tile(self, stage: Stage) -> Var:
         size, dtype = self.mapping.block_threads, reduction.accumulator_dtype(stage)
@@ -121,7 +118,7 @@ class ColumnSumsPart(IteratedPart):
         with writer.when(exists), writer.serial(-(-self.count // warps), "turn") as iteration:
             share = start + iteration * warps + tirx.floordiv(self.place.thread, TASK)
             with writer.when(share < end if self.count % warps else None):
-                value = shares[share * self._columns + column]
+                value = shares[share * self.program.space.columns + column]
                 writer.store(own, int64(0), combine(stage.combiner, own[int64(0)], value))
         return own[int64(0)]
 

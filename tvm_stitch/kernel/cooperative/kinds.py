@@ -10,6 +10,7 @@ from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.cooperative.choose_column_sums import (
+    UNKNOWN_LENGTH,
     grid_footprint,
     grid_mapping,
     grid_shared_bytes,
@@ -36,13 +37,16 @@ def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[st
     if mapping.blocks < 1:
         yield "sums over the rows need blocks that iterate over the rows"
         return
-    if problem.is_open:
-        yield "sums over rows of unknown length"
+    if problem.columns < 1:
+        yield UNKNOWN_LENGTH.reason
+    if mapping.split and problem.is_open:
+        yield "pieces of rows whose number only run time knows"
     if not is_aligned(problem.program, mapping.vector):
         yield f"rows that do not start at multiples of {mapping.vector} elements"
     if mapping.split and program.row_reductions:
         yield "a row that is reduced cannot be split over blocks"
-    if not mapping.split and mapping.capacity < problem.columns:
+    columns = 1 if problem.others_follow else problem.columns
+    if not mapping.split and mapping.capacity < columns:
         yield f"rows of {problem.columns} columns, of which it covers {mapping.capacity}"
     yield from held_elements(problem, mapping)
     needed = grid_shared_bytes(program, mapping)

@@ -1,7 +1,7 @@
 """What a kernel costs: the only cost model, asked by the planner, the tuner and the report.
 
-In: Programs (or their Profiles), their Schedule and the Device. Out: bytes and microseconds, or
-None where a symbolic dimension leaves them open.
+In: Programs (or their Profiles), their Schedule, the Device, and sizes of symbols. Out: bytes and
+microseconds, of the kernel that the host launches for these sizes.
 
 A kernel takes a launch, one block from start to end, and what is slowest of the rest: device
 memory, the L2, instructions, special functions, the other waves of blocks, handing out blocks. How
@@ -22,7 +22,8 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import shares_input
-from tvm_stitch.stages.stage import tensor_bytes
+from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.stage import Var
 
 # Of the L2, the share in which the next round finds what the last ones read.
 IN_L2 = 0.5
@@ -56,35 +57,49 @@ class Cost:
         )
 
 
-def least_bytes(programs: tuple[Program, ...]) -> int | None:
-    """Each input read once, each output written once."""
+def tensors_of(programs: tuple[Program, ...]) -> tuple[Var, ...]:
+    """What a kernel reads and writes, but for what its rounds leave for each other."""
     passed = {buffer for program in programs for buffer in program.crossing}
     buffers = {b: None for program in programs for b in (*program.inputs, *program.outputs)}
-    buffers = {buffer: None for buffer in buffers if buffer not in passed}
-    sizes = [tensor_bytes(buffer) for buffer in buffers]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+    return tuple(buffer for buffer in buffers if buffer not in passed)
 
 
-def floor_us(programs: tuple[Program, ...], device: Device) -> float | None:
+def least_bytes(programs: tuple[Program, ...], extents: Extents = NOMINAL) -> int:
+    """Each input read once, each output written once."""
+    return sum(extents.bytes(buffer) for buffer in tensors_of(programs))
+
+
+def floor_us(programs: tuple[Program, ...], device: Device, extents: Extents = NOMINAL) -> float:
     """What moving those bytes takes at the bandwidth of a large copy."""
-    least = least_bytes(programs)
-    return None if least is None else least / device.bandwidth * 1e6
+    return least_bytes(programs, extents) / device.bandwidth * 1e6
 
 
-def predicted_us(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> float | None:
+def predicted_us(
+    programs: tuple[Program, ...], schedule: Schedule, device: Device, extents: Extents = NOMINAL
+) -> float:
     """What the kernel should take."""
-    cost = predicted(programs, schedule, device)
-    return None if cost is None else cost.us
+    return predicted(programs, schedule, device, extents).us
 
 
-def predicted(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Cost | None:
+def predicted(
+    programs: tuple[Program, ...], schedule: Schedule, device: Device, extents: Extents = NOMINAL
+) -> Cost:
     """What the kernel should take, and why."""
-    found = [kind_of(p).profile(p, m) for p, m in zip(programs, schedule.parts, strict=True)]
-    known = [each for each in found if each is not None]
-    if len(known) < len(found):
-        return None
-    return kernel_cost(known, schedule, device, shared_bytes(programs, schedule))
+    taken = schedule_at(programs, schedule, extents)
+    parts = zip(programs, taken.parts, strict=True)
+    profiles = [kind_of(program).profile(program, mapping, extents) for program, mapping in parts]
+    return kernel_cost(profiles, taken, device, shared_bytes(programs, taken, extents))
+
+
+def schedule_at(programs: tuple[Program, ...], schedule: Schedule, extents: Extents) -> Schedule:
+    """The one of a schedule and its longer ones by which rows of these sizes are worked on."""
+    columns = [extents.size(program.space.columns) for program in programs]
+    while schedule.longer is not None and any(
+        not mapping.any_length and length > mapping.capacity
+        for length, mapping in zip(columns, schedule.parts, strict=True)
+    ):
+        schedule = schedule.longer
+    return schedule
 
 
 def least_work_us(cost: Cost, floor: float, device: Device) -> float:
@@ -97,9 +112,11 @@ def least_work_us(cost: Cost, floor: float, device: Device) -> float:
     return float(sum(term**sharp for term in terms) ** (1 / sharp))
 
 
-def shared_bytes(programs: tuple[Program, ...], schedule: Schedule) -> int:
+def shared_bytes(
+    programs: tuple[Program, ...], schedule: Schedule, extents: Extents = NOMINAL
+) -> int:
     """Bytes that parts in step need not ask device memory for, as another one just has."""
-    shared = [tensor_bytes(buffer) or 0 for buffer in shares_input(programs, schedule.parts)]
+    shared = [extents.bytes(buffer) for buffer in shares_input(programs, schedule.parts)]
     return sum(shared) * (len(programs) - 1)
 
 

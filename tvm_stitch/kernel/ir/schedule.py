@@ -60,7 +60,10 @@ class Schedule:
             own = (
                 f"{self.blocks} blocks in rounds, {self.min_blocks_per_sm} a multiprocessor: {own}"
             )
-        return own if self.longer is None else f"{own}; for longer rows {self.longer.mapping}"
+        most = min((p.capacity for p in self.parts if not p.any_length), default=0)
+        if self.longer is None or not most:
+            return own
+        return f"{own}, for rows of up to {most} elements; for longer ones {self.longer.mapping}"
 
     def to_json(self) -> str:
         """The schedule as a JSON object."""

@@ -20,6 +20,7 @@ from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import fits, footprint, registers, registers_left
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, single_wave
 from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import (
     Expr,
     Refused,
@@ -49,7 +50,7 @@ def unsupported_rows(program: Program) -> Refused | None:
         if frame.address(stage, read).stride is Stride.GATHER and not cached:
             return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
     space = program.space
-    if not space.whole and (constant(space.run) or 0) * narrowest_item(program) < PIECE_BYTES:
+    if not space.whole and NOMINAL.size(space.run) * narrowest_item(program) < PIECE_BYTES:
         return Refused(f"rows lie in memory in pieces of {shown(space.run)} elements")
     return None
 

@@ -13,6 +13,7 @@ from tvm_stitch.kernel.small_matmul.choose import staged_tables, waiting_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
 from tvm_stitch.kernel.small_matmul.smem_layout import slices_of, steps_of, table_of
+from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import Stage, Var, constant, tensor_bytes
 
 ACCESS = 4  # multiply-adds in the time of an access to shared memory
@@ -27,7 +28,9 @@ def product_phases(program: ProductProgram) -> Phases:
     return Phases(program, (phase,), (), {})
 
 
-def product_profile(program: ProductProgram, mapping: SmallMatmul) -> Profile:
+def product_profile(
+    program: ProductProgram, mapping: SmallMatmul, _extents: Extents = NOMINAL
+) -> Profile:
     """One phase, its figures those of an element of the widest value."""
     rows, columns = constant(program.space.rows) or 1, columns_of(program, mapping)
     operations = specials = 0.0

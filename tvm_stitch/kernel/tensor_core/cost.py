@@ -8,7 +8,7 @@ from __future__ import annotations
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
-from tvm_stitch.stages.stage import tensor_bytes
+from tvm_stitch.stages.extents import NOMINAL
 
 # Multiply-adds of a multiprocessor in a cycle, by rows and columns of a tile: 2048 x 4096 x 11008
 # bf16 takes 548, 600, 730 and 965 us on an H200 by the first four.
@@ -34,7 +34,7 @@ GROUPED = {
 
 def least_bytes(product: TensorProduct) -> int:
     """Each input read once, each output written once; what blocks read again is in the L2."""
-    return sum(tensor_bytes(buffer) or 0 for buffer in (*product.inputs, *product.outputs))
+    return sum(NOMINAL.bytes(buffer) for buffer in (*product.inputs, *product.outputs))
 
 
 def predicted_us(product: TensorProduct, tiles: Tiles, device: Device) -> float:

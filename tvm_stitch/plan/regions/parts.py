@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 
 from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.plan.regions.region import Crossing, Region
-from tvm_stitch.plan.regions.sizes import nominal_bytes
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Var
 
 # A kernel holds no more (Options.largest_kernel), so a chain loses nothing by its cuts.
@@ -73,11 +73,11 @@ def _touched(graph: StitchGraph, order: Sequence[int]) -> list[_Touched]:
         node = graph.nodes[index]
         for buffer in dict.fromkeys(map(graph.buffer, node.operands)):
             if buffer not in found:
-                found[buffer] = _Touched(nominal_bytes(buffer), [], False, True)
+                found[buffer] = _Touched(NOMINAL.bytes(buffer), [], False, True)
             found[buffer].positions.append(position)
         for var in node.results:
             stored = var in graph.used_outside or not graph.users_of.get(var, set()) <= inside
-            size = nominal_bytes(graph.buffer(var))
+            size = NOMINAL.bytes(graph.buffer(var))
             found[graph.buffer(var)] = _Touched(size, [position], True, stored)
     return list(found.values())
 

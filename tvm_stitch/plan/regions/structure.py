@@ -12,6 +12,7 @@ from typing import Any
 from tvm import tirx
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
+from tvm_stitch.graph.front.symbols import symbols_given
 from tvm_stitch.stages.stage import Expr, Var, buffer_shape, constant, dtype_of, interned, shown
 
 Structure = Hashable
@@ -52,9 +53,8 @@ class Described:
     def _node(self, node: Node) -> tuple[int, tuple[Extent, ...], tuple[Var, ...]]:
         """Its function, what it is called with, and the tensors that it reads and writes."""
         if node.index not in self._nodes:
-            call, tensors = node.call, (*node.operands, *node.results)
-            scalars = tuple(map(_extent, call.args[2].values)) if len(call.args) > 2 else ()
-            buffers = tuple(map(self.graph.buffer, tensors))
+            scalars = tuple(map(_extent, symbols_given(node.call)))
+            buffers = tuple(map(self.graph.buffer, (*node.operands, *node.results)))
             self._nodes[node.index] = node.function, scalars, buffers
         return self._nodes[node.index]
 

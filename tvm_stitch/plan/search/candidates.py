@@ -21,11 +21,11 @@ from tvm_stitch.options import Options
 from tvm_stitch.plan.deadline import NEVER, NOT_PLANNED, Deadline
 from tvm_stitch.plan.regions.atoms import find_atoms
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
-from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.epilogue import epilogues
 from tvm_stitch.plan.search.greedy import greedy_sets
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.plan.search.price import DEFAULT_MARGIN, least_us
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused
 
@@ -166,6 +166,10 @@ class _Search:
             reads = self.region.entering(nodes)
             self.found[key] = Candidate(nodes, outputs, reads, way, cost_us, verdict, why, product)
 
+    def _least_us(self, nodes: Nodes, outputs: tuple[Value, ...]) -> float:
+        judge = self.judge
+        return least_us(self.region, nodes, outputs, judge.device, judge.bounds.points)
+
     def _alone(self, place: int, atom: Nodes) -> None:
         """A node by itself: as a view, TVM's way, and stitched unless it belongs with others."""
         nodes = 1 << place
@@ -174,13 +178,13 @@ class _Search:
             self._add(nodes, outputs, Way.VIEW, 0.0)
             return
         if self.deadline.is_over:
-            least = least_us(self.region, nodes, outputs, self.judge.device)
+            least = self._least_us(nodes, outputs)
             cost = DEFAULT_MARGIN * least + self.options.launch_us
             self._add(nodes, outputs, Way.DEFAULT, cost, why=NOT_PLANNED)
             return
         cost = self.judge.default_us(nodes, outputs)
         if nodes != atom and isinstance(self.judge(atom), Verdict):
-            least = DEFAULT_MARGIN * least_us(self.region, nodes, outputs, self.judge.device)
+            least = DEFAULT_MARGIN * self._least_us(nodes, outputs)
             self._add(nodes, outputs, Way.DEFAULT, max(cost, least) + self.options.launch_us)
             return
         verdict = self.judge(nodes)
@@ -246,7 +250,7 @@ class _Search:
             first |= atom
             flows = (v for p in bits(first) for v in self.region.values_of[p])
             crossing = [v for v in flows if v.users & nodes & ~first]
-            size = sum(nominal_bytes(self.region.buffer(value)) for value in crossing)
+            size = sum(NOMINAL.bytes(self.region.buffer(value)) for value in crossing)
             halves.append((size, first))
         for _, half in sorted(halves)[:CUTS]:
             self._stitched(half)

@@ -1,8 +1,8 @@
 """What the same operators cost TVM's default way: FuseOps, then a DLight rule for each group.
 
 In: the stages of operators, and which of their outputs are used elsewhere. Out: microseconds, by
-the same model as stitched kernels', on the mappings that DLight's rules give; None where a
-dimension is symbolic. This is what the planner has to beat.
+the same model as stitched kernels', on the mappings that DLight's rules give, for sizes of symbols.
+This is what the planner has to beat.
 """
 
 from __future__ import annotations
@@ -17,14 +17,9 @@ from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructio
 from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
 from tvm_stitch.kernel.ir.mapping import Flat, Mapping, Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.op_pattern import Pattern, classify
-from tvm_stitch.stages.stage import (
-    Stage,
-    Var,
-    constant,
-    element_bytes,
-    elements_of,
-)
+from tvm_stitch.stages.stage import Stage, Var, element_bytes
 
 FLAT_THREADS = 1024  # DLight's Fallback: a thread an element
 SUM_THREADS = 1024  # DLight's Reduction: a block a row, at most so many threads
@@ -91,29 +86,26 @@ def fused(
 
 
 def default_kernel(
-    stages: tuple[Stage, ...], outputs: Collection[Var] = ()
+    stages: tuple[Stage, ...], outputs: Collection[Var] = (), extents: Extents = NOMINAL
 ) -> DefaultKernel | None:
     """The kernel of a group as the cost model sees it; it writes `outputs` and what it does not
-    read itself. None for symbolic sizes and for products, of which the model knows nothing."""
+    read itself. None for products, of which the model knows nothing."""
     if classify(stages) in (Pattern.PRODUCT, Pattern.OPAQUE):
-        return None
-    sizes = [(constant(stage.size), constant(stage.reduced_size)) for stage in stages]
-    if any(None in size for size in sizes):
         return None
     written = _written(stages, outputs)
     reductions = [stage for stage in stages if stage.is_reduction]
     if not reductions:
-        return _flat(stages, written)
+        return _flat(stages, written, extents)
     first = reductions[0]
-    rows, columns = constant(first.size) or 1, constant(first.reduced_size) or 1
-    profile = _by_rows(stages, written, rows, columns)
+    rows, columns = extents.size(first.size), extents.size(first.reduced_size)
+    profile = _by_rows(stages, written, rows, columns, extents)
     if len(reductions) > 1 or (len(profile.phases) > 1 and first.combiner != "sum"):
         return profile, _rows_mapping(ROW_THREADS, columns)
     if first.combiner != "sum":
         # A thread goes through a row alone; its neighbours' loads lie far apart.
         mapping = Rows(1, FLAT_THREADS, 1, columns)
         return _scattered(profile), mapping
-    if _reduces_along_memory(first):
+    if _reduces_along_memory(first, extents):
         return profile, _rows_mapping(min(SUM_THREADS, 1 << columns.bit_length() - 1), columns)
     mapping = Rows(COLUMN_TILE, COLUMN_TILE, 1, -(-columns // COLUMN_TILE))
     return _scattered(profile), mapping
@@ -129,31 +121,33 @@ def _scattered(profile: Profile) -> Profile:
     return replace(profile, phases=tuple(phases))
 
 
-def _reduces_along_memory(stage: Stage) -> bool:
+def _reduces_along_memory(stage: Stage, extents: Extents) -> bool:
     """Whether neighbours in memory are reduced into one."""
     reduced = set(stage.reduced)
     return any(
         not reduced.isdisjoint(tirx.analysis.undefined_vars(read.load.indices[-1]))
         for read in stage.reads
-        if read.load.indices and elements_of(read.buffer) == constant(stage.total_size)
+        if read.load.indices and extents.elements(read.buffer) == extents.size(stage.total_size)
     )
 
 
-def _flat(stages: tuple[Stage, ...], written: list[Var]) -> DefaultKernel:
-    elements = max(elements_of(buffer) or 1 for buffer in written)
-    profile = _profile(stages, written, 1, elements, [stages])
+def _flat(stages: tuple[Stage, ...], written: list[Var], extents: Extents) -> DefaultKernel:
+    elements = max(extents.elements(buffer) for buffer in written)
+    profile = _profile(stages, written, 1, elements, [stages], extents)
     return profile, Flat(FLAT_THREADS, 1, 1)
 
 
-def _by_rows(stages: tuple[Stage, ...], written: list[Var], rows: int, columns: int) -> Profile:
+def _by_rows(
+    stages: tuple[Stage, ...], written: list[Var], rows: int, columns: int, extents: Extents
+) -> Profile:
     """Every reduction goes through its row again, and so does what follows the last."""
     producer = {stage.output: stage for stage in stages}
     ends = [stage for stage in stages if stage.is_reduction]
     last = [s for s in stages if not s.is_reduction and s.output in written]
     passes = [_behind(end, producer) for end in ends]
-    if any((constant(stage.size) or 0) >= rows * columns for stage in last):
+    if any(extents.size(stage.size) >= rows * columns for stage in last):
         passes.append(tuple({s: None for end in last for s in _behind(end, producer)}))
-    return _profile(stages, written, rows, columns, passes)
+    return _profile(stages, written, rows, columns, passes, extents)
 
 
 def _behind(end: Stage, producer: dict[Var, Stage]) -> tuple[Stage, ...]:
@@ -180,34 +174,37 @@ def _profile(
     rows: int,
     columns: int,
     passes: Sequence[tuple[Stage, ...]],
+    extents: Extents,
 ) -> Profile:
     computed = {stage.output for stage in stages}
     inputs = {read.buffer: None for stage in stages for read in stage.reads}
     tensors = [*(buffer for buffer in inputs if buffer not in computed), *written]
     elements = rows * columns
+    count = {buffer: extents.elements(buffer) for buffer in tensors}
     other = sum(
-        min(elements_of(buffer) or 0, elements) * element_bytes(buffer)
+        min(count[buffer], elements) * element_bytes(buffer)
         for buffer in tensors
-        if elements_of(buffer) != elements
+        if count[buffer] != elements
     )
     seen: set[Var] = set()
-    phases = [_pass(each, computed, elements, seen) for each in passes]
-    writes = [element_bytes(buffer) for buffer in written if elements_of(buffer) == elements]
+    read = {buffer: count[buffer] for buffer in inputs if buffer not in computed}
+    phases = [_pass(each, read, elements, seen) for each in passes]
+    writes = [element_bytes(buffer) for buffer in written if count[buffer] == elements]
     phases[-1] = replace(phases[-1], writes=tuple(writes))
     return Profile(rows, columns, len(passes) > 1, tuple(phases), other, 0, 0)
 
 
 def _pass(
-    stages: tuple[Stage, ...], computed: Collection[Var], elements: int, seen: set[Var]
+    stages: tuple[Stage, ...], count: dict[Var, int], elements: int, seen: set[Var]
 ) -> PhaseProfile:
     """The first pass that reads a tensor finds it in device memory, later ones in a cache."""
     reads: list[int] = []
     again: list[int] = []
     along: list[int] = []
     for buffer in dict.fromkeys(read.buffer for stage in stages for read in stage.reads):
-        if buffer in computed or elements_of(buffer) == 1:
+        if count.get(buffer, 1) == 1:  # computed, or one element
             continue
-        kind = along if elements_of(buffer) != elements else again if buffer in seen else reads
+        kind = along if count[buffer] != elements else again if buffer in seen else reads
         kind.append(element_bytes(buffer))
         seen.add(buffer)
     counts = [instructions(stage) for stage in stages]

@@ -15,8 +15,8 @@ from operator import or_
 
 from tvm_stitch.plan.deadline import NEVER, Deadline
 from tvm_stitch.plan.regions.region import Nodes, Region, bits
-from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search.judge import Judge
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Refused
 
 # Up to so many atoms are added one by one: what is tried on the way is a candidate, too.
@@ -109,8 +109,8 @@ class _Grower:
     def join_readers(self) -> None:
         """Sets that read the same value become one, the largest such value first."""
         region = self.region
-        read = [(nominal_bytes(buffer), nodes) for buffer, nodes in region.readers.items()]
-        read += [(nominal_bytes(region.buffer(v)), v.users) for v in region.values if v.users]
+        read = [(NOMINAL.bytes(buffer), nodes) for buffer, nodes in region.readers.items()]
+        read += [(NOMINAL.bytes(region.buffer(v)), v.users) for v in region.values if v.users]
         for _, readers in sorted(read, key=lambda item: item[0], reverse=True):
             sets = list(dict.fromkeys(self.of[p] for p in bits(readers) if p in self.of))
             while len(sets) > 1:

@@ -165,7 +165,9 @@ class Judge:
     def default_us(self, nodes: Nodes, outputs: tuple[Value, ...]) -> float:
         """What TVM's own kernel of a set takes."""
         key = "default", self.region.structure(nodes, outputs)
-        find = partial(default_kernel_us, self.region, nodes, outputs, self.device)
+        find = partial(
+            default_kernel_us, self.region, nodes, outputs, self.device, self.bounds.points
+        )
         return self.answers.of(key, find)
 
     def reduces(self, nodes: Nodes) -> bool:
@@ -211,7 +213,7 @@ class Judge:
             return kernel
         if isinstance(kernel, TensorKernel):
             return Verdict(outputs, spare, kernel, kernel.cost_us)
-        cost = stitched_us(kernel.programs, kernel.schedule, self.device)
+        cost = stitched_us(kernel.programs, kernel.schedule, self.device, self.bounds.points)
         return Verdict(outputs, spare, kernel, cost)
 
     def _stages(self, nodes: Nodes) -> tuple[Stage, ...]:

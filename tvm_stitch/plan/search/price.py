@@ -1,24 +1,27 @@
 """What a planner weighs: microseconds of kernels, stitched or not, also where shapes are open.
 
-In: Programs with a Schedule, or nodes that go TVM's way. Out: microseconds, from
-kernel/cost_model/kernel_model where it knows. A symbolic dimension counts as a nominal extent, so
-that plans of symbolic models weigh bytes as well.
+In: Programs with a Schedule, or nodes that go TVM's way, and sizes of symbols at which they are
+compared. Out: microseconds, the mean over these points, from kernel/cost_model. Bytes that cross
+between kernels count at nominal extents, and those of kernels too where nobody states sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from statistics import fmean
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
+from tvm_stitch.kernel.cost_model.kernel_model import predicted_us, tensors_of
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
 from tvm_stitch.plan.regions.region import Crossing, Nodes, Region, Value, bits
-from tvm_stitch.plan.regions.sizes import nominal_bytes
 from tvm_stitch.plan.search import dlight_baseline
-from tvm_stitch.stages.stage import Var
+from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.stage import Var, buffer_shape, constant
+
+Points = tuple[Extents, ...]
 
 # What TVM makes is less certain than what is emitted here: on equal terms nothing is left to it.
 EPILOGUE_US = 0.5
@@ -28,22 +31,35 @@ DEFAULT_MARGIN = 1.25
 EPILOGUE_BYTES = 1.05
 
 
-def stitched_us(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> float:
+def stitched_us(
+    programs: tuple[Program, ...], schedule: Schedule, device: Device, points: Points = ()
+) -> float:
     """A stitched kernel, without what its launch costs beside it."""
-    predicted = predicted_us(programs, schedule, device)
-    if predicted is not None:
-        return predicted
-    buffers = {b: None for program in programs for b in (*program.inputs, *program.outputs)}
-    return _copy_us(sum(map(nominal_bytes, buffers)), device)
+    buffers = tensors_of(programs)
+    if is_open(buffers, points):
+        return _copy_us(sum(map(NOMINAL.bytes, buffers)), device)
+    points = points or (NOMINAL,)
+    return fmean(predicted_us(programs, schedule, device, point) for point in points)
 
 
-def least_us(region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device) -> float:
+def least_us(
+    region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device, points: Points
+) -> float:
     """What no kernel of nodes can beat: a copy of the bytes that it must touch."""
-    written = map(region.buffer, outputs)
-    return _copy_us(sum(map(nominal_bytes, (*inputs(region, nodes), *written))), device)
+    buffers = (*inputs(region, nodes), *map(region.buffer, outputs))
+    points = points or (NOMINAL,)
+    moved = fmean(sum(point.bytes(buffer) for buffer in buffers) for point in points)
+    return _copy_us(moved, device)
 
 
-def _copy_us(moved: int, device: Device) -> float:
+def is_open(buffers: Iterable[Var], points: Points) -> bool:
+    """Whether nobody has said which sizes tensors have."""
+    return not points and any(
+        constant(extent) is None for buffer in buffers for extent in buffer_shape(buffer)
+    )
+
+
+def _copy_us(moved: float, device: Device) -> float:
     start = device.timing.launch_us + device.timing.block_us
     return start + moved / device.bandwidth * 1e6
 
@@ -59,16 +75,23 @@ def apart_us(crossing: Crossing, device: Device, launch_us: float) -> float:
 
 
 def default_kernel_us(
-    region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device
+    region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device, points: Points
 ) -> float:
     """TVM's own kernel for nodes that its fusion would put together."""
     written = [region.buffer(output) for output in outputs]
     stages = tuple(stage for place in bits(nodes) for stage in region.nodes[place].stages)
-    kernel = dlight_baseline.default_kernel(stages, written)
-    if kernel is not None:
-        return dlight_baseline.default_kernel_us(kernel, device)
     buffers = [*inputs(region, nodes), *written]
-    return dlight_baseline.unknown_kernel_us(sum(map(nominal_bytes, buffers)), device)
+
+    unknown = is_open(buffers, points)
+
+    def at(point: Extents) -> float:
+        kernel = dlight_baseline.default_kernel(stages, written, point)
+        if kernel is not None and not unknown:
+            return dlight_baseline.default_kernel_us(kernel, device)
+        moved = sum(point.bytes(buffer) for buffer in buffers)
+        return dlight_baseline.unknown_kernel_us(moved, device)
+
+    return fmean(map(at, points or (NOMINAL,)))
 
 
 def ended_us(kernel: TensorKernel, alone: TensorKernel, device: Device) -> float:
@@ -80,8 +103,8 @@ def ended_us(kernel: TensorKernel, alone: TensorKernel, device: Device) -> float
 
 def epilogue_us(region: Region, nodes: Nodes, output: Value, result: Var, device: Device) -> float:
     """What nodes add to the kernel of the product whose result they read: bytes, but no launch."""
-    more = sum(map(nominal_bytes, inputs(region, nodes))) - nominal_bytes(result)
-    more += nominal_bytes(region.buffer(output)) - nominal_bytes(result)
+    more = sum(map(NOMINAL.bytes, inputs(region, nodes))) - NOMINAL.bytes(result)
+    more += NOMINAL.bytes(region.buffer(output)) - NOMINAL.bytes(result)
     return EPILOGUE_US + max(0.0, more / device.bandwidth * 1e6)
 
 

@@ -12,13 +12,22 @@ plans are looked at as well, unless several products could.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import fmean
 
-from tvm_stitch.kernel.cost_model.kernel_model import floor_us, least_work_us, predicted
+from tvm_stitch.kernel.build import StitchedKernel
+from tvm_stitch.kernel.cost_model.kernel_model import (
+    floor_us,
+    least_work_us,
+    predicted,
+    tensors_of,
+)
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.regions.region import Nodes, Region
 from tvm_stitch.plan.search.epilogue import epilogues
 from tvm_stitch.plan.search.judge import Judge, Verdict
+from tvm_stitch.plan.search.price import is_open
+from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import Refused
 
 # So many take their time to compute, and two kernels compute the same; of fewer it is tried whether
@@ -58,13 +67,21 @@ def _others_us(
 
 def _two_kernels_us(verdict: Verdict, judge: Judge, options: Options) -> float | None:
     """What two kernels or more cannot beat that do what one does."""
-    timing, kernel = judge.device.timing, verdict.kernel
+    kernel = verdict.kernel
     if isinstance(kernel, TensorKernel):
         return None
-    cost = predicted(kernel.programs, kernel.schedule, judge.device)
-    floor = floor_us(kernel.programs, judge.device)
-    if cost is None or floor is None:
+    points = judge.bounds.points
+    if is_open(tensors_of(kernel.programs), points):
         return None
+    return fmean(_two_kernels_at(point, kernel, judge, options) for point in points or (NOMINAL,))
+
+
+def _two_kernels_at(
+    point: Extents, kernel: StitchedKernel, judge: Judge, options: Options
+) -> float:
+    timing = judge.device.timing
+    cost = predicted(kernel.programs, kernel.schedule, judge.device, point)
+    floor = floor_us(kernel.programs, judge.device, point)
     # Of a slice the floor counts all of the tensor, and the cost counts what is read again.
     launches = 2 * (options.launch_us + timing.launch_us + timing.block_us)
     if judge.region.everything.bit_count() < MANY_OPERATORS:

@@ -1,0 +1,225 @@
+"""Graphs whose extents may be symbols or numbers: each with its static twin, made by the same code.
+
+`TWINS` has those that serving models meet: views that join batch and length, caches that grow,
+norms of images of any size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm.relax import op
+
+Extent = Any  # a symbol, an expression of symbols, or a number
+Build = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A graph of some extents; `sizes` are what the symbols may be, the first for the static twin.
+
+    Shapes that only hold expressions of symbols tell nobody the symbols: another input does.
+    """
+
+    shapes: Callable[..., list[tuple]]  # of the inputs, by the extents
+    build: Build  # of emit, the extents by name, and the inputs
+    sizes: tuple[dict[str, int], ...]
+    bounds: dict[str, int] = field(default_factory=dict)  # tir_var_upper_bound of the symbols
+    indices: tuple[int, ...] = ()  # inputs of integers; others are of float32
+
+    @property
+    def symbolic(self) -> tvm.IRModule:
+        """The module of any extents."""
+        return self.module({name: tirx.Var(name, "int64") for name in self.sizes[0]})
+
+    @property
+    def static(self) -> tvm.IRModule:
+        """The module of the first sizes."""
+        return self.module(self.sizes[0])
+
+    def module(self, extents: Mapping[str, Extent]) -> tvm.IRModule:
+        """The module of these extents."""
+        shapes = [*self.shapes(**extents), tuple(extents.values())]
+        params = [
+            relax.Var(f"p{number}", relax.TensorType(shape, self._dtype(number)))
+            for number, shape in enumerate(shapes)
+        ]
+        builder = relax.BlockBuilder()
+        with builder.function("main", params):
+            with builder.dataflow():
+                results = self.build(builder.emit, extents, *params[:-1])
+                wrapped = relax.Tuple(list(results)) if isinstance(results, tuple) else results
+                output = builder.emit_output(wrapped)
+            builder.emit_func_output(output)
+        found = builder.get()
+        main = found["main"].with_attr("tir_var_upper_bound", self.bounds)
+        return tvm.IRModule({"main": main}) if self.bounds else found
+
+    def _dtype(self, number: int) -> str:
+        return "int32" if number in self.indices else "float32"
+
+
+def _softmax_of_view(emit, of, x):
+    return emit(op.nn.softmax(emit(op.reshape(x, (of["b"] * of["s"], 64)))))
+
+
+def _softmax_of_exp(emit, of, x):
+    return emit(op.nn.softmax(emit(op.exp(x))))
+
+
+def _norm_of_view(emit, of, x, w, b):
+    flat = emit(op.reshape(x, (of["b"] * of["s"], 768)))
+    return emit(op.nn.layer_norm(flat, w, b, axes=[-1]))
+
+
+def _group_norm(emit, of, x, w, b):
+    return emit(op.nn.group_norm(x, w, b, num_groups=8, channel_axis=1, axes=[2, 3]))
+
+
+def _softmax_of_concat(emit, of, x, y):
+    return emit(op.nn.softmax(emit(op.concat([x, y], axis=1))))
+
+
+def _layer_norm_backward(emit, of, x, g, w, mean, rstd):
+    """Gradients of the input, the weight and the bias, from what the forward pass has kept."""
+    hat = emit(op.multiply(emit(op.subtract(x, mean)), rstd))
+    gw = emit(op.multiply(g, w))
+    a = emit(op.mean(gw, axis=[-1], keepdims=True))
+    b = emit(op.mean(emit(op.multiply(gw, hat)), axis=[-1], keepdims=True))
+    inner = emit(op.subtract(emit(op.subtract(gw, a)), emit(op.multiply(hat, b))))
+    dx = emit(op.multiply(inner, rstd))
+    dw = emit(op.sum(emit(op.multiply(g, hat)), axis=[0]))
+    return dx, dw, emit(op.sum(g, axis=[0]))
+
+
+def _batch_norm_training(emit, of, x, w, b, mean, var):
+    whole = emit(op.nn.batch_norm(x, w, b, mean, var, axis=1, training=True))
+    return tuple(emit(relax.TupleGetItem(whole, index)) for index in range(3))
+
+
+def _normalised(emit, of, x):
+    return emit(op.divide(x, emit(op.sqrt(emit(op.sum(emit(op.multiply(x, x))))))))
+
+
+def _cached_step(emit, of, q, past_k, past_v, k, v):
+    """One new token against what a cache holds: concat, scores, masked softmax, values."""
+    keys = emit(op.concat([past_k, k], axis=2))
+    values = emit(op.concat([past_v, v], axis=2))
+    scores = emit(op.matmul(q, emit(op.permute_dims(keys, [0, 1, 3, 2]))))
+    weights = emit(op.nn.softmax(emit(op.multiply(scores, relax.const(0.125, "float32")))))
+    return emit(op.matmul(weights, values)), keys, values
+
+
+def _masked_cache(emit, of, past, new, mask):
+    """The masked softmax of a cache's scores and a new one."""
+    scores = emit(op.concat([past, new], axis=2))
+    return emit(op.nn.softmax(emit(op.add(scores, mask))))
+
+
+def _flattened_tokens(emit, of, x, r, w):
+    h = emit(
+        op.add(
+            emit(op.reshape(x, (of["b"] * of["s"], 256))),
+            emit(op.reshape(r, (of["b"] * of["s"], 256))),
+        )
+    )
+    return h, emit(op.nn.rms_norm(h, w, axes=[-1], epsilon=1e-5))
+
+
+def _packed(emit, of, x, seq, pos, lengths):
+    """Softmax of rows that are masked beyond the length of the sequence each belongs to."""
+    own = emit(op.reshape(emit(op.take(lengths, seq, axis=0)), (of["t"], 1)))
+    inside = emit(op.less(emit(op.reshape(pos, (1, of["m"]))), own))
+    hidden = emit(op.where(inside, x, relax.const(-1e30, "float32")))
+    return emit(op.nn.softmax(hidden))
+
+
+BY_TWO = ({"b": 3, "s": 7}, {"b": 1, "s": 1}, {"b": 5, "s": 33})
+
+TWINS: dict[str, Twin] = {
+    "softmax of a view": Twin(lambda b, s: [(b, s, 64)], _softmax_of_view, BY_TWO),
+    "rows of a product": Twin(lambda b, s: [(b * s, 300)], _softmax_of_exp, BY_TWO),
+    "rows of two symbols": Twin(lambda b, s: [(b, s, 300)], _softmax_of_exp, BY_TWO),
+    "layer norm of a view": Twin(lambda b, s: [(b, s, 768), (768,), (768,)], _norm_of_view, BY_TWO),
+    "group norm": Twin(
+        lambda h, w: [(1, 32, h, w), (32,), (32,)],
+        _group_norm,
+        ({"h": 7, "w": 9}, {"h": 1, "w": 1}, {"h": 16, "w": 33}, {"h": 70, "w": 80}),
+    ),
+    "softmax of a concat": Twin(
+        lambda n, m: [(4, n), (4, m)],
+        _softmax_of_concat,
+        ({"n": 33, "m": 7}, {"n": 1, "m": 1}, {"n": 1000, "m": 31}),
+    ),
+    "layer norm backward": Twin(
+        lambda n, d: [(n, d), (n, d), (d,), (n, 1), (n, 1)],
+        _layer_norm_backward,
+        ({"n": 33, "d": 100}, {"n": 1, "d": 1}, {"n": 140, "d": 1025}),
+    ),
+    "layer norm backward, bounded": Twin(
+        lambda n, d: [(n, d), (n, d), (d,), (n, 1), (n, 1)],
+        _layer_norm_backward,
+        ({"n": 33, "d": 100}, {"n": 1, "d": 1}, {"n": 140, "d": 1025}, {"n": 9, "d": 3000}),
+        bounds={"d": 3000},
+    ),
+    "sums over rows, bounded": Twin(
+        lambda n, d: [(n, 4 * d), (n, 4 * d)],
+        lambda emit, of, x, y: emit(op.sum(emit(op.multiply(x, y)), axis=[0])),
+        ({"n": 33, "d": 25}, {"n": 1, "d": 1}, {"n": 300, "d": 500}),
+        bounds={"d": 500},
+    ),
+    "layer norm backward, rows": Twin(
+        lambda n: [(n, 256), (n, 256), (256,), (n, 1), (n, 1)],
+        _layer_norm_backward,
+        ({"n": 33}, {"n": 1}, {"n": 140}),
+    ),
+    "batch norm in training": Twin(
+        lambda h, w: [(4, 3, h, w), (3,), (3,), (3,), (3,)],
+        _batch_norm_training,
+        ({"h": 7, "w": 9}, {"h": 1, "w": 1}, {"h": 16, "w": 33}, {"h": 70, "w": 80}),
+    ),
+    "normalised": Twin(lambda n: [(n, 512)], _normalised, ({"n": 300}, {"n": 1}, {"n": 7})),
+    "step with a cache": Twin(
+        lambda n: [(2, 4, 1, 64), (2, 4, n, 64), (2, 4, n, 64), (2, 4, 1, 64), (2, 4, 1, 64)],
+        _cached_step,
+        ({"n": 33}, {"n": 1}, {"n": 100}),
+    ),
+    "masked softmax of a cache": Twin(
+        lambda b, n: [(b, 4, n), (b, 4, 1), (b, 1, n + 1)],
+        _masked_cache,
+        ({"b": 3, "n": 33}, {"b": 1, "n": 1}, {"b": 2, "n": 1023}),
+    ),
+    "flattened tokens": Twin(
+        lambda b, s: [(b, s, 256), (b, s, 256), (256,)], _flattened_tokens, BY_TWO
+    ),
+    "packed sequences": Twin(
+        lambda t, m, k: [(t, m), (t,), (m,), (k,)],
+        _packed,
+        ({"t": 9, "m": 33, "k": 3}, {"t": 1, "m": 1, "k": 1}, {"t": 40, "m": 100, "k": 5}),
+        indices=(1, 2, 3),
+    ),
+    "sum of two": Twin(
+        lambda n, m: [(n + m, 64)],
+        lambda emit, of, x: emit(op.nn.softmax(emit(op.exp(x)))),
+        ({"n": 3, "m": 7}, {"n": 1, "m": 1}, {"n": 50, "m": 33}),
+    ),
+    "twice": Twin(
+        lambda n: [(2 * n, 64)],
+        lambda emit, of, x: emit(op.nn.softmax(emit(op.exp(x)))),
+        ({"n": 3}, {"n": 1}, {"n": 50}),
+    ),
+    "a quarter": Twin(
+        lambda n: [(n // 4, 4, 64), (n,)],
+        lambda emit, of, x, y: emit(op.nn.softmax(emit(op.reshape(x, (of["n"] // 4, 256))))),
+        ({"n": 12}, {"n": 4}, {"n": 200}),
+    ),
+    "columns of a product": Twin(
+        lambda n, m: [(4, n, m)],
+        lambda emit, of, x: emit(op.nn.softmax(emit(op.reshape(x, (4, of["n"] * of["m"]))))),
+        ({"n": 3, "m": 7}, {"n": 1, "m": 1}, {"n": 50, "m": 33}),
+    ),
+}
