@@ -16,6 +16,7 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program, make_program, unit_reductions_as_elements
 from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, constant
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.panels.program import fits_a_block, is_panel, panel_program
 from tvm_stitch.kernel.rows.shared_input import co_scheduled_programs
 from tvm_stitch.kernel.small_matmul.program import make_product_program
 
@@ -43,6 +44,8 @@ def make_programs(
 def _wants_rounds(program: Program) -> bool:
     """Whether rows are so few and long, or in such short pieces, that shares of them are better."""
     rows, columns = constant(program.space.rows), constant(program.space.columns)
+    if is_panel(program):
+        return not fits_a_block(program)
     if (
         not program.reduces
         or rows is None
@@ -89,10 +92,18 @@ def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
     if any(stage.is_reduction and is_product(stage) for stage in stages):
         return make_product_program(stages, outputs)
     program = make_program(stages, outputs)
+    if not _is_supported(program):
+        panel = panel_program(stages, outputs)
+        program = panel if _is_supported(panel) else program
     if isinstance(program, Refused) and any(isinstance(small_product(s), Factors) for s in stages):
         with_products = make_product_program(stages, outputs)
         return program if isinstance(with_products, Refused) else with_products
     return program
+
+
+def _is_supported(program: Program | Refused) -> bool:
+    """Whether there is a program, and a kind of kernel that takes it."""
+    return isinstance(program, Program) and kind_of(program).unsupported(program) is None
 
 
 def _unrelated(

@@ -9,7 +9,7 @@ same elements and keep the columns. Without reductions, all elements are one row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,7 +41,8 @@ class Space:
     is one run. A reduction over the first and last axes, such as a batch norm's, finds a run of its
     row in every image; the runs of all rows of an image follow each other. A group norm of images
     whose channels come last has such rows too, but only those of the `inner` axes, the groups of
-    one batch entry, share their images.
+    one batch entry, share their images. Where the last axes are kept, a run is a single element:
+    such rows are the columns of a matrix, or of each one of a batch.
     """
 
     rows: Expr
@@ -54,6 +55,11 @@ class Space:
     def whole(self) -> bool:
         """Whether a row is one run."""
         return same_size(self.run, self.columns)
+
+    @cached_property
+    def strided(self) -> bool:
+        """Whether neighbours in memory are never of one row."""
+        return constant(self.run) == 1 and not self.whole
 
     @cached_property
     def size(self) -> Expr:
@@ -92,6 +98,12 @@ class Space:
             return (image * self.rows + row) * self.run + inside
         image = tirx.floordiv(row, self.inner) * self.images + image
         return (image * self.inner + tirx.floormod(row, self.inner)) * self.run + inside
+
+    def distance(self, column: Expr) -> Expr:
+        """How far an element of a row in several runs lies behind the row's first."""
+        apart = product((self.rows if self.inner is None else self.inner, self.run))
+        image, inside = tirx.floordiv(column, self.run), tirx.floormod(column, self.run)
+        return image * apart + inside
 
     @cached_property
     def images(self) -> Expr:
@@ -178,7 +190,27 @@ def _space_of_elements(outputs: tuple[Var, ...]) -> Space | Refused:
     return Space(tirx.IntImm("int64", 1), size, size)
 
 
+def strided_space(stages: tuple[Stage, ...]) -> Space | Refused:
+    """The space of stages all of whose reductions read rows that are columns of a matrix."""
+    reductions = [stage for stage in stages if stage.is_reduction]
+    if not reductions:
+        return Refused("nothing is reduced")
+    if (refused := _disagree(reductions)) is not None:
+        return refused
+    columns = _read_by(reductions, _strided_spaces)
+    return columns or Refused(f"{reductions[0].name} reads no columns of a matrix")
+
+
 def _space_along(reductions: list[Stage]) -> Space | Refused:
+    """Rows lie in one run, unless some reduction's reads say otherwise."""
+    if (refused := _disagree(reductions)) is not None:
+        return refused
+    first = reductions[0]
+    in_one_run = Space(first.size, first.reduced_size, first.reduced_size)
+    return _read_by(reductions, _possible_spaces) or in_one_run
+
+
+def _disagree(reductions: list[Stage]) -> Refused | None:
     first = reductions[0]
     for other in reductions[1:]:
         if not same_size(other.size, first.size) or not same_size(
@@ -189,7 +221,7 @@ def _space_along(reductions: list[Stage]) -> Space | Refused:
                 f"{shown(first.reduced_size)} and {shown(other.size)} x "
                 f"{shown(other.reduced_size)}"
             )
-    return _space_read_by(reductions)
+    return None
 
 
 @memoized
@@ -220,27 +252,37 @@ def columnwise_of(stages: tuple[Stage, ...], across: list[Stage]) -> frozenset[V
     return frozenset(found)
 
 
-def _space_read_by(reductions: list[Stage]) -> Space:
-    """Rows lie in one run, unless some reduction's reads say otherwise."""
+def _read_by(
+    reductions: list[Stage], spaces: Callable[[Stage], Iterator[Space]]
+) -> Space | None:
+    """The first space whose rows a reduction reads as they lie there."""
     for stage in reductions:
         analyzer = bind_axes(stage)
-        for space in _possible_spaces(stage):
+        for space in spaces(stage):
             _, place = space.position(stage)
             if any(_reads_at(read, place, space, analyzer) for read in stage.reads):
                 return space
-    first = reductions[0]
-    return Space(first.size, first.reduced_size, first.reduced_size)
+    return None
 
 
 def _possible_spaces(stage: Stage) -> Iterator[Space]:
+    """Rows in one run, then in several runs of several elements."""
     yield Space(stage.size, stage.reduced_size, stage.reduced_size)
     for split in range(1, len(stage.reduced)):
-        run = product(stage.reduced_extents[split:])
-        yield Space(stage.size, stage.reduced_size, run)
-        for kept in range(1, len(stage.axes)):
-            inner = product(stage.extents[kept:])
-            if constant(inner) != 1 and not same_size(inner, stage.size):
-                yield Space(stage.size, stage.reduced_size, run, inner)
+        yield from _spaces_in_runs(stage, product(stage.reduced_extents[split:]))
+
+
+def _strided_spaces(stage: Stage) -> Iterator[Space]:
+    return _spaces_in_runs(stage, tirx.IntImm("int64", 1))
+
+
+def _spaces_in_runs(stage: Stage, run: Expr) -> Iterator[Space]:
+    """All rows share their images, or those of the last axes."""
+    yield Space(stage.size, stage.reduced_size, run)
+    for kept in range(1, len(stage.axes)):
+        inner = product(stage.extents[kept:])
+        if constant(inner) != 1 and not same_size(inner, stage.size):
+            yield Space(stage.size, stage.reduced_size, run, inner)
 
 
 def _reads_at(read: Read, place: Expr, space: Space, analyzer: tvm.sym.Analyzer) -> bool:

@@ -80,7 +80,7 @@ def unsupported_rows(program: Program) -> Refused | None:
                 continue
             address = frame.address(stage, read)
             # What an earlier round left is small: caches hold it.
-            cached = read.guarded or program.round or _is_small(read.buffer, program)
+            cached = read.guarded or program.round or is_small(read.buffer, program)
             if address.stride is Stride.GATHER and not cached:
                 return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
     space = program.space
@@ -89,7 +89,7 @@ def unsupported_rows(program: Program) -> Refused | None:
     return None
 
 
-def _is_small(buffer: Var, program: Program) -> bool:
+def is_small(buffer: Var, program: Program) -> bool:
     """Whether a buffer stays in L1, as weights do, from which rows are read again and again."""
     elements = constant(product(buffer_shape(buffer)))
     if elements is None or elements * item_bytes(dtype_of(buffer)) > CACHED_BYTES:
