@@ -12,6 +12,8 @@ from zoo import Case, graph, norm64
 from tvm_stitch import simt, transform
 from tvm_stitch.device import device_of
 
+pytestmark = pytest.mark.usefixtures("grid_barriers")
+
 COLUMNS = (1, 2, 7, 31, 32, 33, 127, 1000, 1027)
 
 

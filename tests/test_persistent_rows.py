@@ -29,6 +29,8 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
 
+pytestmark = pytest.mark.usefixtures("grid_barriers")
+
 SMALL = replace(device_of(H200), multiprocessors=2)
 
 

@@ -19,6 +19,8 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.legal import legal
 
+pytestmark = pytest.mark.usefixtures("grid_barriers")
+
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):

@@ -437,7 +437,7 @@ def over_rows_model(rows=4096, columns=256):
     return builder.get()
 
 
-def test_kernels_in_rounds_are_tuned_and_applied(path):
+def test_kernels_in_rounds_are_tuned_and_applied(path, grid_barriers):
     class Runner(MadeUpRunner):
         """As predicted, but that the chosen one is slow."""
 

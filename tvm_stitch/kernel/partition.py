@@ -18,10 +18,13 @@ from tvm_stitch.kernel.ir.stage import Refused, Stage, Var, constant
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.panels.program import fits_a_block, is_panel, panel_program
 from tvm_stitch.kernel.rows.shared_input import co_scheduled_programs
+from tvm_stitch.kernel.rows.vector_width import narrowest_item
 from tvm_stitch.kernel.small_matmul.program import make_product_program
 
 # Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
 FEW_ROWS, LONG_ROW = 8, 1 << 18
+# What an H200 reads while the blocks of a grid wait for each other: a microsecond.
+BARRIER_BYTES = 1 << 22
 
 
 def make_programs(
@@ -44,8 +47,6 @@ def make_programs(
 def _wants_rounds(program: Program) -> bool:
     """Whether rows are so few and long, or in such short pieces, that shares of them are better."""
     rows, columns = constant(program.space.rows), constant(program.space.columns)
-    if is_panel(program):
-        return not fits_a_block(program)
     if (
         not program.reduces
         or rows is None
@@ -53,6 +54,8 @@ def _wants_rounds(program: Program) -> bool:
         or not kind_of(program).rounds_if_long
     ):
         return False
+    if is_panel(program):
+        return not fits_a_block(program)
     if not program.space.whole:
         return (constant(program.space.run) or GROUP) < GROUP
     return rows <= FEW_ROWS and columns >= LONG_ROW
@@ -92,9 +95,12 @@ def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
     if any(stage.is_reduction and is_product(stage) for stage in stages):
         return make_product_program(stages, outputs)
     program = make_program(stages, outputs)
-    if not _is_supported(program):
+    supported = _is_supported(program)
+    if not supported or _waits_for_little(program):
         panel = panel_program(stages, outputs)
-        program = panel if _is_supported(panel) else program
+        # Of two that nobody takes, why it is no panel says more.
+        says_more = not supported and isinstance(panel, Program)
+        program = panel if says_more or _is_supported(panel) else program
     if isinstance(program, Refused) and any(isinstance(small_product(s), Factors) for s in stages):
         with_products = make_product_program(stages, outputs)
         return program if isinstance(with_products, Refused) else with_products
@@ -104,6 +110,14 @@ def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
 def _is_supported(program: Program | Refused) -> bool:
     """Whether there is a program, and a kind of kernel that takes it."""
     return isinstance(program, Program) and kind_of(program).unsupported(program) is None
+
+
+def _waits_for_little(program: Program | Refused) -> bool:
+    """Whether a barrier of the grid would take longer than the sums over the rows before it."""
+    if isinstance(program, Refused) or program.row_reductions or not program.column_reductions:
+        return False
+    elements = constant(program.space.size)
+    return elements is not None and elements * narrowest_item(program) <= BARRIER_BYTES
 
 
 def _unrelated(

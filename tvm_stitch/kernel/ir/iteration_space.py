@@ -9,7 +9,7 @@ same elements and keep the columns. Without reductions, all elements are one row
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -138,11 +138,28 @@ class Space:
             return spatial, self.flat(spatial, flatten(stage.reduced, stage.reduced_extents))
         if not same_size(stage.size, self.size):
             return spatial, None
-        for split in range(len(stage.axes) + 1):
-            # TVM proves little about divisions by a symbolic row length.
-            if self.whole and same_size(product(stage.extents[split:]), self.columns):
-                return flatten(stage.axes[:split], stage.extents[:split]), spatial
-        return self.row_of(spatial), spatial
+        found = self.column_axes(stage.extents)
+        if found is None:
+            return self.row_of(spatial), spatial
+        # TVM proves little about divisions by a symbolic row length.
+        begin, end = found
+        of_row = (*stage.axes[:begin], *stage.axes[end:])
+        return flatten(of_row, (*stage.extents[:begin], *stage.extents[end:])), spatial
+
+    def column_axes(self, extents: tuple[Expr, ...]) -> tuple[int, int] | None:
+        """Which axes of an element say its column, where the others say its row."""
+        if not (self.whole or self.strided):
+            return None
+        behind: Expr = tirx.IntImm("int64", 1)
+        if self.strided:
+            behind = self.rows if self.inner is None else self.inner
+        for end in range(len(extents), -1, -1):
+            if not same_size(product(extents[end:]), behind):
+                continue
+            for begin in range(end + 1):
+                if same_size(product(extents[begin:end]), self.columns):
+                    return begin, end
+        return None
 
 
 def find_space(
@@ -197,8 +214,8 @@ def strided_space(stages: tuple[Stage, ...]) -> Space | Refused:
         return Refused("nothing is reduced")
     if (refused := _disagree(reductions)) is not None:
         return refused
-    columns = _read_by(reductions, _strided_spaces)
-    return columns or Refused(f"{reductions[0].name} reads no columns of a matrix")
+    found = next(filter(None, map(_strided_space_of, reductions)), None)
+    return found or Refused(f"{reductions[0].name} reads no columns of a matrix")
 
 
 def _space_along(reductions: list[Stage]) -> Space | Refused:
@@ -206,8 +223,10 @@ def _space_along(reductions: list[Stage]) -> Space | Refused:
     if (refused := _disagree(reductions)) is not None:
         return refused
     first = reductions[0]
-    in_one_run = Space(first.size, first.reduced_size, first.reduced_size)
-    return _read_by(reductions, _possible_spaces) or in_one_run
+    for stage in reductions:
+        if (space := _read_by(stage, _possible_spaces(stage))) is not None:
+            return space
+    return Space(first.size, first.reduced_size, first.reduced_size)
 
 
 def _disagree(reductions: list[Stage]) -> Refused | None:
@@ -252,17 +271,19 @@ def columnwise_of(stages: tuple[Stage, ...], across: list[Stage]) -> frozenset[V
     return frozenset(found)
 
 
-def _read_by(
-    reductions: list[Stage], spaces: Callable[[Stage], Iterator[Space]]
-) -> Space | None:
+def _read_by(stage: Stage, spaces: Iterable[Space]) -> Space | None:
     """The first space whose rows a reduction reads as they lie there."""
-    for stage in reductions:
-        analyzer = bind_axes(stage)
-        for space in spaces(stage):
-            _, place = space.position(stage)
-            if any(_reads_at(read, place, space, analyzer) for read in stage.reads):
-                return space
+    analyzer = bind_axes(stage)
+    for space in spaces:
+        _, place = space.position(stage)
+        if any(_reads_at(read, place, space, analyzer) for read in stage.reads):
+            return space
     return None
+
+
+@memoized
+def _strided_space_of(stage: Stage) -> Space | None:
+    return _read_by(stage, _spaces_in_runs(stage, tirx.IntImm("int64", 1)))
 
 
 def _possible_spaces(stage: Stage) -> Iterator[Space]:
@@ -270,10 +291,6 @@ def _possible_spaces(stage: Stage) -> Iterator[Space]:
     yield Space(stage.size, stage.reduced_size, stage.reduced_size)
     for split in range(1, len(stage.reduced)):
         yield from _spaces_in_runs(stage, product(stage.reduced_extents[split:]))
-
-
-def _strided_spaces(stage: Stage) -> Iterator[Space]:
-    return _spaces_in_runs(stage, tirx.IntImm("int64", 1))
 
 
 def _spaces_in_runs(stage: Stage, run: Expr) -> Iterator[Space]:

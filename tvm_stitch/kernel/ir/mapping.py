@@ -238,6 +238,10 @@ class Panel(Mapping):
         """How many threads of a block lie between one of a row and the row's next."""
         return self.rows
 
+    def __str__(self) -> str:
+        """One line for people."""
+        return f"panels of {self.rows} columns: {super().__str__()}"
+
 
 @dataclass(frozen=True)
 class ColumnSums(Mapping):

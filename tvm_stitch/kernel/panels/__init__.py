@@ -1,1 +1,1 @@
-"""Columns of a matrix as rows of their own: a block has a panel of neighbours, and reads it once."""
+"""Columns of a matrix as rows: a block has a panel of neighbours, which it reads once."""

@@ -6,10 +6,11 @@ why there is none. Part of kernel/choose, the home of legality. None of it has b
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
+from tvm_stitch.kernel.analysis.keep_or_recompute import plan_phases
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.analysis.online_reduction import in_one_pass
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Panel, power_of_two
@@ -31,22 +32,20 @@ UNROLL = 16  # steps that a thread loads at once of a column that waits in no re
 
 
 def panel_mapping(problem: Problem[Program]) -> Panel | Refused:
-    """The widest panel that waits in registers, else the narrowest in shared memory.
+    """A panel that waits in registers, else in shared memory.
 
     What fits neither is read again in every phase, most of it from the L2.
     """
     program, device, columns = problem.program, problem.device, problem.columns
-    if columns < 1:
-        return _streamed(program, 0, device) if problem.is_open else NO_ELEMENTS
-    found: Panel | None = None
-    for width in WIDTHS:
-        mapping = _in_registers(program, device, columns, width)
-        if mapping is None:
-            continue
-        found = mapping
-        if _blocks(program, mapping) >= device.multiprocessors:
-            break
-    return found or _in_shared(program, device, columns) or _streamed(program, columns, device)
+    if columns < 1 and not problem.is_open:
+        return NO_ELEMENTS
+    ways: list[Callable[[int], Panel | None]] = [
+        lambda width: _in_registers(program, device, columns, width),
+        lambda width: _in_shared(program, device, columns, width),
+        lambda width: _streamed(program, columns, rows_of(program, width)),
+    ]
+    tried = (_widest(program, device, map(way, WIDTHS)) for way in ways[0 if columns else -1 :])
+    return next(filter(None, tried))
 
 
 def steps_of(columns: int, threads: int, vector: int) -> int:
@@ -63,19 +62,19 @@ def vector_of(program: Program) -> int:
 
 
 def _in_registers(program: Program, device: Device, columns: int, width: int) -> Panel | None:
+    """Kept as it is computed, or as what it can be computed from again."""
+    vector = vector_of(program)
     for recompute in (False, True):
-        vector = vector_of(program)
-        live = live_bytes(plan_phases(program, recompute), vector)
-        rows = rows_of(program, width)
-        threads = _threads(program, device, columns, max(live, REGISTER_BYTES))
-        if threads == 1:
-            rows = _rows_of_short(program, device)
-        # Threads beyond the first column's share would only wait.
+        phases = plan_phases(program, recompute)
+        # Where nothing is kept, what is loaded before it is added up.
+        each = live_bytes(phases, vector) or phases.first_bytes
+        threads = _threads(program, device, columns, max(each, REGISTER_BYTES))
+        rows = rows_of(program, width) if threads > 1 else _rows_of_short(program, device)
         threads = min(threads, MAX_BLOCK_THREADS // rows)
         rows = max(rows, WARP // threads)
         steps = steps_of(columns, threads, vector)
         mapping = Panel(threads, rows, vector, steps, recompute=recompute)
-        if steps * vector * live <= KEPT_BYTES and fits(program, mapping, device) is None:
+        if steps * vector * each <= KEPT_BYTES and fits(program, mapping, device) is None:
             return mapping
     return None
 
@@ -100,36 +99,33 @@ def _rows_of_short(program: Program, device: Device) -> int:
     return rows
 
 
-def _in_shared(program: Program, device: Device, columns: int) -> Panel | None:
+def _in_shared(program: Program, device: Device, columns: int, width: int) -> Panel | None:
     """As many threads as a block has, each with its elements in shared memory."""
-    mapping = replace(_streamed(program, columns, device), residence="shared", online=False)
-    mapping = _of_threads(mapping, columns, MAX_BLOCK_THREADS)
-    if not phases_of(program, mapping).kept or fits(program, mapping, device) is not None:
+    if not plan_phases(program, True, "shared").kept:
         return None
-    return mapping
+    rows = rows_of(program, width)
+    mapping = _of_threads(program, columns, rows, MAX_BLOCK_THREADS, "shared")
+    return mapping if fits(program, mapping, device) is None else None
 
 
-def _streamed(program: Program, columns: int, device: Device) -> Panel:
+def _streamed(program: Program, columns: int, rows: int) -> Panel:
     """Read again in every phase; sums are found with the maximum that they are measured by."""
-    rows = next(
-        (
-            rows
-            for rows in (rows_of(program, width) for width in WIDTHS)
-            if (constant(program.space.rows) or rows << 20) >= rows * device.multiprocessors
-        ),
-        rows_of(program, SECTOR_BYTES),
-    )
-    online = in_one_pass(program) is not None
-    mapping = Panel(1, rows, vector_of(program), 0, "nowhere", True, online, UNROLL)
-    return _of_threads(mapping, columns, STREAM_THREADS)
+    mapping = _of_threads(program, columns, rows, STREAM_THREADS, "nowhere")
+    return replace(mapping, online=in_one_pass(program) is not None)
 
 
-def _of_threads(mapping: Panel, columns: int, block: int) -> Panel:
-    threads = block // mapping.rows
-    steps = steps_of(columns, threads, mapping.vector) if columns else 0
-    return replace(mapping, threads=threads, steps=steps)
+def _of_threads(program: Program, columns: int, rows: int, block: int, residence: str) -> Panel:
+    """A panel that does not wait in registers."""
+    threads, vector = block // rows, vector_of(program)
+    steps = steps_of(columns, threads, vector) if columns else 0
+    return Panel(threads, rows, vector, steps, residence, recompute=True, unroll=UNROLL)
 
 
-def _blocks(program: Program, mapping: Panel) -> int:
-    rows = constant(program.space.rows)
-    return 1 << 30 if rows is None else -(-rows // mapping.rows)
+def _widest(program: Program, device: Device, found: Iterable[Panel | None]) -> Panel | None:
+    """Of panels from wide to narrow the first that leaves no multiprocessor without a block."""
+    last, rows = None, constant(program.space.rows)
+    for mapping in filter(None, found):
+        last = mapping
+        if rows is None or -(-rows // mapping.rows) >= device.multiprocessors:
+            break
+    return last

@@ -17,7 +17,7 @@ from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, rows_profile
 from tvm_stitch.kernel.ir.mapping import Mapping, Panel
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.stage import Refused, constant
+from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.panels.choose import panel_mapping, steps_of
 from tvm_stitch.kernel.panels.emit import emit_panel
 from tvm_stitch.kernel.panels.footprint import fits, panel_footprint
@@ -111,4 +111,5 @@ PANEL = Kind(
     axes=lambda _program: AXES,
     flags=("online",),
     fitted=_fitted,
+    rounds_if_long=True,
 )

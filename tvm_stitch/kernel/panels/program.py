@@ -46,9 +46,10 @@ def fits_a_block(program: Program) -> bool:
     """Whether a panel as narrow as a sector can wait in a block, or is read by it in no time."""
     item, columns = narrowest_item(program), constant(program.space.columns)
     kept = plan_phases(program, True, "shared").kept_bytes
-    return columns is not None and columns * max(kept, item) * rows_of(
-        program, SECTOR_BYTES
-    ) <= PANEL_BYTES
+    return (
+        columns is not None
+        and columns * max(kept, item) * rows_of(program, SECTOR_BYTES) <= PANEL_BYTES
+    )
 
 
 def rows_of(program: Program, width: int) -> int:
