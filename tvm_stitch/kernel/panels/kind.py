@@ -20,7 +20,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.stage import Refused
 from tvm_stitch.kernel.panels.choose import panel_mapping, steps_of
 from tvm_stitch.kernel.panels.emit import emit_panel
-from tvm_stitch.kernel.panels.footprint import fits, panel_footprint
+from tvm_stitch.kernel.panels.footprint import fits, live_bytes, panel_footprint
 from tvm_stitch.kernel.panels.program import is_panel, unsupported_panel
 from tvm_stitch.kernel.rows.choose import NO_ELEMENTS
 from tvm_stitch.kernel.rows.footprint import registers_left
@@ -86,7 +86,8 @@ def _profile(program: Program, mapping: Mapping) -> Profile | None:
     found = rows_profile(program, mapping)
     if found is None:
         return None
-    return replace(found, phases=tuple(map(_by_neighbours, found.phases)))
+    live = live_bytes(phases_of(program, mapping), mapping.vector)
+    return replace(found, phases=tuple(map(_by_neighbours, found.phases)), live_bytes=live)
 
 
 def _by_neighbours(phase: PhaseProfile) -> PhaseProfile:
