@@ -20,6 +20,7 @@ from tvm import relax, te, tirx, topi
 from tvm.relax import op
 from zoo import Case, graph, norm64, softmax64
 
+import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs, scheduled
@@ -130,6 +131,17 @@ def test_sizes(extent, columns, make, batch, dtype):
 @pytest.mark.parametrize("make", MAKERS)
 def test_any_batch(make):
     check(make("float32", (BATCH, 3), 40, 33), orders=2)
+
+
+def test_any_columns():
+    check(softmax_of_columns("float32", 1, 40, (tirx.Var("m", "int64"), 33)), orders=2)
+
+
+@pytest.mark.parametrize("batch", (1, 3))
+@pytest.mark.parametrize("make", MAKERS)
+def test_no_more_launches_than_tvm_makes(make, batch):
+    report = tvm_stitch.explain(make("float16", batch, 1027, 33).module, H200)
+    assert report.launches == 1 <= report.before.launches
 
 
 @pytest.mark.parametrize("extent", (7, 1030))
