@@ -459,7 +459,7 @@ def test_kernels_in_rounds_are_tuned_and_applied(path, grid_barriers):
     assert f"{best.blocks} blocks in rounds" in entry.mapping
 
 
-def test_a_record_of_more_blocks_than_there_is_room_for_is_not_applied(path):
+def test_a_record_of_more_blocks_than_there_is_room_for_is_not_applied(path, grid_barriers):
     tuned(path, module=over_rows_model(), trials=2)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:
