@@ -14,6 +14,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.fixture
+def grid_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks meet at barriers of the grid although the tensors are small enough for panels."""
+    from tvm_stitch.kernel import partition
+    from tvm_stitch.stages.stage import Refused
+
+    monkeypatch.setattr(partition, "panel_program", lambda *_: Refused("no panels"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     every = config.getoption("--sample")
     if every:

@@ -38,9 +38,9 @@ def test_every_room_is_described():
         assert re.search(rf"\b{room}\b", TEXT), room
 
 
-def test_the_questions_are_twelve():
-    table = TEXT.split("## Twelve questions")[1].split("##")[0]
-    assert len(re.findall(r"^\| (?!Where|---)", table, re.M)) == 12
+def test_the_questions_are_thirteen():
+    table = TEXT.split("## Thirteen questions")[1].split("##")[0]
+    assert len(re.findall(r"^\| (?!Where|---)", table, re.M)) == 13
 
 
 def test_the_example_is_what_comes_out():

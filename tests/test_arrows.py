@@ -17,7 +17,7 @@ KERNEL = (
     ("kernel.codegen",),
     ("kernel.analysis",),
     ("kernel.rows",),
-    ("kernel.elementwise", "kernel.cooperative", "kernel.small_matmul"),
+    ("kernel.elementwise", "kernel.cooperative", "kernel.panels", "kernel.small_matmul"),
     ("kernel.kinds",),
     ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),
     ("kernel.legal", "kernel.tensor_core"),

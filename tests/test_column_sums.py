@@ -24,6 +24,8 @@ from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("grid_barriers")
+
 COLUMNS = (1, 2, 7, 31, 32, 33, 127, 1000, 1027)
 
 

@@ -11,6 +11,7 @@ import pytest
 from check import H200, TOGETHER, cuda_of, the_kernel
 from products import attention, lstm_cell
 from test_column_sums import column_sums, norm_backward
+from test_panels import standardised
 from test_rounds import batch_norm, divided_by_their_norm
 from test_tensor_core import linear
 from tvm import tirx
@@ -32,11 +33,12 @@ KERNELS: dict[str, Case] = {
     "layer_norm_block": layer_norm("float32", 6, 1024),
     "product_after_product": attention("float32", 2, 2, 32, 16),
     "product_in_slices": lstm_cell("float32", 64, 16, 16),
+    "panel": standardised("float32", 1, 777, 300),
     "persistent_rows": divided_by_their_norm((4096, 1024)),
     "product_by_warpgroups": linear("float16", 1024, 1024, 1024),
     "product_on_tensor_cores": linear("float16", 40, 128, 264),
     "residual_rms_norm_two_outputs": residual_rms_norm("bfloat16", 6, 512),
-    "rounds": batch_norm("float32", (500, 33)),
+    "rounds": batch_norm("float32", (5000, 33)),
     "rows_in_step": row_and_group_statistics("float32", 24, 512),
     "softmax_of_any_length": softmax(
         "float32", (tirx.Var("n", "int64"), 5), (tirx.Var("m", "int64"), 50)

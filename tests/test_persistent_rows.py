@@ -29,6 +29,8 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.stages.stage import Refused
 
+pytestmark = pytest.mark.usefixtures("grid_barriers")
+
 SMALL = replace(device_of(H200), multiprocessors=2)
 
 

@@ -19,6 +19,8 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.stages.stage import Refused
 
+pytestmark = pytest.mark.usefixtures("grid_barriers")
+
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):

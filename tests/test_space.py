@@ -139,7 +139,7 @@ def test_parts_in_rounds_share_blocks_that_are_all_resident():
 
 
 @pytest.mark.skipif(simt.available() is not None, reason="no C++ compiler")
-def test_kernels_in_rounds_compute_the_same_by_any_schedule():
+def test_kernels_in_rounds_compute_the_same_by_any_schedule(grid_barriers):
     small = replace(DEVICE, multiprocessors=2)
     found = workload(*softmax_over_rows(517, 33), device=small)
     space = [point.schedule for point in Space(found.programs, found.groups, small)]

@@ -437,7 +437,7 @@ def over_rows_model(rows=4096, columns=256):
     return builder.get()
 
 
-def test_kernels_in_rounds_are_tuned_and_applied(path):
+def test_kernels_in_rounds_are_tuned_and_applied(path, grid_barriers):
     class Runner(MadeUpRunner):
         """As predicted, but that the chosen one is slow."""
 
@@ -459,7 +459,7 @@ def test_kernels_in_rounds_are_tuned_and_applied(path):
     assert f"{best.blocks} blocks in rounds" in entry.mapping
 
 
-def test_a_record_of_more_blocks_than_there_is_room_for_is_not_applied(path):
+def test_a_record_of_more_blocks_than_there_is_room_for_is_not_applied(path, grid_barriers):
     tuned(path, module=over_rows_model(), trials=2)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines:

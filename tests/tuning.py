@@ -31,17 +31,24 @@ def elements(size=5000, name="x"):
     return x, topi.exp(topi.add(x, topi.multiply(x, x)))
 
 
-def column_sums(rows=96, columns=256):
+def column_sums(rows=4200, columns=256):
     """The tensors of a sum over the rows."""
     x = te.placeholder((rows, columns), "float32", "x")
     return x, topi.sum(topi.multiply(x, x), axis=0)
 
 
-def softmax_over_rows(rows=1030, columns=33):
+def softmax_over_rows(rows=4200, columns=33):
     """The tensors of a softmax over the first axis: sums over the rows, and what needs them."""
     x = te.placeholder((rows, columns), "float32", "x")
     exps = topi.exp(topi.subtract(x, topi.max(x, axis=0, keepdims=True)))
     return x, topi.divide(exps, topi.sum(exps, axis=0, keepdims=True))
+
+
+def softmax_of_columns(batch=3, rows=40, columns=33):
+    """The tensors of a softmax over a middle axis."""
+    x = te.placeholder((batch, rows, columns), "float32", "x")
+    exps = topi.exp(topi.subtract(x, topi.max(x, axis=1, keepdims=True)))
+    return x, topi.divide(exps, topi.sum(exps, axis=1, keepdims=True))
 
 
 def transposed(rows=70, columns=136):
@@ -64,6 +71,7 @@ KINDS = {
     "elements": elements,
     "transposed": transposed,
     "sums over rows": column_sums,
+    "panels": softmax_of_columns,
     "side by side": side_by_side,
     "rounds": softmax_over_rows,
 }

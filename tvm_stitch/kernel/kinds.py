@@ -9,10 +9,11 @@ from tvm_stitch.kernel.analysis.kind import Kind
 from tvm_stitch.kernel.cooperative.kinds import COLUMN_SUMS, PERSISTENT_ROWS, ROW_SEGMENT
 from tvm_stitch.kernel.elementwise.kind import ELEMENTWISE
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.panels.kind import PANEL
 from tvm_stitch.kernel.rows.kind import ROWS
 from tvm_stitch.kernel.small_matmul.kind import SMALL_MATMUL
 
-KINDS = (SMALL_MATMUL, ROW_SEGMENT, COLUMN_SUMS, ELEMENTWISE, PERSISTENT_ROWS, ROWS)
+KINDS = (SMALL_MATMUL, ROW_SEGMENT, COLUMN_SUMS, ELEMENTWISE, PERSISTENT_ROWS, PANEL, ROWS)
 
 
 def kind_of(program: Program) -> Kind:

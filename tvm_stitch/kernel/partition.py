@@ -13,7 +13,9 @@ from tvm_stitch.kernel.cooperative.two_stage_reduction import GROUP
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program, make_program, unit_reductions_as_elements
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.panels.program import fits_a_block, is_panel, panel_program
 from tvm_stitch.kernel.rows.shared_input import co_scheduled_programs
+from tvm_stitch.kernel.rows.vector_width import narrowest_item
 from tvm_stitch.kernel.small_matmul.program import make_product_program
 from tvm_stitch.stages.matmul_pattern import Factors, small_product
 from tvm_stitch.stages.op_pattern import is_product
@@ -21,6 +23,8 @@ from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 # Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
 FEW_ROWS, LONG_ROW = 8, 1 << 18
+# What an H200 reads while the blocks of a grid wait for each other: a microsecond.
+BARRIER_BYTES = 1 << 22
 
 
 def make_programs(
@@ -50,6 +54,8 @@ def _wants_rounds(program: Program) -> bool:
         or not kind_of(program).rounds_if_long
     ):
         return False
+    if is_panel(program):
+        return not fits_a_block(program)
     if not program.space.whole:
         return (constant(program.space.run) or GROUP) < GROUP
     return rows <= FEW_ROWS and columns >= LONG_ROW
@@ -89,10 +95,29 @@ def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
     if any(stage.is_reduction and is_product(stage) for stage in stages):
         return make_product_program(stages, outputs)
     program = make_program(stages, outputs)
+    supported = _is_supported(program)
+    if not supported or _waits_for_little(program):
+        panel = panel_program(stages, outputs)
+        # Of two that nobody takes, why it is no panel says more.
+        says_more = not supported and isinstance(panel, Program)
+        program = panel if says_more or _is_supported(panel) else program
     if isinstance(program, Refused) and any(isinstance(small_product(s), Factors) for s in stages):
         with_products = make_product_program(stages, outputs)
         return program if isinstance(with_products, Refused) else with_products
     return program
+
+
+def _is_supported(program: Program | Refused) -> bool:
+    """Whether there is a program, and a kind of kernel that takes it."""
+    return isinstance(program, Program) and kind_of(program).unsupported(program) is None
+
+
+def _waits_for_little(program: Program | Refused) -> bool:
+    """Whether a barrier of the grid would take longer than the sums over the rows before it."""
+    if isinstance(program, Refused) or program.row_reductions or not program.column_reductions:
+        return False
+    elements = constant(program.space.size)
+    return elements is not None and elements * narrowest_item(program) <= BARRIER_BYTES
 
 
 def _unrelated(

@@ -24,7 +24,6 @@ from tvm_stitch.stages.stage import (
     Var,
     constant,
     find_reads,
-    product,
     same_size,
     substitute,
     unflatten,
@@ -226,11 +225,12 @@ def _mentions(expr: Expr, var: Var) -> bool:
 
 
 def _full_axes(stage: Stage, space: Space) -> dict[Var, Expr]:
-    """Split the axes where rows end and columns begin; if they do not, count elements."""
-    if not space.whole:
-        return unflatten(space.flat(ROW, COLUMN), stage.axes, stage.extents)
-    for split in range(len(stage.axes) + 1):
-        if same_size(product(stage.extents[split:]), space.columns):
-            axes = unflatten(ROW, stage.axes[:split], stage.extents[:split])
-            return axes | unflatten(COLUMN, stage.axes[split:], stage.extents[split:])
-    return unflatten(space.flat(ROW, COLUMN), stage.axes, stage.extents)
+    """Split the axes where columns begin and end; if they do not, count elements."""
+    axes, extents = stage.axes, stage.extents
+    found = space.column_axes(extents)
+    if found is None:
+        return unflatten(space.flat(ROW, COLUMN), axes, extents)
+    begin, end = found
+    of_row = (*axes[:begin], *axes[end:])
+    own = unflatten(ROW, of_row, (*extents[:begin], *extents[end:]))
+    return own | unflatten(COLUMN, axes[begin:end], extents[begin:end])

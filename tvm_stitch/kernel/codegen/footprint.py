@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_stitch.device import RESERVED_SHARED, Device
-from tvm_stitch.kernel.ir.mapping import WARP, Mapping
+from tvm_stitch.kernel.ir.mapping import Mapping
 
 ALIGNED = 64  # bytes, at multiples of which a static array of shared memory begins
 STATIC_SHARED = 48 * 1024  # bytes of a block that ptxas takes; more must be dynamic
@@ -45,8 +45,9 @@ def thread_registers(held: int, vector: int) -> int:
 
 
 def scratch_bytes(reductions: int, mapping: Mapping) -> int:
-    """Shared memory of a block for reductions along rows: a word for each of its warps."""
-    return reductions * mapping.batch * aligned(8 * (mapping.block_threads // WARP) + 16)
+    """Shared memory of a block for reductions along rows: a word for each warp of a row."""
+    words = mapping.block_threads // mapping.warp_threads
+    return reductions * mapping.batch * aligned(8 * words + 16)
 
 
 def aligned(size: int) -> int:

@@ -42,8 +42,8 @@ class Accumulator:
 
 
 def needs_exchange(mapping: Mapping) -> bool:
-    """Whether a row's threads are more than a warp."""
-    return mapping.threads > WARP or mapping.cluster > 1
+    """Whether a row's threads are more than those of one warp."""
+    return mapping.threads > mapping.warp_threads or mapping.cluster > 1
 
 
 def scratch_scope(mapping: Mapping) -> str:
@@ -80,7 +80,8 @@ def start(
 
 def _scratch(writer: Writer, stage: Stage, mapping: Mapping) -> Var:
     """Room for what every warp found."""
-    values, dtype = mapping.block_threads // WARP * mapping.cluster, accumulator_dtype(stage)
+    values = mapping.block_threads // mapping.warp_threads * mapping.cluster
+    dtype = accumulator_dtype(stage)
     if mapping.cluster > 1:
         dtype = cluster_exchange.sent_dtype(dtype)
     return writer.allocate(f"{stage.name}_warps", values, dtype, scratch_scope(mapping))
@@ -135,13 +136,13 @@ def finish(
     own = {each.stage.output: [_of_lanes(each)] for each in accumulators}
     count = mapping.vector * mapping.steps
     _measure_from_zero(writer, accumulators, own, program, count)
-    width = min(mapping.threads, WARP)
-    totals = _combined(writer, accumulators, own, program, width, count)
+    width, apart = min(mapping.threads, mapping.warp_threads), mapping.apart
+    totals = _combined(writer, accumulators, own, program, width, count, apart)
     if needs_exchange(mapping):
         shares = _exchange(writer, accumulators, totals, mapping, position, barrier)
         count *= width
-        width = min(mapping.threads // WARP * mapping.cluster, WARP)
-        totals = _combined(writer, accumulators, shares, program, width, count)
+        width = min(mapping.threads // width * mapping.cluster, width)
+        totals = _combined(writer, accumulators, shares, program, width, count, apart)
     results: dict[Var, Expr] = {}
     for output, stage in ((each.stage.output, each.stage) for each in accumulators):
         results[output] = writer.value(stage.name, result(stage, totals[output]))
@@ -188,10 +189,11 @@ def _combined(
     program: Program,
     width: int,
     count: int,
+    apart: int,
 ) -> dict[Var, Expr]:
-    """The shares of `width` neighbouring threads as one: first what others are measured against.
+    """The shares of `width` threads of a row as one: first what others are measured against.
 
-    `count` says how many values each share is of.
+    `count` says how many values each share is of, `apart` how far the threads are from each other.
     """
     online_after, variance_of = program.online_after, program.variance_of
     totals: dict[Var, Expr] = {}
@@ -204,12 +206,12 @@ def _combined(
         if output in variance_of:
             sums, size = shares[variance_of[output]], count * len(own) * width
             mean = writer.value("mean", totals[variance_of[output]] * (1.0 / size))
-            apart = [writer.value("apart", b * (1.0 / count) - mean) for b in sums]
-            own = [s + a * a * float(count) for s, a in zip(own, apart, strict=True)]
+            offsets = [writer.value("apart", b * (1.0 / count) - mean) for b in sums]
+            own = [s + o * o * float(count) for s, o in zip(own, offsets, strict=True)]
         value = own[0]
         for other in own[1:]:
             value = combine(combiner, value, other)
-        totals[output] = butterfly(writer, accumulator.stage, value, width)
+        totals[output] = butterfly(writer, accumulator.stage, value, width, apart)
     return totals
 
 
@@ -231,16 +233,16 @@ def _exchange(
 
     Every warp gets the values of all in the same order: all get the same result to the bit.
     """
-    thread, warps = position.thread, mapping.threads // WARP
-    first = position.row_of_block * warps
-    warp, lane = tirx.floordiv(thread, WARP), tirx.floormod(thread, WARP)
+    thread, width = position.thread, mapping.warp_threads
+    warps = mapping.threads // width
+    warp, lane = tirx.floordiv(thread, width), tirx.floormod(thread, width)
     senders = lane == 0 if barrier is None else lane < mapping.cluster
     with writer.when(senders):
         for accumulator in accumulators:
             value, scratch = totals[accumulator.stage.output], accumulator.scratch
             assert scratch is not None
             if barrier is None:
-                writer.store(scratch, first + warp, value)
+                writer.store(scratch, _slot(mapping, position, warp), value)
             else:
                 own = scratch.ptr_to([position.rank * warps + warp])
                 cluster_exchange.send(writer, value.astype(dtype_of(scratch)), own, barrier, lane)
@@ -248,14 +250,21 @@ def _exchange(
         writer.add(tirx.Evaluate(T.tvm_storage_sync(scratch_scope(mapping))))
     else:
         cluster_exchange.wait(writer, barrier)
-    width = min(warps * mapping.cluster, WARP)
+    width = min(warps * mapping.cluster, width)
     found: dict[Var, list[Expr]] = {}
     for accumulator in accumulators:
         shares, scratch = [], accumulator.scratch
         assert scratch is not None
         for iteration in range(warps * mapping.cluster // width):
-            share = scratch[first + tirx.floormod(thread, width) + iteration * width]
-            share = share.astype(dtype_of(accumulator.partial))
+            other = tirx.floormod(thread, width) + iteration * width
+            share = scratch[_slot(mapping, position, other)].astype(dtype_of(accumulator.partial))
             shares.append(writer.value(f"{accumulator.stage.name}_share", share))
         found[accumulator.stage.output] = shares
     return found
+
+
+def _slot(mapping: Mapping, position: Position, warp: Expr) -> Expr:
+    """Where a row's warp leaves its value: as its threads lie in a block, so do the values."""
+    if mapping.apart > 1:
+        return warp * mapping.apart + position.row_of_block
+    return position.row_of_block * (mapping.threads // mapping.warp_threads) + warp

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, divided, int64
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.stages.stage import Expr, constant
@@ -49,11 +49,8 @@ class Position:
     ) -> None:
         """`number` says which row of the threads' batch."""
         self.space, self.mapping = space, mapping
-        self.row_of_block: Expr = int64(0)
-        block, self.thread = place.block, place.thread
-        if mapping.rows > 1:
-            self.row_of_block = tirx.floordiv(place.thread, mapping.threads)
-            self.thread = tirx.floormod(place.thread, mapping.threads)
+        block = place.block
+        self.row_of_block, self.thread = self._in_block(place.thread)
         self.rank: Expr = int64(0)  # of the block among those that share the row
         self.row_exists: Expr | None = None
         self.row_segment: Expr = int64(0)  # of rows that are reduced over
@@ -67,6 +64,16 @@ class Position:
         else:
             self._place_row(block, number)
         self._start_row(place.writer)
+
+    def _in_block(self, thread: Expr) -> tuple[Expr, Expr]:
+        """Of a thread: its row among the block's, and its number among the threads of that row."""
+        mapping = self.mapping
+        if mapping.rows == 1:
+            return int64(0), thread
+        if mapping.apart > 1:
+            number, row = divided(thread, mapping.apart)
+            return row, number
+        return divided(thread, mapping.threads)
 
     def _take_iteration(self, block: Expr, iteration: Expr) -> None:
         """A grid of fixed size: neighbouring blocks share a row."""

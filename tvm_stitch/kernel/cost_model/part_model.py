@@ -183,8 +183,9 @@ class Demand:
         if mapping.tile:
             total += timing.barrier_us
         if phase.reductions:
-            total += timing.shuffle_us * min(mapping.threads, WARP).bit_length()
-            if mapping.threads > WARP:
+            within_warp = min(mapping.threads, mapping.warp_threads)
+            total += timing.shuffle_us * within_warp.bit_length()
+            if mapping.threads > within_warp:
                 total += timing.barrier_us + timing.warp_us * mapping.block_threads / WARP
             if mapping.cluster > 1:
                 total += timing.cluster_us

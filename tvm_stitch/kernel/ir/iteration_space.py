@@ -9,7 +9,7 @@ same elements and keep the columns. Without reductions, all elements are one row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,7 +41,8 @@ class Space:
     is one run. A reduction over the first and last axes, such as a batch norm's, finds a run of its
     row in every image; the runs of all rows of an image follow each other. A group norm of images
     whose channels come last has such rows too, but only those of the `inner` axes, the groups of
-    one batch entry, share their images.
+    one batch entry, share their images. Where the last axes are kept, a run is a single element:
+    such rows are the columns of a matrix, or of each one of a batch.
     """
 
     rows: Expr
@@ -54,6 +55,11 @@ class Space:
     def whole(self) -> bool:
         """Whether a row is one run."""
         return same_size(self.run, self.columns)
+
+    @cached_property
+    def strided(self) -> bool:
+        """Whether neighbours in memory are never of one row."""
+        return constant(self.run) == 1 and not self.whole
 
     @cached_property
     def size(self) -> Expr:
@@ -93,6 +99,12 @@ class Space:
         image = tirx.floordiv(row, self.inner) * self.images + image
         return (image * self.inner + tirx.floormod(row, self.inner)) * self.run + inside
 
+    def distance(self, column: Expr) -> Expr:
+        """How far an element of a row in several runs lies behind the row's first."""
+        apart = product((self.rows if self.inner is None else self.inner, self.run))
+        image, inside = tirx.floordiv(column, self.run), tirx.floormod(column, self.run)
+        return image * apart + inside
+
     @cached_property
     def images(self) -> Expr:
         """The runs of a row."""
@@ -126,11 +138,28 @@ class Space:
             return spatial, self.flat(spatial, flatten(stage.reduced, stage.reduced_extents))
         if not same_size(stage.size, self.size):
             return spatial, None
-        for split in range(len(stage.axes) + 1):
-            # TVM proves little about divisions by a symbolic row length.
-            if self.whole and same_size(product(stage.extents[split:]), self.columns):
-                return flatten(stage.axes[:split], stage.extents[:split]), spatial
-        return self.row_of(spatial), spatial
+        found = self.column_axes(stage.extents)
+        if found is None:
+            return self.row_of(spatial), spatial
+        # TVM proves little about divisions by a symbolic row length.
+        begin, end = found
+        of_row = (*stage.axes[:begin], *stage.axes[end:])
+        return flatten(of_row, (*stage.extents[:begin], *stage.extents[end:])), spatial
+
+    def column_axes(self, extents: tuple[Expr, ...]) -> tuple[int, int] | None:
+        """Which axes of an element say its column, where the others say its row."""
+        if not (self.whole or self.strided):
+            return None
+        behind: Expr = tirx.IntImm("int64", 1)
+        if self.strided:
+            behind = self.rows if self.inner is None else self.inner
+        for end in range(len(extents), -1, -1):
+            if not same_size(product(extents[end:]), behind):
+                continue
+            for begin in range(end + 1):
+                if same_size(product(extents[begin:end]), self.columns):
+                    return begin, end
+        return None
 
 
 def find_space(
@@ -178,7 +207,29 @@ def _space_of_elements(outputs: tuple[Var, ...]) -> Space | Refused:
     return Space(tirx.IntImm("int64", 1), size, size)
 
 
+def strided_space(stages: tuple[Stage, ...]) -> Space | Refused:
+    """The space of stages all of whose reductions read rows that are columns of a matrix."""
+    reductions = [stage for stage in stages if stage.is_reduction]
+    if not reductions:
+        return Refused("nothing is reduced")
+    if (refused := _disagree(reductions)) is not None:
+        return refused
+    found = next(filter(None, map(_strided_space_of, reductions)), None)
+    return found or Refused(f"{reductions[0].name} reads no columns of a matrix")
+
+
 def _space_along(reductions: list[Stage]) -> Space | Refused:
+    """Rows lie in one run, unless some reduction's reads say otherwise."""
+    if (refused := _disagree(reductions)) is not None:
+        return refused
+    first = reductions[0]
+    for stage in reductions:
+        if (space := _read_by(stage, _possible_spaces(stage))) is not None:
+            return space
+    return Space(first.size, first.reduced_size, first.reduced_size)
+
+
+def _disagree(reductions: list[Stage]) -> Refused | None:
     first = reductions[0]
     for other in reductions[1:]:
         if not same_size(other.size, first.size) or not same_size(
@@ -189,7 +240,7 @@ def _space_along(reductions: list[Stage]) -> Space | Refused:
                 f"{shown(first.reduced_size)} and {shown(other.size)} x "
                 f"{shown(other.reduced_size)}"
             )
-    return _space_read_by(reductions)
+    return None
 
 
 @memoized
@@ -220,27 +271,35 @@ def columnwise_of(stages: tuple[Stage, ...], across: list[Stage]) -> frozenset[V
     return frozenset(found)
 
 
-def _space_read_by(reductions: list[Stage]) -> Space:
-    """Rows lie in one run, unless some reduction's reads say otherwise."""
-    for stage in reductions:
-        analyzer = bind_axes(stage)
-        for space in _possible_spaces(stage):
-            _, place = space.position(stage)
-            if any(_reads_at(read, place, space, analyzer) for read in stage.reads):
-                return space
-    first = reductions[0]
-    return Space(first.size, first.reduced_size, first.reduced_size)
+def _read_by(stage: Stage, spaces: Iterable[Space]) -> Space | None:
+    """The first space whose rows a reduction reads as they lie there."""
+    analyzer = bind_axes(stage)
+    for space in spaces:
+        _, place = space.position(stage)
+        if any(_reads_at(read, place, space, analyzer) for read in stage.reads):
+            return space
+    return None
+
+
+@memoized
+def _strided_space_of(stage: Stage) -> Space | None:
+    return _read_by(stage, _spaces_in_runs(stage, tirx.IntImm("int64", 1)))
 
 
 def _possible_spaces(stage: Stage) -> Iterator[Space]:
+    """Rows in one run, then in several runs of several elements."""
     yield Space(stage.size, stage.reduced_size, stage.reduced_size)
     for split in range(1, len(stage.reduced)):
-        run = product(stage.reduced_extents[split:])
-        yield Space(stage.size, stage.reduced_size, run)
-        for kept in range(1, len(stage.axes)):
-            inner = product(stage.extents[kept:])
-            if constant(inner) != 1 and not same_size(inner, stage.size):
-                yield Space(stage.size, stage.reduced_size, run, inner)
+        yield from _spaces_in_runs(stage, product(stage.reduced_extents[split:]))
+
+
+def _spaces_in_runs(stage: Stage, run: Expr) -> Iterator[Space]:
+    """All rows share their images, or those of the last axes."""
+    yield Space(stage.size, stage.reduced_size, run)
+    for kept in range(1, len(stage.axes)):
+        inner = product(stage.extents[kept:])
+        if constant(inner) != 1 and not same_size(inner, stage.size):
+            yield Space(stage.size, stage.reduced_size, run, inner)
 
 
 def _reads_at(read: Read, place: Expr, space: Space, analyzer: tvm.sym.Analyzer) -> bool:

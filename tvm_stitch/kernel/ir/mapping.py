@@ -88,6 +88,16 @@ class Mapping:
         return self.cluster * self.reach - (self.vector - 1 if self.peeled else 0)
 
     @property
+    def apart(self) -> int:
+        """How many threads of a block lie between one of a row and the row's next."""
+        return 1
+
+    @property
+    def warp_threads(self) -> int:
+        """Threads of a warp that may share a row: they exchange registers."""
+        return max(1, WARP // self.apart)
+
+    @property
     def any_length(self) -> bool:
         """Whether rows may be as long as they like."""
         return self.split or self.steps == 0
@@ -104,7 +114,8 @@ class Mapping:
             return self._scheme
         if self.cluster > 1:
             return "cluster"
-        return "local" if self.threads == 1 else "warp" if self.threads <= WARP else "regional"
+        within_warp = self.threads <= self.warp_threads
+        return "local" if self.threads == 1 else "warp" if within_warp else "regional"
 
     @property
     def data(self) -> dict[str, Any]:
@@ -206,6 +217,33 @@ class Rows(Mapping):
 
 
 @dataclass(frozen=True)
+class Panel(Mapping):
+    """Rows whose elements lie apart, and side by side with those of their neighbours.
+
+    Neighbouring threads of a block have neighbouring rows, `rows` of them, so that they read whole
+    sectors of memory; `threads` of these groups share the elements of the rows.
+    """
+
+    rows: int
+    vector: int
+    steps: int
+    residence: str = "register"
+    recompute: bool = False
+    online: bool = False
+    unroll: int = 0
+    kind = "panel"
+
+    @property
+    def apart(self) -> int:
+        """How many threads of a block lie between one of a row and the row's next."""
+        return self.rows
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return f"panels of {self.rows} columns: {super().__str__()}"
+
+
+@dataclass(frozen=True)
 class ColumnSums(Mapping):
     """Reductions over the rows: a fixed number of blocks takes turns at them.
 
@@ -265,7 +303,9 @@ class SmallMatmul(Mapping):
 
 
 # In the order in which mappings are told apart that were written before they said their kind.
-MAPPINGS: tuple[type[Mapping], ...] = (Flat, Transposed, RowSegment, ColumnSums, SmallMatmul, Rows)
+MAPPINGS: tuple[type[Mapping], ...] = (
+    Flat, Transposed, RowSegment, ColumnSums, SmallMatmul, Rows, Panel,
+)  # fmt: skip
 
 
 def mapping_from(data: Any) -> Mapping:

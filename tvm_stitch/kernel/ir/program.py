@@ -154,7 +154,9 @@ def make_program(
 ) -> Program | Refused:
     """Place stages in one space, a given one or their own; refuse if they do not share it."""
     stages = unit_reductions_as_elements(stages)
-    across = [stage for stage in stages if goes_across(stage)]
+    # Of columns that are rows of their own, no reduction goes over the rows.
+    strided = space is not None and space.strided
+    across = [stage for stage in stages if not strided and goes_across(stage)]
     own = space or find_space(stages, across, outputs)
     if isinstance(own, Refused):
         return own
@@ -288,7 +290,8 @@ class _SpacePlacing(Placing):
         """Where each read of a stage goes; some are known from before others were inlined."""
         analyzer = bind_axes(stage)
         columns = stage.output in self.columnwise and not stage.is_reduction
-        row, flat = (None, None) if columns else self.space.position(stage, goes_across(stage))
+        across = stage.output in self.columnwise
+        row, flat = (None, None) if columns else self.space.position(stage, across)
         found: dict[int, Where] = {}
         for read in stage.reads:
             if read.key in known and not read.nested:

@@ -46,7 +46,7 @@ def unsupported_rows(program: Program) -> Refused | None:
     # What an earlier round left is small: caches hold it.
     checked = program.reads_at(Where.OTHER) if program.reduces and not program.round else []
     for stage, read in checked:
-        cached = read.guarded or _is_small(read.buffer, program)
+        cached = read.guarded or is_small(read.buffer, program)
         if frame.address(stage, read).stride is Stride.GATHER and not cached:
             return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
     space = program.space
@@ -55,7 +55,7 @@ def unsupported_rows(program: Program) -> Refused | None:
     return None
 
 
-def _is_small(buffer: Var, program: Program) -> bool:
+def is_small(buffer: Var, program: Program) -> bool:
     """Whether a buffer stays in L1, as weights do, from which rows are read again and again."""
     elements, size = elements_of(buffer), tensor_bytes(buffer)
     if elements is None or size is None or size > CACHED_BYTES:

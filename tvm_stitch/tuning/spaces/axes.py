@@ -17,12 +17,14 @@ from tvm_stitch.kernel.ir.mapping import (
     ColumnSums,
     Flat,
     Mapping,
+    Panel,
     Rows,
     SmallMatmul,
     Transposed,
 )
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.panels.choose import panel_steps
 from tvm_stitch.kernel.rows.choose import CLUSTERS, idle_threads, steps_of
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.vector_width import is_aligned
@@ -172,6 +174,22 @@ def _fitted_product(problem: Problem[ProductProgram], values: Values) -> SmallMa
     return replace(mapping, **{name: values[name] for name in (*PRODUCT_EXTRAS, *PRODUCT_FLAGS)})
 
 
+# Steps follow from the threads and the length of a column.
+PANEL_AXES: Axes = {
+    "threads": POWERS,
+    "rows": POWERS,
+    "vector": POWERS[:4],
+    "residence": ("register", "shared", "nowhere"),
+    "recompute": (False, True),
+}
+PANEL_EXTRAS: Axes = {"unroll": (0, 8, 16)}
+
+
+def _fitted_panel(problem: Problem[Program], values: Values) -> Panel:
+    mapping = Panel(**values, steps=1)
+    return replace(mapping, steps=panel_steps(problem.columns, mapping.threads, mapping.vector))
+
+
 SEARCHES: dict[type[Mapping], Search] = {
     Flat: Search(_flat_axes, _fitted_flat, _flat_values),
     Rows: Search(
@@ -180,6 +198,9 @@ SEARCHES: dict[type[Mapping], Search] = {
         _rows_values,
         ROWS_EXTRAS,
         flags=("asynchronous", "online"),
+    ),
+    Panel: Search(
+        lambda _program: PANEL_AXES, _fitted_panel, extras=PANEL_EXTRAS, flags=("online",)
     ),
     ColumnSums: Search(lambda _program: SUMS_AXES, _fitted_sums),
     SmallMatmul: Search(

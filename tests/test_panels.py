@@ -1,0 +1,284 @@
+"""Reductions along an axis that is not the last: a block keeps a panel of neighbouring columns."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from check import (
+    DTYPES,
+    H200,
+    HALVES,
+    check,
+    cuda_of,
+    primfuncs,
+    program_of,
+    schedule_of,
+    the_kernel,
+)
+from tuning import chosen, column_sums, softmax_over_rows, workload
+from tvm import relax, te, tirx, topi
+from tvm.relax import op
+from zoo import Case, graph, norm64, softmax64
+
+import tvm_stitch
+from tvm_stitch import simt
+from tvm_stitch.device import device_of
+from tvm_stitch.kernel.build import read_programs, scheduled
+from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.ir.mapping import Panel
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.legal import legal
+from tvm_stitch.stages.stage import Refused
+
+EXTENTS = (1, 2, 7, 12, 21, 31, 33, 197, 1000, 1027, 1500)
+COLUMNS = (1, 7, 31, 33, 300, 1000, 1027)
+BATCH = tirx.Var("n", "int64")
+
+
+def shape_of(batch, extent: int, columns: int) -> tuple:
+    """A matrix, or a batch of them."""
+    return (extent, columns) if batch == 1 else (batch, extent, columns)
+
+
+def softmax_of_columns(dtype: str, batch, extent: int, columns: int) -> Case:
+    def build(emit, x):
+        return emit(op.nn.softmax(x, -2))
+
+    return graph(dtype, [shape_of(batch, extent, columns)], build, lambda x: softmax64(x, axis=-2))
+
+
+def mean_of_columns(dtype: str, batch, extent: int, columns: int) -> Case:
+    """A mean, and what is element-wise before and behind it."""
+
+    def build(emit, x):
+        if dtype != "float32":
+            x = emit(op.astype(x, "float32"))
+        mean = emit(op.mean(emit(op.multiply(x, x)), -2))
+        return emit(op.astype(emit(op.sqrt(mean)), dtype))
+
+    def expected(x):
+        return np.sqrt((x * x).mean(-2))
+
+    return graph(dtype, [shape_of(batch, extent, columns)], build, expected)
+
+
+def standardised(dtype: str, batch, extent: int, columns: int) -> Case:
+    """Columns less their mean, by their deviation, scaled and with a bias by column."""
+
+    def build(emit, x, w, b):
+        if dtype != "float32":
+            x, w, b = (emit(op.astype(value, "float32")) for value in (x, w, b))
+        centred = emit(op.subtract(x, emit(op.mean(x, -2, keepdims=True))))
+        variance = emit(op.mean(emit(op.multiply(centred, centred)), -2, keepdims=True))
+        scale = emit(op.rsqrt(emit(op.add(variance, relax.const(1e-5, "float32")))))
+        normal = emit(op.multiply(emit(op.multiply(centred, scale)), w))
+        return emit(op.astype(emit(op.add(normal, b)), dtype))
+
+    def expected(x, w, b):
+        return norm64(x, axis=-2) * w + b
+
+    shape = shape_of(batch, extent, columns)
+    return graph(dtype, [shape, (columns,), (columns,)], build, expected)
+
+
+MAKERS = (softmax_of_columns, mean_of_columns, standardised)
+
+
+def mapping_of(case: Case) -> Panel:
+    (mapping,) = schedule_of(the_kernel(case.module)).parts
+    assert isinstance(mapping, Panel)
+    return mapping
+
+
+def check_scheduled(case: Case, mapping: Panel) -> None:
+    """The kernel of a mapping of one's own is right in several thread orders."""
+    (function,) = primfuncs(case.module, before="StitchSchedule").values()
+    programs, schedule = read_programs(function), Schedule((mapping,))
+    assert legal(programs, schedule, device_of(H200)) is None
+    kernel = simt.Function(scheduled(function, programs, schedule, device_of(H200)), H200)
+    arrays = [array.astype("float32") for array in (*case.arrays, *case.expected)]
+    for seed in range(3):
+        arrays[-1][...] = np.nan
+        assert not kernel(arrays, seed=seed).hazards
+        np.testing.assert_allclose(arrays[-1], case.expected[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("extent", EXTENTS)
+def test_extents(extent):
+    check(standardised("float32", 3, extent, 33), orders=2)
+
+
+@pytest.mark.parametrize("columns", COLUMNS)
+def test_columns(columns):
+    check(softmax_of_columns("float32", 3, 37, columns), orders=2)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("make", MAKERS)
+def test_halves(make, dtype):
+    check(make(dtype, 1, 197, 31), orders=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", (1, 3))
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("extent, columns", [*zip(EXTENTS, COLUMNS + COLUMNS, strict=False)])
+def test_sizes(extent, columns, make, batch, dtype):
+    check(make(dtype, batch, extent, columns), orders=2)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_any_batch(make):
+    check(make("float32", (BATCH, 3), 40, 33), orders=2)
+
+
+def test_any_columns():
+    check(softmax_of_columns("float32", 1, 40, (tirx.Var("m", "int64"), 33)), orders=2)
+
+
+@pytest.mark.parametrize("batch", (1, 3))
+@pytest.mark.parametrize("make", MAKERS)
+def test_no_more_launches_than_tvm_makes(make, batch):
+    report = tvm_stitch.explain(make("float16", batch, 1027, 33).module, H200)
+    assert report.launches == 1 <= report.before.launches
+
+
+@pytest.mark.parametrize("extent", (7, 1030))
+def test_any_extent(extent):
+    """Whether a column is kept, or read again, is the host's choice."""
+    check(softmax_of_columns("float32", 2, (tirx.Var("m", "int64"), extent), 16), orders=2)
+
+
+def test_schemes():
+    """A thread alone, those of a warp by shuffles, those of a block through shared memory."""
+    assert mapping_of(softmax_of_columns("float32", 1, 12, 33)).scheme == "local"
+    assert Panel(4, 8, 1, 12).scheme == "warp"
+    assert mapping_of(softmax_of_columns("float32", 1, 1000, 33)).scheme == "regional"
+
+
+@pytest.mark.parametrize("threads, rows", ((4, 8), (2, 16), (8, 8), (64, 4), (4, 64), (1, 32)))
+def test_threads_of_a_column(threads, rows):
+    """Within a warp, beyond it, and of several warps that each have several columns."""
+    case = standardised("float32", 1, 100, 33)
+    check_scheduled(case, Panel(threads, rows, 1, -(-100 // threads)))
+
+
+def test_short_columns_of_many_take_one_thread_each():
+    case = softmax_of_columns("float32", 8, 12, 64 * 64)
+    assert mapping_of(case) == Panel(1, 128, 1, 12)
+    assert "__syncthreads" not in cuda_of(the_kernel(case.module))
+
+
+@pytest.mark.parametrize("dtype, columns", (("float32", 8), ("float16", 16)))
+def test_panels_are_whole_sectors(dtype, columns):
+    assert mapping_of(softmax_of_columns(dtype, 4, 1500, 256)).rows == columns
+
+
+def test_a_block_reads_its_panel_once():
+    """All loads of a thread before the first exchange, and no barrier of the grid."""
+    source = cuda_of(the_kernel(standardised("float32", 1, 777, 300).module))
+    body = source.rpartition('extern "C"')[2]
+    assert "p0_ptr[" not in body.partition("__syncthreads")[2]
+    assert "grid" not in body
+
+
+def test_long_columns_wait_in_shared_memory():
+    case = softmax_of_columns("float16", 1, 4096, 16)
+    assert mapping_of(case).residence == "shared"
+    check(case, orders=2)
+
+
+def test_columns_that_fit_no_block_are_reduced_in_rounds():
+    assert chosen(workload(*softmax_over_rows(65536, 512))).scheme == "global"
+
+
+def test_sums_alone_meet_at_a_barrier_where_they_take_longer():
+    schemes = [chosen(workload(*column_sums(rows, 512))).scheme for rows in (1000, 4000)]
+    assert schemes == ["regional", "global"]
+
+
+@pytest.mark.parametrize("dtype, size", (("float32", 2), ("float32", 3), ("float16", 4)))
+def test_average_pooling(dtype, size):
+    """Windows whose lines lie in memory in short pieces."""
+
+    def build(emit, x):
+        return emit(op.nn.relu(emit(op.nn.avg_pool2d(x, (size, size), (size, size)))))
+
+    def expected(x):
+        return np.maximum(x.reshape(2, 3, 4, size, 5, size).mean((3, 5)), 0)
+
+    check(graph(dtype, [(2, 3, 4 * size, 5 * size)], build, expected))
+
+
+def test_weight_norm():
+    def build(emit, v, g):
+        norm = emit(op.sqrt(emit(op.sum(emit(op.multiply(v, v)), 0, keepdims=True))))
+        return emit(op.multiply(emit(op.divide(v, norm)), g))
+
+    def expected(v, g):
+        return v / np.sqrt((v * v).sum(0, keepdims=True)) * g
+
+    check(graph("float32", [(1000, 33), (33,)], build, expected), orders=2)
+
+
+def test_layer_norm_of_channels_that_come_first():
+    """Weights along the column, and a residual that all of the batch share."""
+
+    def build(emit, x, r, w):
+        h = emit(op.add(x, r))
+        centred = emit(op.subtract(h, emit(op.mean(h, 1, keepdims=True))))
+        variance = emit(op.mean(emit(op.multiply(centred, centred)), 1, keepdims=True))
+        scale = emit(op.rsqrt(emit(op.add(variance, relax.const(1e-5, "float32")))))
+        return emit(op.multiply(emit(op.multiply(centred, scale)), w))
+
+    def expected(x, r, w):
+        return norm64(x + r, axis=1) * w
+
+    check(graph("float32", [(3, 96, 7, 9), (96, 7, 9), (96, 1, 1)], build, expected), orders=2)
+
+
+@pytest.mark.parametrize("reduce, numpy", ((op.max, np.max), (op.min, np.min), (op.prod, np.prod)))
+def test_other_combiners(reduce, numpy):
+    shape = (2, 9, 40)
+    check(graph("float32", [shape], lambda emit, x: emit(reduce(x, 1)), lambda x: numpy(x, 1)))
+
+
+def test_panels_side_by_side():
+    """Unrelated ones of different lengths share a launch."""
+
+    def build(emit, x, y):
+        return emit(op.max(x, 1)), emit(op.max(y, 1))
+
+    def expected(x, y):
+        return x.max(1), y.max(1)
+
+    check(graph("float32", [(2, 300, 20), (2, 100, 40)], build, expected))
+
+
+def test_what_columns_read_across_is_refused():
+    x, y = te.placeholder((4, 30, 50), name="x"), te.placeholder((4, 50, 90), name="y")
+    read = te.compute(x.shape, lambda b, k, c: x[b, k, c] * y[b, c, k * 3], "read")
+    (program,) = read_programs(te.create_prim_func([x, y, topi.sum(read, 1)]))
+    refused = choose((program,), device_of(H200))
+    assert isinstance(refused, Refused) and "reads y across the" in refused.reason
+
+
+@pytest.mark.parametrize(
+    "changes, reason",
+    (
+        ({"steps": 1}, "of which it covers 32"),
+        ({"steps": 0}, "0 steps"),
+        ({"vector": 2, "steps": 16}, "pieces that do not start at multiples of 2"),
+        ({"residence": "shared", "threads": 4, "steps": 250}, "wait in registers"),
+        ({"threads": 4, "rows": 256, "steps": 250}, "too many registers"),
+        ({"unroll": 8}, "loaded at once"),
+        ({"residence": "nowhere", "unroll": 512}, "steps at once"),
+        ({"online": True}, "one pass, where no sum"),
+    ),
+)
+def test_mappings_that_would_not_work_are_refused(changes, reason):
+    case = standardised("float32", 1, 1000, 33)
+    mapping = replace(Panel(32, 8, 1, 32), **changes)
+    refused = legal((program_of(case.module),), Schedule((mapping,)), device_of(H200))
+    assert refused is not None and reason in refused.reason

@@ -1,0 +1,131 @@
+"""The mapping of a panel: how many columns are neighbours in a block, and who shares each.
+
+In: one Program whose rows are columns of a matrix, their length and the Device. Out: a Mapping, or
+why there is none. Part of kernel/choose, the home of legality. None of it has been measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.keep_or_recompute import plan_phases
+from tvm_stitch.kernel.analysis.kind import Problem
+from tvm_stitch.kernel.analysis.online_reduction import in_one_pass
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Panel, power_of_two
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.panels.footprint import REGISTER_BYTES, fits, live_bytes
+from tvm_stitch.kernel.panels.program import SECTOR_BYTES, rows_of
+from tvm_stitch.kernel.rows.choose import BUSY_SHARE, KEPT_BYTES, NO_ELEMENTS
+from tvm_stitch.kernel.rows.vector_width import vector_width
+from tvm_stitch.stages.stage import Refused, constant
+
+# Neighbouring columns that a block reads, in bytes: the widest of these that leaves no
+# multiprocessor without a block, and whose columns a block can keep.
+WIDTHS = (4 * SECTOR_BYTES, 2 * SECTOR_BYTES, SECTOR_BYTES)
+SHORT = 32  # elements of a column that one thread goes through alone: no exchange
+BLOCK_THREADS = 128  # of columns that need one thread each
+FEWEST_STEPS = 4  # of a column that is shared to occupy the device
+STREAM_THREADS = 512
+UNROLL = 16  # steps that a thread loads at once of a column that waits in no registers
+
+
+def panel_mapping(problem: Problem[Program]) -> Panel | Refused:
+    """A panel that waits in registers, else in shared memory.
+
+    What fits neither is read again in every phase, most of it from the L2.
+    """
+    program, device, columns = problem.program, problem.device, problem.columns
+    if columns < 1 and not problem.is_open:
+        return NO_ELEMENTS
+    ways: list[Callable[[int], Panel | None]] = [
+        lambda width: _in_registers(program, device, columns, width),
+        lambda width: _in_shared(program, device, columns, width),
+        lambda width: _streamed(program, columns, rows_of(program, width)),
+    ]
+    tried = (_widest(program, device, map(way, WIDTHS)) for way in ways[0 if columns else -1 :])
+    return next(filter(None, tried))
+
+
+def panel_steps(columns: int, threads: int, vector: int) -> int:
+    """Steps in which a column is covered."""
+    return max(1, -(-columns // (threads * vector)))
+
+
+def vector_of(program: Program) -> int:
+    """Elements of a piece that are read at once: a column of a matrix has one."""
+    vector, run = vector_width(program), constant(program.space.run) or 1
+    while run % vector:
+        vector //= 2
+    return vector
+
+
+def _in_registers(program: Program, device: Device, columns: int, width: int) -> Panel | None:
+    """Kept as it is computed, or as what it can be computed from again."""
+    vector = vector_of(program)
+    for recompute in (False, True):
+        phases = plan_phases(program, recompute)
+        # Where nothing is kept, what is loaded before it is added up.
+        each = live_bytes(phases, vector) or phases.first_bytes
+        threads = _threads(program, device, columns, max(each, REGISTER_BYTES))
+        rows = rows_of(program, width) if threads > 1 else _rows_of_short(program, device)
+        threads = min(threads, MAX_BLOCK_THREADS // rows)
+        rows = max(rows, WARP // threads)
+        steps = panel_steps(columns, threads, vector)
+        mapping = Panel(threads, rows, vector, steps, recompute=recompute)
+        if steps * vector * each <= KEPT_BYTES and fits(program, mapping, device) is None:
+            return mapping
+    return None
+
+
+def _threads(program: Program, device: Device, columns: int, each: int) -> int:
+    """Threads of a column: as few as can keep it, more where that leaves the device idle."""
+    if columns <= SHORT and columns * each <= KEPT_BYTES:
+        return 1
+    threads = power_of_two(-(-columns * each // KEPT_BYTES))
+    rows = constant(program.space.rows)
+    wanted = device.multiprocessors * device.max_threads * BUSY_SHARE
+    while rows and rows * threads < wanted and columns >= 2 * threads * FEWEST_STEPS:
+        threads *= 2
+    return threads
+
+
+def _rows_of_short(program: Program, device: Device) -> int:
+    """Columns of a block where each has one thread: fewer where there are few."""
+    rows, total = BLOCK_THREADS, constant(program.space.rows)
+    while total is not None and rows > WARP and total < rows * device.multiprocessors:
+        rows //= 2
+    return rows
+
+
+def _in_shared(program: Program, device: Device, columns: int, width: int) -> Panel | None:
+    """As many threads as a block has, each with its elements in shared memory."""
+    if not plan_phases(program, True, "shared").kept:
+        return None
+    rows = rows_of(program, width)
+    mapping = _of_threads(program, columns, rows, MAX_BLOCK_THREADS, "shared")
+    return mapping if fits(program, mapping, device) is None else None
+
+
+def _streamed(program: Program, columns: int, rows: int) -> Panel:
+    """Read again in every phase; sums are found with the maximum that they are measured by."""
+    mapping = _of_threads(program, columns, rows, STREAM_THREADS, "nowhere")
+    return replace(mapping, online=in_one_pass(program) is not None)
+
+
+def _of_threads(program: Program, columns: int, rows: int, block: int, residence: str) -> Panel:
+    """A panel that does not wait in registers."""
+    threads, vector = block // rows, vector_of(program)
+    steps = panel_steps(columns, threads, vector) if columns else 0
+    return Panel(threads, rows, vector, steps, residence, recompute=True, unroll=UNROLL)
+
+
+def _widest(program: Program, device: Device, found: Iterable[Panel | None]) -> Panel | None:
+    """Of panels from wide to narrow the first that leaves no multiprocessor without a block."""
+    last, rows = None, constant(program.space.rows)
+    for mapping in filter(None, found):
+        last = mapping
+        if rows is None or -(-rows // mapping.rows) >= device.multiprocessors:
+            break
+    return last

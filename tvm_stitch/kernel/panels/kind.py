@@ -1,0 +1,97 @@
+"""Panels as a kind of kernel: see analysis/kind.
+
+Rows whose elements lie apart are read by threads that have neighbours of them: a block owns a few
+rows side by side, whole sectors of memory wide, keeps them, reduces them through shared memory, and
+writes what comes of them. Nothing is read twice, and no block waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tvm_stitch.device import REGISTERS
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
+from tvm_stitch.kernel.analysis.kind import Kind, Problem
+from tvm_stitch.kernel.analysis.online_reduction import apply_online
+from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, rows_profile
+from tvm_stitch.kernel.ir.mapping import Mapping, Panel
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.panels.choose import panel_mapping
+from tvm_stitch.kernel.panels.emit import emit_panel
+from tvm_stitch.kernel.panels.footprint import fits, live_bytes, panel_footprint
+from tvm_stitch.kernel.panels.program import is_panel, unsupported_panel
+from tvm_stitch.kernel.rows.choose import NO_ELEMENTS
+from tvm_stitch.kernel.rows.footprint import registers_left
+from tvm_stitch.kernel.rows.kind import MAX_AHEAD_BYTES, held_elements
+from tvm_stitch.kernel.rows.vector_width import is_aligned
+from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.stage import Refused
+
+
+def _beside(program: Program, mapping: Panel, threads: int) -> Panel | Refused:
+    """With more columns a block."""
+    if mapping.block_threads == threads:
+        return mapping
+    wider = replace(mapping, rows=max(1, threads // mapping.threads))
+    crowded = panel_footprint(program, wider).registers > registers_left(REGISTERS, threads)
+    if wider.block_threads != threads or crowded:
+        return Refused("its parts need blocks of different sizes")
+    return wider
+
+
+def _illegal(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
+    program = problem.program
+    if problem.columns < 1:
+        yield NO_ELEMENTS.reason
+    if mapping.online and apply_online(program, mapping) is program:
+        yield "one pass, where no sum is measured against a maximum"
+    if not is_aligned(program, mapping.vector):
+        yield f"pieces that do not start at multiples of {mapping.vector} elements"
+    if mapping.any_length:
+        if not problem.is_open or mapping.residence != "nowhere":
+            yield f"{mapping.steps} steps"
+    elif mapping.capacity < (1 if problem.others_follow else problem.columns):
+        yield f"columns of {problem.columns} elements, of which it covers {mapping.capacity}"
+    if mapping.residence == "shared" and mapping.threads <= mapping.warp_threads:
+        # No barrier of ours stands between the phases, and TVM finds no place for its own.
+        yield "columns of a warp or less wait in registers"
+    yield from _room(problem, mapping)
+
+
+def _room(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
+    if mapping.residence == "register":
+        yield from held_elements(problem, mapping)
+        if mapping.unroll:
+            yield "steps that are loaded at once, of a column that waits in registers"
+    refused = fits(problem.program, mapping, problem.device)
+    if refused is not None:
+        yield refused.reason
+    first = phases_of(problem.program, mapping).first_bytes
+    if first * mapping.vector * mapping.unroll > MAX_AHEAD_BYTES:
+        yield f"{mapping.unroll} steps that a thread loads ahead"
+
+
+def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> Profile:
+    """What lies anywhere for a column lies side by side for its neighbours."""
+    found = rows_profile(program, mapping, extents)
+    live = live_bytes(phases_of(program, mapping), mapping.vector)
+    return replace(found, phases=tuple(map(_by_neighbours, found.phases)), live_bytes=live)
+
+
+def _by_neighbours(phase: PhaseProfile) -> PhaseProfile:
+    return replace(phase, along=(*phase.along, *phase.gathers), gathers=())
+
+
+PANEL = Kind(
+    mappings=(Panel,),
+    holds=is_panel,
+    unsupported=unsupported_panel,
+    choose=panel_mapping,
+    beside=_beside,
+    illegal=_illegal,
+    footprint=panel_footprint,
+    profile=_profile,
+    emit=emit_panel,
+    rounds_if_long=True,
+)

@@ -1,0 +1,89 @@
+"""Which programs are panels: rows that are columns of a matrix, or lie in pieces as short.
+
+In: Stages in order and the buffers that must be written. Out: a Program whose rows are the columns
+that reductions go along, or why there is none; what a panel may read, and whether a block reads it
+at once. Must not know threads.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame, Stride
+from tvm_stitch.kernel.analysis.keep_or_recompute import plan_phases
+from tvm_stitch.kernel.analysis.kind import unsupported
+from tvm_stitch.kernel.ir.iteration_space import strided_space
+from tvm_stitch.kernel.ir.program import Program, Where, make_program
+from tvm_stitch.kernel.rows.kind import PIECE_BYTES, is_small
+from tvm_stitch.kernel.rows.vector_width import narrowest_item
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Refused, Stage, Var, constant, substitute
+
+SECTOR_BYTES = 32  # that memory gives at least
+# Of a panel a sector wide, what a block has room for: 1024 threads that keep 128 bytes each. A
+# block so large is alone on its multiprocessor, and reads it in two or three microseconds, which is
+# what the barriers of a grid take; the rounds between these read everything twice.
+PANEL_BYTES = 128 * 1024
+
+
+def panel_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
+    """The program of columns that are reduced, if all reductions are of the same ones."""
+    space = strided_space(stages)
+    return space if isinstance(space, Refused) else make_program(stages, outputs, space)
+
+
+def is_panel(program: Program) -> bool:
+    """Whether neighbouring rows make up what memory gives at once, for a single one does not."""
+    space, run = program.space, constant(program.space.run)
+    if not program.reduces or program.columnwise or run is None or space.whole:
+        return False
+    return run * narrowest_item(program) < PIECE_BYTES
+
+
+@memoized
+def fits_a_block(program: Program) -> bool:
+    """Whether a panel as narrow as a sector can wait in a block, or is read by it in no time."""
+    item, columns = narrowest_item(program), constant(program.space.columns)
+    kept = plan_phases(program, True, "shared").kept_bytes
+    return (
+        columns is not None
+        and columns * max(kept, item) * rows_of(program, SECTOR_BYTES) <= PANEL_BYTES
+    )
+
+
+def rows_of(program: Program, width: int) -> int:
+    """Neighbouring rows whose pieces fill so many bytes: a power of two."""
+    piece = (constant(program.space.run) or 1) * narrowest_item(program)
+    return 1 << max(1, width // piece).bit_length() - 1
+
+
+def unsupported_panel(program: Program) -> Refused | None:
+    """What neighbouring rows do not read side by side."""
+    if (refused := unsupported(program)) is not None:
+        return refused
+    frame = Frame(program)
+    for stage in program.stages:
+        for read in stage.reads:
+            if read.buffer in program.producer or program.place(stage, read) is not Where.OTHER:
+                continue
+            address = frame.address(stage, read)
+            once = read.guarded or address.stride is Stride.UNIFORM
+            if not (once or is_small(read.buffer, program) or _side_by_side(frame, address)):
+                return Refused(f"{stage.name} reads {read.buffer.name} across the columns")
+    return None
+
+
+def _side_by_side(frame: Frame, address: Address) -> bool:
+    """Whether an address moves by an element, or not at all, from a row to its neighbour."""
+    space = frame.program.space
+    group, inside = tirx.Var("group", "int64"), tirx.Var("inside", "int64")
+    inner = space.rows if space.inner is None else space.inner
+    analyzer, zero = tvm.sym.Analyzer(), tirx.IntImm("int64", 0)
+    analyzer.bind(inside, tvm.ir.Range(zero, inner - 1))
+    analyzer.bind(group, tvm.ir.Range(zero, tirx.floordiv(space.rows, inner)))
+    analyzer.bind(COLUMN, tvm.ir.Range(zero, space.columns))
+    row = group * inner + inside
+    step = substitute(address.index, {ROW: row + 1}) - substitute(address.index, {ROW: row})
+    run = constant(space.run) or 1
+    return constant(analyzer.simplify(step)) in range(run + 1)
