@@ -50,6 +50,18 @@ def test_explain_prints_the_report(capsys, model):
     assert out == f"{report}\n"
 
 
+def test_explain_writes_a_page(capsys, model, tmp_path):
+    code, _, _ = run(capsys, "explain", model, "--html", str(tmp_path / "report.html"))
+    assert code == 0
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_page_that_cannot_be_written_is_refused_first(capsys, model, tmp_path):
+    missing = str(tmp_path / "missing" / "report.html")
+    code, out, err = run(capsys, "explain", model, "--html", missing)
+    assert (code, out) == (2, "") and f"cannot write {missing}" in err
+
+
 def test_explain_as_json(capsys, model):
     code, out, _ = run(capsys, "explain", model, "--json")
     data = json.loads(out)

@@ -39,6 +39,7 @@ examples:
   tvm-stitch demo                            a Transformer block, stitched and checked
   tvm-stitch explain model.onnx              what would become of a model
   tvm-stitch explain model.pt2 --target sm_80 --json
+  tvm-stitch explain model.onnx --html report.html
   tvm-stitch verify model.onnx               its kernels on the CPU, against float64
   tvm-stitch compile model.json -o model.so  load it with tvm.runtime.load_module
   tvm-stitch tune model.json --database records.jsonl
@@ -103,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     explained = commands.add_parser("explain", help="kernels of a model before and after")
     explained.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     explained.add_argument("--json", action="store_true", help="JSON instead of text")
+    explained.add_argument("--html", metavar="FILE", help="write a page to look at as well")
     explained.set_defaults(run=_explain)
 
     compiled = commands.add_parser("compile", help="compile a model with stitching")
@@ -150,7 +152,11 @@ def _demo(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     stitching = Options(dump=options.dump)
     mod = read(options.model)
+    if options.html:
+        _require_writable(Path(options.html))
     report = explain(mod, cuda_target(options.target), stitching, options.database)
+    if options.html:
+        report.to_html(options.html)
     print(json.dumps(report.to_json(), indent=2) if options.json else report)
     return 0
 

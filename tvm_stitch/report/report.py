@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from tvm_stitch.json_data import listed
 from tvm_stitch.report.data import Findings, Kernel
 from tvm_stitch.report.html import page
 from tvm_stitch.report.text import render
@@ -33,19 +34,23 @@ class Report(Findings):
             "launches": self.launches,
             "kernels": [_kernel_json(kernel) for kernel in self.kernels],
             "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
-            "cuts": [_lists(asdict(cut)) for cut in self.cuts],
-            "measured": [_lists(asdict(each)) for each in self.measured],
+            "cuts": [listed(asdict(cut)) for cut in self.cuts],
+            "measured": [listed(asdict(each)) for each in self.measured],
             "plans": [{**asdict(plan), "gap": plan.gap} for plan in self.plans],
+            "flow": listed(asdict(self.flow)),
+            "sources": [asdict(source) for source in self.sources],
+            "passes": [asdict(each) for each in self.passes],
+            "limits": asdict(self.limits),
         }
 
     def to_html(self, path: str | Path) -> None:
-        """Write the report as one HTML file with pictures, which needs nothing else."""
-        Path(path).write_text(page(self), encoding="utf-8")
+        """Write the report as one HTML page to look at, which needs no other file and no network.
 
-
-def _lists(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()}
+        Makes the CUDA of every kernel, which takes TVM about as long as compiling for the host.
+        """
+        code = {name: asdict(each) for name, each in self.code().items()}
+        Path(path).write_text(page(self.to_json(), code), encoding="utf-8")
 
 
 def _kernel_json(kernel: Kernel) -> dict[str, Any]:
-    return {**vars(kernel), "ops": list(kernel.ops), "schemes": dict(kernel.schemes)}
+    return {**listed(asdict(kernel)), "schemes": dict(kernel.schemes)}
