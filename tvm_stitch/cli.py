@@ -1,4 +1,4 @@
-"""The command line: demo, explain, compile, verify, tune, bench.
+"""The command line: demo, explain, compile, verify, tune, diff, bench.
 
 Exit codes: 0 done; 1 something is wrong, or missing on this machine; 2 wrong use: a file, model,
 option or target that cannot be used as given; 130 interrupted. Results go to stdout, messages to
@@ -23,7 +23,7 @@ import tvm_stitch
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
 from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
-from tvm_stitch.report import explain
+from tvm_stitch.report import diff_cli, explain
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning import cli as tuning_cli
 
@@ -45,6 +45,7 @@ examples:
   tvm-stitch tune model.json --database records.jsonl
   tvm-stitch compile model.json -o model.so --database records.jsonl
   tvm-stitch compile model.json -o model.so --dump stages
+  tvm-stitch diff old.json new.json          what changed between two explain --json
   tvm-stitch bench --help                    measurements on a GPU
 
 a model is a file of ONNX's, one that torch.export.save wrote, TVMScript, what Relay saved, or
@@ -129,6 +130,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     tuning_cli.add_arguments(tuned)
     tuned.set_defaults(run=_tune)
+
+    compared = commands.add_parser(
+        "diff",
+        help="what changed between two reports or profiles",
+        description=diff_cli.DESCRIPTION,
+        epilog=diff_cli.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    diff_cli.add_arguments(compared)
+    compared.set_defaults(run=diff_cli.run)
 
     for command in (explained, compiled):
         command.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
