@@ -64,7 +64,7 @@ def test_a_click_on_a_kernel_tells_its_story(opened):
     ):  # fmt: skip
         assert expected in text
     tab.locator("details.code summary", has_text="CUDA").click()
-    assert tab.locator("code.hljs .hljs-keyword, code.hljs .hljs-type").count() > 0
+    tab.wait_for_selector("code.hljs .hljs-type")  # coloured once it is open
 
 
 def test_layers_are_folded_and_open_and_close(opened):
@@ -104,7 +104,10 @@ def test_the_table_sorts_filters_and_selects(opened):
 
 
 def test_every_view_in_light_and_dark_at_two_widths(opened):
-    measured = {"total_us": 9.0, "kernels": [{"name": "kernel_0", "measured_us": 2.5}]}
+    measured = {
+        "measured": True, "how": "CUPTI", "calls": 20, "total_us": 9.0, "gaps_us": 1.0,
+        "host_us": 40.0, "kernels": [{"name": "kernel_0", "measured_us": 2.5, "copy_share": 0.4}],
+    }  # fmt: skip
     for width in (1400, 600):
         tab = opened(layers(), profile=measured, width=width)
         colours = set()

@@ -1,4 +1,4 @@
-"""The command line: demo, explain, compile, verify, tune, diff, bench.
+"""The command line: demo, explain, compile, verify, tune, profile, diff, bench.
 
 Exit codes: 0 done; 1 something is wrong, or missing on this machine; 2 wrong use: a file, model,
 option or target that cannot be used as given; 130 interrupted. Results go to stdout, messages to
@@ -23,6 +23,7 @@ import tvm_stitch
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
 from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
+from tvm_stitch.profiling import cli as profiling_cli
 from tvm_stitch.report import diff_cli, explain
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning import cli as tuning_cli
@@ -45,6 +46,7 @@ examples:
   tvm-stitch tune model.json --database records.jsonl
   tvm-stitch compile model.json -o model.so --database records.jsonl
   tvm-stitch compile model.json -o model.so --dump stages
+  tvm-stitch profile model.onnx --json       each kernel measured, beside what is predicted
   tvm-stitch diff old.json new.json          what changed between two explain --json
   tvm-stitch bench --help                    measurements on a GPU
 
@@ -141,10 +143,22 @@ def _parser() -> argparse.ArgumentParser:
     diff_cli.add_arguments(compared)
     compared.set_defaults(run=diff_cli.run)
 
+    profiled = commands.add_parser(
+        "profile",
+        help="what each kernel takes on this machine's GPU",
+        description=profiling_cli.DESCRIPTION,
+        epilog=profiling_cli.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    profiled.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    profiling_cli.add_arguments(profiled)
+    profiled.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
+    profiled.set_defaults(run=_profile)
+
     for command in (explained, compiled):
         command.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
         command.add_argument("--dump", metavar="FOLDER", help=DUMP_HELP)
-    for command in (demo, explained, compiled, verified, tuned):
+    for command in (demo, explained, compiled, verified, tuned, profiled):
         command.add_argument("--target", default="cuda", help=TARGET_HELP)
     commands.add_parser("bench", help="measure on a GPU, beside other compilers", add_help=False)
     return parser
@@ -214,6 +228,10 @@ def _require_writable(output: Path) -> None:
 
 def _tune(options: argparse.Namespace) -> int:
     return tuning_cli.run(options, read)
+
+
+def _profile(options: argparse.Namespace) -> int:
+    return profiling_cli.run(options, read)
 
 
 def _compiled(

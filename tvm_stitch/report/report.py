@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_stitch.json_data import listed
-from tvm_stitch.report.data import Findings, Kernel
+from tvm_stitch.report.data import Before, Findings, Kernel
 from tvm_stitch.report.html import page
 from tvm_stitch.report.text import render
 
@@ -20,6 +20,11 @@ JSON_VERSION = 1
 @dataclass(frozen=True)
 class Report(Findings):
     """A module's kernels before and after stitching; `str()` is a text for people."""
+
+    @staticmethod
+    def of_nothing(device: str) -> Report:
+        """A report where nothing was explained: of an executable that somebody profiles."""
+        return Report("", device, Before(None, None), (), ())
 
     def __str__(self) -> str:
         return render(self)

@@ -31,9 +31,21 @@ function figures(kernel) {
     ["bytes, least", bytes(kernel.bytes_min)],
     ["bytes, planned", bytesPlanned(kernel)],
     [`${time.kind} against floor`, time.kind === "floor" ? "–" : times(ratio(time.us, kernel.floor_us))],
+    ...counts(kernel),
   ];
   const cells = rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
   return element("dl", { class: "figures" }, ...cells);
+}
+
+/** What a profile says besides the time. */
+function counts(kernel) {
+  const found = measured.get(kernel.name) ?? {};
+  const share = found.copy_share ? `${Math.round(100 * found.copy_share)} %` : null;
+  return [
+    ["bandwidth of a copy", share],
+    ["memory accesses", found.accesses],
+    ["switches of threads", found.switches],
+  ].filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => [name, String(value)]);
 }
 
 function bytesPlanned(kernel) {

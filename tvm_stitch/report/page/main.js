@@ -72,7 +72,7 @@ function summarise() {
     ["kernels stitched", `${stitched} of ${kernels.length}`],
     ["predicted", total("predicted_us")],
     ["floor", total("floor_us")],
-    ...(profile ? [["measured", micros(profile.total_us)]] : []),
+    ...(profile?.measured ? [["measured", micros(profile.total_us)]] : []),
   ];
   document.getElementById("target").textContent = `${report.device} (${report.target})`;
   document.getElementById("summary").replaceChildren(

@@ -3,20 +3,38 @@
 const MOST_PASSES = 14;
 
 function drawTimes(parent) {
+  parent.replaceChildren(...drawRun(), ...drawPasses(), ...drawPlans());
+}
+
+/** A call of the model, where it was profiled. */
+function drawRun() {
+  if (!profile?.measured) return [];
+  const rows = [
+    ["on the device", profile.total_us],
+    ["between launches", profile.gaps_us],
+    ["as the host sees it", profile.host_us],
+  ].filter(([, us]) => us !== null);
+  const longest = Math.max(...rows.map(([, us]) => us));
+  return [
+    element("h3", {}, "A call"),
+    element("p", {}, `${profile.how}, the median of ${counted(profile.calls, "call")}.`),
+    element("div", { class: "bars wide" }, ...rows.flatMap(([name, us]) => bar(name, us, longest, micros(us)))),
+  ];
+}
+
+function drawPasses() {
   const passes = report.passes;
-  if (!passes.length) {
-    parent.replaceChildren(element("p", { class: "muted" }, "The time of passes was not taken."));
-    return;
-  }
+  const title = element("h3", {}, "Compiling");
+  if (!passes.length) return [title, element("p", { class: "muted" }, "The time of passes was not taken.")];
   const shown = passes.slice(0, MOST_PASSES);
   const total = d3.sum(passes, (each) => each.seconds);
   const rows = shown.flatMap((each) => bar(each.name, each.seconds, shown[0].seconds, seconds(each)));
-  parent.replaceChildren(
+  return [
+    title,
     element("p", {}, `${total.toFixed(2)} s in ${counted(passes.length, "pass")}, `
       + "each without those that it runs itself; code is not compiled here."),
     element("div", { class: "bars wide" }, ...rows),
-    ...drawPlans(),
-  );
+  ];
 }
 
 function seconds(each) {
