@@ -119,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         "verify", help="run a model's kernels on the CPU, and compare with float64"
     )
     verified.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    verified.add_argument("--json", action="store_true", help="JSON instead of a table")
     verified.add_argument("--seed", type=int, default=0, help="of the inputs (default: 0)")
     verified.add_argument("--orders", type=int, default=3, help="thread orders (default: 3)")
     verified.set_defaults(run=_verify)
@@ -211,7 +212,7 @@ def _verify(options: argparse.Namespace) -> int:
     target = cuda_target(options.target)
     mod = read(options.model)
     found = tvm_stitch.verify(mod, target, seed=options.seed, orders=options.orders)
-    print(found)
+    print(json.dumps(found.to_json(), indent=2) if options.json else found)
     return 0 if found.ok else 1
 
 
