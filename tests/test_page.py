@@ -142,6 +142,15 @@ def test_five_thousand_operators_in_three_seconds(opened, repeated):
     assert tab.locator(".box").count() > 5
 
 
+def test_everything_opens_but_a_kernel_of_thousands_of_operators(opened):
+    tab = opened(report([0, 1], [kernel(0), kernel(1, 5000)]))
+    tab.locator("#open-all").click()
+    assert tab.locator(".operator").count() == 4
+    assert tab.locator("#launch-1 > .toggle").count() == 0
+    tab.locator("#launch-1").click(position={"x": 40, "y": 12})
+    assert tab.locator("#details tbody tr").count() == 5000
+
+
 def test_a_report_of_nothing(opened):
     tab = opened(report([], []))
     assert tab.locator(".box").count() == 0

@@ -21,6 +21,7 @@ from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.plan.plan import Group
 from tvm_stitch.report.data import DEFAULT, Kernel, Stage
+from tvm_stitch.report.findings.launches import FunctionCall
 from tvm_stitch.report.findings.notes import Notes
 from tvm_stitch.report.findings.operators import Operator, operator_name
 from tvm_stitch.report.findings.stitched import Fused, describe, describe_product
@@ -94,8 +95,10 @@ class _Describing:
             )
 
     def _operators(self, name: str) -> tuple[Operator, ...]:
-        types = (call.type for call in self.notes.calls if call.function == name)
-        return self.notes.ops.get(name, (Operator(operator_name(name), 0, next(types, "")),))
+        if name in self.notes.ops:
+            return self.notes.ops[name]
+        types = [call.type for call in self._calls.get(name, ())]
+        return (Operator(operator_name(name), 0, types[0] if types else ""),)
 
     def _with_sources(self, name: str, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
         """The stages with the operators that they come from, as far as that is certain."""
@@ -107,9 +110,16 @@ class _Describing:
     def _unmistakable(self, function: str, operator: str) -> tuple[int, ...]:
         """Operators of this name that compute a function's results, or else the only one."""
         named = self._sources_by_operator.get(operator, {})
-        results = [call.value for call in self.notes.calls if call.function == function]
+        results = (call.value for call in self._calls.get(function, ()))
         found = tuple(named[value] for value in results if value in named)
         return found or (tuple(named.values()) if len(named) == 1 else ())
+
+    @cached_property
+    def _calls(self) -> Mapping[str, Sequence[FunctionCall]]:
+        found: dict[str, list[FunctionCall]] = {}
+        for call in self.notes.calls:
+            found.setdefault(call.function, []).append(call)
+        return found
 
     @cached_property
     def _reasons(self) -> Mapping[str, str]:

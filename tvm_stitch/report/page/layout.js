@@ -8,11 +8,19 @@ const OPERATOR_HEIGHT = 22;
 const LETTER = 6.6; // width
 const SMALL_LETTER = 5.6;
 
-const kernelLayouts = new Map();
+const MOST_IN_KERNEL = 300; // operators; more are a list beside the picture, dagre takes too long
+
+const kernelLayouts = new Map(); // by what they connect
+
+/** Whether there is a picture of what is in a box. */
+function opens(box) {
+  return !box.kernel || box.kernel.stages.length <= MOST_IN_KERNEL;
+}
 
 /** Give a box and all that is open in it a size, and positions relative to the box. */
 function layOut(box) {
   if (box.kernel) {
+    box.open &&= opens(box);
     box.inside = box.open ? operatorsOf(box.kernel) : null;
   } else if (box.open) {
     box.children.forEach(layOut);
@@ -33,17 +41,18 @@ function around(inside) {
   return { width, height: inside.height + TITLE + PADDING };
 }
 
-/** The operators of a kernel; the same for all its launches. */
+/** The operators of a kernel; the same for all that connect equal ones. */
 function operatorsOf(kernel) {
-  if (!kernelLayouts.has(kernel)) {
+  kernel.shape ??= kernel.stages.map((stage) => `${stage.operator}(${stage.reads})`).join(" ");
+  if (!kernelLayouts.has(kernel.shape)) {
     const sizes = kernel.stages.map((stage) => ({
       width: stage.operator.length * LETTER + 16,
       height: OPERATOR_HEIGHT,
     }));
     const edges = kernel.stages.flatMap((stage, place) => stage.reads.map((read) => [read, place]));
-    kernelLayouts.set(kernel, arranged(sizes, edges, { nodesep: 10, ranksep: 16 }));
+    kernelLayouts.set(kernel.shape, arranged(sizes, edges, { nodesep: 10, ranksep: 16 }));
   }
-  return kernelLayouts.get(kernel);
+  return kernelLayouts.get(kernel.shape);
 }
 
 /** dagre's layout of nodes of these sizes: their upper left corners, the points of the edges. */

@@ -70,6 +70,7 @@ class Picture {
         .attr("class", place ? "muted" : "name").text(shortened(line, room));
     });
     drawn.append("title").text(box.kernel ? `${box.kernel.name}\n${box.kernel.ops.join(", ")}` : lines[0]);
+    if (!opens(box)) return;
     drawn.append("text").attr("class", "toggle").attr("x", box.width - 18).attr("y", 17)
       .text(box.open ? "−" : "+").on("click", (event) => this.toggle(event, box));
   }
