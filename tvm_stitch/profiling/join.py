@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from tvm_stitch.profiling.data import Event, MeasuredKernel, Run
 from tvm_stitch.profiling.result import Profile
-from tvm_stitch.report import Report
+from tvm_stitch.report import Kernel, Report
 
 
 def joined(
@@ -41,38 +41,45 @@ def joined(
 def _kernels(runs: Sequence[Run], middle: Run, report: Report | None) -> tuple[MeasuredKernel, ...]:
     """The kernels of the median run; those of the report that it did not launch come last."""
     known = {kernel.name: kernel for kernel in report.kernels} if report else {}
-    names = dict.fromkeys([*(event.name for event in middle.events), *known])
-    found = []
-    for name in names:
-        own = [event for event in middle.events if event.name == name]
-        us = _median(event.us for run in runs for event in run.events if event.name == name)
-        times = [event.us for event in own if event.us is not None]
-        kernel = known.get(name)
-        found.append(
-            MeasuredKernel(
-                name=name,
-                launches=len(own),
-                measured_us=us,
-                total_us=sum(times) if times else None,
-                predicted_us=kernel.predicted_us if kernel else None,
-                floor_us=kernel.floor_us if kernel else None,
-                bytes_min=kernel.bytes_min if kernel else None,
-                scheme=kernel.scheme if kernel else "",
-                accesses=own[0].accesses if own else None,
-                switches=own[0].switches if own else None,
-            )
-        )
+    launched = _by_name(middle.events)
+    all_launches = _by_name(event for run in runs for event in run.events)
+    found = [
+        _kernel(name, launched.get(name, []), all_launches.get(name, []), known.get(name))
+        for name in dict.fromkeys([*launched, *known])
+    ]
     return tuple(sorted(found, key=_cost, reverse=True))
+
+
+def _kernel(
+    name: str, launched: Sequence[Event], all_launches: Sequence[Event], expected: Kernel | None
+) -> MeasuredKernel:
+    """One kernel, by its launches in the median run and in all of them."""
+    times = [event.us for event in launched if event.us is not None]
+    all_times = [event.us for event in all_launches if event.us is not None]
+    return MeasuredKernel(
+        name=name,
+        launches=len(launched),
+        measured_us=statistics.median(all_times) if all_times else None,
+        total_us=sum(times) if times else None,
+        predicted_us=expected.predicted_us if expected else None,
+        floor_us=expected.floor_us if expected else None,
+        bytes_min=expected.bytes_min if expected else None,
+        scheme=expected.scheme if expected else "",
+        accesses=launched[0].accesses if launched else None,
+        switches=launched[0].switches if launched else None,
+    )
+
+
+def _by_name(events: Iterable[Event]) -> dict[str, list[Event]]:
+    found: dict[str, list[Event]] = {}
+    for event in events:
+        found.setdefault(event.name, []).append(event)
+    return found
 
 
 def _cost(kernel: MeasuredKernel) -> float:
     """What a kernel comes to in a call, by the best that is known."""
     return kernel.total_us or kernel.launches * (kernel.predicted_us or kernel.floor_us or 0.0)
-
-
-def _median(times: Iterable[float | None]) -> float | None:
-    known = [us for us in times if us is not None]
-    return statistics.median(known) if known else None
 
 
 def _busy_us(run: Run) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_stitch.json_data import listed
-from tvm_stitch.report.data import Before, Findings, Kernel
+from tvm_stitch.report.data import Before, Findings
 from tvm_stitch.report.html import page
 from tvm_stitch.report.text import render
 
@@ -37,7 +37,7 @@ class Report(Findings):
             "device": self.device,
             "before": asdict(self.before),
             "launches": self.launches,
-            "kernels": [_kernel_json(kernel) for kernel in self.kernels],
+            "kernels": [listed(asdict(kernel)) for kernel in self.kernels],
             "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
             "cuts": [listed(asdict(cut)) for cut in self.cuts],
             "measured": [listed(asdict(each)) for each in self.measured],
@@ -55,7 +55,3 @@ class Report(Findings):
         """
         code = {name: asdict(each) for name, each in self.code().items()}
         Path(path).write_text(page(self.to_json(), code), encoding="utf-8")
-
-
-def _kernel_json(kernel: Kernel) -> dict[str, Any]:
-    return {**listed(asdict(kernel)), "schemes": dict(kernel.schemes)}

@@ -115,9 +115,11 @@ def _callee(mod: tvm.IRModule, value: Expr) -> str | None:
 
 
 def flow(
-    calls: Sequence[FunctionCall], kernels: Sequence[Kernel], held: Mapping[str, Sequence[int]],
+    calls: Sequence[FunctionCall],
+    kernels: Sequence[Kernel],
+    held: Mapping[str, Sequence[int]],
     cuts: Sequence[Cut],
-) -> Flow:  # fmt: skip
+) -> Flow:
     """The launches of calls whose functions hold these kernels, and what flows between them."""
     reasons = _Reasons(kernels, cuts)
     launches: list[int] = []
@@ -128,7 +130,7 @@ def flow(
             if writer in last and held.get(call.function):
                 edges.append(_edge(last[writer], len(launches), reads))
         for place in held.get(call.function, ()):
-            if last.get(number) is not None:  # a function's next kernel takes from its last
+            if number in last:  # a function's next kernel takes from its last
                 edges.append(Edge(last[number], len(launches), (), None))
             last[number] = len(launches)
             launches.append(place)
@@ -156,21 +158,26 @@ class _Reasons:
         self._kernels = kernels
         self._cuts = [(_named(cut.writer), _named(cut.reader), cut) for cut in cuts]
         self._of_writer: dict[int, list[tuple[frozenset[str], Cut]]] = {}
-        self._found: dict[tuple[int, int], str] = {}
+        self._found: dict[tuple[int, int, int | None], str] = {}
 
     def given(self, edge: Edge, launches: Sequence[int]) -> Edge:
         """The edge with its reason."""
-        pair = launches[edge.writer], launches[edge.reader]
-        if pair not in self._found:
-            self._found[pair] = self._reason(*pair)
-        return replace(edge, reason=self._found[pair])
+        size = edge.bytes if len(edge.values) == 1 else None
+        key = launches[edge.writer], launches[edge.reader], size
+        if key not in self._found:
+            self._found[key] = self._reason(*key)
+        return replace(edge, reason=self._found[key])
 
-    def _reason(self, writer: int, reader: int) -> str:
+    def _reason(self, writer: int, reader: int, size: int | None) -> str:
         for kernel in (self._kernels[writer], self._kernels[reader]):
             if not kernel.stitched:
                 return f"{kernel.name} is TVM's own: {kernel.why}"
         held = frozenset(self._kernels[reader].ops)
-        fitting = [cut for names, cut in self._written_by(writer) if names <= held]
+        fitting = [
+            cut
+            for names, cut in self._written_by(writer)
+            if names <= held and size in (None, cut.bytes)
+        ]
         best = max(fitting, key=lambda cut: len(cut.writer) + len(cut.reader), default=None)
         return best.reason if best else ""
 
