@@ -85,7 +85,7 @@ function stagesTable(kernel) {
   );
   const head = ["operator", "flows", "type", "from"].map((name) => element("th", {}, name));
   return element("div", { class: "scroll" },
-    element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+    element("table", { class: "stages" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
 }
 
 function sourceLines(stage) {
