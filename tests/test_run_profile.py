@@ -1,6 +1,9 @@
 """profile: what kernels took, beside what was expected. No GPU is needed: a source is pretended."""
 
 import json
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,9 +14,9 @@ from tvm.relax import op
 import tvm_stitch
 from tvm_stitch.cli import main
 from tvm_stitch.errors import InputError
-from tvm_stitch.profiling.cupti import device_events
+from tvm_stitch.profiling.cupti import Cupti, device_events
 from tvm_stitch.profiling.data import Event, Run
-from tvm_stitch.profiling.events import VmEvents
+from tvm_stitch.profiling.events import DriverClock, VmEvents
 from tvm_stitch.profiling.join import joined
 from tvm_stitch.report import explain
 
@@ -120,7 +123,7 @@ class Counting:
         return run()
 
 
-def test_the_model_is_really_called(monkeypatch):
+def test_the_model_is_really_called():
     source, arrays = Counting(), [np.ones((64, 128), "float32")]
     executable = tvm.compile(softmax(), "llvm")
     profile = tvm_stitch.profile(executable, arrays, calls=4, source=source)
@@ -140,15 +143,58 @@ def test_the_events_of_a_profilers_trace():
     assert device_events({}) == ()
 
 
+class PretendedTorch:
+    """As much of PyTorch as Cupti asks; its profiler saw one kernel."""
+
+    def __init__(self):
+        self.cuda = SimpleNamespace(synchronize=lambda: None)
+        activity = SimpleNamespace(CUDA="CUDA")
+        self.profiler = SimpleNamespace(ProfilerActivity=activity, profile=self.profile)
+
+    @contextmanager
+    def profile(self, activities):
+        assert activities == ["CUDA"]
+        yield SimpleNamespace(export_chrome_trace=self.export)
+
+    def export(self, path):
+        events = [{"cat": "kernel", "name": "a", "ts": 5, "dur": 1.5}]
+        Path(path).write_text(json.dumps({"traceEvents": events}))
+
+
+def test_cupti_by_way_of_the_profiler():
+    called = []
+    found = Cupti(PretendedTorch()).run(lambda: called.append(1))
+    assert called == [1] and found.events == (Event("a", 0.0, 1.5),) and found.host_us > 0
+
+
+def test_the_drivers_clock():
+    calls = []
+    driver = SimpleNamespace(
+        event=lambda: "event",
+        call=lambda *arguments: calls.append(arguments),
+        elapsed_us=lambda start, stop: 2.5,
+    )
+    clock = DriverClock(driver)
+    mark = clock.mark()
+    assert clock.elapsed_us(mark, mark) == 2.5
+    clock.release(mark)
+    assert calls == [("cuEventRecord", "event", None), ("cuEventDestroy_v2", "event")]
+
+
 class Ticks:
     """A clock that moves on by one at each mark."""
 
     def __init__(self):
         self.now = 0.0
+        self.held = set()
 
     def mark(self):
         self.now += 1.0
+        self.held.add(self.now)
         return self.now
+
+    def release(self, mark):
+        self.held.remove(mark)
 
     def elapsed_us(self, start, stop):
         return stop - start
@@ -156,12 +202,14 @@ class Ticks:
 
 def test_the_virtual_machine_is_instrumented():
     machine = relax.VirtualMachine(tvm.compile(softmax(), "llvm"), tvm.cpu())
-    source = VmEvents(machine, Ticks())
+    clock = Ticks()
+    source = VmEvents(machine, clock)
     tensor = tvm.runtime.tensor(np.ones((64, 128), "float32"))
     found = source.run(lambda: machine["main"](tensor))
     assert [(event.start_us, event.us) for event in found.events] == [(0.0, 1.0)]
     assert "softmax" in found.events[0].name and found.host_us > 0
     assert len(source.run(lambda: machine["main"](tensor)).events) == 1
+    assert not clock.held
 
 
 @pytest.mark.skipif(tvm.cuda(0).exist, reason="this machine has a GPU")

@@ -22,6 +22,9 @@ class Clock(Protocol):
     def elapsed_us(self, start: Any, stop: Any) -> float:
         """The device's time between two marks, once it has come to both."""
 
+    def release(self, mark: Any) -> None:
+        """A mark that is not needed any more."""
+
 
 class DriverClock:
     """CUDA's events in the default stream, on which TVM launches."""
@@ -38,6 +41,10 @@ class DriverClock:
     def elapsed_us(self, start: Any, stop: Any) -> float:
         """As the driver measures it."""
         return float(self._driver.elapsed_us(start, stop))
+
+    def release(self, mark: Any) -> None:
+        """Give the event back to the driver."""
+        self._driver.call("cuEventDestroy_v2", mark)
 
 
 class VmEvents:
@@ -71,7 +78,11 @@ class VmEvents:
     def _events(self) -> tuple[Event, ...]:
         elapsed = self._clock.elapsed_us
         first = self._marks[0][1] if self._marks else None
-        return tuple(
+        events = tuple(
             Event(f"{name}_kernel", elapsed(first, start), elapsed(start, stop))
             for name, start, stop in self._marks
         )
+        for _, start, stop in self._marks:
+            self._clock.release(start)
+            self._clock.release(stop)
+        return events
