@@ -14,6 +14,8 @@ python=$environment/bin/python
     echo "No CPU build of PyTorch for this Python on offer: the tests that need it are skipped."
 command -v "${TVM_STITCH_CXX:-g++}" >/dev/null ||
     echo "No g++ (Debian: apt-get install g++): the tests that run kernels on the CPU are skipped."
+command -v chromium >/dev/null ||
+    echo "No Chromium (Debian: apt-get install chromium): the tests of the report's page are skipped."
 
 # A sample of the tests is for other Pythons, with other releases of NumPy whose stubs mypy reads.
 case " $* " in

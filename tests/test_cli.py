@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tvm
 from tuning import MadeUpRunner, softmax_model
-from tvm import tirx
+from tvm import relax, tirx
 
 import tvm_stitch
 from tvm_stitch import cli, demo, simt
@@ -50,6 +50,18 @@ def test_explain_prints_the_report(capsys, model):
     assert out == f"{report}\n"
 
 
+def test_explain_writes_a_page(capsys, model, tmp_path):
+    code, _, _ = run(capsys, "explain", model, "--html", str(tmp_path / "report.html"))
+    assert code == 0
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_page_that_cannot_be_written_is_refused_first(capsys, model, tmp_path):
+    missing = str(tmp_path / "missing" / "report.html")
+    code, out, err = run(capsys, "explain", model, "--html", missing)
+    assert (code, out) == (2, "") and f"cannot write {missing}" in err
+
+
 def test_explain_as_json(capsys, model):
     code, out, _ = run(capsys, "explain", model, "--json")
     data = json.loads(out)
@@ -76,7 +88,7 @@ def test_help(capsys, arguments):
 
 def test_help_of_every_command_is_listed(capsys):
     _, out, _ = run(capsys, "--help")
-    for command in ("demo", "explain", "compile", "verify", "tune", "bench"):
+    for command in ("demo", "explain", "compile", "verify", "tune", "profile", "diff", "bench"):
         assert f"tvm-stitch {command}" in out
     assert run(capsys, "compile", "--help")[0] == 0
 
@@ -221,6 +233,10 @@ def test_looking_after_stores(capsys, made_up, model, tmp_path):
     code, out, err = run(capsys, "tune", "--list", "--database", store)
     assert code == 0 and "not JSON" in err
     assert re.search(r"us +\d\.\d{3} +1[78] 20\d\d-\d\d-\d\d  H200, tvm_stitch 0\.1, ", out)
+    code, out, _ = run(capsys, "tune", "--list", "--json", "--database", store)
+    listed = json.loads(out)
+    assert code == 0 and {each["trials"] for each in listed} <= {17, 18}
+    assert all(each["unit"] == "us" and each["gain"] >= 1 for each in listed)
     assert run(capsys, "tune", "--export", kept, "--database", store)[0] == 0
     assert lines(kept) < before
     assert "--merge adds" in refused(capsys, "tune", "--export", kept, "--database", store)
@@ -334,3 +350,18 @@ def test_timing_calls_the_model():
     mod = demo.block(1, 2, 8, 16)
     executable = tvm.compile(mod, "llvm")
     assert 0 < demo.milliseconds(executable, tvm.cpu(), demo.inputs(mod)) < 1000
+
+
+def test_verify_as_json(capsys, tmp_path):
+    x = relax.Var("x", relax.TensorType((4, 8), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.exp(x))
+        builder.emit_func_output(out)
+    path = tmp_path / "model.json"
+    path.write_text(tvm.ir.save_json(builder.get()))
+    code, out, _ = run(capsys, "verify", str(path), "--target", "sm_90", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["ok"] and found["hazards"] == []
+    assert found["errors"][0]["ok"] and found["errors"][0]["dtype"] == "float32"

@@ -96,14 +96,12 @@ def test_what_does_not_run_is_not_taken(clock, ours, default, groups):
     assert ("it hung" in found.why) == bool(ours.error or default.error)
 
 
-def test_the_report_tells_both_times(clock, tmp_path):
+def test_the_report_tells_both_times(clock):
     clock(Time(4.0), Time(3.0))
     report = tvm_stitch.explain(layer_norm("float32").module, H200, MEASURE)
     (found,) = report.to_json()["measured"]
     assert (found["stitched_us"], found["default_us"], found["count"]) == (4.0, 3.0, 1)
     assert "stitched 4.0 us, TVM's default 3.0 us" in str(report)
-    report.to_html(tmp_path / "report.html")
-    assert "TVM&#x27;s default 3.0 us" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_plan_that_was_measured_can_be_pinned(clock):

@@ -16,6 +16,7 @@ from tvm_stitch.errors import (
 )
 from tvm_stitch.options import Options
 from tvm_stitch.plan.saved import SavedPlan
+from tvm_stitch.profiling.profile import profile
 from tvm_stitch.report import explain
 from tvm_stitch.tuning.tune import tune
 from tvm_stitch.verify import verify
@@ -36,6 +37,7 @@ __all__ = [
     "explain",
     "onnx",
     "pipeline",
+    "profile",
     "relay",
     "simt",
     "torch",

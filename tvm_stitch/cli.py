@@ -1,4 +1,4 @@
-"""The command line: demo, explain, compile, verify, tune, bench.
+"""The command line: demo, explain, compile, verify, tune, profile, diff, bench.
 
 Exit codes: 0 done; 1 something is wrong, or missing on this machine; 2 wrong use: a file, model,
 option or target that cannot be used as given; 130 interrupted. Results go to stdout, messages to
@@ -23,7 +23,8 @@ import tvm_stitch
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
 from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
-from tvm_stitch.report import explain
+from tvm_stitch.profiling import cli as profiling_cli
+from tvm_stitch.report import diff_cli, explain
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning import cli as tuning_cli
 
@@ -39,11 +40,14 @@ examples:
   tvm-stitch demo                            a Transformer block, stitched and checked
   tvm-stitch explain model.onnx              what would become of a model
   tvm-stitch explain model.pt2 --target sm_80 --json
+  tvm-stitch explain model.onnx --html report.html
   tvm-stitch verify model.onnx               its kernels on the CPU, against float64
   tvm-stitch compile model.json -o model.so  load it with tvm.runtime.load_module
   tvm-stitch tune model.json --database records.jsonl
   tvm-stitch compile model.json -o model.so --database records.jsonl
   tvm-stitch compile model.json -o model.so --dump stages
+  tvm-stitch profile model.onnx --json       each kernel measured, beside what is predicted
+  tvm-stitch diff old.json new.json          what changed between two explain --json
   tvm-stitch bench --help                    measurements on a GPU
 
 a model is a file of ONNX's, one that torch.export.save wrote, TVMScript, what Relay saved, or
@@ -103,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     explained = commands.add_parser("explain", help="kernels of a model before and after")
     explained.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     explained.add_argument("--json", action="store_true", help="JSON instead of text")
+    explained.add_argument("--html", metavar="FILE", help="write a page to look at as well")
     explained.set_defaults(run=_explain)
 
     compiled = commands.add_parser("compile", help="compile a model with stitching")
@@ -114,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         "verify", help="run a model's kernels on the CPU, and compare with float64"
     )
     verified.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    verified.add_argument("--json", action="store_true", help="JSON instead of a table")
     verified.add_argument("--seed", type=int, default=0, help="of the inputs (default: 0)")
     verified.add_argument("--orders", type=int, default=3, help="thread orders (default: 3)")
     verified.set_defaults(run=_verify)
@@ -128,10 +134,32 @@ def _parser() -> argparse.ArgumentParser:
     tuning_cli.add_arguments(tuned)
     tuned.set_defaults(run=_tune)
 
+    compared = commands.add_parser(
+        "diff",
+        help="what changed between two reports or profiles",
+        description=diff_cli.DESCRIPTION,
+        epilog=diff_cli.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    diff_cli.add_arguments(compared)
+    compared.set_defaults(run=diff_cli.run)
+
+    profiled = commands.add_parser(
+        "profile",
+        help="what each kernel takes on this machine's GPU",
+        description=profiling_cli.DESCRIPTION,
+        epilog=profiling_cli.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    profiled.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    profiling_cli.add_arguments(profiled)
+    profiled.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
+    profiled.set_defaults(run=_profile)
+
     for command in (explained, compiled):
         command.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
         command.add_argument("--dump", metavar="FOLDER", help=DUMP_HELP)
-    for command in (demo, explained, compiled, verified, tuned):
+    for command in (demo, explained, compiled, verified, tuned, profiled):
         command.add_argument("--target", default="cuda", help=TARGET_HELP)
     commands.add_parser("bench", help="measure on a GPU, beside other compilers", add_help=False)
     return parser
@@ -150,7 +178,11 @@ def _demo(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     stitching = Options(dump=options.dump)
     mod = read(options.model)
+    if options.html:
+        _require_writable(Path(options.html))
     report = explain(mod, cuda_target(options.target), stitching, options.database)
+    if options.html:
+        report.to_html(options.html)
     print(json.dumps(report.to_json(), indent=2) if options.json else report)
     return 0
 
@@ -180,7 +212,7 @@ def _verify(options: argparse.Namespace) -> int:
     target = cuda_target(options.target)
     mod = read(options.model)
     found = tvm_stitch.verify(mod, target, seed=options.seed, orders=options.orders)
-    print(found)
+    print(json.dumps(found.to_json(), indent=2) if options.json else found)
     return 0 if found.ok else 1
 
 
@@ -197,6 +229,10 @@ def _require_writable(output: Path) -> None:
 
 def _tune(options: argparse.Namespace) -> int:
     return tuning_cli.run(options, read)
+
+
+def _profile(options: argparse.Namespace) -> int:
+    return profiling_cli.run(options, read)
 
 
 def _compiled(

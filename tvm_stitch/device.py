@@ -64,6 +64,11 @@ class Device:
     timing: Timing = Timing()
     warpgroups: bool = False  # four warps may multiply together, in code for this GPU alone
 
+    @property
+    def float32_rate(self) -> float:
+        """Operations a second outside of tensor cores, a multiplication with an addition as two."""
+        return 2.0 * self.lanes * self.multiprocessors * self.clock
+
 
 RESERVED_SHARED = 1024  # bytes of shared memory that CUDA takes of every block
 WARPGROUPS = "sm_90a"  # the architecture that has wgmma, which code for sm_90 may not use

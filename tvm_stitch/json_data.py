@@ -127,3 +127,10 @@ _READERS: dict[str, Reader] = {
     "tuple[int, ...]": _tuple(_exactly(int)),
     "tuple[str, ...]": _tuple(_exactly(str)),
 }
+
+
+def listed(value: Any) -> Any:
+    """Tuples as the lists that JSON makes of them, at any depth."""
+    if isinstance(value, dict):
+        return {name: listed(each) for name, each in value.items()}
+    return [listed(each) for each in value] if isinstance(value, (list, tuple)) else value

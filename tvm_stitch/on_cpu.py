@@ -59,7 +59,7 @@ class Runner:
         self, mod: tvm.IRModule, target: tvm.target.Target, sizes: Mapping[str, int] | None = None
     ) -> None:
         self.hazards: list[Any] = []
-        self.ran: list[str] = []  # kernels in the order of their launches
+        self.runs: list[tuple[str, simt.Run]] = []  # of kernels, in the order of their launches
         self.seed = 0
         self._not_run = dict.fromkeys(calls(mod, (*SCANS, *SORTS)), IN_LOCKSTEP)
         mod = relax.transform.RewriteDataflowReshape()(mod)  # what is a view launches nothing
@@ -71,6 +71,11 @@ class Runner:
     def not_run(self) -> tuple[NotRun, ...]:
         """What the executor did not run."""
         return tuple(NotRun(name, reason) for name, reason in self._not_run.items())
+
+    @property
+    def ran(self) -> list[str]:
+        """Kernels in the order of their launches."""
+        return [name for name, _ in self.runs]
 
     def call(self, *arguments: Any) -> Any:
         """What main returns, as the virtual machine has it, in the natural thread order."""
@@ -123,7 +128,7 @@ class Runner:
         arguments = [value if isinstance(value, int) else array_of(value) for value in given]
         run = function(_apart(arguments), seed=self.seed)
         self.hazards.extend(run.hazards)
-        self.ran.append(name)
+        self.runs.append((name, run))
 
 
 def _apart(arguments: list[Any]) -> list[Any]:

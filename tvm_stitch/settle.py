@@ -154,7 +154,7 @@ class _Way:
         return replace(
             found,
             blocks=tuple(
-                (graph, replace(plan, measured=each))
+                (graph, replace(plan, measured=each, origins=self._origins(graph)))
                 for (graph, plan), each in zip(found.blocks, measured, strict=True)
             ),
         )
@@ -272,6 +272,11 @@ class _Way:
         numbers = self.decomposed.numbers
         found = (numbers.get(b.var) for index in nodes for b in graph.nodes[index].bindings)
         return frozenset(number for number in found if number is not None)
+
+    def _origins(self, graph: StitchGraph) -> tuple[int, ...]:
+        return tuple(
+            max(self._of_nodes(graph, [place]), default=-1) for place in range(len(graph.nodes))
+        )
 
     def _refused(self, found: Grouped) -> dict[int, str]:
         """The operators of groups that are something else once TVM has merged them."""

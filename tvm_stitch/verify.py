@@ -10,8 +10,9 @@ to it there (reference/agreement says how exactly).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import ml_dtypes
@@ -22,6 +23,7 @@ from tvm import relax, s_tir, tirx
 
 from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.errors import InputError
+from tvm_stitch.json_data import listed
 from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.on_cpu import SCANS, NotRun, Runner, calls
 from tvm_stitch.options import Options
@@ -83,6 +85,18 @@ class Verification:
             lines.append(f"{row}  {list(item.at)}{verdict}")
         lines += [f"hazard: {hazard}" for hazard in self.hazards]
         return "\n".join([*lines, "ok" if self.ok else "NOT OK"])
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, as what json.dump writes; JSON has no infinity, which becomes None."""
+        return {
+            "ok": self.ok,
+            "orders": self.orders,
+            "kernels": list(self.kernels),
+            "default": list(self.default),
+            "errors": [listed({**_finite(asdict(e)), "ok": e.ok}) for e in self.errors],
+            "hazards": [str(hazard) for hazard in self.hazards],
+            "not_run": [asdict(each) for each in self.not_run],
+        }
 
 
 def verify(
@@ -164,6 +178,12 @@ def _is_stitched(function: Any) -> bool:
 def _different(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """One of those that are the same bit for bit."""
     return list({array.tobytes(): array for array in arrays}.values())
+
+
+def _finite(fields: dict[str, Any]) -> dict[str, Any]:
+    """Numbers that JSON has; None for the others."""
+    is_finite = {k: not isinstance(v, float) or math.isfinite(v) for k, v in fields.items()}
+    return {name: value if is_finite[name] else None for name, value in fields.items()}
 
 
 class _Judges:

@@ -139,6 +139,9 @@ class Plan:
     solved: Solved = Solved()
     saved: SavedBlock | None = None  # the same in numbers and names, if it is to be explained
     measured: tuple[Measured, ...] = ()  # regions that were timed
+    # Of each node the operator that it comes from, by its number in the module as it came; -1 where
+    # that is not known.
+    origins: tuple[int, ...] = ()
 
     @property
     def cost_us(self) -> float:

@@ -5,13 +5,24 @@ In: what explain found. Out: data for the renderers. Must not know TVM, nor how 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tvm_stitch.plan.plan import Cut, Fallback, Measured, Solved
 from tvm_stitch.plan.saved import SavedPlan
 
 DEFAULT = "default"  # the scheme of kernels that went TVM's default way
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One operator of a kernel, after compound ones were written out."""
+
+    operator: str
+    type: str = ""  # of its result: "float32[128, 1024]"; empty if not known
+    reads: tuple[int, ...] = ()  # the stages of the same kernel whose results it takes
+    scheme: str = ""  # where its result flows, if it is reduced or kept
+    sources: tuple[int, ...] = ()  # places in Findings.sources: one for each equal group
 
 
 @dataclass(frozen=True)
@@ -39,11 +50,83 @@ class Kernel:
     bytes_saved: int = 0  # that those would write and read again
     formula: str = ""
     sizes: str = ""  # such as "n = 256"; empty where shapes are known
+    stages: tuple[Stage, ...] = ()  # the same operators, with what is known of each
+    operations: float | None = None  # of arithmetic, as TVM counts them in its TIR
 
     @property
     def stitched(self) -> bool:
         """Whether tvm_stitch emitted it."""
         return self.scheme != DEFAULT
+
+
+@dataclass(frozen=True)
+class Source:
+    """An operator of the module as it came, from which stages come."""
+
+    text: str  # "lv1 = nn.softmax(lv)"
+    place: str = ""  # "model.py:31", if the frontend said so
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Values that one launch writes to memory and a later one reads."""
+
+    writer: int  # places in Flow.launches
+    reader: int
+    values: tuple[str, ...]
+    bytes: int | None  # None where a symbolic shape leaves them open
+    reason: str = ""  # why the two are not one kernel, and what that would cost; empty if unknown
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A stretch of launches that occurs several times on end, or (once) a section of a long list.
+
+    It covers `count * period` launches from `start` on; `items` are those of the first time.
+    """
+
+    start: int
+    period: int
+    count: int
+    items: tuple[int | Repeat, ...]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The launches of a module in order, and what flows between them through memory."""
+
+    launches: tuple[int, ...] = ()  # places in Findings.kernels
+    edges: tuple[Edge, ...] = ()
+    folded: tuple[int | Repeat, ...] = ()  # the launches, repeated stretches of them once
+
+
+@dataclass(frozen=True)
+class PassTime:
+    """The time of a pass without that of passes within it, all its runs together."""
+
+    name: str
+    seconds: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the device can do at most, for the roofline."""
+
+    bandwidth: float  # bytes a second, of a large copy
+    float32: float  # operations a second outside of tensor cores
+
+
+@dataclass(frozen=True)
+class Code:
+    """What a kernel became."""
+
+    tir: str
+    cuda: str
+
+
+def _no_code() -> Mapping[str, Code]:
+    return {}
 
 
 @dataclass(frozen=True)
@@ -69,6 +152,12 @@ class Findings:
     measured: tuple[Measured, ...] = ()  # regions that were timed both ways
     # To save, to compare, to pin with Options(plan=...).
     plan: SavedPlan = field(default_factory=lambda: SavedPlan(()))
+    flow: Flow = Flow()
+    sources: tuple[Source, ...] = ()
+    passes: tuple[PassTime, ...] = ()  # the slowest first
+    limits: Limits = Limits(0.0, 0.0)
+    # By kernel; it takes TVM's lowering, and so it is made when somebody asks.
+    code: Callable[[], Mapping[str, Code]] = field(default=_no_code, repr=False, compare=False)
 
     @property
     def launches(self) -> int:

@@ -5,37 +5,31 @@ In: a Relax module. Out: a Report. Works without a GPU; must not decide anything
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
 from tvm_stitch.build import KEEP_SCRATCH, check_well_formed, dispatch_passes, stitch_passes
-from tvm_stitch.device import Device, device_of
+from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
-from tvm_stitch.graph.back.launches import calls, kernel_names, nests, outside_calls
-from tvm_stitch.graph.back.reverse_blocks import REVERSED
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
-from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
-from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.graph.back.launches import calls, nests, outside_calls
 from tvm_stitch.options import Options
-from tvm_stitch.plan.plan import Fallback, Group, Plan
+from tvm_stitch.plan.plan import Fallback
 from tvm_stitch.plan.saved import SavedPlan
-from tvm_stitch.report.data import DEFAULT, Before, Kernel
-from tvm_stitch.report.open_sizes import bytes_formula, sizes_assumed
-from tvm_stitch.report.operators import Operator, operator_name, operators
+from tvm_stitch.report.data import Before, Kernel, Limits
+from tvm_stitch.report.findings.code import CodeOf
+from tvm_stitch.report.findings.kernels import READY_MADE, kernels_by_function
+from tvm_stitch.report.findings.launches import flow
+from tvm_stitch.report.findings.notes import Listener, Notes
+from tvm_stitch.report.findings.operators import operator_name
 from tvm_stitch.report.report import Report
-from tvm_stitch.report.stitched import Fused, describe, describe_product
-from tvm_stitch.stages.extents import Extents
 from tvm_stitch.target import full_target
 from tvm_stitch.transform import bounds_of_module
-from tvm_stitch.tuning.apply import Database, origin_of
+from tvm_stitch.tuning.apply import Database
 
-READY_MADE = "its TIR came with a schedule"
 PACKED = ("call_pure_packed", "call_dps_packed", "call_inplace_packed")  # named by their callees
 
 
@@ -57,7 +51,7 @@ def explain(
     check_well_formed(mod)
     cuda = full_target(target)
     device = device_of(cuda)
-    notes = _Notes()
+    notes = Notes()
     passes = [
         *dispatch_passes(cuda),
         *stitch_passes(cuda, options, database, notes.plans, notes.left, undone=notes.undone),
@@ -65,69 +59,42 @@ def explain(
     ]
     lowered = _run(mod, cuda, passes, notes)
     extents = bounds_of_module(mod, options).representative
-    kernels = tuple(_kernels(lowered, notes, device, extents))
+    found = kernels_by_function(lowered, notes, device, extents)
+    kernels = tuple(kernel for each in found.values() for kernel in each)
+    cuts = tuple(cut for plan in notes.plans for cut in plan.cuts)
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
         device=device.name,
         before=_before(mod, cuda),
         kernels=kernels,
         fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
-        cuts=tuple(cut for plan in notes.plans for cut in plan.cuts),
+        cuts=cuts,
         plan=SavedPlan(
             tuple(plan.saved for plan in notes.plans if plan.saved is not None),
             tuple(sorted(notes.undone.items())),
         ),
         measured=tuple(each for plan in notes.plans for each in plan.measured),
         plans=tuple(plan.solved for plan in notes.plans if plan.solved.regions),
+        flow=flow(notes.calls, kernels, _places(found), cuts),
+        sources=notes.sources,
+        passes=notes.passes,
+        limits=Limits(device.bandwidth, device.float32_rate),
+        code=CodeOf(lowered, cuda, {f: [k.name for k in each] for f, each in found.items()}),
     )
 
 
-@dataclass
-class _Notes:
-    """What the passes told on their way."""
-
-    ops: dict[str, tuple[Operator, ...]] = field(default_factory=dict)  # by fused function
-    fused: dict[str, tirx.PrimFunc] = field(default_factory=dict)  # before StitchSchedule
-    plans: list[Plan] = field(default_factory=list)
-    left: list[Fallback] = field(default_factory=list)
-    undone: dict[int, str] = field(default_factory=dict)  # operators left whole to TVM, and why
-
-    def note_ops(self, mod: tvm.IRModule) -> None:
-        """After FuseOps: the operators of every Primitive function."""
-        for var, function in mod.functions_items():
-            if isinstance(function, relax.Function) and "Primitive" in (function.attrs or {}):
-                self.ops[var.name_hint] = tuple(operators(mod, function))
-
-    def note_fused(self, mod: tvm.IRModule) -> None:
-        """After FuseTIR: the functions that StitchSchedule will read."""
-        for var, function in mod.functions_items():
-            if isinstance(function, tirx.PrimFunc) and "tirx.is_scheduled" not in function.attrs:
-                self.fused[var.name_hint] = function
+def _places(kernels: Mapping[str, Sequence[Kernel]]) -> dict[str, range]:
+    """Where the kernels of each function stand among all."""
+    found, start = {}, 0
+    for function, each in kernels.items():
+        found[function] = range(start, start + len(each))
+        start += len(each)
+    return found
 
 
-@tvm.ir.instrument.pass_instrument
-class _Listener:
-    """Notes what is between passes, also those that a pass runs itself, and which one runs."""
-
-    def __init__(self, notes: _Notes) -> None:
-        self.notes = notes
-        self.running = ""
-
-    def run_before_pass(self, _mod: tvm.IRModule, info: tvm.transform.PassInfo) -> None:
-        """The innermost pass is the one to be named in an error."""
-        self.running = info.name
-
-    def run_after_pass(self, mod: tvm.IRModule, info: tvm.transform.PassInfo) -> None:
-        """Look at what will be gone after later passes."""
-        if info.name == "FuseOps":
-            self.notes.note_ops(mod)
-        elif info.name == "FuseTIR":
-            self.notes.note_fused(mod)
-
-
-def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], notes: _Notes) -> Any:
+def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], notes: Notes) -> Any:
     """Apply the passes; an error names the one that raised it."""
-    listener = _Listener(notes)
+    listener = Listener(notes)
     disabled = list(tvm.transform.PassContext.current().disabled_pass)
     context = tvm.transform.PassContext(
         opt_level=3,
@@ -167,65 +134,8 @@ def _before(mod: tvm.IRModule, cuda: tvm.target.Target) -> Before:
     return Before(sum(found.values()), launches)
 
 
-def _kernels(
-    mod: tvm.IRModule, notes: _Notes, device: Device, extents: Extents
-) -> Iterable[Kernel]:
-    """One entry for every kernel that the module calls."""
-    reasons = {fallback.op: fallback.reason for fallback in notes.left}
-    groups = {group.function: group for plan in notes.plans for group in plan.groups}
-    for name, launches in calls(mod).items():
-        function = mod[name]
-        alone = (Operator(operator_name(name), 0),)
-        held = notes.ops.get(name, alone)
-        found = nests(function)
-        names = kernel_names(name, len(found))
-        if SCHEDULE_ATTRIBUTE in function.attrs:
-            schedule = Schedule.from_json(function.attrs[SCHEDULE_ATTRIBUTE])
-            fused = Fused(names[0], held, notes.fused[name], launches)
-            kernel = describe(fused, schedule, device, origin_of(function), extents)
-            if REVERSED in function.attrs:
-                mapping = f"{kernel.mapping}; from the last block to the first"
-                kernel = replace(kernel, mapping=mapping)
-            yield _with_group(kernel, groups[name]) if name in groups else kernel
-            continue
-        if TILES_ATTRIBUTE in function.attrs:
-            tiles = Tiles.from_json(function.attrs[TILES_ATTRIBUTE])
-            fused = Fused(names[0], held, notes.fused[name], launches)
-            kernel = describe_product(fused, tiles, device, origin_of(function))
-            yield _with_group(kernel, groups[name]) if name in groups else kernel
-            continue
-        ops = tuple(operator.name for operator in held)
-        why = reasons.get(name, READY_MADE)
-        for kernel_name, nest in zip(names, found, strict=True):
-            tensors = nest.tensors()
-            least = sum(extents.bytes(buffer) for buffer in tensors)
-            yield Kernel(
-                name=kernel_name,
-                ops=ops,
-                scheme=DEFAULT,
-                mapping=nest.mapping,
-                bytes_min=least,
-                bytes_planned=None,
-                floor_us=least / device.bandwidth * 1e6,
-                predicted_us=None,
-                why=why,
-                launches=launches,
-                formula=bytes_formula(tensors),
-                sizes=sizes_assumed(tensors, extents),
-            )
-
-
-def _with_group(kernel: Kernel, group: Group) -> Kernel:
-    return replace(
-        kernel,
-        together=group.why,
-        launches_saved=group.launches_saved,
-        bytes_saved=group.bytes_saved,
-    )
-
-
 def _fallbacks(
-    kernels: Sequence[Kernel], notes: _Notes, outside: Iterable[str]
+    kernels: Sequence[Kernel], notes: Notes, outside: Iterable[str]
 ) -> tuple[Fallback, ...]:
     """Every operator that no stitched kernel took, with the planner's reason where it has one."""
     planned = [

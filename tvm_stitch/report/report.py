@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tvm_stitch.report.data import Findings, Kernel
+from tvm_stitch.json_data import listed
+from tvm_stitch.report.data import Before, Findings
 from tvm_stitch.report.html import page
 from tvm_stitch.report.text import render
 
@@ -19,6 +20,11 @@ JSON_VERSION = 1
 @dataclass(frozen=True)
 class Report(Findings):
     """A module's kernels before and after stitching; `str()` is a text for people."""
+
+    @staticmethod
+    def of_nothing(device: str) -> Report:
+        """A report where nothing was explained: of an executable that somebody profiles."""
+        return Report("", device, Before(None, None), (), ())
 
     def __str__(self) -> str:
         return render(self)
@@ -31,21 +37,21 @@ class Report(Findings):
             "device": self.device,
             "before": asdict(self.before),
             "launches": self.launches,
-            "kernels": [_kernel_json(kernel) for kernel in self.kernels],
+            "kernels": [listed(asdict(kernel)) for kernel in self.kernels],
             "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
-            "cuts": [_lists(asdict(cut)) for cut in self.cuts],
-            "measured": [_lists(asdict(each)) for each in self.measured],
+            "cuts": [listed(asdict(cut)) for cut in self.cuts],
+            "measured": [listed(asdict(each)) for each in self.measured],
             "plans": [{**asdict(plan), "gap": plan.gap} for plan in self.plans],
+            "flow": listed(asdict(self.flow)),
+            "sources": [asdict(source) for source in self.sources],
+            "passes": [asdict(each) for each in self.passes],
+            "limits": asdict(self.limits),
         }
 
     def to_html(self, path: str | Path) -> None:
-        """Write the report as one HTML file with pictures, which needs nothing else."""
-        Path(path).write_text(page(self), encoding="utf-8")
+        """Write the report as one HTML page to look at, which needs no other file and no network.
 
-
-def _lists(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()}
-
-
-def _kernel_json(kernel: Kernel) -> dict[str, Any]:
-    return {**vars(kernel), "ops": list(kernel.ops), "schemes": dict(kernel.schemes)}
+        Makes the CUDA of every kernel, which takes TVM about as long as compiling for the host.
+        """
+        code = {name: asdict(each) for name, each in self.code().items()}
+        Path(path).write_text(page(self.to_json(), code), encoding="utf-8")

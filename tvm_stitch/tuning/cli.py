@@ -6,9 +6,11 @@ In: parsed arguments. Out: text on standard output, an exit code.
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import tvm
@@ -61,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a model in any file that explain takes",
     )
     parser.add_argument("--database", metavar="FILE", help="the record store")
+    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
     how = parser.add_argument_group("how to search")
     how.add_argument(
         "--trials", type=int, default=64, help="schedules a kernel, at most (default: %(default)s)"
@@ -105,7 +108,7 @@ def run(options: argparse.Namespace, load_model: Callable[[str], tvm.IRModule]) 
         raise InputError("tune needs --database FILE")
     store = Store(options.database)
     if options.list:
-        return _list(store)
+        return _list(store, options.json)
     if options.merge:
         print(f"{store.merge(map(Store, options.merge))} records added to {store.path}")
         return 0
@@ -141,34 +144,61 @@ def _tune(options: argparse.Namespace, load_model: Callable[[str], tvm.IRModule]
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)
         raise
-    print(tuning)
+    print(json.dumps(tuning.to_json(), indent=2) if options.json else tuning)
     if tuning.symbolic:
         print('give their sizes, such as --shapes "batch=1,8;seq=128"', file=sys.stderr)
     return 1 if any(kernel.why for kernel in tuning.kernels) else 0
 
 
-def _list(store: Store) -> int:
+@dataclass(frozen=True)
+class Listed:
+    """What a store knows of one kernel on one GPU."""
+
+    gpu: str
+    package: str
+    kernel: str
+    unit: str
+    best: float | None  # None where every trial failed
+    gain: float | None  # of the analytic choice, measured in the same way, over the best
+    trials: int
+    date: str
+
+    def __str__(self) -> str:
+        cost = "-" if self.best is None else f"{self.best:.6g} {self.unit}"
+        gain = "-" if self.gain is None else f"{self.gain:.3f}"
+        package = "" if self.best is None else f"tvm_stitch {self.package}, "
+        where = f"{self.gpu}, {package}{self.kernel}"
+        return f"{cost:>16} {gain:>6} {self.trials:6} {self.date}  {where}"
+
+
+def _list(store: Store, as_json: bool) -> int:
     contents = store.existing()
-    print(f"{'best':>16} {'gain':>6} {'trials':>6} {'date':10}  GPU, kernel")
     groups: dict[tuple[str, str, str, str], list[Record]] = {}
     for record in contents.records:
         key = (record.gpu, record.unit, record.package, record.workload)
         groups.setdefault(key, []).append(record)
-    for (gpu, unit, package, _), group in sorted(groups.items()):
-        trials = len({(record.seed, record.trial) for record in group})
-        ranked = best_first(group)
-        if not ranked:
-            print(f"{'-':>16} {'-':>6} {trials:6} {group[-1].date[:10]}  {gpu}, {group[0].title}")
-            continue
-        best = ranked[0]
-        chosen = [r.cost for r in ranked if r.trial == 0 and r.final == best.final and r.cost]
-        gain = f"{chosen[0] / best.cost:.3f}" if chosen and best.cost else "-"
-        cost = f"{best.cost:.6g} {unit}"
-        where = f"{gpu}, tvm_stitch {package}, {best.title}"
-        print(f"{cost:>16} {gain:>6} {trials:6} {best.date[:10]}  {where}")
+    found = [_listed(group) for _, group in sorted(groups.items())]
+    if as_json:
+        print(json.dumps([asdict(each) for each in found], indent=2))
+    else:
+        print(f"{'best':>16} {'gain':>6} {'trials':>6} {'date':10}  GPU, kernel")
+        print(*found, sep="\n")
     for problem in contents.unreadable:
         print(f"skipped: {store.path}, {problem}", file=sys.stderr)
     return 0
+
+
+def _listed(group: list[Record]) -> Listed:
+    """The records of one kernel."""
+    ranked = best_first(group)
+    best = ranked[0] if ranked else None
+    last = best or group[-1]
+    trials = len({(record.seed, record.trial) for record in group})
+    cost = best.cost if best else None
+    chosen = [r.cost for r in ranked if r.trial == 0 and r.final == last.final and r.cost]
+    gain = chosen[0] / cost if chosen and cost else None
+    title = last.title if best else group[0].title
+    return Listed(last.gpu, last.package, title, last.unit, cost, gain, trials, last.date[:10])
 
 
 def _export(store: Store, path: Path) -> int:

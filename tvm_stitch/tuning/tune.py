@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -75,6 +75,15 @@ class Tuning:
             lines.append(f"{row}  {kernel.title}{kernel.why and f': {kernel.why}'}")
         lines += [f"not tuned, sizes are not known: {title}" for title in self.symbolic]
         return "\n".join([*lines, *(f"skipped: {line}" for line in self.unreadable)])
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, as what json.dump writes."""
+        kernels = [{**asdict(kernel), "gain": kernel.gain} for kernel in self.kernels]
+        return {
+            "kernels": kernels,
+            "symbolic": list(self.symbolic),
+            "unreadable": list(self.unreadable),
+        }
 
 
 def tune(

@@ -24,6 +24,7 @@ from tvm_stitch.frontend.torch.call import Call, Expr, dims, dtype, is_tensor
 from tvm_stitch.frontend.torch.dtypes import name_of
 from tvm_stitch.frontend.torch.layout import Order, inverse, is_empty, order_of
 from tvm_stitch.frontend.torch.ops import LEFT, OPERATORS
+from tvm_stitch.frontend.torch.source_lines import PlacingBuilder, span_of
 from tvm_stitch.frontend.torch.symbols import Symbols
 from tvm_stitch.stages.stage import Refused
 
@@ -241,7 +242,7 @@ class _Writer:
     """A Relax function under construction."""
 
     def __init__(self) -> None:
-        self.builder = relax.BlockBuilder()
+        self.builder = PlacingBuilder()
         self.symbols = Symbols()
         self.values: dict[fx.Node, Any] = {}
 
@@ -288,6 +289,7 @@ class _Writer:
                 self.node(node)
             elif node.op not in ("placeholder", "output"):
                 raise TorchError(f"{node.name}: {node.op} {node.target} is no operator")
+        self.builder.span = None
 
     def node(self, node: fx.Node) -> None:
         """Convert one node, and check what came out."""
@@ -300,6 +302,7 @@ class _Writer:
             self.values[node] = self.symbols(traced)
             return
         name = operator_name(node.target)
+        self.builder.span = span_of(node)
         try:
             result = self._converted(node, name)
             _check(result, node.meta["val"], self.symbols)

@@ -15,6 +15,8 @@ import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 
+from tvm_stitch.report.findings.types import shown_type
+
 # What LegalizeOps and DispatchSortScan put before an operator's name.
 _PREFIXES = ("tir_", "gpu_2d_continuous_")
 
@@ -25,16 +27,27 @@ class Operator:
 
     name: str
     blocks: int
+    type: str = ""  # of its result
+    reads: tuple[int, ...] = ()  # the operators before it whose results it takes
 
 
 def operators(mod: tvm.IRModule, fused: relax.Function) -> Iterable[Operator]:
     """The operators of a Primitive function, in order."""
+    made: dict[relax.Var, tuple[int, ...]] = {}  # by which operators
+    count = 0
     for block in fused.body.blocks:
         for binding in block.bindings:
             value = binding.value
+            used = {at for var in relax.analysis.free_vars(value) for at in made.get(var, ())}
+            reads = tuple(sorted(used))
+            made[binding.var] = reads
             if getattr(getattr(value, "op", None), "name", "") == "relax.call_tir":
                 callee = value.args[0]
-                yield Operator(operator_name(callee.name_hint), _count_blocks(mod[callee]))
+                blocks = _count_blocks(mod[callee])
+                shown = shown_type(binding.var.ty)
+                yield Operator(operator_name(callee.name_hint), blocks, shown, reads)
+                made[binding.var] = (count,)
+                count += 1
 
 
 def operator_name(function: str) -> str:

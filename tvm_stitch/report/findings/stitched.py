@@ -6,6 +6,7 @@ In: the fused PrimFunc before it was emitted, and the Schedule it was emitted by
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from collections.abc import Mapping as Map
 from dataclasses import dataclass
 
 from tvm import tirx
@@ -23,9 +24,9 @@ from tvm_stitch.kernel.rows.shared_input import shares_input
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
-from tvm_stitch.report.data import Kernel
-from tvm_stitch.report.open_sizes import bytes_formula, sizes_assumed
-from tvm_stitch.report.operators import Operator
+from tvm_stitch.report.data import Kernel, Stage
+from tvm_stitch.report.findings.open_sizes import bytes_formula, sizes_assumed
+from tvm_stitch.report.findings.operators import Operator
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import (
@@ -74,6 +75,7 @@ def describe(
         Part(program, mapping, kind_of(program).phases(program, mapping))
         for program, mapping in zip(programs, schedule.parts, strict=True)
     ]
+    flows = _flows(parts)
     planned = planned_bytes(parts, extents)
     shared = kernel_model.shared_bytes(programs, schedule, extents)
     tensors = kernel_model.tensors_of(programs)
@@ -88,10 +90,11 @@ def describe(
         predicted_us=kernel_model.predicted_us(programs, schedule, device, extents),
         why=_why(parts, schedule),
         launches=fused.launches,
-        schemes=_schemes(fused, parts),
+        schemes=_schemes(fused, flows),
         origin=origin,
         formula=bytes_formula(tensors),
         sizes=sizes_assumed(tensors, extents),
+        stages=_stages(fused, flows),
     )
 
 
@@ -99,6 +102,7 @@ def describe_product(fused: Fused, tiles: Tiles, device: Device, origin: str) ->
     """The report's entry for a matrix product on tensor cores."""
     product = read_product(fused.function)
     assert not isinstance(product, Refused), "a product's kernel comes from a readable function"
+    flows = {product.stage.output: "regional"}
     least = tensor_cost.least_bytes(product)
     sizes = f"{product.rows} x {product.contracted} x {product.columns}"
     times = f"{product.entries} products" if product.entries > 1 else "a product"
@@ -114,8 +118,9 @@ def describe_product(fused: Fused, tiles: Tiles, device: Device, origin: str) ->
         predicted_us=tensor_cost.predicted_us(product, tiles, device),
         why=f"{times} of {sizes} on tensor cores{online_after}",
         launches=fused.launches,
-        schemes={_value_names(fused).get(product.stage.output, product.stage.name): "regional"},
+        schemes=_schemes(fused, flows) or {product.stage.name: "regional"},
         origin=origin,
+        stages=_stages(fused, flows),
     )
 
 
@@ -151,10 +156,9 @@ def _looked_up(program: Program, buffer: Var) -> int:
     return len(reads) * (constant(program.space.size) or 0) * element_bytes(buffer)
 
 
-def _schemes(fused: Fused, parts: Sequence[Part]) -> dict[str, str]:
-    """By reduction and kept value, in the order of their making: where it flows."""
-    names = _value_names(fused)
-    found: dict[str, str] = {}
+def _flows(parts: Sequence[Part]) -> dict[Var, str]:
+    """The reductions and kept values, in the order of their making: where each flows."""
+    found: dict[Var, str] = {}
     for part in parts:
         flows = dict.fromkeys(part.phases.kept, _RESIDENCE_SCHEME[part.mapping.residence])
         for stage in part.program.stages:
@@ -162,16 +166,34 @@ def _schemes(fused: Fused, parts: Sequence[Part]) -> dict[str, str]:
                 across = stage in part.program.column_reductions
                 flows[stage.output] = "global" if across else part.mapping.row_scheme
         order = (*part.program.inputs, *(stage.output for stage in part.program.stages))
-        for buffer in order:
-            if buffer in flows:
-                found[_unused(names.get(buffer, buffer.name), found)] = flows[buffer]
+        found.update((buffer, flows[buffer]) for buffer in order if buffer in flows)
     return found
 
 
-def _value_names(fused: Fused) -> dict[Var, str]:
-    """What users call a value: the operator that computes it."""
+def _schemes(fused: Fused, flows: Map[Var, str]) -> dict[str, str]:
+    """The same by name."""
+    owners = _owners(fused)
+    found: dict[str, str] = {}
+    for buffer, scheme in flows.items():
+        name = fused.operators[owners[buffer]].name if buffer in owners else buffer.name
+        found[_unused(name, found)] = scheme
+    return found
+
+
+def _stages(fused: Fused, flows: Map[Var, str]) -> tuple[Stage, ...]:
+    """The operators of a kernel, with the schemes of those whose results flow."""
+    owners = _owners(fused)
+    schemes = {owners[buffer]: scheme for buffer, scheme in flows.items() if buffer in owners}
+    return tuple(
+        Stage(operator.name, operator.type, operator.reads, schemes.get(place, ""))
+        for place, operator in enumerate(fused.operators)
+    )
+
+
+def _owners(fused: Fused) -> dict[Var, int]:
+    """The operator that computes a value, by its place."""
     stages = read_stages(fused.function)
-    owners = [operator.name for operator in fused.operators for _ in range(operator.blocks)]
+    owners = [at for at, operator in enumerate(fused.operators) for _ in range(operator.blocks)]
     if isinstance(stages, Refused) or len(stages) != len(owners):
         return {}
     return {stage.output: owner for stage, owner in zip(stages, owners, strict=True)}

@@ -1,0 +1,60 @@
+"""What flows between launches, and which of the planner's reasons belongs to it."""
+
+from tvm_stitch.plan.plan import Cut
+from tvm_stitch.report.data import Edge, Kernel
+from tvm_stitch.report.findings.launches import FunctionCall, Read, flow
+
+
+def kernel(name, *ops, scheme="warp"):
+    return Kernel(name, ops, scheme, "", 64, 64, 1.0, 2.0, "its own reason")
+
+
+def call(function, *reads):
+    return FunctionCall(function, "y", "float32[4]", reads)
+
+
+ADD, SUM = kernel("add_kernel", "add", "exp"), kernel("sum_kernel", "sum")
+SMALL = Cut("exp", ("add", "tir_exp"), ("sum",), 16, "the small one")
+LARGE = Cut("exp", ("add", "tir_exp"), ("sum",), 4096, "the large one")
+PLACES = {"add": [0], "sum": [1]}
+
+
+def test_a_reason_is_that_of_the_value_of_this_size():
+    calls = [call("add"), call("sum", Read(0, "v", 4096)), call("sum", Read(0, "w", 16))]
+    found = flow(calls, [ADD, SUM], PLACES, [SMALL, LARGE])
+    assert [edge.reason for edge in found.edges] == ["the large one", "the small one"]
+
+
+def test_no_reason_is_made_up():
+    calls = [call("add"), call("sum", Read(0, "v", 8))]
+    assert flow(calls, [ADD, SUM], PLACES, [SMALL, LARGE]).edges[0].reason == ""
+    assert flow(calls, [ADD, SUM], PLACES, []).edges[0].reason == ""
+
+
+def test_what_is_tvms_own_says_why():
+    own = kernel("sum_kernel", "sum", scheme="default")
+    calls = [call("add"), call("sum", Read(0, "v", 16))]
+    (edge,) = flow(calls, [ADD, own], PLACES, [SMALL]).edges
+    assert edge.reason == "sum_kernel is TVM's own: its own reason"
+
+
+def test_several_values_are_one_edge():
+    calls = [call("add"), call("sum", Read(0, "v", 16), Read(0, "w", 4))]
+    (edge,) = flow(calls, [ADD, SUM], PLACES, [SMALL]).edges
+    assert edge == Edge(0, 1, ("v", "w"), 20, "the small one")
+
+
+def test_a_size_that_is_not_known_leaves_the_edge_open():
+    calls = [call("add"), call("sum", Read(0, "v", None), Read(0, "w", 4))]
+    assert flow(calls, [ADD, SUM], PLACES, []).edges[0].bytes is None
+
+
+def test_the_kernels_of_one_function_are_launched_one_after_the_other():
+    calls = [call("add"), call("both", Read(0, "v", 16)), call("sum", Read(1, "w", 4))]
+    found = flow(calls, [ADD, SUM], {"add": [0], "both": [1, 1], "sum": [1]}, [])
+    assert found.launches == (0, 1, 1, 1)
+    assert [(e.writer, e.reader, e.bytes) for e in found.edges] == [
+        (0, 1, 16),
+        (1, 2, None),
+        (2, 3, 4),
+    ]

@@ -1,0 +1,54 @@
+"""`tvm-stitch profile`: what each kernel of a model takes on this machine's GPU."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import tvm
+
+from tvm_stitch.errors import InputError
+from tvm_stitch.profiling.profile import CALLS, profile
+from tvm_stitch.target import cuda_target
+
+DESCRIPTION = """\
+Runs a model with random inputs and measures each kernel, beside what the planner expects. Without a
+GPU the CPU executor counts what the kernels do.
+"""
+EXAMPLES = """\
+examples:
+  tvm-stitch profile model.onnx
+  tvm-stitch profile model.onnx --json > today.json     for tvm-stitch diff
+  tvm-stitch profile model.onnx --html page.html --trace trace.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the subcommand, but for those that others have too."""
+    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    parser.add_argument("--html", metavar="FILE", help="write explain's page with the times in it")
+    parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
+    parser.add_argument(
+        "--calls", type=int, default=CALLS, help="calls that are timed (default: %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs (default: 0)")
+
+
+def run(options: argparse.Namespace, read: Callable[[str], tvm.IRModule]) -> int:
+    """Profile a model; returns the exit code."""
+    target = cuda_target(options.target)
+    for path in filter(None, (options.html, options.trace)):
+        if not Path(path).parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {Path(path).parent}")
+    found = profile(
+        read(options.model), None, target, None, options.database,
+        calls=options.calls, seed=options.seed,
+    )  # fmt: skip
+    if options.html:
+        found.to_html(options.html)
+    if options.trace:
+        found.to_trace(options.trace)
+    print(json.dumps(found.to_json(), indent=2) if options.json else found)
+    return 0

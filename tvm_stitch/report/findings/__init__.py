@@ -1,0 +1,1 @@
+"""What an explained compilation tells: its kernels, their launches, stages, sources and code."""

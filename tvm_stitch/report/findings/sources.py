@@ -1,0 +1,59 @@
+"""The operators of a module as it came, as lines that its author recognises.
+
+In: a Relax module before decomposition. Out: a Source for each operator, by its number
+(graph/front/origins). Must not know kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tvm_stitch.graph.back.launches import shown
+from tvm_stitch.graph.front.origins import numbered
+from tvm_stitch.report.data import Source
+
+LONGEST = 160  # characters
+
+
+def sources_of(mod: tvm.IRModule) -> tuple[Source, ...]:
+    """A line for each operator, in the order of their numbers."""
+    normal = relax.transform.Normalize()(mod)
+    found: dict[int, Source] = {}
+    numbers = numbered(normal)
+    for function in normal.functions.values():
+        if isinstance(function, relax.Function):
+            for block in function.body.blocks:
+                for binding in block.bindings:
+                    number = numbers.get(binding.var)
+                    if number is not None and number not in found:
+                        found[number] = _source(binding)
+    return tuple(found[number] for number in sorted(found))
+
+
+def _source(binding: Any) -> Source:
+    text = f"{binding.var.name} = {_shown(binding.value)}"
+    short = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+    return Source(short, _place(binding.value.span))
+
+
+def _place(span: Any) -> str:
+    return "" if span is None else f"{span.source_name.name}:{span.line}"
+
+
+def _shown(value: Any) -> str:
+    """A call by its operator and its operands; attributes are left out."""
+    if isinstance(value, tvm.ir.Call):
+        name = str(getattr(value.op, "name", "") or getattr(value.op, "name_hint", "call"))
+        return f"{name.removeprefix('relax.')}({', '.join(map(_shown, value.args))})"
+    if isinstance(value, relax.Tuple):
+        return f"({', '.join(map(_shown, value.fields))})"
+    if isinstance(value, (relax.Var, tvm.ir.GlobalVar)):
+        return str(value.name if isinstance(value, relax.Var) else value.name_hint)
+    if isinstance(value, relax.ShapeExpr):
+        return f"({', '.join(map(shown, value.values))})"
+    if isinstance(value, relax.ExternFunc):
+        return str(value.global_symbol)
+    return "constant" if isinstance(value, tvm.ir.GenericConst) else str(type(value).__name__)

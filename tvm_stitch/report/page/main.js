@@ -1,0 +1,121 @@
+// Ties the views together: what is selected, searched and shown.
+
+const started = performance.now();
+const panel = document.getElementById("details");
+const picture = new Picture(document.getElementById("graph"), grown(), select);
+const table = new KernelTable(document.getElementById("table"), selectKernel);
+const search = document.getElementById("search");
+let at = -1; // of what the search found
+const undrawn = new Map([ // views, until they are looked at
+  ["picture", () => { picture.draw(); picture.fit(); }],
+  ["table", () => table.draw()],
+  ["roofline", () => drawRoofline(document.getElementById("roofline"), selectKernel)],
+  ["times", () => drawTimes(document.getElementById("times"))],
+  ["left", () => drawLeft(document.getElementById("left"))],
+]);
+
+function select({ box, edge }) {
+  if (edge) showEdge(panel, edge, selectKernel);
+  else if (box.kernel) selectKernel(box.kernel);
+  else showGroup(panel, box);
+  document.body.classList.add("has-details");
+}
+
+function selectKernel(kernel) {
+  picture.marks.selected = kernel;
+  picture.mark();
+  table.show({ selected: kernel });
+  showKernel(panel, kernel, goTo);
+  document.body.classList.add("has-details");
+}
+
+/** Select a kernel and bring it into view. */
+function goTo(kernel) {
+  selectKernel(kernel);
+  if (!document.getElementById("picture").hidden) picture.show(kernel);
+}
+
+function searched() {
+  const text = search.value.trim();
+  const found = text ? kernels.filter((kernel) => holds(kernel, text)) : [];
+  at = -1;
+  picture.marks.found = new Set(found);
+  picture.mark();
+  table.show({ text });
+  document.getElementById("found").textContent = text ? counted(found.length, "kernel") : "";
+}
+
+function next(event) {
+  const found = [...picture.marks.found];
+  if (event.key !== "Enter" || !found.length) return;
+  at = (at + 1) % found.length;
+  document.getElementById("found").textContent = `${at + 1} of ${found.length}`;
+  goTo(found[at]);
+}
+
+function view(name) {
+  for (const tab of document.querySelectorAll("nav button")) {
+    const chosen = tab.dataset.view === name;
+    tab.setAttribute("aria-selected", chosen);
+    document.getElementById(tab.dataset.view).hidden = !chosen;
+  }
+  undrawn.get(name)?.();
+  undrawn.delete(name);
+}
+
+function summarise() {
+  const stitched = kernels.filter((kernel) => kernel.scheme !== "default").length;
+  const before = report.before.launches;
+  const launches = report.flow.launches.length || report.launches;
+  const cells = [
+    ["launches", before === null ? String(launches) : `${before} → ${launches}`],
+    ["kernels stitched", `${stitched} of ${kernels.length}`],
+    ["predicted", total("predicted_us")],
+    ["floor", total("floor_us")],
+    ...(profile?.measured ? [["measured", micros(profile.total_us)]] : []),
+  ];
+  document.getElementById("target").textContent = `${report.device} (${report.target})`;
+  document.getElementById("summary").replaceChildren(
+    ...cells.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+}
+
+/** A time of all launches; it says where kernels are missing in it. */
+function total(field) {
+  const known = kernels.filter((kernel) => kernel[field] !== null);
+  const sum = micros(d3.sum(known, (kernel) => kernel[field] * kernel.launches));
+  const missing = kernels.length - known.length;
+  return missing ? `${sum} + ${missing} unknown` : sum;
+}
+
+function legend() {
+  const used = SCHEMES.filter((scheme) => kernels.some((k) => k.scheme === scheme || k.stages.some((s) => s.scheme === scheme)));
+  document.getElementById("legend").replaceChildren(...used.map(schemeMark));
+}
+
+function switchTheme() {
+  const root = document.documentElement;
+  const preferred = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  root.dataset.theme = (root.dataset.theme ?? preferred) === "dark" ? "light" : "dark";
+}
+
+function listen() {
+  const on = (id, what, event = "click") => document.getElementById(id).addEventListener(event, what);
+  for (const tab of document.querySelectorAll("nav button")) {
+    tab.addEventListener("click", () => view(tab.dataset.view));
+  }
+  on("search", searched, "input");
+  on("search", next, "keydown");
+  on("theme", switchTheme);
+  on("fit", () => picture.fit());
+  on("closer", () => picture.svg.call(picture.zoom.scaleBy, 1.4));
+  on("farther", () => picture.svg.call(picture.zoom.scaleBy, 1 / 1.4));
+  on("open-all", () => picture.openAll(true));
+  on("close-all", () => picture.openAll(false));
+}
+
+summarise();
+legend();
+listen();
+view("picture");
+showNothing(panel);
+document.body.dataset.ready = String(Math.round(performance.now() - started)); // milliseconds
