@@ -11,11 +11,14 @@ from tvm import relax
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
 from tvm_stitch import transform
+from tvm_stitch.cache.once import once_lowered
+from tvm_stitch.cache.store import store_of
 from tvm_stitch.default_schedules import DefaultSchedules
 from tvm_stitch.device import device_of
 from tvm_stitch.dump.stages import Dump
 from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
+from tvm_stitch.executable.link import linked
 from tvm_stitch.graph.back.outputs import ViewOutputs
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.empty import WithoutElements
@@ -135,19 +138,19 @@ def pipeline(
     *,
     lowered: Sequence[tvm.transform.Pass] = (),
     planned: Sequence[tvm.transform.Pass] = (),
+    kept_as: str | None = None,
 ) -> tvm.transform.Pass:
     """A drop-in for `tvm.compile(mod, target, relax_pipeline=...)`.
 
     `database` is the path of a record store that `tvm_stitch.tune` wrote: kernels with a record
     for this GPU get the best schedule found. The passes `lowered` run when operators are calls of
-    kernels, before memory is planned; `planned` when it is, and storages are allocated.
+    kernels, before memory is planned; `planned` when it is, and storages are allocated. `kept_as`
+    says what they are, in a word for the cache; without, it keeps nothing that they had a part in.
     """
     cuda = cuda_target(target)
     records = None if database is None else Records.open(database, device_of(cuda))
 
-    @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")
-    def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        check_well_formed(mod)
+    def lower(mod: tvm.IRModule) -> tvm.IRModule:
         passes = [
             *dispatch_passes(cuda),
             *stitch_passes(cuda, options, records),
@@ -156,6 +159,15 @@ def pipeline(
         ]
         with cuda:
             return tvm.transform.Sequential(passes)(mod)
+
+    @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")
+    def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        check_well_formed(mod)
+        named = kept_as or ("" if not (lowered or planned) else None)
+        found = once_lowered(mod, cuda, options or Options(), records, named, lower)
+        if records is not None:
+            records.warn()  # also where the passes that use them were not asked
+        return found
 
     return stitched
 
@@ -218,4 +230,6 @@ def compile(
     # TVM compiles for the target in scope, and for this machine's GPU where there is none.
     scope = cuda if device_of(cuda).warpgroups else nullcontext()
     with lowering_context(), scope:
-        return tvm.compile(mod, cuda, relax_pipeline=pipeline(cuda, options, database))
+        with cuda:
+            lowered = pipeline(cuda, options, database)(mod)
+        return linked(lowered, cuda, store_of(options.cache if options else None))
