@@ -12,7 +12,7 @@ from tvm import relax
 from zoo import softmax
 
 import tvm_stitch
-from tvm_stitch import Options
+from tvm_stitch import Options, cli
 from tvm_stitch.build import lowering_context, pipeline
 from tvm_stitch.cache import lowered as cache_lowered
 from tvm_stitch.cache.store import CacheWarning
@@ -185,6 +185,21 @@ def test_a_module_that_fails_leaves_the_cache_usable(tmp_path, monkeypatch):
     assert not [path for path in tmp_path.glob("modules/*")]
     lowered(MODULE, tmp_path)
     assert len([path for path in tmp_path.glob("modules/*")]) == 1
+
+
+def test_the_command_line_shows_and_clears_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TVM_STITCH_CACHE", str(tmp_path / "cache"))
+    assert cli.main(["cache", "info"]) == 0
+    lowered(MODULE, None)
+    assert cli.main(["cache", "info"]) == 0
+    empty, kept = capsys.readouterr().out.split(str(tmp_path / "cache"))[1:]
+    assert empty == ": 0 B of at most 4.3 GB\n"
+    assert "modules        1 files" in kept
+    assert cli.main(["cache", "clear"]) == 0 and not list((tmp_path / "cache").glob("modules/*"))
+    assert "removed" in capsys.readouterr().out
+    monkeypatch.setenv("TVM_STITCH_CACHE", "off")
+    assert cli.main(["cache", "info"]) == 0
+    assert capsys.readouterr().out == "nothing is kept: TVM_STITCH_CACHE is off\n"
 
 
 def test_options_say_what_a_cache_is():

@@ -76,7 +76,7 @@ def test_help(capsys, arguments):
 
 def test_help_of_every_command_is_listed(capsys):
     _, out, _ = run(capsys, "--help")
-    for command in ("demo", "explain", "compile", "verify", "tune", "bench"):
+    for command in ("demo", "explain", "compile", "verify", "tune", "cache", "bench"):
         assert f"tvm-stitch {command}" in out
     assert run(capsys, "compile", "--help")[0] == 0
 

@@ -1,4 +1,4 @@
-"""The command line: demo, explain, compile, verify, tune, bench.
+"""The command line: demo, explain, compile, verify, tune, cache, bench.
 
 Exit codes: 0 done; 1 something is wrong, or missing on this machine; 2 wrong use: a file, model,
 option or target that cannot be used as given; 130 interrupted. Results go to stdout, messages to
@@ -20,6 +20,7 @@ from typing import Any
 import tvm
 
 import tvm_stitch
+from tvm_stitch.cache import cli as cache_cli
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
 from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
@@ -44,6 +45,7 @@ examples:
   tvm-stitch tune model.json --database records.jsonl
   tvm-stitch compile model.json -o model.so --database records.jsonl
   tvm-stitch compile model.json -o model.so --dump stages
+  tvm-stitch cache info                      what is kept for the next build
   tvm-stitch bench --help                    measurements on a GPU
 
 a model is a file of ONNX's, one that torch.export.save wrote, TVMScript, what Relay saved, or
@@ -127,6 +129,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     tuning_cli.add_arguments(tuned)
     tuned.set_defaults(run=_tune)
+
+    cache = commands.add_parser(
+        "cache",
+        help="what is kept on disk for the next build",
+        description=cache_cli.DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    cache_cli.add_arguments(cache)
+    cache.set_defaults(run=cache_cli.run)
 
     for command in (explained, compiled):
         command.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
