@@ -17,6 +17,7 @@ from tvm_stitch.errors import (
 from tvm_stitch.options import Options
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report import explain
+from tvm_stitch.stages import log_as_told
 from tvm_stitch.tuning.tune import tune
 from tvm_stitch.verify import verify
 
@@ -43,6 +44,9 @@ __all__ = [
     "tune",
     "verify",
 ]
+
+
+log_as_told()
 
 
 def __getattr__(name: str) -> Any:

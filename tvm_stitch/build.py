@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch import transform
+from tvm_stitch import stages, transform
 from tvm_stitch.cache.once import once_lowered
 from tvm_stitch.cache.store import store_of
 from tvm_stitch.default_schedules import DefaultSchedules
@@ -32,6 +32,14 @@ from tvm_stitch.tuning.apply import Database, Records
 
 keep_op_tags_by_thread()
 
+# The stage that a pass begins.
+_BEGINS = {
+    "StitchOps": stages.PLANNING,
+    "FuseOps": stages.FUSING,
+    "StitchSchedule": stages.WRITING,
+    "DefaultSchedules": stages.SCHEDULING,
+    "ToNonDataflow": stages.MEMORY,
+}
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
 
 
@@ -158,7 +166,10 @@ def pipeline(
             *finishing_passes(cuda_pipeline.finalize_passes(cuda), lowered, planned),
         ]
         with cuda:
-            return tvm.transform.Sequential(passes)(mod)
+            for name, part in in_stages(passes):
+                with stages.stage(name):
+                    mod = tvm.transform.Sequential(part)(mod)
+        return mod
 
     @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")
     def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
@@ -170,6 +181,21 @@ def pipeline(
         return found
 
     return stitched
+
+
+def in_stages(
+    passes: Sequence[tvm.transform.Pass],
+) -> Iterator[tuple[str, list[tvm.transform.Pass]]]:
+    """The passes of a pipeline by the stages that a user hears of."""
+    stage = stages.DECOMPOSING
+    part: list[tvm.transform.Pass] = []
+    for each in passes:
+        begun = _BEGINS.get(each.info.name, stage)
+        if begun != stage:
+            yield stage, part
+            stage, part = begun, []
+        part.append(each)
+    yield stage, part
 
 
 def check_well_formed(mod: tvm.IRModule) -> None:

@@ -26,6 +26,7 @@ from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
 from tvm_stitch.report import explain
 from tvm_stitch.target import cuda_target
+from tvm_stitch.terminal import stages_shown
 from tvm_stitch.tuning import cli as tuning_cli
 
 TARGET_HELP = (
@@ -161,7 +162,8 @@ def _demo(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     stitching = Options(dump=options.dump)
     mod = read(options.model)
-    report = explain(mod, cuda_target(options.target), stitching, options.database)
+    with stages_shown():
+        report = explain(mod, cuda_target(options.target), stitching, options.database)
     print(json.dumps(report.to_json(), indent=2) if options.json else report)
     return 0
 
@@ -175,7 +177,8 @@ def _compile(options: argparse.Namespace) -> int:
     if output.suffix != ".so":
         raise InputError(f"{output} must end in .so: a shared library is written")
     _require_writable(output)
-    executable = _compiled(mod, target, options)
+    with stages_shown():
+        executable = _compiled(mod, target, options)
     try:
         executable.export_library(str(output))
     except Exception as error:

@@ -18,6 +18,7 @@ from tvm.s_tir import dlight
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 from tvm.script import tirx as T
 
+from tvm_stitch import stages
 from tvm_stitch.errors import StitchError, last_line
 from tvm_stitch.graph.back.launches import nests, outermost_nests
 from tvm_stitch.graph.back.wide_reductions import with_wide_reductions
@@ -46,7 +47,9 @@ def DefaultSchedules(target: tvm.target.Target) -> tvm.transform.Pass:
     def schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         mod = mod.clone()
         with plain:
-            for var, function in mod.functions_items():
+            functions = mod.functions_items()
+            for number, (var, function) in enumerate(functions):
+                stages.step(stages.SCHEDULING, number, len(functions))
                 attributes = getattr(function, "attrs", None) or {}
                 if isinstance(function, tirx.PrimFunc) and not attributes.get(_SCHEDULED, False):
                     scheduled = _scheduled(var.name_hint, function, plain)

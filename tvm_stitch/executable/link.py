@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from typing import Any
 
@@ -18,6 +18,7 @@ from tvm import relax
 from tvm.relax import vm_build
 from tvm.tirx.build import codegen_build, split_host_device_mods
 
+from tvm_stitch import stages
 from tvm_stitch.cache.store import Store
 from tvm_stitch.executable import cuda
 from tvm_stitch.executable.units import units
@@ -37,12 +38,22 @@ def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) ->
 
 def _library(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Any:
     """Host code that imports the kernels."""
+    with stages.stage(stages.LOWERING):
+        host, host_mod, devices = _lowered(tir, target)
+    with stages.stage(stages.COMPILING):
+        return _compiled(host_mod, host, devices, store)
+
+
+def _lowered(
+    tir: tvm.IRModule, target: tvm.target.Target
+) -> tuple[tvm.target.Target, tvm.IRModule, dict[tvm.target.Target, tvm.IRModule]]:
+    """The host's target and code, and the kernels by theirs."""
     host = target.host or tvm.target.Target("llvm" if tvm.runtime.enabled("llvm") else "c")
     bound = tvm.tirx.transform.BindTarget(target.with_host(host))(tir)
     pipeline, finish_host, finish_device = tvm.tirx.get_default_tir_pipeline(target)
     host_mod, device_mods = split_host_device_mods(pipeline(bound))
     devices = {each: finish_device()(found) for each, found in device_mods.items()}
-    return _compiled(finish_host()(host_mod), host, devices, store)
+    return host, finish_host()(host_mod), devices
 
 
 def _compiled(
@@ -66,6 +77,8 @@ def _compiled(
         for target, mod in devices.items():
             parts = units(mod, lambda part, t=target: built(part, t)) if _splits(target) else [mod]
             waiting += [pool.submit(built, part, target) for part in parts]
+        for number, _ in enumerate(as_completed(waiting)):
+            stages.step(stages.COMPILING, number + 1, len(waiting))
         library = host_code.result()
         for each in waiting:
             library.import_module(each.result())

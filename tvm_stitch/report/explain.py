@@ -13,7 +13,13 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch.build import KEEP_SCRATCH, check_well_formed, dispatch_passes, stitch_passes
+from tvm_stitch.build import (
+    KEEP_SCRATCH,
+    check_well_formed,
+    dispatch_passes,
+    in_stages,
+    stitch_passes,
+)
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import calls, kernel_names, nests, outside_calls
@@ -29,6 +35,7 @@ from tvm_stitch.report.data import DEFAULT, Before, Kernel
 from tvm_stitch.report.operators import Operator, operator_name, operators
 from tvm_stitch.report.report import Report
 from tvm_stitch.report.stitched import Fused, describe, describe_product
+from tvm_stitch.stages import stage, timed
 from tvm_stitch.target import full_target
 from tvm_stitch.tuning.apply import Database, origin_of
 
@@ -60,12 +67,16 @@ def explain(
         *stitch_passes(cuda, options, database, notes.plans, notes.left, undone=notes.undone),
         *cuda_pipeline.dataflow_lower_passes(cuda),
     ]
-    lowered = _run(mod, cuda, passes, notes)
-    kernels = tuple(_kernels(lowered, notes, device))
+    with timed() as seconds:
+        lowered = _run(mod, cuda, passes, notes)
+        with stage("describing"):
+            kernels = tuple(_kernels(lowered, notes, device))
+        with stage("TVM's way"):
+            before = _before(mod, cuda)
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
         device=device.name,
-        before=_before(mod, cuda),
+        before=before,
         kernels=kernels,
         fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
         cuts=tuple(cut for plan in notes.plans for cut in plan.cuts),
@@ -75,6 +86,7 @@ def explain(
         ),
         measured=tuple(each for plan in notes.plans for each in plan.measured),
         plans=tuple(plan.solved for plan in notes.plans if plan.solved.regions),
+        seconds=tuple(seconds.items()),
     )
 
 
@@ -133,8 +145,10 @@ def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], note
     )
     try:
         with cuda, context:
-            for each in passes:
-                mod = mod if each.info.name in disabled else each(mod)
+            for name, part in in_stages(passes):
+                with stage(name):
+                    for each in part:
+                        mod = mod if each.info.name in disabled else each(mod)
     except StitchError:
         raise
     except Exception as error:

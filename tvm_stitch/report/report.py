@@ -35,6 +35,7 @@ class Report(Findings):
             "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
             "cuts": [_lists(asdict(cut)) for cut in self.cuts],
             "measured": [_lists(asdict(each)) for each in self.measured],
+            "seconds": dict(self.seconds),
             "plans": [{**asdict(plan), "gap": plan.gap} for plan in self.plans],
         }
 
