@@ -39,9 +39,9 @@ def test_the_time_left_follows_from_the_pace(monkeypatch):
 
 def test_a_stage_within_a_stage_counts_to_it():
     heard = []
-    with stages.timed() as seconds, stages.heard_by(heard.append):
-        with stages.stage("one"), stages.stage("two"):
-            stages.step("two", 1, 2)
+    listening = stages.timed(), stages.heard_by(heard.append)
+    with listening[0] as seconds, listening[1], stages.stage("one"), stages.stage("two"):
+        stages.step("two", 1, 2)
     assert list(seconds) == ["one"] and [state.stage for state in heard] == ["one", "one"]
 
 
