@@ -12,9 +12,10 @@ from tvm import relax
 from zoo import softmax
 
 import tvm_stitch
-from tvm_stitch import Options, cli
+from tvm_stitch import Options, cli, default_schedules
 from tvm_stitch.build import lowering_context, pipeline
 from tvm_stitch.cache import lowered as cache_lowered
+from tvm_stitch.cache import schedules
 from tvm_stitch.cache.store import CacheWarning
 from tvm_stitch.plan import planner
 from tvm_stitch.transform import grouped
@@ -46,11 +47,11 @@ def lowered(module, cache, target=H200, **named):
         return pipeline(target, options, **named)(module)
 
 
-def weighted(seed: int = 0, scale: float = 2.0, symbolic: bool = False) -> tvm.IRModule:
-    """softmax(x @ w) * scale + w[0], with weights as constants."""
-    weight = relax.const(np.random.default_rng(seed).random((64, 64), "float32"))
+def weighted(seed=0, scale=2.0, symbolic=False, size=64) -> tvm.IRModule:
+    """softmax(x @ w * scale), the weights constants."""
+    weight = relax.const(np.random.default_rng(seed).random((size, size), "float32"))
     rows = tvm.tirx.Var("n", "int64") if symbolic else 8
-    x = relax.Var("x", relax.TensorType((rows, 64), "float32"))
+    x = relax.Var("x", relax.TensorType((rows, size), "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
         with builder.dataflow():
@@ -92,7 +93,7 @@ def test_what_differs_is_planned_anew(tmp_path, plans, monkeypatch, changed):
     lowered(MODULE, tmp_path)
     plans.clear()
     if "versions" in changed:
-        monkeypatch.setattr(cache_lowered, "_versions", lambda: changed["versions"])
+        monkeypatch.setattr(cache_lowered, "versions", lambda: changed["versions"])
     options = Options(cache=tmp_path, **changed.get("options", {}))
     lowered(changed.get("module", MODULE), None, changed.get("target", H200), options=options)
     assert plans
@@ -185,6 +186,49 @@ def test_a_module_that_fails_leaves_the_cache_usable(tmp_path, monkeypatch):
     assert not [path for path in tmp_path.glob("modules/*")]
     lowered(MODULE, tmp_path)
     assert len([path for path in tmp_path.glob("modules/*")]) == 1
+
+
+def test_a_schedule_that_took_tvm_long_serves_other_models(tmp_path, monkeypatch):
+    asked = []
+
+    def slow(name, function, target):
+        asked.append(name)
+        return scheduled(name, function, target)
+
+    scheduled = default_schedules._scheduled
+    monkeypatch.setattr(default_schedules, "_scheduled", slow)
+    monkeypatch.setattr(schedules, "LONG", 0.0)
+    first = lowered(weighted(0, size=512), tmp_path)
+    many = len(asked)
+    assert many and tvm_ffi.structural_equal(lowered(weighted(0, size=512), tmp_path), first)
+    lowered(
+        weighted(1, size=512), tmp_path
+    )  # another module, for its weights; the product is the same
+    assert len(asked) == many
+    monkeypatch.setattr(schedules, "LONG", 60.0)
+    lowered(weighted(0, size=512), tmp_path / "other")
+    assert len(asked) > many and not (tmp_path / "other" / schedules.KIND).exists()
+
+
+def test_pytorchs_parts_are_taken_from_it(tmp_path, plans):
+    torch = pytest.importorskip("torch")
+    from tvm_stitch.dynamo.machine import lowered_for_cuda
+    from tvm_stitch.dynamo.settings import Settings
+
+    rows = tvm.tirx.Var("n", "int64")
+    sizes = relax.Var("sizes", relax.ShapeType([rows]))
+    x, w = (relax.Var("x", relax.TensorType((n, 64), "float32")) for n in (rows, 64))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [sizes, x, w]):
+        with builder.dataflow():
+            product = builder.emit(relax.op.matmul(builder.emit(relax.op.nn.softmax(x)), w))
+            out = builder.emit_output([relax.op.nn.softmax(product)])
+        builder.emit_func_output(out)
+    settings = Settings(target="sm_90", stitching=Options(cache=tmp_path))
+    first = lowered_for_cuda(builder.get(), settings, torch.device("cuda"))
+    again = lowered_for_cuda(builder.get(), settings, torch.device("cuda"))
+    assert len(plans) == 1 and again.places == first.places
+    assert again.storage((5,)) == first.storage((5,)) > 0
 
 
 def test_the_command_line_shows_and_clears_it(tmp_path, capsys, monkeypatch):

@@ -85,7 +85,8 @@ def stitch_passes(
         relax.transform.FoldConstant(),
         relax.transform.ConvertToDataflow(),
     ]
-    schedules = DefaultSchedules(target)
+    store = store_of(options.cache if options else None)
+    schedules = DefaultSchedules(target, store)
     is_read = plans is not None or dump.is_wanted
     settling = Settling(target, options, between, schedules, heard if is_read else None)
     return [

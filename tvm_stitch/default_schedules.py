@@ -8,6 +8,7 @@ it. Knows no stitching.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import tvm
@@ -19,6 +20,8 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 from tvm.script import tirx as T
 
 from tvm_stitch import stages
+from tvm_stitch.cache.schedules import scheduled_once
+from tvm_stitch.cache.store import Store
 from tvm_stitch.errors import StitchError, last_line
 from tvm_stitch.graph.back.launches import nests, outermost_nests
 from tvm_stitch.graph.back.wide_reductions import with_wide_reductions
@@ -39,8 +42,8 @@ def default_rules() -> list[Any]:
     return [gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()]
 
 
-def DefaultSchedules(target: tvm.target.Target) -> tvm.transform.Pass:
-    """TVM's schedules for the functions that have none."""
+def DefaultSchedules(target: tvm.target.Target, store: Store | None = None) -> tvm.transform.Pass:
+    """TVM's schedules for the functions that have none; a store knows those that took long."""
     plain = plain_target(target)
 
     @tvm.transform.module_pass(opt_level=0, name="DefaultSchedules")
@@ -52,7 +55,8 @@ def DefaultSchedules(target: tvm.target.Target) -> tvm.transform.Pass:
                 stages.step(stages.SCHEDULING, number, len(functions))
                 attributes = getattr(function, "attrs", None) or {}
                 if isinstance(function, tirx.PrimFunc) and not attributes.get(_SCHEDULED, False):
-                    scheduled = _scheduled(var.name_hint, function, plain)
+                    how = partial(_scheduled, var.name_hint, function, plain)
+                    scheduled = scheduled_once(function, plain, how, store)
                     if scheduled is not None:
                         mod.update_func(var, scheduled.with_attr(_SCHEDULED, True))
         return mod

@@ -12,24 +12,19 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import tvm
 import tvm_ffi
 
 from tvm_stitch.cache.store import Store
+from tvm_stitch.cache.versions import versions
 
 KIND = "modules"
 # Bytes of a constant that is no part of the text.
 LARGE = 1 << 12
 # Stands where a large constant was, before its number; no shape begins with it.
 _PLACE = -0x57171C4
-_PACKAGE = Path(__file__).parents[1]
-_PACKAGES = ("apache-tvm", "apache-tvm-ffi", "numpy", "pulp", "highspy")
-_SUFFIXES = (".py", ".json")
 
 
 def lowered(
@@ -42,7 +37,7 @@ def lowered(
     """What `lower` makes of a module; kept only if, once it is made, it is final."""
     large = _Large()
     text = large.taken_out_of(mod, is_input=True)
-    key = json.dumps([_versions(), *made_of, large.hashes, text])
+    key = json.dumps([versions(), *made_of, large.hashes, text])
     made: list[tvm.IRModule] = []
 
     def make() -> bytes | None:
@@ -108,12 +103,3 @@ def _mapped(mod: tvm.IRModule, of_constant: Callable[[Any], Any]) -> tvm.IRModul
 
 def _bytes(tensor: Any) -> int:
     return math.prod(tensor.shape) * tensor.dtype.itemsize
-
-
-@lru_cache(maxsize=1)
-def _versions() -> str:
-    """This package to the letter, and the releases of what it works with."""
-    read = hashlib.sha256()
-    for path in sorted(path for path in _PACKAGE.rglob("*") if path.suffix in _SUFFIXES):
-        read.update(f"{path.relative_to(_PACKAGE)}\n".encode() + path.read_bytes())
-    return " ".join([read.hexdigest(), *map(metadata.version, _PACKAGES)])
