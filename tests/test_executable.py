@@ -64,16 +64,17 @@ def test_every_kernel_is_compiled_once_and_loaded():
 def test_small_kernels_share_a_unit_and_large_ones_do_not(monkeypatch):
     codes = []
     with compiled_by(lambda code: codes.append(code) or b"binary"):
-        compiled(several())
+        compiled(several(2))
         assert len(codes) == 1
         codes.clear()
-        monkeypatch.setattr("tvm_stitch.executable.units.units.__defaults__", (1000,))
+        monkeypatch.setattr("tvm_stitch.executable.units.LEAST", 1000)
+        monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
         compiled(several())
         assert [len(simt.kernel_names(code)) for code in codes] == [1] * 4
 
 
 def test_units_are_compiled_at_the_same_time(monkeypatch):
-    monkeypatch.setattr("tvm_stitch.executable.units.units.__defaults__", (1000,))
+    monkeypatch.setattr("tvm_stitch.executable.units.LEAST", 1000)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
     together = threading.Barrier(2, timeout=60)
 

@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument("--cache", help=argparse.SUPPRESS)  # of the process that builds
     options = parser.parse_args()
     if options.cache is not None:
-        print(built(*options.names, options.cache))
+        print(built(options.names[0], options.cache))
         return 0
     print(time.strftime("%Y-%m-%d"), f"{len(os.sched_getaffinity(0))} cores, load", os.getloadavg())
     for name in options.names:

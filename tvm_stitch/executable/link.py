@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import tvm
@@ -75,8 +76,9 @@ def _compiled(
         host_code = pool.submit(built, host_mod, host)
         waiting: list[Future[Any]] = []
         for target, mod in devices.items():
-            parts = units(mod, lambda part, t=target: built(part, t)) if _splits(target) else [mod]
-            waiting += [pool.submit(built, part, target) for part in parts]
+            code = partial(built, target=target)
+            parts = units(mod, code, cores) if _splits(target) else [mod]
+            waiting += [pool.submit(code, part) for part in parts]
         for number, _ in enumerate(as_completed(waiting)):
             stages.step(stages.COMPILING, number + 1, len(waiting))
         library = host_code.result()
