@@ -91,13 +91,15 @@ def _digest(code: str) -> str:
 
 @lru_cache
 def _version(mode: str, _path: str, cuda_path: str) -> str:
-    """The compiler's exact release."""
+    """The compiler's exact release; nothing where it is missing, which TVM will say."""
     if mode == "nvcc":
-        found = shutil.which("nvcc") or "nvcc"
-        done = subprocess.run([found, "--version"], capture_output=True, text=True, check=False)
-        return done.stdout
-    from cuda.bindings import nvrtc
-
+        found = shutil.which("nvcc")
+        command = [found or "", "--version"]
+        return subprocess.run(command, capture_output=True, text=True).stdout if found else ""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError:
+        return ""
     release = nvrtc.nvrtcVersion()
     # Only the library's file says the whole of it.
     maps = Path("/proc/self/maps")
