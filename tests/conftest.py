@@ -1,8 +1,15 @@
 """What all tests share: the options that renew golden files and take a sample of the tests."""
 
+import os
 import zlib
 
 import pytest
+
+
+def pytest_configure() -> None:
+    # Nobody's cache is read or written, nor by processes that tests start; the executor's objects
+    # are kept for other runs in the folder for temporary files.
+    os.environ["TVM_STITCH_CACHE"] = "off"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

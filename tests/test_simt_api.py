@@ -8,6 +8,7 @@ import tvm
 from tvm.script import tirx as T
 
 from tvm_stitch import CompilerMissing, InputError, simt
+from tvm_stitch.cache.store import CacheWarning
 from tvm_stitch.simt import build
 from tvm_stitch.simt.launch import Kernel, Launch
 from tvm_stitch.simt.source import read_kernel
@@ -176,16 +177,17 @@ def test_many_kernels_at_once():
 @pytest.fixture
 def empty_cache(tmp_path, monkeypatch):
     """A cache folder that holds the runtime, which takes seconds, and no kernel."""
-    shutil.copy(build.build_runtime(), tmp_path)
+    (tmp_path / "executor").mkdir()
+    shutil.copy(build.build_runtime(), tmp_path / "executor")
     monkeypatch.setenv("TVM_STITCH_CACHE", str(tmp_path))
     return tmp_path
 
 
 def test_objects_are_kept_where_the_environment_says(empty_cache):
     first = simt.load(SCALE)
-    made = first.library.stat().st_mtime_ns
-    assert first.library.parent == empty_cache
-    assert simt.load(SCALE).library.stat().st_mtime_ns == made
+    made = first.library.stat().st_ino
+    assert first.library.parent == empty_cache / "executor"
+    assert simt.load(SCALE).library.stat().st_ino == made
     assert simt.load(SCALE, check=False).library != first.library
 
 
@@ -193,8 +195,18 @@ def test_builds_of_one_kernel_at_once_do_not_disturb_each_other(empty_cache):
     kernels = simt.compile_many([SUM] * 4, jobs=4)
     assert len({kernel.library for kernel in kernels}) == 1
     assert sums(0, kernels[-1])[0].ok
-    left = [path for path in empty_cache.rglob("*") if path.is_file()]
+    left = [path for path in empty_cache.glob("executor/**/*") if path.is_file()]
     assert sorted(path.suffix for path in left) == [".gch", ".so", ".so"], left
+
+
+def test_a_damaged_object_is_built_anew(empty_cache):
+    first = simt.load(SCALE).library
+    whole = first.read_bytes()
+    first.unlink()  # this process has it loaded
+    first.write_bytes(whole[:1000])
+    with pytest.warns(CacheWarning, match="damaged"):
+        again = simt.load(SCALE)
+    assert again.library == first and first.stat().st_size > 1000
 
 
 def test_a_missing_compiler_says_what_to_install(monkeypatch):

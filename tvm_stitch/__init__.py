@@ -18,6 +18,7 @@ from tvm_stitch.options import Options
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.profiling.profile import profile
 from tvm_stitch.report import explain
+from tvm_stitch.timing import log_as_told
 from tvm_stitch.tuning.tune import tune
 from tvm_stitch.verify import verify
 
@@ -45,6 +46,9 @@ __all__ = [
     "tune",
     "verify",
 ]
+
+
+log_as_told()
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,12 +10,15 @@ import tvm
 from tvm import relax
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch import transform
+from tvm_stitch import timing, transform
+from tvm_stitch.cache.once import once_lowered
+from tvm_stitch.cache.store import store_of
 from tvm_stitch.default_schedules import DefaultSchedules
 from tvm_stitch.device import device_of
 from tvm_stitch.dump.stages import Dump
 from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
+from tvm_stitch.executable.link import linked
 from tvm_stitch.graph.back.outputs import ViewOutputs
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.empty import WithoutElements
@@ -29,6 +32,14 @@ from tvm_stitch.tuning.apply import Database, Records
 
 keep_op_tags_by_thread()
 
+# The stage that a pass begins.
+_BEGINS = {
+    "StitchOps": timing.PLANNING,
+    "FuseOps": timing.FUSING,
+    "StitchSchedule": timing.WRITING,
+    "DefaultSchedules": timing.SCHEDULING,
+    "ToNonDataflow": timing.MEMORY,
+}
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
 
 
@@ -74,7 +85,8 @@ def stitch_passes(
         relax.transform.FoldConstant(),
         relax.transform.ConvertToDataflow(),
     ]
-    schedules = DefaultSchedules(target)
+    store = store_of(options.cache if options else None)
+    schedules = DefaultSchedules(target, store)
     is_read = plans is not None or dump.is_wanted
     settling = Settling(target, options, between, schedules, heard if is_read else None)
     return [
@@ -135,19 +147,19 @@ def pipeline(
     *,
     lowered: Sequence[tvm.transform.Pass] = (),
     planned: Sequence[tvm.transform.Pass] = (),
+    kept_as: str | None = None,
 ) -> tvm.transform.Pass:
     """A drop-in for `tvm.compile(mod, target, relax_pipeline=...)`.
 
     `database` is the path of a record store that `tvm_stitch.tune` wrote: kernels with a record
     for this GPU get the best schedule found. The passes `lowered` run when operators are calls of
-    kernels, before memory is planned; `planned` when it is, and storages are allocated.
+    kernels, before memory is planned; `planned` when it is, and storages are allocated. `kept_as`
+    says what they are, in a word for the cache; without, it keeps nothing that they had a part in.
     """
     cuda = cuda_target(target)
     records = None if database is None else Records.open(database, device_of(cuda))
 
-    @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")
-    def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        check_well_formed(mod)
+    def lower(mod: tvm.IRModule) -> tvm.IRModule:
         passes = [
             *dispatch_passes(cuda),
             *stitch_passes(cuda, options, records),
@@ -155,9 +167,36 @@ def pipeline(
             *finishing_passes(cuda_pipeline.finalize_passes(cuda), lowered, planned),
         ]
         with cuda:
-            return tvm.transform.Sequential(passes)(mod)
+            for name, part in in_stages(passes):
+                with timing.stage(name):
+                    mod = tvm.transform.Sequential(part)(mod)
+        return mod
+
+    @tvm.transform.module_pass(opt_level=0, name="tvm_stitch.pipeline")
+    def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        check_well_formed(mod)
+        named = kept_as or ("" if not (lowered or planned) else None)
+        found = once_lowered(mod, cuda, options or Options(), records, named, lower)
+        if records is not None:
+            records.warn()  # also where the passes that use them were not asked
+        return found
 
     return stitched
+
+
+def in_stages(
+    passes: Sequence[tvm.transform.Pass],
+) -> Iterator[tuple[str, list[tvm.transform.Pass]]]:
+    """The passes of a pipeline by the stages that a user hears of."""
+    stage = timing.DECOMPOSING
+    part: list[tvm.transform.Pass] = []
+    for each in passes:
+        begun = _BEGINS.get(each.info.name, stage)
+        if begun != stage:
+            yield stage, part
+            stage, part = begun, []
+        part.append(each)
+    yield stage, part
 
 
 def check_well_formed(mod: tvm.IRModule) -> None:
@@ -218,4 +257,6 @@ def compile(
     # TVM compiles for the target in scope, and for this machine's GPU where there is none.
     scope = cuda if device_of(cuda).warpgroups else nullcontext()
     with lowering_context(), scope:
-        return tvm.compile(mod, cuda, relax_pipeline=pipeline(cuda, options, database))
+        with cuda:
+            lowered = pipeline(cuda, options, database)(mod)
+        return linked(lowered, cuda, store_of(options.cache if options else None))

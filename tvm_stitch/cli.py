@@ -1,4 +1,4 @@
-"""The command line: demo, explain, compile, verify, tune, profile, diff, bench.
+"""The command line: demo, explain, compile, verify, tune, profile, diff, cache, bench.
 
 Exit codes: 0 done; 1 something is wrong, or missing on this machine; 2 wrong use: a file, model,
 option or target that cannot be used as given; 130 interrupted. Results go to stdout, messages to
@@ -20,12 +20,14 @@ from typing import Any
 import tvm
 
 import tvm_stitch
+from tvm_stitch.cache import cli as cache_cli
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
 from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
 from tvm_stitch.profiling import cli as profiling_cli
 from tvm_stitch.report import diff_cli, explain
 from tvm_stitch.target import cuda_target
+from tvm_stitch.terminal import stages_shown
 from tvm_stitch.tuning import cli as tuning_cli
 
 TARGET_HELP = (
@@ -48,6 +50,7 @@ examples:
   tvm-stitch compile model.json -o model.so --dump stages
   tvm-stitch profile model.onnx --json       each kernel measured, beside what is predicted
   tvm-stitch diff old.json new.json          what changed between two explain --json
+  tvm-stitch cache info                      what is kept for the next build
   tvm-stitch bench --help                    measurements on a GPU
 
 a model is a file of ONNX's, one that torch.export.save wrote, TVMScript, what Relay saved, or
@@ -156,6 +159,15 @@ def _parser() -> argparse.ArgumentParser:
     profiled.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
     profiled.set_defaults(run=_profile)
 
+    cache = commands.add_parser(
+        "cache",
+        help="what is kept on disk for the next build",
+        description=cache_cli.DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    cache_cli.add_arguments(cache)
+    cache.set_defaults(run=cache_cli.run)
+
     for command in (explained, compiled):
         command.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
         command.add_argument("--dump", metavar="FOLDER", help=DUMP_HELP)
@@ -180,7 +192,8 @@ def _explain(options: argparse.Namespace) -> int:
     mod = read(options.model)
     if options.html:
         _require_writable(Path(options.html))
-    report = explain(mod, cuda_target(options.target), stitching, options.database)
+    with stages_shown():
+        report = explain(mod, cuda_target(options.target), stitching, options.database)
     if options.html:
         report.to_html(options.html)
     print(json.dumps(report.to_json(), indent=2) if options.json else report)
@@ -196,7 +209,8 @@ def _compile(options: argparse.Namespace) -> int:
     if output.suffix != ".so":
         raise InputError(f"{output} must end in .so: a shared library is written")
     _require_writable(output)
-    executable = _compiled(mod, target, options)
+    with stages_shown():
+        executable = _compiled(mod, target, options)
     try:
         executable.export_library(str(output))
     except Exception as error:

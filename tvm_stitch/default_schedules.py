@@ -8,6 +8,7 @@ it. Knows no stitching.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import tvm
@@ -18,6 +19,9 @@ from tvm.s_tir import dlight
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 from tvm.script import tirx as T
 
+from tvm_stitch import timing
+from tvm_stitch.cache.schedules import scheduled_once
+from tvm_stitch.cache.store import Store
 from tvm_stitch.errors import StitchError, last_line
 from tvm_stitch.graph.back.launches import nests, outermost_nests
 from tvm_stitch.graph.back.wide_reductions import with_wide_reductions
@@ -38,18 +42,21 @@ def default_rules() -> list[Any]:
     return [gpu.Matmul(), gpu.GEMV(), gpu.Reduction(), gpu.GeneralReduction(), gpu.Fallback()]
 
 
-def DefaultSchedules(target: tvm.target.Target) -> tvm.transform.Pass:
-    """TVM's schedules for the functions that have none."""
+def DefaultSchedules(target: tvm.target.Target, store: Store | None = None) -> tvm.transform.Pass:
+    """TVM's schedules for the functions that have none; a store knows those that took long."""
     plain = plain_target(target)
 
     @tvm.transform.module_pass(opt_level=0, name="DefaultSchedules")
     def schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         mod = mod.clone()
         with plain:
-            for var, function in mod.functions_items():
+            functions = mod.functions_items()
+            for number, (var, function) in enumerate(functions):
+                timing.step(timing.SCHEDULING, number, len(functions))
                 attributes = getattr(function, "attrs", None) or {}
                 if isinstance(function, tirx.PrimFunc) and not attributes.get(_SCHEDULED, False):
-                    scheduled = _scheduled(var.name_hint, function, plain)
+                    how = partial(_scheduled, var.name_hint, function, plain)
+                    scheduled = scheduled_once(function, plain, how, store)
                     if scheduled is not None:
                         mod.update_func(var, scheduled.with_attr(_SCHEDULED, True))
         return mod

@@ -58,6 +58,10 @@ class Options:
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     dump: a folder that receives every stage of each compilation as a file, from Relax to CUDA; if
         left out, the one that TVM_STITCH_DUMP names in the environment. Changes no result.
+    cache: a folder that keeps lowered modules and compiled kernels for the next time, "off" for
+        none; if left out, what TVM_STITCH_CACHE says in the environment, else
+        ~/.cache/tvm-stitch. What is timed, dumped or watched is not taken from there. Changes no
+        result.
     """
 
     schemes: tuple[str, ...] = SCHEMES
@@ -74,6 +78,7 @@ class Options:
     extents: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)
     plan: SavedPlan | None = None
     dump: str | os.PathLike[str] | None = None
+    cache: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.schemes, str) or not isinstance(self.schemes, Iterable):
@@ -86,8 +91,10 @@ class Options:
             raise InputError(f"plan must be a SavedPlan, not {type(self.plan).__name__}")
         if self.plan is not None and self.measure:
             raise InputError("a pinned plan is followed, not measured: give plan or measure")
-        if self.dump is not None and not isinstance(self.dump, (str, os.PathLike)):
-            raise InputError(f"dump must name a folder, not {self.dump!r}")
+        for name in ("dump", "cache"):
+            folder = getattr(self, name)
+            if folder is not None and not isinstance(folder, (str, os.PathLike)):
+                raise InputError(f"{name} must name a folder, not {folder!r}")
         if self.solver not in SOLVERS:
             raise InputError(f"unknown solver {self.solver!r}; known are {list(SOLVERS)}")
         object.__setattr__(self, "extents", _sizes(self.extents))

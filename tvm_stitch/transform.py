@@ -19,6 +19,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from tvm_stitch import timing
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.graph.back.alternate_traversal import with_alternate_traversal
@@ -224,7 +225,9 @@ def StitchSchedule(
         refused: dict[str, str] = {}
         while True:
             mod = mod.clone()
-            for var, function in mod.functions_items():
+            functions = mod.functions_items()
+            for number, (var, function) in enumerate(functions):
+                timing.step(timing.WRITING, number, len(functions))
                 if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
                     continue
                 kernel = records and records.kernel(function, bounds, chosen.schemes)

@@ -21,10 +21,12 @@ from tvm import relax
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 
 from tvm_stitch.build import finishing_passes, lowering_context, pipeline
+from tvm_stitch.cache.store import Store, store_of
 from tvm_stitch.checked_index import TRAP, OnHost
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
 from tvm_stitch.dynamo.sizes import Sizes, of_expression
 from tvm_stitch.errors import SimtError
+from tvm_stitch.executable.link import linked
 from tvm_stitch.frontend.torch.convert import ENTRY, Converted
 from tvm_stitch.graph.back import destinations, storages
 from tvm_stitch.graph.back.destinations import Destinations
@@ -36,6 +38,7 @@ from tvm_stitch.verify import stitched_for_cpu
 
 # As Inductor's generated code allocates: a third of torch.empty's time. On the current device.
 _guards: Any = torch._C._dynamo.guards
+_KEPT_AS = "results in destinations, storages in one tensor"  # in the cache
 _ALLOCATE = {"cpu": _guards._empty_strided_cpu, "cuda": _guards._empty_strided_cuda}
 
 Tensors = Sequence[torch.Tensor]
@@ -158,10 +161,10 @@ def lowered_for_cuda(
     mod: tvm.IRModule, settings: Settings, device: torch.device | None = None
 ) -> Lowered:
     """Stitched, for the GPU that the tensors lie on."""
-    target = _target_of(settings, device)
-    stitched = partial(pipeline, target, settings.stitching, settings.database)
+    target, options = _target_of(settings, device), settings.stitching
+    stitched = partial(pipeline, target, options, settings.database, kept_as=_KEPT_AS)
     with lowering_context():
-        return _lowered(mod, target, stitched)
+        return _lowered(mod, target, stitched, store_of(options.cache))
 
 
 def lowered_for_llvm(mod: tvm.IRModule) -> Lowered:
@@ -181,7 +184,7 @@ def lowered_for_llvm(mod: tvm.IRModule) -> Lowered:
         finishing = finishing_passes(cpu_pipeline.finalize_passes(target), **memory)
         return tvm.transform.Sequential([*before, *finishing])
 
-    return _lowered(mod, target, finished)
+    return _lowered(mod, target, finished, None)
 
 
 def _target_of(settings: Settings, device: torch.device | None) -> tvm.target.Target:
@@ -192,19 +195,16 @@ def _target_of(settings: Settings, device: torch.device | None) -> tvm.target.Ta
 
 
 def _lowered(
-    mod: tvm.IRModule, target: tvm.target.Target, pipeline_for: Callable[..., tvm.transform.Pass]
+    mod: tvm.IRModule,
+    target: tvm.target.Target,
+    pipeline_for: Callable[..., tvm.transform.Pass],
+    store: Store | None,
 ) -> Lowered:
-    noted: list[tvm.IRModule] = []
-
-    @tvm.transform.module_pass(opt_level=0, name="Note")
-    def note(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        noted.append(mod)
-        return mod
-
-    passes = pipeline_for(lowered=[Destinations(ENTRY)], planned=[Storages(ENTRY), note])
+    passes = pipeline_for(lowered=[Destinations(ENTRY)], planned=[Storages(ENTRY)])
     with target:
-        executable = tvm.compile(mod, target, relax_pipeline=passes)
-    attributes, params = noted[0].attrs, noted[0][ENTRY].params
+        lowered = passes(mod)
+        executable = linked(lowered, target, store)
+    attributes, params = lowered.attrs, lowered[ENTRY].params
     symbols = [param.ty for param in params[:1] if isinstance(param.ty, relax.ShapeType)]
     variables = [variable for each in symbols for variable in each.values]
     size = attributes.get(storages.ATTRIBUTE)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
+from tvm_stitch import timing
 from tvm_stitch.device import Device
 from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
@@ -129,7 +130,8 @@ def _plan_regions(
     """
     answers = known.answers(bounds)
     found: list[RegionPlan] = []
-    for region in regions:
+    for number, region in enumerate(regions):
+        timing.step(timing.PLANNING, number, len(regions))
         key = bounds, region.key
         if key not in known.plans and known.deadline(options).is_over:
             known.plans[key] = not_planned(region)

@@ -150,6 +150,8 @@ class Findings:
     cuts: tuple[Cut, ...] = ()  # values that go from one kernel to another through memory, and why
     plans: tuple[Solved, ...] = ()  # how good the plan of each dataflow block is
     measured: tuple[Measured, ...] = ()  # regions that were timed both ways
+    # Where explain's time went, by stage; it differs from one time to the next.
+    seconds: tuple[tuple[str, float], ...] = field(default=(), compare=False)
     # To save, to compare, to pin with Options(plan=...).
     plan: SavedPlan = field(default_factory=lambda: SavedPlan(()))
     flow: Flow = Flow()

@@ -12,7 +12,13 @@ import tvm
 from tvm import relax
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch.build import KEEP_SCRATCH, check_well_formed, dispatch_passes, stitch_passes
+from tvm_stitch.build import (
+    KEEP_SCRATCH,
+    check_well_formed,
+    dispatch_passes,
+    in_stages,
+    stitch_passes,
+)
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import calls, nests, outside_calls
@@ -27,6 +33,7 @@ from tvm_stitch.report.findings.notes import Listener, Notes
 from tvm_stitch.report.findings.operators import operator_name
 from tvm_stitch.report.report import Report
 from tvm_stitch.target import full_target
+from tvm_stitch.timing import stage, timed
 from tvm_stitch.transform import bounds_of_module
 from tvm_stitch.tuning.apply import Database
 
@@ -57,15 +64,19 @@ def explain(
         *stitch_passes(cuda, options, database, notes.plans, notes.left, undone=notes.undone),
         *cuda_pipeline.dataflow_lower_passes(cuda),
     ]
-    lowered = _run(mod, cuda, passes, notes)
-    extents = bounds_of_module(mod, options).representative
-    found = kernels_by_function(lowered, notes, device, extents)
+    with timed() as seconds:
+        lowered = _run(mod, cuda, passes, notes)
+        with stage("describing"):
+            extents = bounds_of_module(mod, options).representative
+            found = kernels_by_function(lowered, notes, device, extents)
+        with stage("TVM's way"):
+            before = _before(mod, cuda)
     kernels = tuple(kernel for each in found.values() for kernel in each)
     cuts = tuple(cut for plan in notes.plans for cut in plan.cuts)
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
         device=device.name,
-        before=_before(mod, cuda),
+        before=before,
         kernels=kernels,
         fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
         cuts=cuts,
@@ -80,6 +91,7 @@ def explain(
         passes=notes.passes,
         limits=Limits(device.bandwidth, device.float32_rate),
         code=CodeOf(lowered, cuda, {f: [k.name for k in each] for f, each in found.items()}),
+        seconds=tuple(seconds.items()),
     )
 
 
@@ -104,8 +116,10 @@ def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], note
     )
     try:
         with cuda, context:
-            for each in passes:
-                mod = mod if each.info.name in disabled else each(mod)
+            for name, part in in_stages(passes):
+                with stage(name):
+                    for each in part:
+                        mod = mod if each.info.name in disabled else each(mod)
     except StitchError:
         raise
     except Exception as error:

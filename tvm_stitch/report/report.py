@@ -41,6 +41,7 @@ class Report(Findings):
             "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
             "cuts": [listed(asdict(cut)) for cut in self.cuts],
             "measured": [listed(asdict(each)) for each in self.measured],
+            "seconds": dict(self.seconds),
             "plans": [{**asdict(plan), "gap": plan.gap} for plan in self.plans],
             "flow": listed(asdict(self.flow)),
             "sources": [asdict(source) for source in self.sources],

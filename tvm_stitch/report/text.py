@@ -35,6 +35,8 @@ def render(report: Findings) -> str:
         longest = max(len(fallback.op) for fallback in report.fallbacks)
         for fallback in report.fallbacks:
             parts += _wrapped(f"  {fallback.op:{min(longest, 24)}}  ", fallback.reason)
+    if report.seconds:
+        parts += ["", *_wrapped("time    ", _times(report.seconds))]
     return "\n".join(parts)
 
 
@@ -49,6 +51,14 @@ def _headline(report: Findings) -> str:
     target = f"For {report.target}, with the figures of the {report.device}."
     plans = [line for plan in report.plans for line in _wrapped("plan    ", _quality(plan))]
     return "\n".join([*_wrapped("before  ", before), *_wrapped("after   ", after), *plans, target])
+
+
+def _times(seconds: Sequence[tuple[str, float]]) -> str:
+    """Where it went, most first."""
+    longest = sorted(seconds, key=lambda each: -each[1])
+    told = ", ".join(f"{stage} {each:.1f} s" for stage, each in longest if each >= 0.05)
+    total = f"{sum(each for _, each in seconds):.1f} s"
+    return f"{total}: {told}" if told else total
 
 
 def _quality(plan: Solved) -> str:

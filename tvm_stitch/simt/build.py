@@ -1,4 +1,4 @@
-"""C++ in, loadable objects out: g++, and a cache on disk that several processes may share.
+"""C++ in, loadable objects out: g++, and the cache on disk, which several processes may share.
 
 Knows nothing of kernels: a translation unit is a text, an object is named by the hash of all that
 went into it.
@@ -13,12 +13,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
+from tvm_stitch.cache.store import Store, store_of
 from tvm_stitch.errors import CompilerMissing, SimtError
 
+KIND = "executor"
 _RUNTIME = Path(__file__).parent / "runtime"
 _RUNTIME_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-w")
 # Even a kernel that asks the runtime for nothing needs it to be launched.
@@ -53,22 +54,14 @@ def compiler() -> str:
     return found
 
 
-def cache_directory() -> Path:
-    """Where objects are kept: $TVM_STITCH_CACHE, or the user's cache, or the temporary folder."""
-    if chosen := os.environ.get("TVM_STITCH_CACHE"):
-        path = Path(chosen)
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        path = Path(base) / "tvm_stitch" / "simt"
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        if os.access(path, os.W_OK):
-            return path
-    except OSError:
-        pass
-    fallback = Path(tempfile.gettempdir()) / f"tvm_stitch-{os.getuid()}" / "simt"
-    fallback.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return fallback
+def _store() -> Store:
+    """Where objects are kept: with all else that is, or, as they must be files, for a while."""
+    store = store_of()
+    if store is not None and store.is_writable:
+        return store
+    folder = Path(tempfile.gettempdir()) / f"tvm-stitch-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return Store(folder)
 
 
 @lru_cache(maxsize=1)
@@ -146,17 +139,20 @@ def _build(
     cxx = compiler()
     text = "\n".join([cxx, _compiler_version(cxx), *flags, key])
     digest = hashlib.sha256(text.encode()).hexdigest()[:20]
-    path = cache_directory() / name.format(digest)
-    if path.exists():
-        return path
-    path.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix="making-") as scratch:
-        made = Path(scratch) / path.name
-        _run([cxx, *flags, *arguments(Path(scratch), path.name), "-o", str(made)])
-        # Whole or not at all. Whoever else built the same keeps theirs: it may be loaded already.
-        with suppress(FileExistsError):
-            os.link(made, path)
-    return path
+    store, kept = _store(), f"{KIND}/{name.format(digest)}"
+    found = store.file(kept)
+    if found is None:
+        with store.lock(kept):
+            found = store.file(kept) or _compiled(store, kept, [cxx, *flags], arguments)
+    return found
+
+
+def _compiled(
+    store: Store, kept: str, command: list[str], arguments: Callable[[Path, str], list[str]]
+) -> Path:
+    with store.making(kept) as made:
+        _run([*command, *arguments(made.parent, made.name), "-o", str(made)])
+    return store.path(kept)
 
 
 def _run(command: list[str]) -> None:

@@ -5,11 +5,11 @@ In: what a search tells after every batch. Out: text on standard error.
 
 from __future__ import annotations
 
-import shutil
-import sys
 import time
 from dataclasses import dataclass
 from typing import Protocol, TextIO
+
+from tvm_stitch.terminal import Line, minutes
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,12 @@ class Bar:
     """Shows progress on a stream."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
+        self._line = Line(stream)
         self._started = time.monotonic()
-        self._rewrites = self._stream.isatty()
 
     def __call__(self, state: State) -> None:
         """Rewrite the line; without a terminal, a line when a kernel is done."""
-        if not self._rewrites and not state.done:
-            return
-        text = describe(state, self._left(state))
-        if self._rewrites:
-            width = shutil.get_terminal_size().columns
-            text = "\r" + text[: width - 1].ljust(width - 1)
-        self._stream.write(text + ("\n" if state.done or not self._rewrites else ""))
-        self._stream.flush()
+        self._line.show(describe(state, self._left(state)), stays=state.done)
 
     def _left(self, state: State) -> float | None:
         """Seconds that are left, were all trials still to be measured at the pace so far."""
@@ -84,5 +76,5 @@ def describe(state: State, left: float | None) -> str:
         if state.floor is not None and state.unit == "us":
             words.append(f"{100 * state.floor / state.best:.0f} % of the floor's speed")
     if left is not None and not state.done:
-        words.append(f"{int(left) // 60}:{int(left) % 60:02d} left")
+        words.append(f"{minutes(left)} left")
     return " ".join([*words, state.title])

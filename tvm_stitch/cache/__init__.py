@@ -1,0 +1,1 @@
+"""What is kept on disk for the next time: lowered modules, kernels, the executor's objects."""

@@ -1,0 +1,73 @@
+"""Whether what a pipeline makes of a module may be kept, and what it depends on beside the module.
+
+In: the pipeline's arguments. Out: the lowered module, from the cache if it is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import fields
+
+import tvm
+
+from tvm_stitch.cache.lowered import lowered
+from tvm_stitch.cache.store import Store, store_of
+from tvm_stitch.dump.folder import wanted
+from tvm_stitch.options import Options
+from tvm_stitch.tuning.apply import Records
+
+_NO_PART = ("cache", "dump", "plan")  # of what comes out; the plan says itself what it is
+
+
+def once_lowered(
+    mod: tvm.IRModule,
+    target: tvm.target.Target,
+    options: Options,
+    records: Records | None,
+    passes: str | None,
+    lower: Callable[[tvm.IRModule], tvm.IRModule],
+) -> tvm.IRModule:
+    """What `lower` makes of a module by these arguments; it is asked once for each.
+
+    `passes` names those that a pipeline has more than others; None if nobody knows them.
+    """
+    store = _store(options, passes)
+    if store is None:
+        return lower(mod)
+    start = time.monotonic()
+
+    def is_in_time() -> bool:
+        """A plan that the clock cut short is no plan for a quicker machine."""
+        limit = options.time_limit_s
+        return limit == 0 or time.monotonic() - start < limit
+
+    made_of = [str(target), _settings(options), _used(records), passes or "", _context()]
+    return lowered(mod, made_of, lower, store, is_in_time)
+
+
+def _store(options: Options, passes: str | None) -> Store | None:
+    """Where it is kept; nowhere if it depends on what has no name, or somebody watches."""
+    watched = options.measure or wanted(options) is not None
+    watched = watched or bool(tvm.transform.PassContext.current().instruments)
+    return None if watched or passes is None else store_of(options.cache)
+
+
+def _settings(options: Options) -> str:
+    chosen = {e.name: getattr(options, e.name) for e in fields(Options) if e.name not in _NO_PART}
+    plan = options.plan.to_json() if options.plan is not None else ""
+    return f"{chosen} {plan}"
+
+
+def _used(records: Records | None) -> str:
+    lines = "\n".join(record.to_line() for record in records.records) if records else ""
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _context() -> str:
+    """What the caller has set for all passes."""
+    context = tvm.transform.PassContext.current()
+    passes = sorted(map(str, context.required_pass)), sorted(map(str, context.disabled_pass))
+    config = sorted((str(name), str(value)) for name, value in context.config.items())
+    return f"{context.opt_level} {passes} {config}"

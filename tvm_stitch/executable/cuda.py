@@ -1,0 +1,114 @@
+"""CUDA source in, machine code out; by TVM's compilers, each source once.
+
+TVM's code generator calls `tvm_callback_cuda_compile` for every module that it has written. Here it
+finds the compiler below, which asks a Store first, where one is in use, and then TVM's own. What is
+kept is named by all that goes into it: the source, the target, the compiler with its version and
+the settings that TVM takes from the environment. A callback of the user's is left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm.support import nvcc
+
+from tvm_stitch.cache.store import Store
+
+KIND = "kernels"
+CALLBACK = "tvm_callback_cuda_compile"
+# What creates a module of machine code; without a CUDA driver there is none, and source is kept.
+CREATE = "ffi.Module.create.cuda"
+_MODE = "TVM_CUDA_COMPILE_MODE"
+_SETTINGS = ("TVM_CUDA_", "TVM_KERNEL_", "NVCC_")
+# With these TVM leaves files of each compilation, which somebody wants to see.
+_DUMPS = ("TVM_KERNEL_DUMP", "TVM_KERNEL_DEBUG")
+
+_TVM = nvcc.tvm_callback_cuda_compile
+_store: ContextVar[Store | None] = ContextVar("store", default=None)
+_sources: ContextVar[list[str] | None] = ContextVar("sources", default=None)
+
+
+@contextmanager
+def compiling(store: Store | None) -> Iterator[None]:
+    """What this thread compiles is kept in a store, and taken from there."""
+    token = _store.set(store)
+    try:
+        yield
+    finally:
+        _store.reset(token)
+
+
+@contextmanager
+def writing() -> Iterator[list[str]]:
+    """What this thread generates is not compiled: the list receives the sources."""
+    sources: list[str] = []
+    token = _sources.set(sources)
+    try:
+        yield sources
+    finally:
+        _sources.reset(token)
+
+
+def compiles() -> bool:
+    """Whether modules become machine code here, by the compiler below."""
+    return tvm.get_global_func(CREATE, allow_missing=True) is not None and tvm.get_global_func(
+        CALLBACK
+    ).same_as(_OURS)
+
+
+def compiled(code: str) -> Any:
+    """The machine code of a source, for the target in scope."""
+    sources, store = _sources.get(), _store.get()
+    if sources is not None:
+        sources.append(code)
+        return b"\0"
+    if store is None or any(os.environ.get(name) for name in _DUMPS):
+        return _TVM(code)
+    return store.made(f"{KIND}/{_digest(code)}", lambda: bytes(_TVM(code)))
+
+
+def _digest(code: str) -> str:
+    settings = sorted((k, v) for k, v in os.environ.items() if k.startswith(_SETTINGS))
+    mode = os.environ.get(_MODE, "nvrtc").lower()
+    target = tvm.target.Target.current(allow_none=True)
+    version = _version(mode, os.environ.get("PATH", ""), os.environ.get("CUDA_PATH", ""))
+    # Without a target in scope TVM compiles for this machine's GPU.
+    arch = f"{target} {nvcc.get_target_compute_version(target)}"
+    made_of = json.dumps([tvm.__version__, mode, version, arch, settings, code])
+    return hashlib.sha256(made_of.encode()).hexdigest()
+
+
+@lru_cache
+def _version(mode: str, _path: str, cuda_path: str) -> str:
+    """The compiler's exact release; nothing where it is missing, which TVM will say."""
+    if mode == "nvcc":
+        found = shutil.which("nvcc")
+        command = [found or "", "--version"]
+        return subprocess.run(command, capture_output=True, text=True).stdout if found else ""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError:
+        return ""
+    release = nvrtc.nvrtcVersion()
+    # Only the library's file says the whole of it.
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    files = sorted({line.split(maxsplit=5)[5] for line in lines if "libnvrtc" in line})
+    return f"{release} {files} {cuda_path}"
+
+
+_OURS: Any = None
+if tvm.get_global_func(CALLBACK).same_as(_TVM):
+    tvm.register_global_func(CALLBACK, compiled, override=True)
+    _OURS = tvm.get_global_func(CALLBACK)

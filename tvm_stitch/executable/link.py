@@ -1,0 +1,91 @@
+"""A lowered module becomes an executable of the virtual machine.
+
+In: what a pipeline has made of a Relax module. Out: what `tvm.compile` makes of it, but that the
+kernels are compiled by all cores, while LLVM compiles the host's code, and that a Store may know
+them. Follows tvm.relax.build and tvm.tirx.build of the one TVM that this package works with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.relax import vm_build
+from tvm.tirx.build import codegen_build, split_host_device_mods
+
+from tvm_stitch import timing
+from tvm_stitch.cache.store import Store
+from tvm_stitch.executable import cuda
+from tvm_stitch.executable.units import units
+
+
+def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> relax.VMExecutable:
+    """The executable of a lowered module."""
+    attributes = dict(mod.attrs or {})
+    if attributes.get("external_mods"):  # other code generators' libraries: TVM puts them in place
+        return relax.build(mod, target, relax_pipeline=None)
+    builder = relax.ExecBuilder()
+    tir = vm_build._filter_tir(vm_build._vmcodegen(builder, mod))
+    library = None if tir is None else _library(tir, target, store)
+    constants = dict(attributes.get("const_name_to_constant", {}))
+    return relax.VMExecutable(vm_build._ffi_api.VMLink(builder, target, library, [], constants))
+
+
+def _library(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Any:
+    """Host code that imports the kernels."""
+    with timing.stage(timing.LOWERING):
+        host, host_mod, devices = _lowered(tir, target)
+    with timing.stage(timing.COMPILING):
+        return _compiled(host_mod, host, devices, store)
+
+
+def _lowered(
+    tir: tvm.IRModule, target: tvm.target.Target
+) -> tuple[tvm.target.Target, tvm.IRModule, dict[tvm.target.Target, tvm.IRModule]]:
+    """The host's target and code, and the kernels by theirs."""
+    host = target.host or tvm.target.Target("llvm" if tvm.runtime.enabled("llvm") else "c")
+    bound = tvm.tirx.transform.BindTarget(target.with_host(host))(tir)
+    pipeline, finish_host, finish_device = tvm.tirx.get_default_tir_pipeline(target)
+    host_mod, device_mods = split_host_device_mods(pipeline(bound))
+    devices = {each: finish_device()(found) for each, found in device_mods.items()}
+    return host, finish_host()(host_mod), devices
+
+
+def _compiled(
+    host_mod: tvm.IRModule,
+    host: tvm.target.Target,
+    devices: Mapping[tvm.target.Target, tvm.IRModule],
+    store: Store | None,
+) -> Any:
+    cores = len(os.sched_getaffinity(0))
+    scope = tvm.target.Target.current(allow_none=True) or nullcontext()
+    config = dict(tvm.transform.PassContext.current().config)
+
+    def built(mod: tvm.IRModule, target: tvm.target.Target) -> Any:
+        # A thread has neither the target in scope nor the settings of the one that started it.
+        with scope, tvm.transform.PassContext(opt_level=3, config=config), cuda.compiling(store):
+            return codegen_build(mod, target)
+
+    with ThreadPoolExecutor(cores + 1) as pool:  # one for the host's code, which waits for nobody
+        host_code = pool.submit(built, host_mod, host)
+        waiting: list[Future[Any]] = []
+        for target, mod in devices.items():
+            code = partial(built, target=target)
+            parts = units(mod, code, cores) if _splits(target) else [mod]
+            waiting += [pool.submit(code, part) for part in parts]
+        for number, _ in enumerate(as_completed(waiting)):
+            timing.step(timing.COMPILING, number + 1, len(waiting))
+        library = host_code.result()
+        for each in waiting:
+            library.import_module(each.result())
+    return library
+
+
+def _splits(target: tvm.target.Target) -> bool:
+    return target.kind.name == "cuda" and cuda.compiles()
