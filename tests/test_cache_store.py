@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import shutil
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -143,8 +145,36 @@ def test_a_process_that_is_killed_while_it_writes_leaves_nothing_that_is_read(st
     assert store.read("kind/a") is None
     store.write("kind/a", b"whole")
     assert store.read("kind/a") == b"whole"
+    for folder in store.folder.glob("kind/making-*"):
+        os.utime(folder, (0, 0))
     store.clear()
     assert files(store) == []
+
+
+def test_what_is_being_made_survives_clearing(store):
+    store.write("kind/a", b"done")
+    with store.making("kind/b") as made:
+        made.write_bytes(b"new")
+        store.clear()
+    assert store.read("kind/a") is None
+    assert store.read("kind/b") == b"new"
+
+
+def test_folders_that_vanish_while_files_are_counted(store, monkeypatch):
+    """Another process is done making: what it made there is gone when this one looks."""
+    store.write("kind/a", b"some bytes")
+    walked = os.walk
+
+    def walk(top):
+        for each in walked(top):
+            for gone in [name for name in each[1] if name.startswith("making-")]:
+                shutil.rmtree(Path(each[0], gone))
+            yield each
+
+    monkeypatch.setattr(os, "walk", walk)
+    with tempfile.TemporaryDirectory(dir=store.folder / "kind", prefix="making-") as folder:
+        Path(folder, "b").write_bytes(b"half")
+        assert [(each.kind, each.files) for each in store.contents()] == [("kind", 1)]
 
 
 def test_a_file_in_the_place_of_another_is_checked_anew(store):

@@ -13,6 +13,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -32,6 +33,8 @@ LARGEST_SHARE = 0.25
 _END = b"stitch01"
 _HASH_BYTES = 32
 _LOCKS = "locks"
+_MAKING = "making-"
+_ABANDONED_S = 3600.0  # a folder of something in the making is its maker's for so long
 
 
 class CacheWarning(UserWarning):
@@ -155,17 +158,23 @@ class Store:
         return [Contents(kind, len(each), sum(each)) for kind, each in sorted(sizes.items())]
 
     def clear(self) -> None:
-        """Remove all files; locks stay, others may hold them."""
-        for path in self.folder.glob("*/"):
-            if path.name != _LOCKS:
-                shutil.rmtree(path, ignore_errors=True)
+        """Remove all files but locks, which others may hold, and what others are just making."""
+        for path, _ in self._files():
+            if not path.parent.name.startswith(_MAKING) or _is_old(path.parent):
+                _remove(path)
+        for folder in self.folder.glob(f"*/{_MAKING}*"):
+            if _is_old(folder):
+                shutil.rmtree(folder, ignore_errors=True)
         self._bytes = None
 
     def _files(self) -> list[tuple[Path, os.stat_result]]:
         found = []
-        for path in self.folder.glob("*/**/*"):
-            with suppress(OSError):  # another process has removed it
-                if path.is_file() and path.parent.name != _LOCKS:
+        # Another process may remove files and folders meanwhile: os.walk passes over what is gone.
+        for folder, _, names in os.walk(self.folder):
+            if Path(folder).name == _LOCKS:
+                continue
+            for path in (Path(folder, name) for name in names):
+                with suppress(OSError):
                     found.append((path, path.stat()))
         return found
 
@@ -174,7 +183,7 @@ class Store:
         """A path of one's own beside the one of a name; what a killed process leaves there ages."""
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix="making-") as folder:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=_MAKING) as folder:
             yield Path(folder) / path.name
 
     def _keep(self, name: str, scratch: Path) -> None:
@@ -247,6 +256,12 @@ def _identity(path: Path) -> tuple[int, int, int]:
 
 def _ending(data: bytes) -> bytes:
     return hashlib.sha256(data).digest() + _END
+
+
+def _is_old(folder: Path) -> bool:
+    with suppress(OSError):
+        return time.time() - folder.stat().st_mtime > _ABANDONED_S
+    return False
 
 
 def _remove(path: Path) -> None:

@@ -156,7 +156,7 @@ class Findings:
     plan: SavedPlan = field(default_factory=lambda: SavedPlan(()))
     flow: Flow = Flow()
     sources: tuple[Source, ...] = ()
-    passes: tuple[PassTime, ...] = ()  # the slowest first
+    passes: tuple[PassTime, ...] = field(default=(), compare=False)  # the slowest first
     limits: Limits = Limits(0.0, 0.0)
     # By kernel; it takes TVM's lowering, and so it is made when somebody asks.
     code: Callable[[], Mapping[str, Code]] = field(default=_no_code, repr=False, compare=False)
