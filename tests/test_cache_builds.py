@@ -1,6 +1,7 @@
 """What a second build of a model takes from the cache: the plan, the kernels, all of it or none."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tvm import relax
 from zoo import softmax
 
 import tvm_stitch
-from tvm_stitch import Options, cli, default_schedules
+from tvm_stitch import Options, cli, default_schedules, device
 from tvm_stitch.build import lowering_context, pipeline
 from tvm_stitch.cache import lowered as cache_lowered
 from tvm_stitch.cache import schedules
@@ -86,6 +87,7 @@ def test_it_holds_for_the_next_process(tmp_path, plans):
         {"options": {"fast_math": True}},
         {"options": {"launch_us": 2.0}},
         {"versions": "another"},
+        {"multiprocessors": 114},  # of this machine's GPU, where the target names none
     ],
     ids=str,
 )
@@ -94,6 +96,9 @@ def test_what_differs_is_planned_anew(tmp_path, plans, monkeypatch, changed):
     plans.clear()
     if "versions" in changed:
         monkeypatch.setattr(cache_lowered, "versions", lambda: changed["versions"])
+    if "multiprocessors" in changed:
+        here = replace(device.device_of(H200), multiprocessors=changed["multiprocessors"])
+        monkeypatch.setattr(device, "_read_off", lambda *_: here)
     options = Options(cache=tmp_path, **changed.get("options", {}))
     lowered(changed.get("module", MODULE), None, changed.get("target", H200), options=options)
     assert plans

@@ -57,7 +57,8 @@ class _Large:
         self.hashes: list[str] = []
         self._tensors: list[Any] = []
         self._numbers: dict[str, int] = {}  # by hash
-        self._hashed: dict[int, str] = {}  # by address: while one is lowered nothing moves
+        # By address and form: while a module is lowered nothing moves.
+        self._hashed: dict[tuple[int, str], str] = {}
 
     def taken_out_of(self, mod: tvm.IRModule, is_input: bool = False) -> str:
         """A module as text, in which a number stands for a constant of the input."""
@@ -90,11 +91,11 @@ class _Large:
         return _mapped(tvm.ir.load_json(text), restored)
 
     def _hash(self, tensor: Any) -> str:
-        address = tensor.data_ptr()
-        if address not in self._hashed:
-            form = f"{tensor.dtype} {tuple(tensor.shape)} "
-            self._hashed[address] = form + hashlib.sha256(tensor.numpy()).hexdigest()
-        return self._hashed[address]
+        form = f"{tensor.dtype} {tuple(tensor.shape)} "
+        key = tensor.data_ptr(), form  # views of one tensor begin where it does
+        if key not in self._hashed:
+            self._hashed[key] = form + hashlib.sha256(tensor.numpy()).hexdigest()
+        return self._hashed[key]
 
 
 def _mapped(mod: tvm.IRModule, of_constant: Callable[[Any], Any]) -> tvm.IRModule:

@@ -14,6 +14,7 @@ import tvm
 
 from tvm_stitch.cache.lowered import lowered
 from tvm_stitch.cache.store import Store, store_of
+from tvm_stitch.device import device_of
 from tvm_stitch.dump.folder import wanted
 from tvm_stitch.options import Options
 from tvm_stitch.tuning.apply import Records
@@ -43,7 +44,9 @@ def once_lowered(
         limit = options.time_limit_s
         return limit == 0 or time.monotonic() - start < limit
 
-    made_of = [str(target), _settings(options), _used(records), passes or "", _context()]
+    # The device is this machine's GPU where the target names none.
+    device = repr(device_of(target))
+    made_of = [str(target), device, _settings(options), _used(records), passes or "", _context()]
     return lowered(mod, made_of, lower, store, is_in_time)
 
 
