@@ -292,6 +292,7 @@ def test_a_worker_that_dies_costs_one_row(tmp_path, case, why):
     assert results.us("after", "bad") == 3.0
 
 
+@pytest.mark.slow
 def test_a_hanging_system_is_cut_off(tmp_path):
     results = run_all(tmp_path, ["hang", "after"], time_limit=2.0)
     assert "compiling took more than 2 s" in results.row("hang", "bad").detail

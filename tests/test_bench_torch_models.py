@@ -108,6 +108,7 @@ def test_what_is_pytorchs_is_named():
     assert "- m float16 inference: 2 sort: it sorts or scans" in table.document(Results(rows=[row]))
 
 
+@pytest.mark.slow
 def test_a_hang_costs_its_time(tmp_path):
     results, _ = run(tmp_path, "hangs", time_limit_s=3.0)
     assert results.row(("hangs", "float32", INFERENCE), "stitch").detail == (
@@ -116,6 +117,7 @@ def test_a_hang_costs_its_time(tmp_path):
     assert results.row(("hangs", "float32", INFERENCE), "inductor").status == "ok"
 
 
+@pytest.mark.slow
 def test_the_end_of_the_time_is_no_failure(tmp_path):
     results, lines = run(tmp_path, "fine", "hangs", "crashes", seconds=4.0)
     assert {row.model for row in results.rows} == {"fine", "hangs"}

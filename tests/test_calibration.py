@@ -136,6 +136,7 @@ def test_a_kernel_that_fails_costs_itself(tmp_path, how, why):
     assert len([k for k in samples.kernels if k.graph == "a"]) == 3
 
 
+@pytest.mark.slow
 def test_a_run_ends_when_its_time_is_over(tmp_path):
     samples = run(tmp_path, ["a", "slow"], seconds=3.0)
     assert {k.graph for k in samples.kernels} == {"a"}

@@ -95,6 +95,7 @@ def test_help_of_every_command_is_listed(capsys):
     assert run(capsys, "compile", "--help")[0] == 0
 
 
+@pytest.mark.slow
 def test_version_as_a_process():
     command = [sys.executable, "-m", "tvm_stitch", "--version"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -202,6 +203,7 @@ def test_tune_then_build_with_the_records(capsys, made_up, model, tmp_path):
     assert code == 0 and "model.so" in out
 
 
+@pytest.mark.slow
 def test_tune_a_symbolic_model_for_some_sizes(capsys, made_up, tmp_path):
     model, store = tmp_path / "model.json", str(tmp_path / "records.jsonl")
     symbolic = softmax_model(tirx.Var("batch", "int64"), tirx.Var("seq", "int64"))
@@ -222,6 +224,7 @@ def lines(path: str) -> int:
     return len(Path(path).read_text().splitlines())
 
 
+@pytest.mark.slow
 def test_looking_after_stores(capsys, made_up, model, tmp_path):
     store, other, kept = (str(tmp_path / f"{name}.jsonl") for name in ("one", "two", "kept"))
     for path, seed in ((store, "0"), (other, "1")):

@@ -100,6 +100,7 @@ def test_numbers_that_are_not_finite(number, dtype, tmp_path):
     takes(graph_of([values(dtype, -3, 3)], build, exact), dtype, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 def test_rows_masked_with_infinities(dtype, tmp_path):
     """What goes on in float32 stays infinite: a row masked as a whole is not a number."""

@@ -47,6 +47,7 @@ def test_a_child_answers_and_survives_mistakes(child):
     assert "package" in child.ask(HELLO, 60)
 
 
+@pytest.mark.slow
 def test_a_child_that_crashes_is_replaced(child):
     child.ask(HELLO, 60)
     child.prepared = "something"
@@ -329,6 +330,7 @@ def test_a_finalist_that_crashes_loses_only_itself(local):
     assert first == second == crash
 
 
+@pytest.mark.slow
 def test_one_process_at_a_time_has_the_gpu(tmp_path):
     """Also where the one that has it is killed."""
     lock = str(tmp_path / "lock")

@@ -166,6 +166,7 @@ def test_shapes_that_do_not_fit_are_refused():
             tvm_stitch.onnx.load(model, shapes=shapes)
 
 
+@pytest.mark.slow
 def test_without_onnx_it_says_what_to_install():
     code = (
         "import sys; sys.modules['onnx'] = None\nimport tvm_stitch\n"

@@ -103,6 +103,7 @@ def test_the_table_sorts_filters_and_selects(opened):
     assert "kernel_3" in tab.locator("#details").inner_text()
 
 
+@pytest.mark.slow
 def test_every_view_in_light_and_dark_at_two_widths(opened):
     measured = {
         "measured": True, "how": "CUPTI", "calls": 20, "total_us": 9.0, "gaps_us": 1.0,

@@ -161,6 +161,7 @@ def test_a_reduction_behind_a_product_is_stitched():
     assert len(group.nodes) == 6
 
 
+@pytest.mark.slow
 def test_the_solver_beats_the_simple_rule():
     """The rule fuses a small operator with the first of its readers that takes it."""
     wins = 0

@@ -89,6 +89,7 @@ def test_one_kernel_of_what_tvm_would_not_fuse(make, dtype):
     assert "fused" in group.why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depths", [(200,), (200, 72), (72, 200, 264)])
 def test_a_residual_goes_to_the_product_and_the_norm_stays_a_kernel(depths):
     case = normalised("float16", depths)

@@ -10,13 +10,17 @@ from tests.outside.graphs.trial import Settings, Trial
 
 # Small ones, which take about a second each.
 SEEDS = (
-    7, 19, 20, 24, 27, 31, 34, 40, 51, 59, 73, 88, 90, 93, 95, 98, 103, 108, 110, 127, 130,
-    138, 147, 154, 167, 173, 174, 181, 185, 187, 192, 205, 207, 210, 225, 229, 235, 238,
+    7, 19, 20, 24, 27, 31, 34, 40, 51, 59, 73, 88, 90, 93, 95, 98, 103, 108, 110, 127,
+)  # fmt: skip
+MORE = (
+    130, 138, 147, 154, 167, 173, 174, 181, 185, 187, 192, 205, 207, 210, 225, 229, 235, 238,
     248, 250,
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MORE)]
+)
 def test_right(seed):
     found = Trial(generate(seed), Settings(orders=2), lambda stage: None).outcome()
     assert found.kind == OK, found

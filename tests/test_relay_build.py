@@ -70,6 +70,7 @@ def test_benchmark():
     assert len(timing.results) == 3 and timing.mean > 0
 
 
+@pytest.mark.slow
 def test_library_in_a_fresh_process(tmp_path):
     relay.build(_TEXT, "llvm", params={"w": _W}).export_library(tmp_path / "net.so")
     np.save(tmp_path / "x.npy", _X)

@@ -315,6 +315,7 @@ def test_ten_thousand_lets():
     assert len(block.bindings) >= 10_000
 
 
+@pytest.mark.slow
 def test_ten_thousand_nested_lets_and_calls():
     deep = "%x"
     nested = "add(" * 10_000 + deep + ", 1f)" * 10_000

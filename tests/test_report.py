@@ -150,6 +150,7 @@ def test_elements_on_their_own():
     assert not kernel.schemes and "nothing flows" in kernel.why
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mod", [softmax(64, 128), two_softmaxes(), mixed()], ids=["softmax", "two", "mixed"]
 )

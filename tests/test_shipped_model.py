@@ -38,6 +38,7 @@ def near(costs, optimum) -> int:
     return next((n for n, cost in enumerate(found, 1) if cost <= curves.NEAR * optimum), len(found))
 
 
+@pytest.mark.slow
 def test_it_is_small_and_ranks():
     """Every search of the records, by the features that they keep."""
     shipped = shipped_model(90)

@@ -321,6 +321,7 @@ def test_the_tuner_tries_more_and_fewer_rows_a_thread():
     assert batches == {1, 2, 4, 8}
 
 
+@pytest.mark.slow
 def test_the_bench_s_cases_are_one_kernel():
     pytest.importorskip("torch")
     from bench.case import make_inputs

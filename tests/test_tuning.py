@@ -233,6 +233,7 @@ def test_more_trials_go_on_from_fewer(path, tmp_path):
     assert searches[0] == searches[1]
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_search(path, tmp_path):
     other = tmp_path / "other.jsonl"
     tuned(path)
@@ -289,6 +290,7 @@ def test_the_model_needs_fewer_trials_than_chance():
     assert np.median(learnt) <= np.median(drawn) / 3
 
 
+@pytest.mark.slow
 def test_large_spaces_are_searched_by_mutation(monkeypatch):
     monkeypatch.setattr("tvm_stitch.tuning.search.RANKED_WHOLE", 10)
     of = workload(*softmax_of(512, 2048))
@@ -304,6 +306,7 @@ def test_a_search_stops_at_the_floor():
     assert len(trials) == 8
 
 
+@pytest.mark.slow
 def test_a_search_stops_where_nothing_improves():
     trials = run_search(workload(*softmax_of()), AnalyticModel(), 200, cost=lambda _: 5.0)
     assert len(trials) < 120
@@ -366,6 +369,7 @@ def test_earlier_records_teach_the_next_search(path):
     assert rank_agreement(model, of) > max(0.4, rank_agreement(AnalyticModel(), of))
 
 
+@pytest.mark.slow
 @needs_xgboost
 def test_a_shipped_model_ranks_before_anything_is_measured(path):
     tuned(path, trials=64)
@@ -473,6 +477,7 @@ def test_a_record_of_more_blocks_than_there_is_room_for_is_not_applied(path, gri
 # Shapes
 
 
+@pytest.mark.slow
 def test_symbolic_dimensions_are_tuned_for_given_sizes(path):
     module = softmax_model(tirx.Var("n", "int64"), tirx.Var("m", "int64"))
     result = tuned(path, trials=8, module=module, shapes={"n": [64, 4096], "m": [256]})

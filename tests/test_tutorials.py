@@ -72,6 +72,7 @@ def test_reading_a_plan():
     assert number(r"bytes of HTML: (\d+)", output) > 1000
 
 
+@pytest.mark.slow
 def test_how_stitching_works():
     output = run("5_how_stitching_works.py")
     schemes = re.findall(r"^scheme: +(\w+)$", output, re.M)
@@ -110,6 +111,7 @@ def test_a_training_loop():
     assert number(r"under autocast: \d+ graphs?, (\d+) stitched part", output) > 0
 
 
+@pytest.mark.slow
 def test_from_onnx_to_a_library():
     pytest.importorskip("onnx")
     output = run("8_from_onnx_to_a_library.py")

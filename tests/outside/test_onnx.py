@@ -50,6 +50,7 @@ def test_the_sample_is_about_a_tenth_of_every_kind(suite: dict[str, str]) -> Non
         assert 0.02 <= len(sampled) / len(cases) <= 0.25, kind
 
 
+@pytest.mark.slow
 def test_what_ends_a_process_costs_one_case() -> None:
     names = ("crashes", "hangs", "leaves", "never starts", "returns")
     found = outcomes(dict.fromkeys(names, "node"), jobs=2, limit=3.0, body=_misbehave)
