@@ -2,10 +2,12 @@
 
 import inspect
 
-import torch
+import pytest
 
-import tvm_stitch
-from tvm_stitch.report import explain
+torch = pytest.importorskip("torch")
+
+import tvm_stitch  # noqa: E402
+from tvm_stitch.report import explain  # noqa: E402
 
 
 class Scores(torch.nn.Module):
