@@ -38,6 +38,8 @@ def is_panel(program: Program) -> bool:
     space, run = program.space, constant(program.space.run)
     if not program.reduces or program.columnwise or run is None or space.whole:
         return False
+    if constant(space.rows) == 1:  # it has no neighbours
+        return False
     return run * narrowest_item(program) < PIECE_BYTES
 
 
