@@ -127,46 +127,18 @@ def _parser() -> argparse.ArgumentParser:
     verified.add_argument("--orders", type=int, default=3, help="thread orders (default: 3)")
     verified.set_defaults(run=_verify)
 
-    tuned = commands.add_parser(
-        "tune",
-        help="search for faster schedules, keep them as records",
-        description=tuning_cli.DESCRIPTION,
-        epilog=tuning_cli.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    tuning_cli.add_arguments(tuned)
+    tuned = _room(commands, "tune", "search for faster schedules, keep them as records", tuning_cli)
     tuned.set_defaults(run=_tune)
 
-    compared = commands.add_parser(
-        "diff",
-        help="what changed between two reports or profiles",
-        description=diff_cli.DESCRIPTION,
-        epilog=diff_cli.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    diff_cli.add_arguments(compared)
-    compared.set_defaults(run=diff_cli.run)
-
-    profiled = commands.add_parser(
-        "profile",
-        help="what each kernel takes on this machine's GPU",
-        description=profiling_cli.DESCRIPTION,
-        epilog=profiling_cli.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    profiled = _room(
+        commands, "profile", "what each kernel takes on this machine's GPU", profiling_cli
     )
     profiled.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    profiling_cli.add_arguments(profiled)
     profiled.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
     profiled.set_defaults(run=_profile)
 
-    cache = commands.add_parser(
-        "cache",
-        help="what is kept on disk for the next build",
-        description=cache_cli.DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    cache_cli.add_arguments(cache)
-    cache.set_defaults(run=cache_cli.run)
+    _room(commands, "diff", "what changed between two reports or profiles", diff_cli)
+    _room(commands, "cache", "what is kept on disk for the next build", cache_cli)
 
     for command in (explained, compiled):
         command.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
@@ -174,6 +146,20 @@ def _parser() -> argparse.ArgumentParser:
     for command in (demo, explained, compiled, verified, tuned, profiled):
         command.add_argument("--target", default="cuda", help=TARGET_HELP)
     commands.add_parser("bench", help="measure on a GPU, beside other compilers", add_help=False)
+    return parser
+
+
+def _room(commands: Any, name: str, words: str, room: Any) -> argparse.ArgumentParser:
+    """The command of a room that describes, adds to and runs it by itself."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=words,
+        description=room.DESCRIPTION,
+        epilog=getattr(room, "EXAMPLES", None),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    room.add_arguments(parser)
+    parser.set_defaults(run=room.run)
     return parser
 
 
@@ -204,8 +190,6 @@ def _compile(options: argparse.Namespace) -> int:
     target = cuda_target(options.target)
     mod = read(options.model)
     output = Path(options.output)
-    if not output.parent.is_dir():
-        raise InputError(f"cannot write {output}: there is no folder {output.parent}")
     if output.suffix != ".so":
         raise InputError(f"{output} must end in .so: a shared library is written")
     _require_writable(output)
@@ -232,6 +216,8 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _require_writable(output: Path) -> None:
     """InputError where no file can be written, before the time is spent that compiling takes."""
+    if not output.parent.is_dir():
+        raise InputError(f"cannot write {output}: there is no folder {output.parent}")
     new = not output.exists()
     try:
         output.open("ab").close()
@@ -246,6 +232,8 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _profile(options: argparse.Namespace) -> int:
+    for path in filter(None, (options.html, options.trace)):
+        _require_writable(Path(path))
     return profiling_cli.run(options, read)
 
 

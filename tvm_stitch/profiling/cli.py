@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import tvm
 
-from tvm_stitch.errors import InputError
 from tvm_stitch.profiling.profile import CALLS, profile
 from tvm_stitch.target import cuda_target
 
@@ -39,9 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, read: Callable[[str], tvm.IRModule]) -> int:
     """Profile a model; returns the exit code."""
     target = cuda_target(options.target)
-    for path in filter(None, (options.html, options.trace)):
-        if not Path(path).parent.is_dir():
-            raise InputError(f"cannot write {path}: there is no folder {Path(path).parent}")
     found = profile(
         read(options.model), None, target, None, options.database,
         calls=options.calls, seed=options.seed,

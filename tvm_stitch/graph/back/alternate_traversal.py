@@ -10,9 +10,9 @@ from __future__ import annotations
 import tvm
 from tvm import relax, tirx
 
+from tvm_stitch.graph.back.launches import tensor_type_bytes
 from tvm_stitch.graph.back.reverse_blocks import reverse_blocks
 from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
-from tvm_stitch.stages.stage import constant, item_bytes, product
 
 Tensor = tuple[relax.Var, int]  # a field of a variable, or the variable
 
@@ -38,6 +38,10 @@ def _turn_function(
     turned: dict[tvm.ir.GlobalVar, tirx.PrimFunc | None],
 ) -> None:
     """Decide on the kernels that a function is the first to call."""
+
+    def is_large(ty: tvm.ir.Type) -> bool:
+        return (tensor_type_bytes(ty) or 0) > large
+
     names: dict[relax.Var, Tensor] = {}
     before: set[Tensor] = set()
     back = False
@@ -49,7 +53,7 @@ def _turn_function(
         if getattr(getattr(value, "op", None), "name", "") != "relax.call_tir":
             continue
         var, arguments = value.args[0], value.args[1]
-        touched = {names.get(a, (a, 0)) for a in arguments if _bytes_of(a.ty) > large}
+        touched = {names.get(a, (a, 0)) for a in arguments if is_large(a.ty)}
         again = touched & before
         if var not in turned:
             turns = again and not back and SCHEDULE_ATTRIBUTE in (mod[var].attrs or {})
@@ -57,12 +61,5 @@ def _turn_function(
         back = turned[var] is not None
         own = binding.var.ty
         fields = own.fields if isinstance(own, relax.TupleType) else [own]
-        written = {(binding.var, n) for n, ty in enumerate(fields) if _bytes_of(ty) > large}
+        written = {(binding.var, n) for n, ty in enumerate(fields) if is_large(ty)}
         before = touched | written
-
-
-def _bytes_of(ty: tvm.ir.Type) -> int:
-    """Bytes of a tensor; 0: not known."""
-    if not isinstance(ty, relax.TensorType) or ty.shape is None:
-        return 0
-    return (constant(product(tuple(ty.shape))) or 0) * item_bytes(str(ty.dtype))

@@ -16,7 +16,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from tvm_stitch.stages.stage import constant, product
+from tvm_stitch.stages.stage import constant, item_bytes, product
 
 Expr = Any
 THREAD_EXTENT = "thread_extent"
@@ -98,6 +98,14 @@ def outermost_nests(func: tirx.PrimFunc) -> tuple[Nest, ...]:
 def kernel_names(function: str, count: int) -> tuple[str, ...]:
     """The names that TVM gives the kernels of a function."""
     return tuple(f"{function}_kernel" + (f"_{i}" if i else "") for i in range(count))
+
+
+def tensor_type_bytes(ty: Any) -> int | None:
+    """Bytes of a tensor by its type; None if a shape is not known."""
+    if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
+        return None
+    elements = constant(product(tuple(ty.shape.values)))
+    return None if elements is None else elements * item_bytes(str(ty.dtype))
 
 
 def calls(mod: tvm.IRModule) -> Counter[str]:

@@ -60,10 +60,14 @@ class Phases:
     @cached_property
     def live_bytes(self) -> int:
         """Bytes an element that wait between phases, at the worst boundary."""
+        return self.live_bytes_of(0)
+
+    def live_bytes_of(self, least: int) -> int:
+        """The same where each value takes so many bytes at least, however short it is."""
         return max(
             (
-                _bytes(b for b, (first, last) in self.kept.items() if first <= number < last)
-                for number in range(len(self.phases) - 1)
+                sum(max(element_bytes(b), least) for b, (i, j) in self.kept.items() if i <= end < j)
+                for end in range(len(self.phases) - 1)
             ),
             default=0,
         )

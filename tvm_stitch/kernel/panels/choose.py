@@ -17,7 +17,7 @@ from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Panel, power_o
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.panels.footprint import REGISTER_BYTES, fits, live_bytes
 from tvm_stitch.kernel.panels.program import SECTOR_BYTES, rows_of
-from tvm_stitch.kernel.rows.choose import BUSY_SHARE, KEPT_BYTES, NO_ELEMENTS
+from tvm_stitch.kernel.rows.choose import BUSY_SHARE, KEPT_BYTES, NO_ELEMENTS, steps_of
 from tvm_stitch.kernel.rows.vector_width import vector_width
 from tvm_stitch.stages.stage import Refused, constant
 
@@ -48,11 +48,6 @@ def panel_mapping(problem: Problem[Program]) -> Panel | Refused:
     return next(filter(None, tried))
 
 
-def panel_steps(columns: int, threads: int, vector: int) -> int:
-    """Steps in which a column is covered."""
-    return max(1, -(-columns // (threads * vector)))
-
-
 def vector_of(program: Program) -> int:
     """Elements of a piece that are read at once: a column of a matrix has one."""
     vector, run = vector_width(program), constant(program.space.run) or 1
@@ -72,9 +67,9 @@ def _in_registers(program: Program, device: Device, columns: int, width: int) ->
         rows = rows_of(program, width) if threads > 1 else _rows_of_short(program, device)
         threads = min(threads, MAX_BLOCK_THREADS // rows)
         rows = max(rows, WARP // threads)
-        steps = panel_steps(columns, threads, vector)
-        mapping = Panel(threads, rows, vector, steps, recompute=recompute)
-        if steps * vector * each <= KEPT_BYTES and fits(program, mapping, device) is None:
+        mapping = Panel(threads, rows, vector, 1, recompute=recompute)
+        mapping = replace(mapping, steps=steps_of(mapping, columns))
+        if mapping.elements * each <= KEPT_BYTES and fits(program, mapping, device) is None:
             return mapping
     return None
 
@@ -117,8 +112,8 @@ def _streamed(program: Program, columns: int, rows: int) -> Panel:
 def _of_threads(program: Program, columns: int, rows: int, block: int, residence: str) -> Panel:
     """A panel that does not wait in registers."""
     threads, vector = block // rows, vector_of(program)
-    steps = panel_steps(columns, threads, vector) if columns else 0
-    return Panel(threads, rows, vector, steps, residence, recompute=True, unroll=UNROLL)
+    mapping = Panel(threads, rows, vector, 0, residence, recompute=True, unroll=UNROLL)
+    return replace(mapping, steps=steps_of(mapping, columns)) if columns else mapping
 
 
 def _widest(program: Program, device: Device, found: Iterable[Panel | None]) -> Panel | None:

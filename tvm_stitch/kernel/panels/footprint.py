@@ -6,22 +6,14 @@ kernel/choose, the home of legality.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
-from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS
-from tvm_stitch.kernel.codegen.footprint import (
-    SPARE_REGISTERS,
-    Footprint,
-    scratch_bytes,
-    thread_registers,
-)
+from tvm_stitch.kernel.codegen.footprint import SPARE_REGISTERS, Footprint, thread_registers
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.footprint import registers_left
-from tvm_stitch.stages.stage import Refused, Var, dtype_of, item_bytes
+from tvm_stitch.kernel.rows.footprint import crowded, shared_bytes
+from tvm_stitch.stages.stage import Refused
 
 REGISTER_BYTES = 4
 
@@ -32,7 +24,7 @@ def panel_footprint(program: Program, mapping: Mapping) -> Footprint:
     if mapping.residence == "register":
         held = mapping.elements * live_bytes(phases_of(program, mapping), mapping.vector)
     registers = thread_registers(held, mapping.vector) + SPARE_REGISTERS
-    return Footprint(mapping.block_threads, registers, _shared_bytes(program, mapping))
+    return Footprint(mapping.block_threads, registers, shared_bytes(program, mapping))
 
 
 def live_bytes(phases: Phases, vector: int) -> int:
@@ -40,32 +32,15 @@ def live_bytes(phases: Phases, vector: int) -> int:
 
     An element that is loaded by itself has a register of its own, however short it is.
     """
-    least = REGISTER_BYTES // min(vector, REGISTER_BYTES)
-
-    def size(buffers: Iterable[Var]) -> int:
-        return sum(max(item_bytes(dtype_of(buffer)), least) for buffer in buffers)
-
-    kept = phases.kept.items()
-    ends = range(len(phases.phases) - 1)
-    return max((size(b for b, (i, j) in kept if i <= end < j) for end in ends), default=0)
-
-
-def _shared_bytes(program: Program, mapping: Mapping) -> int:
-    scratch = scratch_bytes(len(program.row_reductions), mapping)
-    if mapping.residence != "shared":
-        return scratch
-    kept = phases_of(program, mapping).kept_bytes
-    return kept * mapping.elements * mapping.block_threads + scratch
+    return phases.live_bytes_of(REGISTER_BYTES // min(vector, REGISTER_BYTES))
 
 
 def fits(program: Program, mapping: Mapping, device: Device) -> Refused | None:
     """Why a block of this mapping has no room, if so."""
     needed = panel_footprint(program, mapping)
-    if mapping.residence == "register":
-        if needed.registers > registers_left(device.registers, needed.threads):
-            return Refused("too many registers")
-        if mapping.elements > MAX_ELEMENTS:
-            return Refused("too many elements a thread")
+    refused = crowded(needed, mapping, device)
+    if refused is not None:
+        return refused
     if needed.shared > device.shared_block:
         return Refused(
             f"a panel of {mapping.rows} columns needs {needed.shared} bytes of shared memory, a "

@@ -37,11 +37,7 @@ def fits(program: Program, mapping: Mapping, device: Device, last: bool) -> Refu
     """Why a block of this mapping has no room, if so; the last resort may fill the device."""
     needed = footprint(program, mapping)
     if mapping.residence == "register":
-        if needed.registers > registers_left(device.registers, needed.threads):
-            return Refused("too many registers")
-        if mapping.elements > MAX_ELEMENTS:
-            return Refused("too many elements a thread")
-        return None
+        return crowded(needed, mapping, device)
     most = device.shared_block
     if not last:
         weighted = has_many_rows(program, device) and weights(program) > 1
@@ -52,6 +48,17 @@ def fits(program: Program, mapping: Mapping, device: Device, last: bool) -> Refu
             f"a row of {mapping.cluster} x {mapping.reach} columns needs {needed.shared} bytes of "
             f"shared memory, a block has {device.shared_block}"
         )
+    return None
+
+
+def crowded(needed: Footprint, mapping: Mapping, device: Device) -> Refused | None:
+    """Why what waits in registers is too much for a thread, if so."""
+    if mapping.residence != "register":
+        return None
+    if needed.registers > registers_left(device.registers, needed.threads):
+        return Refused("too many registers")
+    if mapping.elements > MAX_ELEMENTS:
+        return Refused("too many elements a thread")
     return None
 
 

@@ -11,16 +11,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.stages.extents import Extents
-from tvm_stitch.stages.stage import (
-    Expr,
-    Var,
-    buffer_shape,
-    constant,
-    dtype_of,
-    item_bytes,
-    product,
-    shown,
-)
+from tvm_stitch.stages.stage import Expr, Var, buffer_size, constant, element_bytes, shown
 
 
 def bytes_formula(buffers: Iterable[Var]) -> str:
@@ -38,5 +29,5 @@ def sizes_assumed(buffers: Iterable[Var], extents: Extents) -> str:
 def _bytes(buffers: Iterable[Var]) -> Expr:
     total: Expr = tirx.IntImm("int64", 0)
     for buffer in buffers:
-        total = total + product(buffer_shape(buffer)) * item_bytes(dtype_of(buffer))
+        total = total + buffer_size(buffer) * element_bytes(buffer)
     return tvm.sym.Analyzer().simplify(total)

@@ -6,8 +6,7 @@ from typing import Any
 
 from tvm import relax
 
-from tvm_stitch.graph.back.launches import shown
-from tvm_stitch.stages.stage import constant, item_bytes
+from tvm_stitch.graph.back.launches import shown, tensor_type_bytes
 
 
 def type_bytes(ty: Any) -> int | None:
@@ -16,14 +15,7 @@ def type_bytes(ty: Any) -> int | None:
         parts = [type_bytes(each) for each in ty.fields]
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
-    if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
-        return None
-    size = item_bytes(str(ty.dtype))
-    for extent in map(constant, ty.shape.values):
-        if extent is None:
-            return None
-        size *= extent
-    return size
+    return tensor_type_bytes(ty)
 
 
 def shown_type(ty: Any) -> str:

@@ -24,7 +24,6 @@ from tvm_stitch.kernel.ir.mapping import (
 )
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.panels.choose import panel_steps
 from tvm_stitch.kernel.rows.choose import CLUSTERS, idle_threads, steps_of
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.vector_width import is_aligned
@@ -187,7 +186,7 @@ PANEL_EXTRAS: Axes = {"unroll": (0, 8, 16)}
 
 def _fitted_panel(problem: Problem[Program], values: Values) -> Panel:
     mapping = Panel(**values, steps=1)
-    return replace(mapping, steps=panel_steps(problem.columns, mapping.threads, mapping.vector))
+    return replace(mapping, steps=steps_of(mapping, problem.columns))
 
 
 SEARCHES: dict[type[Mapping], Search] = {
