@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import filterfalse
 from typing import Any
 
 import tvm
@@ -27,6 +28,7 @@ from tvm_stitch.stages.stage import (
     Var,
     as_int64,
     handle,
+    interned,
 )
 
 Expr = Any
@@ -52,6 +54,17 @@ class Node:
         """The call of the first binding."""
         return self.bindings[0].value
 
+    @cached_property
+    def variables(self) -> tuple[relax.Var, ...]:
+        """What its bindings bind."""
+        return tuple(interned(binding.var) for binding in self.bindings)
+
+    @cached_property
+    def used(self) -> tuple[tuple[relax.Var, ...], ...]:
+        """For each of its bindings, the variables in what it binds."""
+        free = (relax.analysis.free_vars(binding.value)[:] for binding in self.bindings)
+        return tuple(tuple(map(interned, each)) for each in free)
+
     @property
     def is_operator(self) -> bool:
         """Whether it does something at run time, other than putting tuples together."""
@@ -69,7 +82,7 @@ class StitchGraph:
     @cached_property
     def producer(self) -> dict[relax.Var, int]:
         """The node that computes a variable."""
-        return {binding.var: node.index for node in self.nodes for binding in node.bindings}
+        return {var: node.index for node in self.nodes for var in node.variables}
 
     @cached_property
     def found_by(self) -> dict[Var, relax.Var]:
@@ -108,8 +121,8 @@ class StitchGraph:
         """For every node, the nodes that must have run before it."""
         found = []
         for node in self.nodes:
-            used: set[int | None] = set()
-            for binding in node.bindings:
+            used = {self.producer.get(var) for reads in node.used for var in reads}
+            for binding in node.bindings if self.found_by else ():
                 used.update(map(self.producer.get, self.needs(binding)))
             found.append(frozenset(used - {None, node.index}))
         return tuple(found)  # type: ignore[arg-type]
@@ -128,8 +141,8 @@ class StitchGraph:
         """For every variable, the nodes that use it."""
         found: dict[relax.Var, set[int]] = {}
         for node in self.nodes:
-            for binding in node.bindings:
-                for var in relax.analysis.free_vars(binding.value):
+            for reads in node.used:
+                for var in reads:
                     if self.producer.get(var) != node.index:
                         found.setdefault(var, set()).add(node.index)
         return {var: frozenset(users) for var, users in found.items()}
@@ -176,8 +189,9 @@ class _Reader:
             parts = projections.get(binding.var, ())
             taken.update(part.var for part in parts)
             self.nodes.append(self._node((binding, *parts)))
-        outside = [b.var for b in block.bindings if not isinstance(b.var, relax.DataflowVar)]
-        return StitchGraph(tuple(self.nodes), self.buffers, frozenset(outside))
+        variables = (interned(binding.var) for binding in block.bindings)
+        outside = frozenset(var for var in variables if not isinstance(var, relax.DataflowVar))
+        return StitchGraph(tuple(self.nodes), self.buffers, outside)
 
     def _projections(
         self, block: relax.DataflowBlock
@@ -202,7 +216,9 @@ class _Reader:
     def _node(self, bindings: tuple[relax.Binding, ...]) -> Node:
         value = bindings[0].value
         results = tuple(
-            b.var for b in (bindings[1:] or bindings) if isinstance(b.var.ty, relax.TensorType)
+            interned(binding.var)
+            for binding in bindings[1:] or bindings
+            if isinstance(binding.var.ty, relax.TensorType)
         )
         name, reason = _describe(value), ""
         operands: tuple[Expr, ...] = ()
@@ -217,7 +233,7 @@ class _Reader:
         else:
             callee = self._callee(value)
             name = callee.name
-            operands = tuple(arg for arg in value.args[1].fields[:] if not is_symbol(arg))
+            operands = tuple(map(interned, filterfalse(is_symbol, value.args[1].fields[:])))
             reason = self._unreadable(value, bindings, operands)
             if not reason:
                 found = self._stages_of(value, bindings, operands)
@@ -291,8 +307,8 @@ class _Reader:
     ) -> tuple[relax.Var, ...] | None:
         """The variables of the results in the order of the function's parameters."""
         if len(bindings) == 1:
-            return (bindings[0].var,) if count == 1 else None
-        by_index = {binding.value.index: binding.var for binding in bindings[1:]}
+            return (interned(bindings[0].var),) if count == 1 else None
+        by_index = {binding.value.index: interned(binding.var) for binding in bindings[1:]}
         if len(by_index) != count or len(bindings) - 1 != count:
             return None
         return tuple(by_index[index] for index in range(count))
