@@ -20,6 +20,7 @@ from tvm import tirx
 
 from tvm_stitch.stages.memoized import memoized_for_copies
 from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of
+from tvm_stitch.stages.visit import mapped, walked
 
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
 Var = Any
@@ -145,8 +146,8 @@ class Stage:
         A copy answers what names no buffer as this one does, and finds its loads on the way.
         """
         loads: list[Expr] = []
-        visitors = [(tirx.Var, lambda var: buffers.get(var, var)), (tvm.ir.TensorLoad, _to(loads))]
-        value = tvm_ffi.structural_map(self.value, visitors)
+        renamed = (tirx.Var, lambda var: buffers.get(var, var))
+        value = mapped(self.value, renamed, (tvm.ir.TensorLoad, _to(loads)))
         copy = replace(self, output=buffers.get(self.output, self.output), value=value)
         if len(loads) == len(self.reads) and all(read.is_plain for read in self.reads):
             copy.__dict__["reads"] = tuple(
@@ -259,7 +260,7 @@ def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     """Replace variables (buffers are variables too)."""
     if not mapping or isinstance(expr, tirx.IntImm):
         return expr
-    return tvm_ffi.structural_map(expr, (tirx.Var, lambda var: mapping.get(var, var)))
+    return mapped(expr, (tirx.Var, lambda var: mapping.get(var, var)))
 
 
 def replaced(
@@ -272,7 +273,7 @@ def replaced(
     visitors: list[Any] = [(tvm.ir.TensorLoad, lambda load: loads.get(handle(load), load))]
     if axes:
         visitors.append((tirx.Var, lambda var: axes.get(var, var)))
-    return tvm_ffi.structural_map(value, visitors, order="pre")
+    return mapped(value, *visitors, pre=True)
 
 
 def constant(expr: Expr) -> int | None:
@@ -312,8 +313,7 @@ def _loads_and_branches(expr: Expr, guard: Expr | None) -> Iterator[tuple[Expr, 
         found.append(call)
         return tvm_ffi.WalkResult.SKIP
 
-    visitors = [(tvm.ir.Call, branch), (tvm.ir.TensorLoad, found.append)]
-    tvm_ffi.structural_walk(expr, visitors, order="pre")
+    walked(expr, (tvm.ir.Call, branch), (tvm.ir.TensorLoad, found.append), pre=True)
     for each in found:
         if isinstance(each, tvm.ir.TensorLoad):
             yield each, guard, True
@@ -349,7 +349,7 @@ def _either(guards: list[Expr | None]) -> Expr | None:
 
 def _loads(expr: Expr) -> list[Expr]:
     found: list[Expr] = []
-    tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, found.append))
+    walked(expr, (tvm.ir.TensorLoad, found.append))
     return found
 
 

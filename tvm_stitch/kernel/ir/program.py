@@ -19,7 +19,6 @@ from functools import cached_property, partial
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
@@ -46,6 +45,7 @@ from tvm_stitch.stages.stage import (
     substitute,
     unflatten,
 )
+from tvm_stitch.stages.visit import walked
 
 # A value read at other places than its own is computed again there; this bounds how often.
 MAX_INLINED = 64
@@ -398,5 +398,5 @@ def _divisions(index: Expr) -> int:
         nonlocal count
         count += type(node).__name__ in ("FloorDiv", "FloorMod")
 
-    tvm_ffi.structural_walk(index, (tvm.ir.Expr, visit))
+    walked(index, (tvm.ir.Expr, visit))
     return count
