@@ -18,6 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from tvm_stitch.stages.guards import Guard
 from tvm_stitch.stages.memoized import memoized_for_copies
 from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of
 from tvm_stitch.stages.visit import mapped, walked
@@ -287,14 +288,13 @@ def find_reads(value: Expr) -> tuple[Read, ...]:
         return ()
     unique: dict[int, Expr] = {}
     guards: dict[int, list[Expr | None]] = {}  # of each place where a load stands
-
     # Branches may be nested as deeply as a graph has tensors: hence no recursion.
-    pending: list[tuple[Expr, Expr | None, bool]] = [(value, None, False)]
+    pending: list[_Part] = [(value, None, False)]
     while pending:
         expr, guard, is_found = pending.pop()
         if is_found:
             unique[handle(expr)] = expr
-            guards.setdefault(handle(expr), []).append(guard)
+            guards.setdefault(handle(expr), []).append(guard and guard.expr)
         else:
             pending += reversed(list(_loads_and_branches(expr, guard)))
     indices = [index for load in unique.values() for index in load.indices]
@@ -302,9 +302,13 @@ def find_reads(value: Expr) -> tuple[Read, ...]:
     return tuple(Read(load, _either(guards[key]), key in nested) for key, load in unique.items())
 
 
-def _loads_and_branches(expr: Expr, guard: Expr | None) -> Iterator[tuple[Expr, Expr | None, bool]]:
-    """The loads of an expression, in order, and in their place the parts of branches that are yet
-    to be looked through; each with its guard, and whether it is a load."""
+# An expression, where it is evaluated, and whether it is a load that has been found.
+_Part = tuple[Expr, Guard | None, bool]
+
+
+def _loads_and_branches(expr: Expr, guard: Guard | None) -> Iterator[_Part]:
+    """The loads of an expression, and in their place the parts of branches that are yet to be
+    looked through."""
     found: list[Expr] = []
 
     def branch(call: Expr) -> object:
@@ -320,8 +324,8 @@ def _loads_and_branches(expr: Expr, guard: Expr | None) -> Iterator[tuple[Expr, 
         else:
             condition, then, otherwise = each.args
             yield condition, guard, False
-            yield then, _both(guard, condition), False
-            yield otherwise, _both(guard, tirx.Not(condition)), False
+            yield then, Guard.of(condition, guard), False
+            yield otherwise, Guard.of(condition, guard, negated=True), False
 
 
 def _to(found: list[Expr]) -> Callable[[Expr], Expr]:
@@ -332,10 +336,6 @@ def _to(found: list[Expr]) -> Callable[[Expr], Expr]:
         return expr
 
     return keep
-
-
-def _both(guard: Expr | None, condition: Expr) -> Expr:
-    return condition if guard is None else tirx.all(guard, condition)
 
 
 def _either(guards: list[Expr | None]) -> Expr | None:
