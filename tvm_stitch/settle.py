@@ -17,13 +17,14 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_stitch.device import device_of
+from tvm_stitch.few_collections import few_collections
 from tvm_stitch.graph.back.default_fusion import DefaultKernel, Numbers, default_kernels
 from tvm_stitch.graph.back.launches import nests
 from tvm_stitch.graph.back.merged_groups import Chooser, MergedGroup, refused_groups
 from tvm_stitch.graph.front.decompose import Decomposed, decomposed
 from tvm_stitch.graph.front.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
-from tvm_stitch.graph.front.origins import are_as_they_came, followed, numbered
+from tvm_stitch.graph.front.origins import are_as_they_came, followed, needed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
@@ -98,7 +99,8 @@ class Settling:
         @tvm.transform.module_pass(opt_level=0, name="StitchOps")
         def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
             assert self._way is not None, "Decompose comes first"
-            found = self._way.settled(mod)
+            with few_collections():
+                found = self._way.settled(mod)
             if self._heard is not None:
                 self._heard(found.blocks, self._way.left)
             return found.module
@@ -310,7 +312,7 @@ class _Way:
     def _tvm(self) -> list[Launched]:
         """What TVM's default pipeline makes of the module as it came."""
         known = self.decomposed.numbers
-        if are_as_they_came(self._legalized, known, self._numbers.values()):
+        if are_as_they_came(self._legalized, known, needed(self.source, self._numbers)):
             return _by_default(self._legalized, known)
         passes = [
             Legalize(),
