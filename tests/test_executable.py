@@ -73,9 +73,20 @@ def test_small_kernels_share_a_unit_and_large_ones_do_not(monkeypatch):
         assert [len(simt.kernel_names(code)) for code in codes] == [1] * 4
 
 
+def test_no_more_units_than_cores_and_all_about_as_long(monkeypatch):
+    codes = []
+    monkeypatch.setattr("tvm_stitch.executable.units.LEAST", 1000)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    with compiled_by(lambda code: codes.append(code) or b"binary"):
+        compiled(several(6))
+    assert [len(simt.kernel_names(code)) for code in codes] == [3, 3]
+    short, long = sorted(map(len, codes))
+    assert long < 1.3 * short
+
+
 def test_units_are_compiled_at_the_same_time(monkeypatch):
     monkeypatch.setattr("tvm_stitch.executable.units.LEAST", 1000)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
     together = threading.Barrier(2, timeout=60)
 
     def compiler(code: str) -> bytes:

@@ -1,5 +1,8 @@
 """Graphs of more operators than are searched as a whole: parts, equal parts, and the time limit."""
 
+import sys
+from unittest import mock
+
 import pytest
 from planned import DEVICE, assert_sound, graph_and_plan, read
 from tvm import relax
@@ -115,6 +118,44 @@ def test_sets_of_equal_structure_have_one_kernel():
     one, other = judge(1), judge(2)
     assert one.kernel is other.kernel and one.outputs != other.outputs
     assert judge(4).kernel is not one.kernel
+
+
+@pytest.mark.parametrize("build", [chain, scaled_sums])
+def test_each_operator_is_judged_about_as_often_in_large_graphs_as_in_small_ones(build):
+    """Seconds are the machine's; how many operators are judged, each set anew, is ours."""
+
+    def judged(size: int) -> float:
+        counts = []
+        judge = Judge._kernel
+
+        def counted(self, nodes, *rest):
+            counts.append(nodes.bit_count())
+            return judge(self, nodes, *rest)
+
+        with mock.patch.object(Judge, "_kernel", counted):
+            found, _ = graph_and_plan(build(size))
+        return sum(counts) / len(found.nodes)
+
+    small, large = judged(150), judged(600)
+    assert large <= 1.3 * small + 1
+
+
+def test_stages_of_one_function_are_looked_at_once():
+    found = read(chain(60))
+    (stages,) = {len(node.stages) for node in found.nodes}
+    assert stages == 1
+    shared = {id(node.stages[0].copies_memo) for node in found.nodes}
+    assert len(shared) == 3  # exp, tanh, relu
+
+
+def test_no_recursion_goes_as_deep_as_the_graph():
+    ready, limit = chain(1200), sys.getrecursionlimit()
+    sys.setrecursionlimit(500)
+    try:
+        _, plan = graph_and_plan(ready)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert len(plan.groups) == 5
 
 
 def test_what_planning_does_not_come_to_in_time_is_left_to_tvm():

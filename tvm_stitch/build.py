@@ -19,6 +19,7 @@ from tvm_stitch.dump.stages import Dump
 from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
 from tvm_stitch.executable.link import linked
+from tvm_stitch.few_collections import few_collections
 from tvm_stitch.graph.back.outputs import ViewOutputs
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.empty import WithoutElements
@@ -166,7 +167,7 @@ def pipeline(
             *cuda_pipeline.dataflow_lower_passes(cuda),
             *finishing_passes(cuda_pipeline.finalize_passes(cuda), lowered, planned),
         ]
-        with cuda:
+        with cuda, few_collections():
             for name, part in in_stages(passes):
                 with timing.stage(name):
                     mod = tvm.transform.Sequential(part)(mod)

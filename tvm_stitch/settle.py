@@ -17,21 +17,19 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_stitch.device import device_of
+from tvm_stitch.few_collections import few_collections
 from tvm_stitch.graph.back.default_fusion import DefaultKernel, Numbers, default_kernels
-from tvm_stitch.graph.back.dissolve import groups_alone
 from tvm_stitch.graph.back.launches import nests
-from tvm_stitch.graph.back.merge import merged
+from tvm_stitch.graph.back.merged_groups import Chooser, MergedGroup, refused_groups
 from tvm_stitch.graph.front.decompose import Decomposed, decomposed
 from tvm_stitch.graph.front.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
-from tvm_stitch.graph.front.origins import are_as_they_came, followed, numbered
+from tvm_stitch.graph.front.origins import are_as_they_came, followed, needed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
-from tvm_stitch.kernel.build import VIEW, StitchedKernel, kernel_of
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Group, Measured, Plan
 from tvm_stitch.plan.planner import Known
-from tvm_stitch.stages.stage import Refused
 from tvm_stitch.transform import Grouped, bounds_of_module, grouped
 
 # Plans of a module, before all operators of a comparison that is lost are left to TVM.
@@ -101,7 +99,8 @@ class Settling:
         @tvm.transform.module_pass(opt_level=0, name="StitchOps")
         def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
             assert self._way is not None, "Decompose comes first"
-            found = self._way.settled(mod)
+            with few_collections():
+                found = self._way.settled(mod)
             if self._heard is not None:
                 self._heard(found.blocks, self._way.left)
             return found.module
@@ -258,15 +257,16 @@ class _Way:
         found = sum(kernel.holds_product for kernel in kernels)
         for product in products:
             try:
-                found += isinstance(self._kernel_of(product.function()), TensorKernel)
+                found += isinstance(self._chooser.of_function(product.function()), TensorKernel)
             except Exception:  # TVM does not merge them: then there is no such kernel
                 continue
         return found
 
-    def _kernel_of(self, function: tirx.PrimFunc) -> StitchedKernel | TensorKernel | Refused:
-        device, schemes = device_of(self.settling.target), self.settling.options.schemes
+    @cached_property
+    def _chooser(self) -> Chooser:
         bounds = bounds_of_module(self.source, self.settling.options)
-        return kernel_of(function, device, bounds, schemes)
+        schemes = self.settling.options.schemes
+        return Chooser(device_of(self.settling.target), bounds, schemes)
 
     def _of_nodes(self, graph: StitchGraph, nodes: Iterable[int]) -> Numbers:
         numbers = self.decomposed.numbers
@@ -280,12 +280,17 @@ class _Way:
 
     def _refused(self, found: Grouped) -> dict[int, str]:
         """The operators of groups that are something else once TVM has merged them."""
-        groups = groups_alone(found.grouped, found.names)
-        reasons: dict[str, str] = {}
-        for name, function in merged(groups).items():
-            kernel = self._kernel_of(function)
-            if isinstance(kernel, Refused) and kernel is not VIEW:
-                reasons[name] = kernel.reason
+        groups = [
+            MergedGroup(
+                group.function,
+                tuple(graph.nodes[index] for index in group.nodes),
+                tuple(map(graph.buffer, group.outputs)),
+                group.kernels > 1,
+            )
+            for graph, plan in found.blocks
+            for group in plan.groups
+        ]
+        reasons = refused_groups(found.grouped, groups, self._chooser)
         return {
             number: reasons[group.function]
             for graph, plan in found.blocks
@@ -307,7 +312,7 @@ class _Way:
     def _tvm(self) -> list[Launched]:
         """What TVM's default pipeline makes of the module as it came."""
         known = self.decomposed.numbers
-        if are_as_they_came(self._legalized, known, self._numbers.values()):
+        if are_as_they_came(self._legalized, known, needed(self.source, self._numbers)):
             return _by_default(self._legalized, known)
         passes = [
             Legalize(),

@@ -22,6 +22,7 @@ from tvm import relax, tirx
 from tvm_stitch import timing
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError
+from tvm_stitch.few_collections import few_collections
 from tvm_stitch.graph.back.alternate_traversal import with_alternate_traversal
 from tvm_stitch.graph.back.dissolve import dissolved, group_names, with_groups, without_groups
 from tvm_stitch.graph.back.fewer_calls import FewerCalls
@@ -73,7 +74,8 @@ def StitchOps(
 
     @tvm.transform.module_pass(opt_level=0, name="StitchOps")
     def stitch_ops(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
-        stitched = grouped(mod, cuda, options, log is not None)
+        with few_collections():
+            stitched = grouped(mod, cuda, options, log is not None)
         if log is not None:
             log.extend(plan for _, plan in stitched.blocks)
         return stitched.module

@@ -18,6 +18,7 @@ class Group:
     bytes_saved: int = 0  # that they would then write and read again
     launches_saved: int = 0
     function: str = ""  # the name of the function that it became
+    kernels: int = 1  # which were found by themselves, and share its launch
 
     @property
     def why(self) -> str:

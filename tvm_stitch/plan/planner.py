@@ -230,6 +230,7 @@ def _group(found: Pack) -> Group:
         apart_us=sum(item.apart_us for item in found.items),
         bytes_saved=sum(_bytes_saved(item) for item in found.items),
         launches_saved=operators + len(products) - 1,
+        kernels=len(found.items),
     )
 
 

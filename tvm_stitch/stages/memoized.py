@@ -1,7 +1,8 @@
 """Answers that stay with the Stage or Program that they are about.
 
 Planners ask about the same stages in many sets. An answer must depend on its owner, which never
-changes, and on the key alone: whoever asks, whenever, gets the same.
+changes, and on the key alone: whoever asks, whenever, gets the same. An answer that names no buffer
+is found once for all stages that differ in their buffers alone, as those of one PrimFunc do.
 """
 
 from __future__ import annotations
@@ -19,6 +20,15 @@ class Remembers(Protocol):
         """Answers by key."""
 
 
+class HasCopies(Protocol):
+    """What is copied for other buffers, and shares answers with its copies."""
+
+    @property
+    def copies_memo(self) -> dict[Hashable, Any]:
+        """Answers by key that name no buffer."""
+
+
+Copied = TypeVar("Copied", bound=HasCopies)
 Owner = TypeVar("Owner", bound=Remembers)
 Rest = ParamSpec("Rest")
 Answer = TypeVar("Answer")
@@ -33,6 +43,22 @@ def memoized(
     def known(owner: Owner, *rest: Rest.args, **named: Rest.kwargs) -> Answer:
         key = (find, *rest, *named.items())
         return remembered(owner, key, lambda: find(owner, *rest, **named))
+
+    return known
+
+
+def memoized_for_copies(
+    find: Callable[Concatenate[Copied, Rest], Answer],
+) -> Callable[Concatenate[Copied, Rest], Answer]:
+    """The same of what holds of every copy of a Stage: it may name axes, but no buffer."""
+
+    @wraps(find)
+    def known(owner: Copied, *rest: Rest.args, **named: Rest.kwargs) -> Answer:
+        memo, key = owner.copies_memo, (find, *rest, *named.items())
+        if key not in memo:
+            memo[key] = find(owner, *rest, **named)
+        answer: Answer = memo[key]
+        return answer
 
     return known
 

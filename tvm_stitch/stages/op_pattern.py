@@ -7,16 +7,9 @@ import enum
 import tvm
 from tvm import tirx
 
-from tvm_stitch.stages.memoized import memoized
-from tvm_stitch.stages.stage import (
-    Read,
-    Stage,
-    bind_axes,
-    buffer_shape,
-    constant,
-    flatten,
-    same_size,
-)
+from tvm_stitch.stages.linear import own_position
+from tvm_stitch.stages.memoized import memoized_for_copies
+from tvm_stitch.stages.stage import Read, Stage, buffer_shape, constant, same_size
 
 
 class Pattern(enum.Enum):
@@ -45,7 +38,7 @@ def is_view(stages: tuple[Stage, ...]) -> bool:
     return bool(stages) and all(_pattern(stage) is Pattern.RESHAPE for stage in stages)
 
 
-@memoized
+@memoized_for_copies
 def is_product(stage: Stage) -> bool:
     """Whether a reduction multiplies tensors none of which spans all of the output's axes.
 
@@ -61,17 +54,15 @@ def is_product(stage: Stage) -> bool:
     return len(spans) > 1 and not any(spans)
 
 
-@memoized
+@memoized_for_copies
 def _pattern(stage: Stage) -> Pattern:
-    analyzer = bind_axes(stage)
+    if stage.is_reduction and is_product(stage):
+        return Pattern.PRODUCT
+    own = own_position(stage)
+    at_own = map(own.is_read_by, range(len(stage.reads)))
     if stage.is_reduction:
-        if is_product(stage):
-            return Pattern.PRODUCT
-        along = flatten((*stage.axes, *stage.reduced), (*stage.extents, *stage.reduced_extents))
-        rows = any(analyzer.can_prove_equal(read.place, along) for read in stage.reads)
-        return Pattern.ROW_REDUCTION if rows else Pattern.COLUMN_REDUCTION
-    flat = flatten(stage.axes, stage.extents)
-    if all(analyzer.can_prove_equal(read.place, flat) for read in stage.reads) and stage.reads:
+        return Pattern.ROW_REDUCTION if any(at_own) else Pattern.COLUMN_REDUCTION
+    if all(at_own) and stage.reads:
         copies = isinstance(stage.value, tvm.ir.TensorLoad)
         reshaped = copies and len(buffer_shape(stage.reads[0].buffer)) != len(stage.axes)
         same_shape = all(_same_shape(read, stage) for read in stage.reads)

@@ -6,6 +6,7 @@ Out: Stages in order, or the reason why the function is opaque.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx import IterVar
 
+from tvm_stitch.stages import linear
 from tvm_stitch.stages.indices import counted_in_int64
 from tvm_stitch.stages.stage import (
     COMBINERS,
@@ -101,8 +103,14 @@ def _read_block(realize: s_tir.SBlockRealize, loops: Mapping[Var, Expr]) -> Stag
 
 
 def _stores_whole_output(stage: Stage, store: tirx.BufferStore) -> bool:
-    analyzer = analyzer_of(dict(zip(stage.axes, stage.extents, strict=True)))
     shape = buffer_shape(stage.output)
+    declared, extents = linear.numbers(shape), linear.numbers(stage.extents)
+    at, units = linear.place(stage, store), linear.axes(stage)
+    if declared is not None and extents is not None and at is not None and units is not None:
+        nothing = linear.Linear((0,) * len(units))
+        own = linear.flattened(units[: len(extents)], extents, nothing)
+        return math.prod(declared) == math.prod(extents) and at == own
+    analyzer = analyzer_of(dict(zip(stage.axes, stage.extents, strict=True)))
     if not analyzer.can_prove_equal(product(shape), stage.size):
         return False
     written = flatten(tuple(store.indices), shape)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
@@ -18,8 +18,10 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.guards import Guard
+from tvm_stitch.stages.memoized import memoized_for_copies
 from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of
+from tvm_stitch.stages.visit import mapped, walked
 
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
 Var = Any
@@ -44,6 +46,12 @@ class Read:
     def guarded(self) -> bool:
         """Whether it stands in a branch that may not be taken."""
         return self.guard is not None
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether neither its index nor its guard is read from memory."""
+        parts = (*self.load.indices[:], *([self.guard] if self.guarded else ()))
+        return not self.nested and not any(map(find_reads, parts))
 
     @cached_property
     def buffer(self) -> Var:
@@ -118,6 +126,11 @@ class Stage:
         """Answers about it: see memoized."""
         return {}
 
+    @cached_property
+    def copies_memo(self) -> dict[Any, Any]:
+        """Answers that hold of its copies as well: see memoized."""
+        return {}
+
     def rebound(self, mapping: Mapping[Var, Expr]) -> Stage:
         """The same stage over other buffers and shape variables."""
         return replace(
@@ -127,6 +140,22 @@ class Stage:
             reduced_extents=tuple(substitute(extent, mapping) for extent in self.reduced_extents),
             value=substitute(self.value, mapping),
         )
+
+    def copied(self, buffers: Mapping[Var, Var]) -> Stage:
+        """The same stage over other buffers of the same shapes, which are numbers.
+
+        A copy answers what names no buffer as this one does, and finds its loads on the way.
+        """
+        loads: list[Expr] = []
+        renamed = (tirx.Var, lambda var: buffers.get(var, var))
+        value = mapped(self.value, renamed, (tvm.ir.TensorLoad, _to(loads)))
+        copy = replace(self, output=buffers.get(self.output, self.output), value=value)
+        if len(loads) == len(self.reads) and all(read.is_plain for read in self.reads):
+            copy.__dict__["reads"] = tuple(
+                Read(load, read.guard, False) for load, read in zip(loads, self.reads, strict=True)
+            )
+            copy.__dict__["copies_memo"] = self.copies_memo
+        return copy
 
     def __repr__(self) -> str:
         over = f" over {_shape(self.reduced_extents)}" if self.is_reduction else ""
@@ -230,9 +259,9 @@ def place_of(load: Expr) -> Expr:
 
 def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     """Replace variables (buffers are variables too)."""
-    if not mapping:
+    if not mapping or isinstance(expr, tirx.IntImm):
         return expr
-    return tvm_ffi.structural_map(expr, (tirx.Var, lambda var: mapping.get(var, var)))
+    return mapped(expr, (tirx.Var, lambda var: mapping.get(var, var)))
 
 
 def replaced(
@@ -245,7 +274,7 @@ def replaced(
     visitors: list[Any] = [(tvm.ir.TensorLoad, lambda load: loads.get(handle(load), load))]
     if axes:
         visitors.append((tirx.Var, lambda var: axes.get(var, var)))
-    return tvm_ffi.structural_map(value, visitors, order="pre")
+    return mapped(value, *visitors, pre=True)
 
 
 def constant(expr: Expr) -> int | None:
@@ -259,32 +288,54 @@ def find_reads(value: Expr) -> tuple[Read, ...]:
         return ()
     unique: dict[int, Expr] = {}
     guards: dict[int, list[Expr | None]] = {}  # of each place where a load stands
-
-    def walk(expr: Expr, guard: Expr | None) -> None:
-        def branch(call: Expr) -> object:
-            if not getattr(call.op, "name", "").endswith("if_then_else"):
-                return None
-            condition, then, otherwise = call.args
-            walk(condition, guard)
-            walk(then, _both(guard, condition))
-            walk(otherwise, _both(guard, tirx.Not(condition)))
-            return tvm_ffi.WalkResult.SKIP
-
-        def note(load: Expr) -> None:
-            unique[handle(load)] = load
-            guards.setdefault(handle(load), []).append(guard)
-
-        visitors = [(tvm.ir.Call, branch), (tvm.ir.TensorLoad, note)]
-        tvm_ffi.structural_walk(expr, visitors, order="pre")
-
-    walk(value, None)
+    # Branches may be nested as deeply as a graph has tensors: hence no recursion.
+    pending: list[_Part] = [(value, None, False)]
+    while pending:
+        expr, guard, is_found = pending.pop()
+        if is_found:
+            unique[handle(expr)] = expr
+            guards.setdefault(handle(expr), []).append(guard and guard.expr)
+        else:
+            pending += reversed(list(_loads_and_branches(expr, guard)))
     indices = [index for load in unique.values() for index in load.indices]
     nested = {handle(load) for index in indices for load in _loads(index)}
     return tuple(Read(load, _either(guards[key]), key in nested) for key, load in unique.items())
 
 
-def _both(guard: Expr | None, condition: Expr) -> Expr:
-    return condition if guard is None else tirx.all(guard, condition)
+# An expression, where it is evaluated, and whether it is a load that has been found.
+_Part = tuple[Expr, Guard | None, bool]
+
+
+def _loads_and_branches(expr: Expr, guard: Guard | None) -> Iterator[_Part]:
+    """The loads of an expression, and in their place the parts of branches that are yet to be
+    looked through."""
+    found: list[Expr] = []
+
+    def branch(call: Expr) -> object:
+        if not getattr(call.op, "name", "").endswith("if_then_else"):
+            return None
+        found.append(call)
+        return tvm_ffi.WalkResult.SKIP
+
+    walked(expr, (tvm.ir.Call, branch), (tvm.ir.TensorLoad, found.append), pre=True)
+    for each in found:
+        if isinstance(each, tvm.ir.TensorLoad):
+            yield each, guard, True
+        else:
+            condition, then, otherwise = each.args
+            yield condition, guard, False
+            yield then, Guard.of(condition, guard), False
+            yield otherwise, Guard.of(condition, guard, negated=True), False
+
+
+def _to(found: list[Expr]) -> Callable[[Expr], Expr]:
+    """A visitor that changes nothing, and keeps what it sees."""
+
+    def keep(expr: Expr) -> Expr:
+        found.append(expr)
+        return expr
+
+    return keep
 
 
 def _either(guards: list[Expr | None]) -> Expr | None:
@@ -298,13 +349,13 @@ def _either(guards: list[Expr | None]) -> Expr | None:
 
 def _loads(expr: Expr) -> list[Expr]:
     found: list[Expr] = []
-    tvm_ffi.structural_walk(expr, (tvm.ir.TensorLoad, found.append))
+    walked(expr, (tvm.ir.TensorLoad, found.append))
     return found
 
 
 def buffer_shape(buffer: Var) -> tuple[Expr, ...]:
     """The shape a buffer was declared with."""
-    return tuple(buffer.ty.shape)
+    return tuple(buffer.ty.shape[:])  # a slice comes out faster than one by one
 
 
 def is_buffer(param: Var) -> bool:
@@ -320,7 +371,7 @@ def same_size(left: Expr, right: Expr) -> bool:
     return tvm.sym.Analyzer().can_prove_equal(left, right)
 
 
-@memoized
+@memoized_for_copies
 def bind_axes(stage: Stage) -> Analyzer:
     """An analyzer that knows the ranges of a stage's axes; all that ask share it."""
     axes = (*stage.axes, *stage.reduced)

@@ -18,6 +18,7 @@ from tvm import tirx
 
 from tvm_stitch.stages import polynomial as poly
 from tvm_stitch.stages.polynomial import Polynomial
+from tvm_stitch.stages.visit import mapped
 
 Expr = Any
 Var = Any
@@ -68,7 +69,7 @@ class SymbolicAnalyzer:
         found = self._tvm.simplify(self._seen(expr))
         pairs = zip(self._shown, self._atoms, strict=True)
         hidden = {shown: atom for shown, atom in pairs if _is_symbolic(atom)}
-        return tvm_ffi.structural_map(found, (tirx.Var, lambda var: hidden.get(var, var)))
+        return mapped(found, (tirx.Var, lambda var: hidden.get(var, var)))
 
     def can_prove_equal(self, left: Expr, right: Expr) -> bool:
         """Whether two expressions are seen to be equal."""
@@ -96,7 +97,7 @@ class SymbolicAnalyzer:
                 return type(division)(self._seen(division.a), division.b)
             return self._expression(self._polynomial(division), self._shown)
 
-        return tvm_ffi.structural_map(expr, (_DIVISIONS, resolved), order="pre")
+        return mapped(expr, *((kind, resolved) for kind in _DIVISIONS), pre=True)
 
     def _polynomial(self, expr: Expr) -> Polynomial:
         """An expression of indices; what is neither sum, product nor division is a variable."""

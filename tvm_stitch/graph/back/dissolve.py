@@ -7,27 +7,32 @@ TVM's schedules miscompile functions that FuseOps would not form. Must not know 
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
+from tvm_ffi.dataclasses import py_class
 
 from tvm_stitch.graph.front.read import is_call_tir
 from tvm_stitch.graph.front.symbols import is_symbol, match_shape, symbols_given
 
 NAMES_ATTRIBUTE = "tvm_stitch.group_names"
 GROUPS_ATTRIBUTE = "tvm_stitch.groups"
-"""Of a module: a module of its groups' functions with what they call, as text.
-
-As JSON it survives whatever is done with modules (printing, comparing, saving), which an IRModule
-as an attribute does not; packed, it does not fill the screen.
-"""
 
 Expr = Any
+
+
+@py_class("tvm_stitch.Groups", structural_eq="tree")
+class Groups(tvm_ffi.Object):
+    """Of a module: a module of its groups' functions with what they call.
+
+    As an object of a type of its own it survives whatever is done with modules: an IRModule as an
+    attribute could not be printed.
+    """
+
+    module: tvm.IRModule
 
 
 def group_names(mod: tvm.IRModule) -> frozenset[str]:
@@ -52,9 +57,8 @@ def with_groups(mod: tvm.IRModule, names: Collection[str]) -> tvm.IRModule:
     """The module, remembering what these Primitive functions of it are made of."""
     if not names:
         return mod
-    text = tvm.ir.save_json(groups_alone(mod, names))
-    packed = base64.b64encode(zlib.compress(text.encode(), level=1)).decode()
-    return mod.with_attrs({NAMES_ATTRIBUTE: sorted(names), GROUPS_ATTRIBUTE: packed})
+    groups = Groups(groups_alone(mod, names))
+    return mod.with_attrs({NAMES_ATTRIBUTE: sorted(names), GROUPS_ATTRIBUTE: groups})
 
 
 def without_groups(mod: tvm.IRModule) -> tvm.IRModule:
@@ -110,8 +114,7 @@ def _given(params: Sequence[relax.Var], call: tvm.ir.Call) -> dict[Any, Expr]:
 class _Dissolver:
     def __init__(self, mod: tvm.IRModule, names: Collection[str]) -> None:
         self.builder = relax.BlockBuilder(mod)
-        packed = base64.b64decode(mod.attrs[GROUPS_ATTRIBUTE])
-        self.operators = tvm.ir.load_json(zlib.decompress(packed).decode())
+        self.operators = mod.attrs[GROUPS_ATTRIBUTE].module
         self.groups = {name: self.operators[name] for name in names}
 
     def rewrite(self, function: relax.Function) -> relax.Function:

@@ -11,12 +11,12 @@ from collections import Counter
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
 from tvm_stitch.graph.front.read import Node, StitchGraph, is_call_tir
 from tvm_stitch.graph.front.symbols import symbols_given, symbols_of
+from tvm_stitch.stages.visit import mapped
 
 Expr = Any
 MAX_NAME = 60
@@ -107,9 +107,7 @@ def function_of(
     bindings: list[relax.Binding] = []
     for node in members:
         for binding in node.bindings:
-            value = tvm_ffi.structural_map(
-                binding.value, [(relax.Var, renamed), (GenericConst, renamed)]
-            )
+            value = mapped(binding.value, (relax.Var, renamed), (GenericConst, renamed))
             ty = binding.var.ty
             mapping[binding.var] = relax.DataflowVar(binding.var.name, ty)
             bindings.append(relax.VarBinding(mapping[binding.var], value))

@@ -12,6 +12,8 @@ from difflib import SequenceMatcher
 import tvm
 from tvm import relax
 
+from tvm_stitch.graph.front.decompose.view import RESHAPES
+
 
 def numbered(mod: tvm.IRModule) -> dict[relax.Var, int]:
     """The operators in order; other names of what they compute, and parts of it, are theirs."""
@@ -32,10 +34,30 @@ def numbered(mod: tvm.IRModule) -> dict[relax.Var, int]:
     return found
 
 
+def needed(mod: tvm.IRModule, numbers: Mapping[relax.Var, int]) -> set[int]:
+    """The operators on which a result depends, or that no pass may leave out; views aside.
+
+    One view of another is a single one once they are written out, and nothing is launched for it.
+    """
+    found: set[int] = set()
+    for _, function in mod.functions_items():
+        if not isinstance(function, relax.Function):
+            continue
+        wanted = set(relax.analysis.free_vars(function.body.body))
+        for block in reversed(function.body.blocks):
+            for binding in reversed(block.bindings):
+                var = binding.var
+                if var in wanted or not isinstance(var, relax.DataflowVar):
+                    wanted.update(relax.analysis.free_vars(binding.value))
+                    if var in numbers and not _is_view(binding.value):
+                        found.add(numbers[var])
+    return found
+
+
 def are_as_they_came(
     mod: tvm.IRModule, numbers: Mapping[relax.Var, int], all_of: Iterable[int]
 ) -> bool:
-    """Whether the calls of a module are the operators of these numbers, each of them once."""
+    """Whether the calls of a module are operators, each of them once, and those of `all_of`."""
     calls = [
         numbers.get(binding.var, -1)
         for function in mod.functions.values()
@@ -44,7 +66,7 @@ def are_as_they_came(
         for binding in block.bindings
         if isinstance(binding.value, tvm.ir.Call)
     ]
-    return len(calls) == len(set(calls)) and set(calls) == set(all_of)
+    return len(calls) == len(set(calls)) and -1 not in calls and set(calls) >= set(all_of)
 
 
 def followed(
@@ -69,6 +91,10 @@ def followed(
             for place in range(block.size):
                 found[new[block.b + place]] = numbers[old[block.a + place]]
     return found
+
+
+def _is_view(value: relax.Expr) -> bool:
+    return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") in RESHAPES
 
 
 def _variables(function: relax.Function) -> list[relax.Var]:

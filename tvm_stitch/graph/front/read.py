@@ -7,32 +7,28 @@ stitched with what.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import filterfalse
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir.expr import GenericConst
 
-from tvm_stitch.graph.front.symbols import is_symbol, match_shape, symbols_given, symbols_of
+from tvm_stitch.graph.front.callee import Callee, Declared, operator_name
+from tvm_stitch.graph.front.symbols import is_symbol, symbols_given, symbols_of
+from tvm_stitch.stages.linear import numbers
 from tvm_stitch.stages.matmul_pattern import small_product
-from tvm_stitch.stages.op_pattern import Pattern, classify, is_product
-from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.op_pattern import Pattern, is_product
 from tvm_stitch.stages.stage import (
     Refused,
     Stage,
     Var,
     as_int64,
-    buffer_shape,
-    constant,
-    dtype_of,
     handle,
-    is_buffer,
-    substitute,
+    interned,
 )
 
 Expr = Any
@@ -51,11 +47,23 @@ class Node:
     pattern: Pattern
     reason: str  # why it cannot be stitched; empty if it can
     function: int = 0  # equal for nodes that call equal PrimFuncs
+    is_static: bool = False  # whether all of its shapes are numbers
 
     @property
     def call(self) -> tvm.ir.Call:
         """The call of the first binding."""
         return self.bindings[0].value
+
+    @cached_property
+    def variables(self) -> tuple[relax.Var, ...]:
+        """What its bindings bind."""
+        return tuple(interned(binding.var) for binding in self.bindings)
+
+    @cached_property
+    def used(self) -> tuple[tuple[relax.Var, ...], ...]:
+        """For each of its bindings, the variables in what it binds."""
+        free = (relax.analysis.free_vars(binding.value)[:] for binding in self.bindings)
+        return tuple(tuple(map(interned, each)) for each in free)
 
     @property
     def is_operator(self) -> bool:
@@ -74,7 +82,7 @@ class StitchGraph:
     @cached_property
     def producer(self) -> dict[relax.Var, int]:
         """The node that computes a variable."""
-        return {binding.var: node.index for node in self.nodes for binding in node.bindings}
+        return {var: node.index for node in self.nodes for var in node.variables}
 
     @cached_property
     def found_by(self) -> dict[Var, relax.Var]:
@@ -113,8 +121,8 @@ class StitchGraph:
         """For every node, the nodes that must have run before it."""
         found = []
         for node in self.nodes:
-            used: set[int | None] = set()
-            for binding in node.bindings:
+            used = {self.producer.get(var) for reads in node.used for var in reads}
+            for binding in node.bindings if self.found_by else ():
                 used.update(map(self.producer.get, self.needs(binding)))
             found.append(frozenset(used - {None, node.index}))
         return tuple(found)  # type: ignore[arg-type]
@@ -133,8 +141,8 @@ class StitchGraph:
         """For every variable, the nodes that use it."""
         found: dict[relax.Var, set[int]] = {}
         for node in self.nodes:
-            for binding in node.bindings:
-                for var in relax.analysis.free_vars(binding.value):
+            for reads in node.used:
+                for var in reads:
                     if self.producer.get(var) != node.index:
                         found.setdefault(var, set()).add(node.index)
         return {var: frozenset(users) for var, users in found.items()}
@@ -159,11 +167,6 @@ def read_block(mod: tvm.IRModule, block: relax.DataflowBlock) -> StitchGraph:
     return _Reader(mod).read(block)
 
 
-def operator_name(function: str) -> str:
-    """The operator's name, from the name that LegalizeOps gave its function."""
-    return re.sub(r"\d+$", "", function) or function
-
-
 def _key(value: Expr) -> Any:
     return value if isinstance(value, relax.Var) else handle(value)
 
@@ -172,11 +175,10 @@ class _Reader:
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
         self.buffers: dict[Any, Var] = {}
-        self.stages: dict[Any, tuple[Stage, ...] | Refused] = {}
-        self.hashes: dict[tvm.ir.GlobalVar, int] = {}
-        self.patterns: dict[tvm.ir.GlobalVar, Pattern] = {}
+        self.shapes: dict[Any, tuple[int, ...] | None] = {}  # of buffers; None: with symbols
+        self.callees: dict[tvm.ir.GlobalVar, Callee] = {}
         self.nodes: list[Node] = []
-        self.declared: dict[Any, tuple[tuple[str, int | None], ...]] = {}  # extents of values
+        self.declared: dict[Any, Declared] = {}  # extents of values
 
     def read(self, block: relax.DataflowBlock) -> StitchGraph:
         projections = self._projections(block)
@@ -187,8 +189,9 @@ class _Reader:
             parts = projections.get(binding.var, ())
             taken.update(part.var for part in parts)
             self.nodes.append(self._node((binding, *parts)))
-        outside = [b.var for b in block.bindings if not isinstance(b.var, relax.DataflowVar)]
-        return StitchGraph(tuple(self.nodes), self.buffers, frozenset(outside))
+        variables = (interned(binding.var) for binding in block.bindings)
+        outside = frozenset(var for var in variables if not isinstance(var, relax.DataflowVar))
+        return StitchGraph(tuple(self.nodes), self.buffers, outside)
 
     def _projections(
         self, block: relax.DataflowBlock
@@ -213,11 +216,14 @@ class _Reader:
     def _node(self, bindings: tuple[relax.Binding, ...]) -> Node:
         value = bindings[0].value
         results = tuple(
-            b.var for b in (bindings[1:] or bindings) if isinstance(b.var.ty, relax.TensorType)
+            interned(binding.var)
+            for binding in bindings[1:] or bindings
+            if isinstance(binding.var.ty, relax.TensorType)
         )
         name, reason = _describe(value), ""
         operands: tuple[Expr, ...] = ()
         stages: tuple[Stage, ...] = ()
+        callee: Callee | None = None
         if isinstance(bindings[0], relax.MatchCast):
             name, reason = "match_cast", "it checks a shape at run time"
         elif name == "builtin.alloc_tensor":  # as graph/front/empty makes them
@@ -225,8 +231,9 @@ class _Reader:
         elif not is_call_tir(value):
             reason = "TVM has no TIR for it"
         else:
-            name = operator_name(value.args[0].name_hint)
-            operands = tuple(arg for arg in value.args[1].fields if not is_symbol(arg))
+            callee = self._callee(value)
+            name = callee.name
+            operands = tuple(map(interned, filterfalse(is_symbol, value.args[1].fields[:])))
             reason = self._unreadable(value, bindings, operands)
             if not reason:
                 found = self._stages_of(value, bindings, operands)
@@ -234,34 +241,18 @@ class _Reader:
                     reason = found.reason
                 else:
                     stages = found
-        pattern = self._pattern(value, stages) if stages else Pattern.OPAQUE
+        pattern = callee.pattern(stages) if callee and stages else Pattern.OPAQUE
         if name == "reshape" and not stages:  # of a shape known at run time only: still a view
             pattern = Pattern.RESHAPE
         if pattern is Pattern.PRODUCT and (why := _too_large(stages)) is not None:
             reason = f"a matrix product or convolution: {why}"
         return Node(
             len(self.nodes), bindings, name, operands, results, stages, pattern, reason,
-            self._hash(value),
+            callee.hash if callee else 0, self._is_static((*operands, *results)),
         )  # fmt: skip
 
-    def _pattern(self, call: tvm.ir.Call, stages: tuple[Stage, ...]) -> Pattern:
-        """That of a function whose extents are known, whatever it is called with."""
-        callee = call.args[0]
-        params = self.mod[callee].params
-        extents = [e for p in params if is_buffer(p) for e in buffer_shape(p)]
-        if not all(map(is_buffer, params)) or None in map(constant, extents):
-            return classify(stages)
-        if callee not in self.patterns:
-            self.patterns[callee] = classify(stages)
-        return self.patterns[callee]
-
-    def _hash(self, value: Expr) -> int:
-        if not is_call_tir(value):
-            return 0
-        callee = value.args[0]
-        if callee not in self.hashes:
-            self.hashes[callee] = tvm_ffi.structural_hash(self.mod[callee])
-        return self.hashes[callee]
+    def _is_static(self, values: Iterable[Expr]) -> bool:
+        return all(self.shapes.get(_key(value)) is not None for value in values)
 
     def _unreadable(
         self, call: tvm.ir.Call, bindings: tuple[relax.Binding, ...], operands: tuple[Expr, ...]
@@ -282,43 +273,31 @@ class _Reader:
         self, call: tvm.ir.Call, bindings: tuple[relax.Binding, ...], operands: tuple[Expr, ...]
     ) -> tuple[Stage, ...] | Refused:
         """The PrimFunc's stages over this graph's buffers and shape variables."""
-        func = self.mod[call.args[0]]
-        if call.args[0] not in self.stages:
-            readable = isinstance(func, tirx.PrimFunc)
-            self.stages[call.args[0]] = (
-                read_stages(func) if readable else Refused("it calls a Relax function")
-            )
-        template = self.stages[call.args[0]]
-        if isinstance(template, Refused):
-            return template
-        buffers = [param for param in func.params if is_buffer(param)]
-        scalars = [param for param in func.params if not is_buffer(param)]
-        results = self._results(bindings, len(buffers) - len(operands))
+        callee = self._callee(call)
+        if isinstance(callee.stages, Refused):
+            return callee.stages
+        results = self._results(bindings, len(callee.buffers) - len(operands))
         if results is None:
             return Refused("results of its tuple are not used")
-        mapping: dict[Var, Expr] = {}
-        refused = self._declared_otherwise(buffers, (*operands, *results))
+        values = (*operands, *results)
+        refused = self._declared_otherwise(callee, values)
         if refused is not None:
             return refused
-        for param, value in zip(buffers, (*operands, *results), strict=True):
-            mapping[param] = self._buffer(value)
-            match_shape(buffer_shape(param), buffer_shape(mapping[param]), mapping)
-        mapping.update(zip(scalars, symbols_given(call), strict=False))
-        for stage in template:
-            if stage.output not in mapping:
-                mapping[stage.output] = _fresh(stage.output, mapping)
-        stages = tuple(stage.rebound(mapping) for stage in template)
-        if any(0 in map(constant, (*s.extents, *s.reduced_extents)) for s in stages):
-            return Refused("it is called for tensors without elements")
-        return stages
+        given = tuple(map(self._buffer, values))
+        shapes = tuple(self.shapes[_key(value)] for value in values)
+        return callee.called_with(given, shapes, symbols_given(call))
 
-    def _declared_otherwise(self, buffers: list[Var], values: tuple[Expr, ...]) -> Refused | None:
+    def _callee(self, call: tvm.ir.Call) -> Callee:
+        var = call.args[0]
+        if var not in self.callees:
+            self.callees[var] = Callee(operator_name(var.name_hint), self.mod[var])
+        return self.callees[var]
+
+    def _declared_otherwise(self, callee: Callee, values: tuple[Expr, ...]) -> Refused | None:
         """Whether a function declares a value unlike others do: FuseTIR would not join them."""
-        for param, value in zip(buffers, values, strict=True):
-            shape = buffer_shape(param)
-            if any(constant(e) is None and dtype_of(e) != "int64" for e in shape):
-                return Refused(f"its TIR has a symbolic extent of {param.name} that is no int64")
-            declared = tuple((dtype_of(extent), constant(extent)) for extent in shape)
+        for param, declared, value in zip(callee.buffers, callee.declared, values, strict=True):
+            if isinstance(declared, Refused):
+                return declared
             if self.declared.setdefault(_key(value), declared) != declared:
                 return Refused(f"its TIR declares {param.name} unlike the TIR of its neighbours")
         return None
@@ -328,8 +307,8 @@ class _Reader:
     ) -> tuple[relax.Var, ...] | None:
         """The variables of the results in the order of the function's parameters."""
         if len(bindings) == 1:
-            return (bindings[0].var,) if count == 1 else None
-        by_index = {binding.value.index: binding.var for binding in bindings[1:]}
+            return (interned(bindings[0].var),) if count == 1 else None
+        by_index = {binding.value.index: interned(binding.var) for binding in bindings[1:]}
         if len(by_index) != count or len(bindings) - 1 != count:
             return None
         return tuple(by_index[index] for index in range(count))
@@ -338,8 +317,9 @@ class _Reader:
         key = _key(value)
         if key not in self.buffers:
             name = value.name if isinstance(value, relax.Var) else "constant"
-            shape = tuple(as_int64(extent) for extent in value.ty.shape.values)
+            shape = tuple(as_int64(extent) for extent in value.ty.shape.values[:])
             self.buffers[key] = tirx.decl_buffer(shape, value.ty.dtype, name, layout=None)
+            self.shapes[key] = numbers(shape)
         return self.buffers[key]
 
 
@@ -373,9 +353,3 @@ def _describe(value: Expr) -> str:
         name = getattr(value.op, "name", getattr(value.op, "name_hint", "call"))
         return name.removeprefix("relax.")
     return type(value).__name__
-
-
-def _fresh(buffer: Var, mapping: dict[Var, Expr]) -> Var:
-    """A node's own copy of an intermediate buffer: functions may be called more than once."""
-    shape = tuple(as_int64(substitute(extent, mapping)) for extent in buffer_shape(buffer))
-    return tirx.decl_buffer(shape, buffer.ty.dtype, buffer.name, layout=None)

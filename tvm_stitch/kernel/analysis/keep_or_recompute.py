@@ -13,14 +13,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import tvm
-import tvm_ffi
 
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
-from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.memoized import memoized, memoized_for_copies
 from tvm_stitch.stages.stage import Stage, Var, element_bytes
+from tvm_stitch.stages.visit import walked
 
 # Operations that cost about as much as keeping a value: more than this many are not repeated.
 CHEAP_OPERATIONS = 4
@@ -189,6 +189,7 @@ def _waits_anyhow(wanted: set[int], phases: set[int]) -> bool:
     return bool(wanted) and min(wanted) <= min(phases) and max(wanted) >= max(phases)
 
 
+@memoized_for_copies
 def _operations(stage: Stage) -> int:
     """Operations of an element-wise value; anything but plain arithmetic counts as many."""
     count = 0
@@ -201,5 +202,5 @@ def _operations(stage: Stage) -> int:
         elif kind not in ("TensorLoad", "Var", "IntImm", "FloatImm", "Op", "PrimType", "Array"):
             count += CHEAP_OPERATIONS + 1
 
-    tvm_ffi.structural_walk(stage.value, (tvm.ir.Expr, visit))
+    walked(stage.value, (tvm.ir.Expr, visit))
     return count

@@ -21,8 +21,9 @@ from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.memoized import memoized, remembered
+from tvm_stitch.stages.memoized import memoized_for_copies, remembered
 from tvm_stitch.stages.stage import Stage, Var, dtype_of, element_bytes
+from tvm_stitch.stages.visit import walked
 
 # Plain operations of one evaluation in float32 and in half precision, and special-function
 # operations: instructions that nvcc 13 makes of TVM's CUDA with fast maths for sm_90. What is not
@@ -183,7 +184,7 @@ def _other_bytes(phases: Phases, elements: int, extents: Extents) -> int:
     return total
 
 
-@memoized
+@memoized_for_copies
 def instructions(stage: Stage) -> tuple[float, float]:
     """Plain and special-function operations of one of its elements."""
     plain = special = 0.0
@@ -202,6 +203,6 @@ def instructions(stage: Stage) -> tuple[float, float]:
             special += more
         return None
 
-    tvm_ffi.structural_walk(stage.value, (tvm.ir.Expr, visit), order="pre")
+    walked(stage.value, (tvm.ir.Expr, visit), pre=True)
     # A reduction combines once for each element.
     return plain + stage.is_reduction, special

@@ -29,6 +29,7 @@ from tvm_stitch.stages.stage import (
     elements_of,
     substitute,
 )
+from tvm_stitch.stages.visit import walked
 
 # TVM's attribute for the blocks that a multiprocessor must have registers for at once.
 RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
@@ -213,9 +214,7 @@ class _Checker:
     def _expression(self, expr: Expr) -> None:
         calls: list[tvm.ir.Call] = []
         loads: list[Expr] = []
-        tvm_ffi.structural_walk(
-            expr, [(tvm.ir.Call, calls.append), (tvm.ir.TensorLoad, loads.append)]
-        )
+        walked(expr, (tvm.ir.Call, calls.append), (tvm.ir.TensorLoad, loads.append))
         for call in calls:
             name = getattr(call.op, "name", "")
             self.meets |= "grid_sync" in name

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-import tvm_ffi
 from tvm import ir, tirx
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
@@ -22,6 +21,7 @@ from tvm_stitch.stages.stage import (
     replaced,
     substitute,
 )
+from tvm_stitch.stages.visit import mapped
 
 ACCESS_BYTES = 16  # the widest access of a thread
 # TVM shrinks a buffer to the elements that are used, and then finds no place for dynamic shared
@@ -197,7 +197,7 @@ def evaluated(
 
 def flat_loads(views: Mapping[Var, Var], expr: Expr) -> Expr:
     """An expression with loads from parameters as loads from their flat views."""
-    return tvm_ffi.structural_map(expr, (ir.TensorLoad, partial(_flat_load, views)))
+    return mapped(expr, (ir.TensorLoad, partial(_flat_load, views)))
 
 
 def _flat_load(views: Mapping[Var, Var], load: Expr) -> Expr:

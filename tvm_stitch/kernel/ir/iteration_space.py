@@ -9,21 +9,20 @@ same elements and keep the columns. Without reductions, all elements are one row
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 
-import tvm
 from tvm import tirx
 
-from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages import linear
+from tvm_stitch.stages.linear import Linear, Position
+from tvm_stitch.stages.memoized import memoized_for_copies
 from tvm_stitch.stages.stage import (
     Expr,
-    Read,
     Refused,
     Stage,
     Var,
-    bind_axes,
     buffer_size,
     constant,
     flatten,
@@ -120,12 +119,62 @@ class Space:
         outer = tirx.floordiv(run, self.images * self.inner)
         return outer * self.inner + tirx.floormod(run, self.inner)
 
-    def position(self, stage: Stage, across: bool = False) -> tuple[Expr, Expr | None]:
+    def position(self, stage: Stage, across: bool = False) -> tuple[Position, Position | None]:
         """Row and place in memory of a stage's iteration, in its own axes.
 
         The place is None for a stage that computes one value a row. `across` says of a reduction
         that it goes over the rows.
         """
+        row, flat = self._linear_position(stage, across)
+        exprs = cache(partial(self._position, stage, across))
+        at_row = Position(stage, row, lambda: exprs()[0])
+        if not stage.is_reduction and not same_size(stage.size, self.size):
+            return at_row, None
+        return at_row, Position(stage, flat, lambda: exprs()[1])
+
+    @cached_property
+    def _sizes(self) -> tuple[int, ...] | None:
+        """Rows, columns, the length of a run and the inner rows as numbers, if they are."""
+        return linear.numbers((self.rows, self.columns, self.run, self.inner or self.rows))
+
+    def _linear_flat(self, row: Linear | None, column: Linear | None) -> Linear | None:
+        """As `flat` has it; None where that takes divisions."""
+        if row is None or column is None or self._sizes is None:
+            return None
+        rows, columns, run, _ = self._sizes
+        if self.whole:
+            return row.times(columns) + column
+        return column.times(rows) + row if run == 1 and self.inner is None else None
+
+    def _linear_position(self, stage: Stage, across: bool) -> tuple[Linear | None, Linear | None]:
+        """As far as row and place in memory are sums of axes."""
+        units, extents = linear.axes(stage), linear.sizes(stage)
+        if units is None or extents is None:
+            return None, None
+        count = len(stage.axes)
+
+        def flattened(places: Sequence[int]) -> Linear:
+            own = [units[place] for place in places]
+            nothing = Linear((0,) * len(units))
+            return linear.flattened(own, [extents[place] for place in places], nothing)
+
+        spatial, reduced = list(range(count)), list(range(count, len(units)))
+        if across:
+            segments = stage.row_segments or 0
+            row = flattened([*spatial[:segments], *reduced])
+            return row, self._linear_flat(row, flattened(spatial[segments:]))
+        if stage.is_reduction:
+            row = flattened(spatial)
+            return row, self._linear_flat(row, flattened(reduced))
+        if not same_size(stage.size, self.size):
+            return flattened(spatial), None
+        found = self.column_axes(stage.extents)
+        if found is None:
+            return None, flattened(spatial)
+        begin, end = found
+        return flattened([*spatial[:begin], *spatial[end:]]), flattened(spatial)
+
+    def _position(self, stage: Stage, across: bool) -> tuple[Expr, Expr | None]:
         if across:
             row_segments = stage.row_segments or 0
             rows, of_rows = stage.axes[:row_segments], stage.extents[:row_segments]
@@ -224,7 +273,7 @@ def _space_along(reductions: list[Stage]) -> Space | Refused:
         return refused
     first = reductions[0]
     for stage in reductions:
-        if (space := _read_by(stage, _possible_spaces(stage))) is not None:
+        if (space := _space_of_rows(stage)) is not None:
             return space
     return Space(first.size, first.reduced_size, first.reduced_size)
 
@@ -243,23 +292,18 @@ def _disagree(reductions: list[Stage]) -> Refused | None:
     return None
 
 
-@memoized
+@memoized_for_copies
 def goes_across(stage: Stage) -> bool:
     """Whether a reduction keeps the last axes of what it reads and reduces the first."""
     return stage.row_segments is not None or (stage.is_reduction and _reads_across(stage))
 
 
 def _reads_across(stage: Stage) -> bool:
-    analyzer = bind_axes(stage)
     space = Space(stage.reduced_size, stage.size, stage.size)
-    _, place = space.position(stage, across=True)
-    if constant(stage.size) == 1 or not any(
-        _reads_at(read, place, space, analyzer) for read in stage.reads
-    ):
+    if constant(stage.size) == 1 or not _reads_at(stage, space, across=True):
         return False
     along = Space(stage.size, stage.reduced_size, stage.reduced_size)
-    _, place = along.position(stage)
-    return not any(_reads_at(read, place, along, analyzer) for read in stage.reads)
+    return not _reads_at(stage, along)
 
 
 def columnwise_of(stages: tuple[Stage, ...], across: list[Stage]) -> frozenset[Var]:
@@ -273,15 +317,15 @@ def columnwise_of(stages: tuple[Stage, ...], across: list[Stage]) -> frozenset[V
 
 def _read_by(stage: Stage, spaces: Iterable[Space]) -> Space | None:
     """The first space whose rows a reduction reads as they lie there."""
-    analyzer = bind_axes(stage)
-    for space in spaces:
-        _, place = space.position(stage)
-        if any(_reads_at(read, place, space, analyzer) for read in stage.reads):
-            return space
-    return None
+    return next((space for space in spaces if _reads_at(stage, space)), None)
 
 
-@memoized
+@memoized_for_copies
+def _space_of_rows(stage: Stage) -> Space | None:
+    return _read_by(stage, _possible_spaces(stage))
+
+
+@memoized_for_copies
 def _strided_space_of(stage: Stage) -> Space | None:
     return _read_by(stage, _spaces_in_runs(stage, tirx.IntImm("int64", 1)))
 
@@ -302,6 +346,10 @@ def _spaces_in_runs(stage: Stage, run: Expr) -> Iterator[Space]:
             yield Space(stage.size, stage.reduced_size, run, inner)
 
 
-def _reads_at(read: Read, place: Expr, space: Space, analyzer: tvm.sym.Analyzer) -> bool:
-    same = same_size(buffer_size(read.buffer), space.size)
-    return same and analyzer.can_prove_equal(read.place, place)
+def _reads_at(stage: Stage, space: Space, across: bool = False) -> bool:
+    """Whether a reduction reads the elements of a space as they lie there."""
+    _, flat = space.position(stage, across)
+    return flat is not None and any(
+        same_size(buffer_size(read.buffer), space.size) and flat.is_read_by(number)
+        for number, read in enumerate(stage.reads)
+    )

@@ -19,10 +19,11 @@ from functools import cached_property, partial
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
+from tvm_stitch.stages import linear
+from tvm_stitch.stages.linear import Position
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
     Expr,
@@ -44,6 +45,7 @@ from tvm_stitch.stages.stage import (
     substitute,
     unflatten,
 )
+from tvm_stitch.stages.visit import walked
 
 # A value read at other places than its own is computed again there; this bounds how often.
 MAX_INLINED = 64
@@ -269,8 +271,7 @@ class _SpacePlacing(Placing):
 
     def _elsewhere(self, known: dict[int, Where], stage: Stage) -> dict[int, Read] | Refused:
         """Reads of other places than a stage's own; `known` are those of the look before."""
-        key = (*self.space.key, stage.output in self.columnwise)
-        found = remembered(stage, key, partial(self._look, stage, dict(known)))
+        found = self._places(stage, known)
         if isinstance(found, Refused):
             return found
         known.clear()
@@ -286,45 +287,67 @@ class _SpacePlacing(Placing):
                 inline[read.key] = read
         return inline
 
-    def _look(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
+    def _places(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
         """Where each read of a stage goes; some are known from before others were inlined."""
-        analyzer = bind_axes(stage)
-        columns = stage.output in self.columnwise and not stage.is_reduction
         across = stage.output in self.columnwise
-        row, flat = (None, None) if columns else self.space.position(stage, across)
-        found: dict[int, Where] = {}
-        for read in stage.reads:
+        of_columns = (
+            tuple(read.buffer in self.columnwise for read in stage.reads)
+            if across and not stage.is_reduction
+            else ()
+        )
+        key = ("places", self.space.key, across, of_columns)
+        if key not in stage.copies_memo:
+            found = self._look(stage, known)
+            if isinstance(found, Refused):
+                return found  # it names buffers
+            stage.copies_memo[key] = found
+        places: tuple[Where, ...] = stage.copies_memo[key]
+        return {read.key: where for read, where in zip(stage.reads, places, strict=True)}
+
+    def _look(self, stage: Stage, known: dict[int, Where]) -> tuple[Where, ...] | Refused:
+        """The same in the order of the reads."""
+        look = self._looked_at(stage)
+        found: list[Where] = []
+        for number, read in enumerate(stage.reads):
             if read.key in known and not read.nested:
-                found[read.key] = known[read.key]
-                continue
-            if max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
+                found.append(known[read.key])
+            elif linear.places(stage)[number] is None and _is_too_long(read):
                 return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
-            at = address_of(read)
-            if at is None:
-                found[read.key] = Where.OTHER
-            elif columns:
-                found[read.key] = self._where_in_column(stage, read, at, analyzer)
             else:
-                found[read.key] = self._where(read, at, analyzer, row, flat)
-        return found
+                found.append(look(number, read))
+        return tuple(found)
 
-    def _where_in_column(
-        self, stage: Stage, read: Read, at: Expr, analyzer: tvm.sym.Analyzer
-    ) -> Where:
-        own = analyzer.can_prove_equal(at, flatten(stage.axes, stage.extents))
-        return Where.COLUMN if own and read.buffer in self.columnwise else Where.OTHER
+    def _looked_at(self, stage: Stage) -> Callable[[int, Read], Where]:
+        """What says of a read, by its number, where it goes."""
+        across = stage.output in self.columnwise
+        if across and not stage.is_reduction:
+            own = linear.own_position(stage)
+            return partial(self._where_in_column, own)
+        return partial(self._where, *self.space.position(stage, across))
 
-    def _where(
-        self, read: Read, at: Expr, analyzer: tvm.sym.Analyzer, row: Expr, flat: Expr
-    ) -> Where:
+    def _where_in_column(self, own: Position, number: int, read: Read) -> Where:
+        is_own = read.buffer in self.columnwise and _is_at(own, number, read)
+        return Where.COLUMN if is_own else Where.OTHER
+
+    def _where(self, row: Position, flat: Position | None, number: int, read: Read) -> Where:
         size = buffer_size(read.buffer)
         if same_size(size, self.space.size):
-            if flat is not None and analyzer.can_prove_equal(at, flat):
-                return Where.SAME
-            return Where.OTHER
-        if same_size(size, self.space.rows) and analyzer.can_prove_equal(at, row):
-            return Where.ROW
-        return Where.OTHER
+            is_same = flat is not None and _is_at(flat, number, read)
+            return Where.SAME if is_same else Where.OTHER
+        is_of_row = same_size(size, self.space.rows) and _is_at(row, number, read)
+        return Where.ROW if is_of_row else Where.OTHER
+
+
+def _is_at(position: Position, number: int, read: Read) -> bool:
+    """Whether a read of a stage, by its number, goes to a position, unless memory says where."""
+    if linear.places(position.stage)[number] is not None and position.linear is not None:
+        return position.is_read_by(number)
+    at = address_of(read)
+    return at is not None and position.is_read_by(number, at)
+
+
+def _is_too_long(read: Read) -> bool:
+    return max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS
 
 
 def address_of(read: Read) -> Expr | None:
@@ -375,5 +398,5 @@ def _divisions(index: Expr) -> int:
         nonlocal count
         count += type(node).__name__ in ("FloorDiv", "FloorMod")
 
-    tvm_ffi.structural_walk(index, (tvm.ir.Expr, visit))
+    walked(index, (tvm.ir.Expr, visit))
     return count

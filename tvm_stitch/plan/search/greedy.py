@@ -100,6 +100,8 @@ class _Grower:
         if self._accepted(everything, sets):
             return everything
         current = sets[0] if self._accepted(sets[0], sets[:1]) else 0
+        if current and len(sets) > FEW_ATOMS:
+            return self._most(sets)
         for nodes in sets[1:]:
             union = (current or sets[0]) | nodes
             if self._accepted(union, [current or sets[0], nodes]):

@@ -1,0 +1,85 @@
+"""Conditions of nested branches, as they came and as intervals, hold at the same places."""
+
+import sys
+
+import pytest
+from tvm import te, tirx, topi
+from tvm.sym import Analyzer
+
+from tvm_stitch.stages.guards import MOST_CONDITIONS, Guard
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import substitute
+
+INDEX = tirx.Var("i", "int64")
+
+
+def number(value):
+    return tirx.IntImm("int64", value)
+
+
+KINDS = {
+    "equal": lambda n: tirx.EQ(INDEX, number(n)),
+    "not equal": lambda n: tirx.NE(INDEX, number(n)),
+    "below": lambda n: tirx.LT(INDEX, number(n)),
+    "at most": lambda n: tirx.LE(INDEX, number(n)),
+    "above, mirrored": lambda n: tirx.LT(number(n), INDEX),
+    "at least, mirrored": lambda n: tirx.LE(number(n), INDEX),
+    "above": lambda n: tirx.GT(INDEX, number(n)),
+    "at least": lambda n: tirx.GE(INDEX, number(n)),
+    "not at least": lambda n: tirx.Not(tirx.GE(INDEX, number(n))),
+}
+
+
+def nested(kind, numbers, negated):
+    guard = None
+    for value in numbers:
+        guard = Guard.of(KINDS[kind](value), guard, negated)
+    return guard
+
+
+def holds(condition, place):
+    found = Analyzer().simplify(substitute(condition, {INDEX: number(place)}))
+    return bool(int(found))
+
+
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_hold_where_the_conditions_do(kind, negated):
+    values = [3, 5, 7, 6]
+    short = nested(kind, values, negated)
+    deep = nested(kind, values * MOST_CONDITIONS, negated)
+    assert deep.depth > MOST_CONDITIONS >= short.depth
+    for place in range(-1, 12):
+        assert holds(deep.expr, place) == holds(short.expr, place), place
+
+
+def test_conditions_on_several_indices_stand_as_they_came():
+    other = tirx.Var("j", "int64")
+    guard = nested("below", range(20), False)
+    guard = Guard.of(tirx.LT(other, number(3)), guard)
+    assert guard.within is None and str(guard.expr).count("<") == 21
+
+
+def test_conditions_on_values_stand_as_they_came():
+    value = tirx.Var("x", "float32")
+    assert Guard.of(tirx.LT(value, tirx.const(1.0, "float32")), None).within is None
+
+
+def test_stacks_of_many_tensors_are_read_without_recursion():
+    inputs = [te.placeholder((4,), "float32", f"x{n}") for n in range(600)]
+    function = te.create_prim_func([*inputs, topi.stack(inputs)])
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(_depth() + 100)
+    try:
+        (stage,) = read_stages(function)
+        guards = [str(read.guard) for read in stage.reads]
+    finally:
+        sys.setrecursionlimit(limit)
+    assert len(guards) == 600 and max(map(len, guards)) < 300
+
+
+def _depth():
+    frame, depth = sys._getframe(), 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth

@@ -1,0 +1,141 @@
+"""Conditions under which branches are taken, short where branches are nested deeply.
+
+In: the conditions of branches, from the outermost on. Out: one condition. Of a stack or a
+concatenation, which choose among many tensors by one index, it is the interval that is left: TVM
+takes minutes over a conjunction of hundreds. Must not know stages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+
+Expr = Any
+# From the first integer to the last; None: no end on this side.
+Interval = tuple[int | None, int | None]
+
+# Up to so many conditions stand as they came.
+MOST_CONDITIONS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Guard:
+    """What must hold in a branch: its own condition, and those of the branches around it."""
+
+    condition: Expr
+    around: Guard | None
+    depth: int
+    within: Within | None  # the same if all of them are about one index
+
+    @staticmethod
+    def of(condition: Expr, around: Guard | None, negated: bool = False) -> Guard:
+        """That of a branch in another one, or of what is taken where the condition fails."""
+        own = _within(condition)
+        if own is not None and negated:
+            own = own.complement()
+        if around is not None:
+            own = around.within.both(own) if around.within is not None else None
+        condition = tirx.Not(condition) if negated else condition
+        return Guard(condition, around, around.depth + 1 if around else 1, own)
+
+    @property
+    def expr(self) -> Expr:
+        """All of it as one condition."""
+        if self.depth > MOST_CONDITIONS and self.within is not None:
+            return self.within.expr
+        conditions: list[Expr] = []
+        guard: Guard | None = self
+        while guard is not None:
+            conditions.append(guard.condition)
+            guard = guard.around
+        found = conditions.pop()
+        while conditions:
+            found = tirx.all(found, conditions.pop())
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Within:
+    """An index that is in one of some intervals, which are in order and apart."""
+
+    index: Expr
+    intervals: tuple[Interval, ...]
+
+    def complement(self) -> Within:
+        """Where it is in none."""
+        found: list[Interval] = []
+        start: int | None = None
+        for first, last in self.intervals:
+            if first is not None:
+                found.append((start, first - 1))
+            if last is None:
+                return Within(self.index, tuple(found))
+            start = last + 1
+        return Within(self.index, (*found, (start, None)))
+
+    def both(self, other: Within | None) -> Within | None:
+        """Where it is in those of another as well, which is about the same index."""
+        if other is None or not tvm_ffi.structural_equal(self.index, other.index):
+            return None
+        pairs = (
+            (_largest(a[0], b[0]), _smallest(a[1], b[1]))
+            for a in self.intervals
+            for b in other.intervals
+        )
+        found = tuple(p for p in pairs if p[0] is None or p[1] is None or p[0] <= p[1])
+        return Within(self.index, found)
+
+    @property
+    def expr(self) -> Expr:
+        """As a condition."""
+        parts = [self._in(interval) for interval in self.intervals]
+        return tirx.any(*parts) if parts else tirx.const(False, "bool")
+
+    def _in(self, interval: Interval) -> Expr:
+        first, last = (None if end is None else self._number(end) for end in interval)
+        if interval[0] == interval[1] and first is not None:
+            return tirx.EQ(self.index, first)
+        ends = [] if first is None else [tirx.LE(first, self.index)]
+        ends += [] if last is None else [tirx.LE(self.index, last)]
+        return tirx.all(*ends) if ends else tirx.const(True, "bool")
+
+    def _number(self, value: int) -> Expr:
+        return tirx.IntImm(str(self.index.ty.dtype), value)
+
+
+def _within(condition: Expr) -> Within | None:
+    """A condition on one index, if it compares that with a number."""
+    if isinstance(condition, tirx.Not):
+        negated = _within(condition.a)
+        return None if negated is None else negated.complement()
+    if not isinstance(condition, tirx.EQ | tirx.NE | tirx.LT | tirx.LE | tirx.GT | tirx.GE):
+        return None
+    left, right = condition.a, condition.b
+    if isinstance(left, tirx.IntImm) == isinstance(right, tirx.IntImm):
+        return None
+    kind, mirrored = type(condition).__name__, isinstance(left, tirx.IntImm)
+    index, number = (right, int(left.value)) if mirrored else (left, int(right.value))
+    if str(index.ty.dtype) not in ("int32", "int64"):
+        return None
+    if mirrored:
+        kind = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE"}.get(kind, kind)
+    intervals: dict[str, tuple[Interval, ...]] = {
+        "EQ": ((number, number),),
+        "NE": ((None, number - 1), (number + 1, None)),
+        "LT": ((None, number - 1),),
+        "LE": ((None, number),),
+        "GT": ((number + 1, None),),
+        "GE": ((number, None),),
+    }
+    return Within(index, intervals[kind])
+
+
+def _largest(*ends: int | None) -> int | None:
+    return max((end for end in ends if end is not None), default=None)
+
+
+def _smallest(*ends: int | None) -> int | None:
+    return min((end for end in ends if end is not None), default=None)
