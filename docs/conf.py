@@ -19,6 +19,7 @@ html_title = f"tvm_stitch {version}"
 html_static_path = ["page.css"]
 html_css_files = ["page.css"]
 html_copy_source = False
+html_show_copyright = False
 pygments_style, pygments_dark_style = "tango", "github-dark"
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist", "colon_fence"]
