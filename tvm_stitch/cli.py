@@ -28,9 +28,11 @@ from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
 from tvm_stitch.profiling import cli as profiling_cli
 from tvm_stitch.report import diff_cli, explain
+from tvm_stitch.report.searches import write_searches
 from tvm_stitch.target import cuda_target
 from tvm_stitch.terminal import stages_shown
 from tvm_stitch.tuning import cli as tuning_cli
+from tvm_stitch.tuning.store import Store
 
 TARGET_HELP = (
     "an architecture (sm_90), a GPU (H100 PCIe), a TVM tag (nvidia/nvidia-h100), TVM's JSON, or "
@@ -246,7 +248,12 @@ def _require_writable(output: Path) -> None:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    return tuning_cli.run(options, read)
+    if options.html:
+        _require_writable(Path(options.html))
+    code = tuning_cli.run(options, read)
+    if options.html:
+        write_searches(Store(options.database).existing().records, options.html)
+    return code
 
 
 def _profile(options: argparse.Namespace) -> int:

@@ -112,12 +112,6 @@ function legend() {
   document.getElementById("legend").replaceChildren(...used.map(schemeMark));
 }
 
-function switchTheme() {
-  const root = document.documentElement;
-  const preferred = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  root.dataset.theme = (root.dataset.theme ?? preferred) === "dark" ? "light" : "dark";
-}
-
 function listen() {
   const on = (id, what, event = "click") => document.getElementById(id).addEventListener(event, what);
   for (const tab of document.querySelectorAll("nav button")) {
