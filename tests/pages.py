@@ -40,14 +40,15 @@ def report(launches: list[int], kernels: list[dict[str, Any]], **fields: Any) ->
         if writer >= 0
     ]  # fmt: skip
     return {
-        "version": 1, "target": "sm_90", "device": "H200",
+        "version": 1, "versions": "tvm_stitch 0.1.0 and TVM 0.27.0",
+        "target": "sm_90", "device": "H200",
         "before": {"kernels": 9, "launches": 2 * len(launches), "failure": ""},
         "launches": len(launches), "kernels": kernels,
         "fallbacks": [{"op": "sort", "reason": "block sort_gpu is not a single store"}],
         "cuts": [], "measured": [], "plans": [],
         "flow": {"launches": launches, "edges": edges, "folded": _folded(launches)},
         "sources": [{"text": "lv1 = nn.softmax(lv)", "place": "model.py:31"}],
-        "passes": [{"name": "StitchOps", "seconds": 1.5, "runs": 1}],
+        "passes": [{"name": "StitchOps", "stage": "planning", "seconds": 1.5, "runs": 1}],
         "limits": {"bandwidth": 4.26e12, "float32": 6.7e13},
     } | fields  # fmt: skip
 

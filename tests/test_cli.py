@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -301,6 +302,29 @@ def test_wrong_use_of_tune(capsys, monkeypatch, model, tmp_path, arguments, why)
     monkeypatch.chdir(tmp_path)
     given = [model if argument == "MODEL" else argument for argument in arguments]
     assert why in refused(capsys, "tune", *given, "--target", "sm_90")
+
+
+@pytest.mark.parametrize("shell", cli.SHELLS)
+def test_completion_knows_every_command(capsys, shell):
+    code, out, _ = run(capsys, "completion", shell)
+    assert code == 0 and "profile" in out and "fail-on" in out
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("prof", "profile"), ("diff --fail-on sl", "slower"), ("explain mod", "model.onnx")],
+)
+def test_bash_completes(capsys, tmp_path, words, expected):
+    script = tmp_path / "completion.bash"
+    script.write_text(run(capsys, "completion", "bash")[1])
+    (tmp_path / "model.onnx").touch()
+    given = f"COMP_WORDS=(tvm-stitch {words}); COMP_CWORD={len(words.split())}"
+    commands = f'source {script}; {given}; _shtab_tvm_stitch; echo "${{COMPREPLY[@]}}"'
+    found = subprocess.run(
+        ["bash", "-c", commands], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == [expected]
 
 
 @needs_compiler

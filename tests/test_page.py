@@ -78,6 +78,32 @@ def test_layers_are_folded_and_open_and_close(opened):
     assert "Through memory" in tab.locator("#details").inner_text()
 
 
+def test_the_kernels_of_tvms_own_pipeline_are_the_other_side(opened):
+    own = [kernel(n, operators=2, scheme="default", why="TVM's own fusion") for n in range(3)]
+    flow = report([0, 1, 2, 1], own)["flow"]
+    tab = opened(layers(before={
+        "kernels": 3, "launches": 4, "failure": "", "described": own, "flow": flow,
+    }))  # fmt: skip
+    assert tab.locator(".box.kernel").count() == 5
+    tab.locator("#before").click()
+    assert tab.locator(".box.kernel").count() == 4
+    assert tab.locator("#before").get_attribute("aria-pressed") == "true"
+    tab.locator("#launch-1").click(position={"x": 40, "y": 12})
+    text = tab.locator("#details").inner_text()
+    assert "TVM's own fusion" in text and "CUDA" not in text
+    tab.locator("#search").fill("kernel_")
+    assert tab.locator("#found").inner_text() == "3 kernels"
+    tab.locator("nav button", has_text="Kernels").click()
+    assert tab.locator("#found").inner_text() == "5 kernels"
+    tab.locator("nav button", has_text="Graph").click()
+    tab.locator("#after").click()
+    assert tab.locator(".box.kernel").count() == 5
+
+
+def test_without_a_picture_of_before_there_is_nothing_to_turn_to(opened):
+    assert not opened(layers()).locator("#sides").is_visible()
+
+
 def test_search_finds_and_brings_into_view(opened):
     kernels = [kernel(n) for n in range(200)] + [kernel(200, ops=["argsort"])]
     tab = opened(report(list(range(201)), kernels))

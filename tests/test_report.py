@@ -374,6 +374,24 @@ def test_a_branch_is_no_end_of_what_flows():
     assert [(edge.writer, edge.reader) for edge in report.flow.edges] == [(0, 1), (0, 2), (1, 2)]
 
 
+def test_what_was_before_is_told_kernel_by_kernel():
+    report = explain(softmax(64, 128), H200)
+    before = report.before
+    assert len(before.described) == before.kernels
+    assert len(before.flow.launches) == before.launches
+    assert {kernel.scheme for kernel in before.described} == {"default"}
+    operators = [op for kernel in before.described for op in kernel.ops]
+    assert "softmax" in operators
+    (stage,) = before.described[0].stages
+    assert ["nn.softmax" in report.sources[at].text for at in stage.sources] == [True]
+
+
+def test_a_report_says_what_it_was_made_by():
+    report = explain(softmax(64, 128), H200)
+    assert f"by tvm_stitch {tvm_stitch.__version__} and TVM {tvm.__version__}" in str(report)
+    assert report.to_json()["versions"] == report.versions
+
+
 def test_the_time_of_passes_does_not_count_twice():
     started = time.perf_counter()
     report = explain(softmax(64, 128), H200)

@@ -116,8 +116,8 @@ def test_progress_is_told(path):
 def test_a_line_of_progress_says_what_there_is_to_know():
     state = State(2, 3, "rows of 7", 32, 64, 40, "us", 12.0, 10.0, 9.0)
     assert describe(state, 95.0) == (
-        "[2/3] #####..... 32/64 best 10 us (1.200 x the chosen one's speed) "
-        "90 % of the floor's speed 1:35 left rows of 7"
+        "[2/3] #####..... 32/64 1:35 left best 10 us (1.200 x the chosen one's speed) "
+        "90 % of the floor's speed rows of 7"
     )
     counted = replace(state, unit="accesses", floor=None, best=None)
     assert describe(counted, None) == "[2/3] #####..... 32/64 nothing measured rows of 7"

@@ -1,4 +1,4 @@
-"""The command line: demo, explain, compile, verify, tune, profile, diff, cache, bench.
+"""The command line: demo, explain, compile, verify, tune, profile, diff, cache, completion, bench.
 
 Exit codes: 0 done; 1 something is wrong, or missing on this machine; 2 wrong use: a file, model,
 option or target that cannot be used as given; 130 interrupted. Results go to stdout, messages to
@@ -14,9 +14,11 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import shtab
 import tvm
 
 import tvm_stitch
@@ -26,9 +28,11 @@ from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
 from tvm_stitch.profiling import cli as profiling_cli
 from tvm_stitch.report import diff_cli, explain
+from tvm_stitch.report.searches import write_searches
 from tvm_stitch.target import cuda_target
 from tvm_stitch.terminal import stages_shown
 from tvm_stitch.tuning import cli as tuning_cli
+from tvm_stitch.tuning.store import Store
 
 TARGET_HELP = (
     "an architecture (sm_90), a GPU (H100 PCIe), a TVM tag (nvidia/nvidia-h100), TVM's JSON, or "
@@ -36,6 +40,15 @@ TARGET_HELP = (
 )
 MODEL_HELP = KINDS
 DATABASE_HELP = "records that `tvm-stitch tune` made: kernels that were tuned get the best schedule"
+SHELLS = ("bash", "fish", "tcsh", "zsh")
+FILES = (
+    "MODEL",
+    "FILE",
+    "FOLDER",
+    "OUT.so",
+    "OLD",
+    "NEW",
+)  # what arguments that name one are called
 DUMP_HELP = "write every stage there, from Relax to CUDA, in a numbered folder"
 EXAMPLES = """\
 examples:
@@ -51,6 +64,7 @@ examples:
   tvm-stitch profile model.onnx --json       each kernel measured, beside what is predicted
   tvm-stitch diff old.json new.json          what changed between two explain --json
   tvm-stitch cache info                      what is kept for the next build
+  tvm-stitch completion bash                 completion, for the shell to read
   tvm-stitch bench --help                    measurements on a GPU
 
 a model is a file of ONNX's, one that torch.export.save wrote, TVMScript, what Relay saved, or
@@ -65,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
         if arguments[:1] == ["bench"]:
             return _bench(arguments[1:])
         try:
-            options = _parser().parse_args(arguments)
+            options = parser().parse_args(arguments)
         except SystemExit as stop:
             return int(stop.code or 0)
         with warnings.catch_warnings():
@@ -94,15 +108,16 @@ def _complain(error: Exception, code: int) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line: its commands, and what each takes."""
+    program = argparse.ArgumentParser(
         "tvm-stitch",
         description="Stitches the memory-intensive operators of Relax modules into few kernels.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_version())
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    program.add_argument("--version", action="version", version=_version())
+    commands = program.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="stitch a Transformer block, check it, time it")
     demo.set_defaults(run=_demo)
@@ -139,6 +154,11 @@ def _parser() -> argparse.ArgumentParser:
 
     _room(commands, "diff", "what changed between two reports or profiles", diff_cli)
     _room(commands, "cache", "what is kept on disk for the next build", cache_cli)
+    completion = commands.add_parser(
+        "completion", help="print what lets a shell complete these commands"
+    )
+    completion.add_argument("shell", choices=SHELLS, help="for which shell")
+    completion.set_defaults(run=_completion)
 
     for command in (explained, compiled):
         command.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
@@ -146,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     for command in (demo, explained, compiled, verified, tuned, profiled):
         command.add_argument("--target", default="cuda", help=TARGET_HELP)
     commands.add_parser("bench", help="measure on a GPU, beside other compilers", add_help=False)
-    return parser
+    return program
 
 
 def _room(commands: Any, name: str, words: str, room: Any) -> argparse.ArgumentParser:
@@ -228,7 +248,12 @@ def _require_writable(output: Path) -> None:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    return tuning_cli.run(options, read)
+    if options.html:
+        _require_writable(Path(options.html))
+    code = tuning_cli.run(options, read)
+    if options.html:
+        write_searches(Store(options.database).existing().records, options.html)
+    return code
 
 
 def _profile(options: argparse.Namespace) -> int:
@@ -249,6 +274,24 @@ def _compiled(
             f"TVM cannot compile {options.model}: {first_line(error)}; see whether tvm.compile "
             "without stitching can"
         ) from error
+
+
+def _completion(options: argparse.Namespace) -> int:
+    program = parser()
+    for action in _actions(program):
+        if action.metavar in FILES:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(program, options.shell))
+    return 0
+
+
+def _actions(program: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Every argument of a parser and of its commands."""
+    for action in program._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _actions(command)
 
 
 def _bench(arguments: list[str]) -> int:

@@ -67,6 +67,11 @@ def stage(name: str) -> Iterator[None]:
         _tell(State(name, time.perf_counter() - start, is_over=True))
 
 
+def running() -> str:
+    """The stage that runs; empty if none does."""
+    return (_running.get() or ("", 0.0))[0]
+
+
 def step(name: str, done: int, most: int) -> None:
     """So much of a stage is done, if it is the one that runs."""
     running, start = _running.get() or ("", 0.0)

@@ -50,17 +50,16 @@ def compile(
 ) -> Any:
     """`torch.compile(model, backend="tvm_stitch", ...)`; without a model, a decorator.
 
-    Args:
-        model: a module or function of PyTorch's.
-        device: "cuda" compiles what lies on a GPU. "cpu-executor" compiles what lies on the CPU:
-            the kernels that a GPU would run, thread by thread on this machine, slow and watched.
-            "llvm" compiles what lies on the CPU with TVM's LLVM target, without stitching.
-        target: the GPU to plan for, as TVM names it; "cuda" is this machine's.
-        smallest_part: parts of fewer operators, views apart, stay PyTorch's.
-        stitching: Options of the stitching passes.
-        database: the path of a record store that `tvm_stitch.tune` wrote.
-        dynamic: as for torch.compile.
-        fullgraph: as for torch.compile.
+    model: a module or function of PyTorch's.
+    device: "cuda" compiles what lies on a GPU. "cpu-executor" compiles what lies on the CPU:
+        the kernels that a GPU would run, thread by thread on this machine, slow and watched.
+        "llvm" compiles what lies on the CPU with TVM's LLVM target, without stitching.
+    target: the GPU to plan for, as TVM names it; "cuda" is this machine's.
+    smallest_part: parts of fewer operators, views apart, stay PyTorch's.
+    stitching: Options of the stitching passes.
+    database: the path of a record store that `tvm_stitch.tune` wrote.
+    dynamic: as for torch.compile.
+    fullgraph: as for torch.compile.
     """
     settings = Settings(device, target, smallest_part, stitching or Options(), database)
     options: Any = {name: getattr(settings, name) for name in settings.__dataclass_fields__}

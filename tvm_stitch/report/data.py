@@ -102,9 +102,10 @@ class Flow:
 
 @dataclass(frozen=True)
 class PassTime:
-    """The time of a pass without that of passes within it, all its runs together."""
+    """The time of a pass without that of passes within it, all its runs in a stage together."""
 
     name: str
+    stage: str  # of the build, as its log names them
     seconds: float
     runs: int
 
@@ -136,28 +137,30 @@ class Before:
     kernels: int | None  # distinct kernels that the module calls; None if TVM refuses the module
     launches: int | None
     failure: str = ""  # what TVM said
+    described: tuple[Kernel, ...] = ()  # these kernels
+    flow: Flow = Flow()  # and what is between them
 
 
 @dataclass(frozen=True)
 class Findings:
     """A module's kernels before and after stitching."""
 
-    target: str
-    device: str
-    before: Before
-    kernels: tuple[Kernel, ...]
-    fallbacks: tuple[Fallback, ...]
+    target: str  # the architecture
+    device: str  # the GPU whose figures plans were compared by
+    before: Before  # by TVM's default pipeline
+    kernels: tuple[Kernel, ...]  # all of the compiled module, TVM's own too
+    fallbacks: tuple[Fallback, ...]  # operators that went TVM's way, and why
     cuts: tuple[Cut, ...] = ()  # values that go from one kernel to another through memory, and why
     plans: tuple[Solved, ...] = ()  # how good the plan of each dataflow block is
     measured: tuple[Measured, ...] = ()  # regions that were timed both ways
-    # Where explain's time went, by stage; it differs from one time to the next.
-    seconds: tuple[tuple[str, float], ...] = field(default=(), compare=False)
     # To save, to compare, to pin with Options(plan=...).
     plan: SavedPlan = field(default_factory=lambda: SavedPlan(()))
-    flow: Flow = Flow()
-    sources: tuple[Source, ...] = ()
-    passes: tuple[PassTime, ...] = field(default=(), compare=False)  # the slowest first
-    limits: Limits = Limits(0.0, 0.0)
+    flow: Flow = Flow()  # the launches in order, and what flows between them
+    sources: tuple[Source, ...] = ()  # the operators as they came
+    # Where explain's time went, the slowest first; it differs from one time to the next.
+    passes: tuple[PassTime, ...] = field(default=(), compare=False)
+    limits: Limits = Limits(0.0, 0.0)  # of the device
+    versions: str = ""  # of this package and of TVM
     # By kernel; it takes TVM's lowering, and so it is made when somebody asks.
     code: Callable[[], Mapping[str, Code]] = field(default=_no_code, repr=False, compare=False)
 

@@ -5,13 +5,14 @@ In: a Relax module. Out: a Report. Works without a GPU; must not decide anything
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tvm
 from tvm import relax
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
+import tvm_stitch
 from tvm_stitch.build import (
     KEEP_SCRATCH,
     check_well_formed,
@@ -21,19 +22,20 @@ from tvm_stitch.build import (
 )
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
-from tvm_stitch.graph.back.launches import calls, nests, outside_calls
+from tvm_stitch.graph.back.launches import outside_calls
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback
 from tvm_stitch.plan.saved import SavedPlan
-from tvm_stitch.report.data import Before, Kernel, Limits
+from tvm_stitch.report.data import Kernel, Limits
+from tvm_stitch.report.findings.before import by_default
 from tvm_stitch.report.findings.code import CodeOf
-from tvm_stitch.report.findings.kernels import READY_MADE, kernels_by_function
+from tvm_stitch.report.findings.kernels import READY_MADE, kernels_by_function, places
 from tvm_stitch.report.findings.launches import flow
 from tvm_stitch.report.findings.notes import Listener, Notes
 from tvm_stitch.report.findings.operators import operator_name
 from tvm_stitch.report.report import Report
 from tvm_stitch.target import full_target
-from tvm_stitch.timing import stage, timed
+from tvm_stitch.timing import stage
 from tvm_stitch.transform import bounds_of_module
 from tvm_stitch.tuning.apply import Database
 
@@ -64,13 +66,12 @@ def explain(
         *stitch_passes(cuda, options, database, notes.plans, notes.left, undone=notes.undone),
         *cuda_pipeline.dataflow_lower_passes(cuda),
     ]
-    with timed() as seconds:
-        lowered = _run(mod, cuda, passes, notes)
-        with stage("describing"):
-            extents = bounds_of_module(mod, options).representative
-            found = kernels_by_function(lowered, notes, device, extents)
-        with stage("TVM's way"):
-            before = _before(mod, cuda)
+    lowered = _run(mod, cuda, passes, notes)
+    extents = bounds_of_module(mod, options).representative
+    with notes.timed("describing"):
+        found = kernels_by_function(lowered, notes, device, extents)
+    with notes.timed("TVM's way"):
+        before = by_default(mod, cuda, device, extents, notes.sources)
     kernels = tuple(kernel for each in found.values() for kernel in each)
     cuts = tuple(cut for plan in notes.plans for cut in plan.cuts)
     return Report(
@@ -86,22 +87,13 @@ def explain(
         ),
         measured=tuple(each for plan in notes.plans for each in plan.measured),
         plans=tuple(plan.solved for plan in notes.plans if plan.solved.regions),
-        flow=flow(notes.calls, kernels, _places(found), cuts),
+        flow=flow(notes.calls, kernels, places(found), cuts),
         sources=notes.sources,
         passes=notes.passes,
         limits=Limits(device.bandwidth, device.float32_rate),
         code=CodeOf(lowered, cuda, {f: [k.name for k in each] for f, each in found.items()}),
-        seconds=tuple(seconds.items()),
+        versions=f"tvm_stitch {tvm_stitch.__version__} and TVM {tvm.__version__}",
     )
-
-
-def _places(kernels: Mapping[str, Sequence[Kernel]]) -> dict[str, range]:
-    """Where the kernels of each function stand among all."""
-    found, start = {}, 0
-    for function, each in kernels.items():
-        found[function] = range(start, start + len(each))
-        start += len(each)
-    return found
 
 
 def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], notes: Notes) -> Any:
@@ -128,24 +120,6 @@ def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], note
             "relax.analysis.well_formed accepts it and tvm.compile alone compiles it"
         ) from error
     return mod
-
-
-def _before(mod: tvm.IRModule, cuda: tvm.target.Target) -> Before:
-    """The kernels of TVM's default pipeline."""
-    passes = [
-        *cuda_pipeline.library_dispatch_passes(cuda),
-        *cuda_pipeline.legalize_passes(cuda),
-        *cuda_pipeline.dataflow_lower_passes(cuda),
-    ]
-    try:
-        with cuda, tvm.transform.PassContext(opt_level=3):
-            lowered = tvm.transform.Sequential(passes)(mod)
-    except Exception as error:
-        return Before(None, None, first_line(error))
-    counts = calls(lowered)
-    found = {name: len(nests(lowered[name])) for name in counts}
-    launches = sum(count * counts[name] for name, count in found.items())
-    return Before(sum(found.values()), launches)
 
 
 def _fallbacks(

@@ -1,4 +1,4 @@
-"""A report as one HTML page: its data as JSON, and the page's files, which draw it.
+"""A report, or searches, as one HTML page: data as JSON, and the page's files, which draw it.
 
 In: what a report and a profile give as JSON, and the kernels' code. Out: HTML with everything in
 it, no reference to elsewhere. Must not know TVM; how things look is said in page/.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -28,6 +28,7 @@ SCRIPTS = (
     "times.js",
     "main.js",
 )
+SEARCHES_SCRIPTS = ("format.js", "searches/plots.js", "searches/main.js")
 _PLACE = re.compile(r"<!-- (\w+) -->")
 
 
@@ -36,14 +37,32 @@ def page(
     code: Mapping[str, Mapping[str, str]],
     profile: Mapping[str, Any] | None = None,
 ) -> str:
-    """The whole page."""
+    """The page of a report."""
+    data = {"report": report, "profile": profile, "code": code}
+    return _page("page.html", data, LIBRARIES, STYLES, SCRIPTS)
+
+
+def searches_page(searches: Sequence[Mapping[str, Any]]) -> str:
+    """The page of a record store."""
+    styles = ("page.css", "picture.css", "searches/searches.css")
+    data = {"searches": searches}
+    return _page("searches/page.html", data, ("d3.min.js",), styles, SEARCHES_SCRIPTS)
+
+
+def _page(
+    template: str,
+    data: Mapping[str, Any],
+    libraries: Sequence[str],
+    styles: Sequence[str],
+    scripts: Sequence[str],
+) -> str:
     parts = {
-        "styles": f"<style>\n{_joined('', STYLES)}</style>",
-        "libraries": "".join(f"<script>{_read('vendor', name)}</script>\n" for name in LIBRARIES),
-        "data": _data("report", report) + _data("profile", profile) + _data("code", code),
-        "scripts": f'<script type="module">\n{_joined("", SCRIPTS)}</script>',
+        "styles": f"<style>\n{_joined(styles)}</style>",
+        "libraries": "".join(f"<script>{_read(f'vendor/{n}')}</script>\n" for n in libraries),
+        "data": "".join(_data(name, value) for name, value in data.items()),
+        "scripts": f'<script type="module">\n{_joined(scripts)}</script>',
     }
-    return _PLACE.sub(lambda found: parts[found.group(1)], _read("", "page.html"))
+    return _PLACE.sub(lambda found: parts[found.group(1)], _read(template))
 
 
 def _data(name: str, value: Any) -> str:
@@ -52,9 +71,9 @@ def _data(name: str, value: Any) -> str:
     return f'<script type="application/json" id="{name}">{text}</script>\n'
 
 
-def _joined(folder: str, names: tuple[str, ...]) -> str:
-    return "\n".join(_read(folder, name) for name in names)
+def _joined(names: Sequence[str]) -> str:
+    return "\n".join(map(_read, names))
 
 
-def _read(folder: str, name: str) -> str:
-    return (_PAGE / folder / name if folder else _PAGE / name).read_text(encoding="utf-8")
+def _read(name: str) -> str:
+    return (_PAGE / name).read_text(encoding="utf-8")

@@ -33,15 +33,15 @@ class Report(Findings):
         """The whole report as what json.dump writes: dicts, lists, strings, numbers, None."""
         return {
             "version": JSON_VERSION,
+            "versions": self.versions,
             "target": self.target,
             "device": self.device,
-            "before": asdict(self.before),
+            "before": listed(asdict(self.before)),
             "launches": self.launches,
             "kernels": [listed(asdict(kernel)) for kernel in self.kernels],
             "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
             "cuts": [listed(asdict(cut)) for cut in self.cuts],
             "measured": [listed(asdict(each)) for each in self.measured],
-            "seconds": dict(self.seconds),
             "plans": [{**asdict(plan), "gap": plan.gap} for plan in self.plans],
             "flow": listed(asdict(self.flow)),
             "sources": [asdict(source) for source in self.sources],

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from tvm_stitch.plan.plan import Cut, Measured, Solved, shown_bytes
-from tvm_stitch.report.data import Findings, Kernel
+from tvm_stitch.report.data import Findings, Kernel, PassTime
 
 WIDTH = 100
 MOST_CUTS = 12  # in the text
@@ -35,8 +35,8 @@ def render(report: Findings) -> str:
         longest = max(len(fallback.op) for fallback in report.fallbacks)
         for fallback in report.fallbacks:
             parts += _wrapped(f"  {fallback.op:{min(longest, 24)}}  ", fallback.reason)
-    if report.seconds:
-        parts += ["", *_wrapped("time    ", _times(report.seconds))]
+    if report.passes:
+        parts += ["", *_wrapped("time    ", _times(report.passes))]
     return "\n".join(parts)
 
 
@@ -48,16 +48,20 @@ def _headline(report: Findings) -> str:
         before = f"TVM's default pipeline refuses this module ({report.before.failure})"
     else:
         before = f"TVM's default pipeline: {_count(report.before.launches, 'kernel launch')}"
-    target = f"For {report.target}, with the figures of the {report.device}."
+    target = f"For {report.target}, with the figures of the {report.device}"
+    target += f", by {report.versions}." if report.versions else "."
     plans = [line for plan in report.plans for line in _wrapped("plan    ", _quality(plan))]
     return "\n".join([*_wrapped("before  ", before), *_wrapped("after   ", after), *plans, target])
 
 
-def _times(seconds: Sequence[tuple[str, float]]) -> str:
-    """Where it went, most first."""
-    longest = sorted(seconds, key=lambda each: -each[1])
+def _times(passes: Sequence[PassTime]) -> str:
+    """Where it went by stage, most first."""
+    seconds: dict[str, float] = {}
+    for each in passes:
+        seconds[each.stage] = seconds.get(each.stage, 0.0) + each.seconds
+    longest = sorted(seconds.items(), key=lambda each: -each[1])
     told = ", ".join(f"{stage} {each:.1f} s" for stage, each in longest if each >= 0.05)
-    total = f"{sum(each for _, each in seconds):.1f} s"
+    total = f"{sum(seconds.values()):.1f} s"
     return f"{total}: {told}" if told else total
 
 

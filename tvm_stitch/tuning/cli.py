@@ -48,7 +48,7 @@ tvm.ir.save_json(module)) saves a Relax module; models of ONNX and PyTorch are r
       --key h200 --target sm_90
 
   record stores:
-  tvm-stitch tune --list --database records.jsonl
+  tvm-stitch tune --list --database records.jsonl --html searches.html
   tvm-stitch tune --merge a.jsonl b.jsonl --database records.jsonl
   tvm-stitch tune --prune --database records.jsonl
 """
@@ -64,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--database", metavar="FILE", help="the record store")
     parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write a page with the searches of the store as well"
+    )
     how = parser.add_argument_group("how to search")
     how.add_argument(
         "--trials", type=int, default=64, help="schedules a kernel, at most (default: %(default)s)"

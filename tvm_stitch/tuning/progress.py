@@ -62,11 +62,13 @@ class Bar:
 
 
 def describe(state: State, left: float | None) -> str:
-    """One line."""
+    """One line; a terminal of 80 columns shows the time left, the best so far and its gain."""
     words = [f"[{state.kernel}/{state.kernels}]"]
     filled = round(10 * state.trials / state.most_trials)
     words.append("#" * filled + "." * (10 - filled))
     words.append(f"{state.trials}/{state.most_trials}")
+    if left is not None and not state.done:
+        words.append(f"{minutes(left)} left")
     if state.best is None:
         words.append("nothing measured")
     else:
@@ -75,6 +77,4 @@ def describe(state: State, left: float | None) -> str:
             words.append(f"({state.analytic / state.best:.3f} x the chosen one's speed)")
         if state.floor is not None and state.unit == "us":
             words.append(f"{100 * state.floor / state.best:.0f} % of the floor's speed")
-    if left is not None and not state.done:
-        words.append(f"{minutes(left)} left")
     return " ".join([*words, state.title])

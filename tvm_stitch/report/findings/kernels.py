@@ -40,6 +40,15 @@ def kernels_by_function(
     return {name: tuple(describing.kernels(name, n)) for name, n in calls(mod).items()}
 
 
+def places(kernels: Mapping[str, Sequence[Kernel]]) -> dict[str, range]:
+    """Where the kernels of each function stand among all."""
+    found, start = {}, 0
+    for function, each in kernels.items():
+        found[function] = range(start, start + len(each))
+        start += len(each)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class _Describing:
     """What is the same for all kernels of a module."""

@@ -6,11 +6,14 @@ In: the module between passes. Out: Notes. Must not decide anything.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import tvm
 from tvm import relax, tirx
 
+from tvm_stitch import timing
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.report.data import PassTime, Source
 from tvm_stitch.report.findings.launches import FunctionCall, function_calls
@@ -29,13 +32,25 @@ class Notes:
     undone: dict[int, str] = field(default_factory=dict)  # operators left whole to TVM, and why
     sources: tuple[Source, ...] = ()  # the operators before any is written out
     calls: tuple[FunctionCall, ...] = ()
-    times: dict[str, list[float]] = field(default_factory=dict)  # by pass, in seconds
+    # By stage and pass, in seconds.
+    times: dict[tuple[str, str], list[float]] = field(default_factory=dict)
 
     @property
     def passes(self) -> tuple[PassTime, ...]:
         """Where the time went, the most first."""
-        found = (PassTime(name, sum(times), len(times)) for name, times in self.times.items())
+        found = [
+            PassTime(name, stage, sum(times), len(times))
+            for (stage, name), times in self.times.items()
+        ]
         return tuple(sorted(found, key=lambda each: -each.seconds))
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """What happens within is a stage that is no pass."""
+        start = time.perf_counter()
+        with timing.stage(stage):
+            yield
+        self.times[stage, stage] = [time.perf_counter() - start]
 
     def note_ops(self, mod: tvm.IRModule) -> None:
         """After FuseOps: the operators of every Primitive function."""
@@ -73,7 +88,8 @@ class Listener:
     def run_after_pass(self, mod: tvm.IRModule, info: tvm.transform.PassInfo) -> None:
         """Look at what will be gone after later passes."""
         seconds = time.perf_counter() - self._starts.pop()
-        self.notes.times.setdefault(info.name, []).append(seconds - self._inner.pop())
+        times = self.notes.times.setdefault((timing.running(), info.name), [])
+        times.append(seconds - self._inner.pop())
         if self._inner:
             self._inner[-1] += seconds
         if info.name == "FuseOps":

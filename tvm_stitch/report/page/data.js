@@ -2,8 +2,17 @@
 
 const report = JSON.parse(document.getElementById("report").textContent);
 const profile = JSON.parse(document.getElementById("profile").textContent);
-const kernels = report.kernels.map((kernel, place) => ({ ...kernel, place }));
+const after = side("after", report.kernels, report.flow);
+const before = side("before", report.before.described ?? [], report.before.flow);
+const kernels = after.kernels;
 const measured = new Map((profile?.kernels ?? []).map((each) => [each.name, each]));
+
+/** The kernels of the stitched module, or of TVM's own pipeline, and what flows between them. */
+function side(name, described, flow) {
+  const found = { name, flow };
+  found.kernels = described.map((kernel, place) => ({ ...kernel, place, side: found }));
+  return found;
+}
 
 let code = null; // large, and mostly not looked at
 
@@ -15,7 +24,7 @@ function codeOf(kernel) {
 
 /** What a kernel took when it was measured, in microseconds; null if it was not. */
 function measuredOf(kernel) {
-  return measured.get(kernel.name)?.measured_us ?? null;
+  return (kernel.side === after && measured.get(kernel.name)?.measured_us) || null;
 }
 
 /** The best that is known of a kernel's time, and what that is. */

@@ -11,10 +11,16 @@ function showKernel(panel, kernel, onKernel) {
     ...neighbours(kernel, onKernel),
     element("h3", {}, "Stages"),
     stagesTable(kernel),
-    codeBlock("TIR", "python", () => codeOf(kernel).tir),
-    codeBlock("CUDA", "cpp", () => codeOf(kernel).cuda),
+    ...(kernel.side === after ? codeBlocks(kernel) : []),
   );
   panel.scrollTop = 0;
+}
+
+function codeBlocks(kernel) {
+  return [
+    codeBlock("TIR", "python", () => codeOf(kernel).tir),
+    codeBlock("CUDA", "cpp", () => codeOf(kernel).cuda),
+  ];
 }
 
 function paragraphs(kernel) {
@@ -30,7 +36,7 @@ function figures(kernel) {
     ["launches", String(kernel.launches)],
     ["bytes, least", bytes(kernel.bytes_min)],
     ["bytes, planned", bytesPlanned(kernel)],
-    [`${time.kind} against floor`, time.kind === "floor" ? "–" : times(ratio(time.us, kernel.floor_us))],
+    ...(time.kind === "floor" ? [] : [[`${time.kind} against floor`, times(ratio(time.us, kernel.floor_us))]]),
     ...counts(kernel),
   ];
   const cells = rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
@@ -39,7 +45,7 @@ function figures(kernel) {
 
 /** What a profile says besides the time. */
 function counts(kernel) {
-  const found = measured.get(kernel.name) ?? {};
+  const found = (kernel.side === after && measured.get(kernel.name)) || {};
   const share = found.copy_share ? `${Math.round(100 * found.copy_share)} %` : null;
   return [
     ["bandwidth of a copy", share],
@@ -105,14 +111,14 @@ function schemeMark(scheme) {
 
 /** Why the kernel starts and ends where it does: its edges, each neighbour once. */
 function neighbours(kernel, onKernel) {
-  const places = report.flow.launches;
+  const places = kernel.side.flow.launches;
   const list = (title, mine, other) => {
     const seen = new Map();
-    for (const edge of report.flow.edges) {
+    for (const edge of kernel.side.flow.edges) {
       if (places[edge[mine]] === kernel.place) seen.set(places[edge[other]], edge);
     }
     if (!seen.size) return [];
-    const items = [...seen].slice(0, 12).map(([place, edge]) => neighbour(kernels[place], edge, onKernel));
+    const items = [...seen].slice(0, 12).map(([place, edge]) => neighbour(kernel.side.kernels[place], edge, onKernel));
     return [element("h3", {}, title), element("ul", { class: "neighbours" }, ...items)];
   };
   return [...list("Ends before", "writer", "reader"), ...list("Begins after", "reader", "writer")];
@@ -140,8 +146,8 @@ function codeBlock(title, language, text) {
 }
 
 /** Fill the panel with what crosses between two boxes. */
-function showEdge(panel, edge, onKernel) {
-  const places = report.flow.launches;
+function showEdge(panel, edge, side, onKernel) {
+  const { kernels, flow: { launches: places } } = side;
   const items = edge.parts.slice(0, 20).map((part) =>
     element("li", {},
       neighbour(kernels[places[part.writer]], part, onKernel),

@@ -1,4 +1,4 @@
-// Numbers and names for people.
+// Numbers and names for people; what every page has.
 
 const SCHEMES = ["local", "warp", "regional", "cluster", "global", "independent", "default"];
 
@@ -60,4 +60,10 @@ function element(tag, attributes = {}, ...children) {
   }
   made.append(...children.filter((child) => child !== null));
   return made;
+}
+
+function switchTheme() {
+  const root = document.documentElement;
+  const preferred = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  root.dataset.theme = (root.dataset.theme ?? preferred) === "dark" ? "light" : "dark";
 }

@@ -2,7 +2,7 @@
 
 const started = performance.now();
 const panel = document.getElementById("details");
-const picture = new Picture(document.getElementById("graph"), grown(), select);
+const picture = new Picture(document.getElementById("graph"), after, select);
 const table = new KernelTable(document.getElementById("table"), selectKernel);
 const search = document.getElementById("search");
 let at = -1; // of what the search found
@@ -14,8 +14,8 @@ const undrawn = new Map([ // views, until they are looked at
   ["left", () => drawLeft(document.getElementById("left"))],
 ]);
 
-function select({ box, edge }) {
-  if (edge) showEdge(panel, edge, selectKernel);
+function select({ box, edge, side }) {
+  if (edge) showEdge(panel, edge, side, selectKernel);
   else if (box.kernel) selectKernel(box.kernel);
   else showGroup(panel, box);
   document.body.classList.add("has-details");
@@ -31,13 +31,32 @@ function selectKernel(kernel) {
 
 /** Select a kernel and bring it into view. */
 function goTo(kernel) {
+  if (kernel.side !== picture.side) turn(kernel.side);
   selectKernel(kernel);
   if (!document.getElementById("picture").hidden) picture.show(kernel);
 }
 
+/** Show the other side in the picture. */
+function turn(side) {
+  for (const each of [before, after]) {
+    document.getElementById(each.name).setAttribute("aria-pressed", each === side);
+  }
+  picture.turn(side);
+  picture.draw();
+  picture.fit();
+  searched();
+  showNothing(panel);
+  document.body.classList.remove("has-details");
+}
+
+/** What the view that is open shows: only the picture has two sides. */
+function shown() {
+  return document.getElementById("picture").hidden ? kernels : picture.side.kernels;
+}
+
 function searched() {
   const text = search.value.trim();
-  const found = text ? kernels.filter((kernel) => holds(kernel, text)) : [];
+  const found = text ? shown().filter((kernel) => holds(kernel, text)) : [];
   at = -1;
   picture.marks.found = new Set(found);
   picture.mark();
@@ -61,14 +80,15 @@ function view(name) {
   }
   undrawn.get(name)?.();
   undrawn.delete(name);
+  searched();
 }
 
 function summarise() {
   const stitched = kernels.filter((kernel) => kernel.scheme !== "default").length;
-  const before = report.before.launches;
+  const unstitched = report.before.launches;
   const launches = report.flow.launches.length || report.launches;
   const cells = [
-    ["launches", before === null ? String(launches) : `${before} → ${launches}`],
+    ["launches", unstitched === null ? String(launches) : `${unstitched} → ${launches}`],
     ["kernels stitched", `${stitched} of ${kernels.length}`],
     ["predicted", total("predicted_us")],
     ["floor", total("floor_us")],
@@ -88,14 +108,8 @@ function total(field) {
 }
 
 function legend() {
-  const used = SCHEMES.filter((scheme) => kernels.some((k) => k.scheme === scheme || k.stages.some((s) => s.scheme === scheme)));
+  const used = SCHEMES.filter((scheme) => [...kernels, ...before.kernels].some((k) => k.scheme === scheme || k.stages.some((s) => s.scheme === scheme)));
   document.getElementById("legend").replaceChildren(...used.map(schemeMark));
-}
-
-function switchTheme() {
-  const root = document.documentElement;
-  const preferred = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  root.dataset.theme = (root.dataset.theme ?? preferred) === "dark" ? "light" : "dark";
 }
 
 function listen() {
@@ -109,11 +123,13 @@ function listen() {
   on("fit", () => picture.fit());
   on("closer", () => picture.svg.call(picture.zoom.scaleBy, 1.4));
   on("farther", () => picture.svg.call(picture.zoom.scaleBy, 1 / 1.4));
+  for (const side of [before, after]) on(side.name, () => turn(side));
   on("open-all", () => picture.openAll(true));
   on("close-all", () => picture.openAll(false));
 }
 
 summarise();
+document.getElementById("sides").hidden = !before.kernels.length;
 legend();
 listen();
 view("picture");

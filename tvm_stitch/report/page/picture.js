@@ -3,11 +3,12 @@
 const TOP = 48; // room for the controls above the picture
 const curve = d3.line((point) => point.x, (point) => point.y).curve(d3.curveBasis);
 
-/** Draws a tree of boxes into an SVG, and tells what is clicked. */
+/** Draws a side as a tree of boxes into an SVG, and tells what is clicked. */
 class Picture {
-  constructor(svg, root, onSelect) {
+  constructor(svg, side, onSelect) {
     this.svg = d3.select(svg);
-    this.root = root;
+    this.roots = new Map(); // of the sides that were looked at
+    this.turn(side);
     this.onSelect = onSelect;
     this.sheet = this.svg.append("g");
     this.zoom = d3.zoom().scaleExtent([0.02, 4]).on("zoom", ({ transform }) => {
@@ -16,6 +17,13 @@ class Picture {
     });
     this.svg.call(this.zoom).on("dblclick.zoom", null);
     this.marks = { found: new Set(), selected: null };
+  }
+
+  /** Take the other side from now on. */
+  turn(side) {
+    this.side = side;
+    if (!this.roots.has(side)) this.roots.set(side, grown(side));
+    this.root = this.roots.get(side);
   }
 
   draw() {
@@ -38,7 +46,7 @@ class Picture {
     drawn.append("path").attr("class", "hit").attr("d", curve(points));
     drawn.append("path").attr("d", curve(points)).attr("stroke-width", thickness(edge.bytes));
     drawn.append("title").text(`${bytes(edge.bytes)} through memory`);
-    drawn.on("click", (event) => this.select(event, { edge }));
+    drawn.on("click", (event) => this.select(event, { edge, side: this.side }));
   }
 
   drawBox(parent, box) {

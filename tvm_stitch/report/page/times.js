@@ -32,14 +32,14 @@ function drawPasses() {
   return [
     title,
     element("p", {}, `${total.toFixed(2)} s in ${counted(passes.length, "pass")}, `
-      + "each without those that it runs itself; code is not compiled here."),
+      + `each without those that it runs itself, by ${report.versions}; code is not compiled here.`),
     element("div", { class: "bars wide" }, ...rows),
   ];
 }
 
 function seconds(each) {
   const runs = each.runs > 1 ? ` in ${each.runs} runs` : "";
-  return `${each.seconds.toFixed(3)} s${runs}`;
+  return `${each.seconds.toFixed(3)} s${runs}, ${each.stage}`;
 }
 
 function drawPlans() {

@@ -4,29 +4,29 @@
 const MOST_BOXES = 150; // that are open at first
 const MOST_OPERATORS = 400;
 
-/** The box of everything. */
-function grown() {
-  const { folded, launches, edges } = report.flow;
+/** The box of everything on a side. */
+function grown(side) {
+  const { folded, launches, edges } = side.flow;
   const root = { id: "root", kind: "root", items: folded, start: 0, period: launches.length, count: 1 };
-  grow(root, null);
+  grow(root, null, side);
   edges.forEach((edge) => tie(root, edge));
   root.open = true;
   openSome(root);
   return root;
 }
 
-function grow(box, parent) {
+function grow(box, parent, side) {
   Object.assign(box, { parent, edges: new Map(), carried: 0, open: false });
   box.children = (box.items ?? []).map((item, place) => {
-    const child = typeof item === "number" ? launchBox(item) : repeatBox(item);
+    const child = typeof item === "number" ? launchBox(item, side) : repeatBox(item);
     child.place = place;
-    grow(child, box);
+    grow(child, box, side);
     return child;
   });
 }
 
-function launchBox(launch) {
-  const kernel = kernels[report.flow.launches[launch]];
+function launchBox(launch, side) {
+  const kernel = side.kernels[side.flow.launches[launch]];
   return { id: `launch-${launch}`, kind: "kernel", launch, kernel };
 }
 

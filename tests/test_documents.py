@@ -1,0 +1,129 @@
+"""Every command and code block of README and the documentation runs, and prints what it shows."""
+
+import re
+import shutil
+from collections import Counter
+
+import pytest
+import tvm
+from documents import PAGES, ROOT, RUN, Reader, blocks
+from tvm import relax
+
+from tvm_stitch import simt
+
+DOCS = ROOT / "docs"
+BUILT = [path for path in DOCS.rglob("*") if path.suffix in (".md", ".svg", ".png", ".cc")]
+# Nothing is left out of the tests by the way.
+NOT_RUN = {"needs a GPU": 8, "needs a network": 3, "needs other machines": 1}
+
+
+def softmax() -> tvm.IRModule:
+    """softmax(x + mask)"""
+    x = relax.Var("x", relax.TensorType((4, 96), "float32"))
+    mask = relax.Var("mask", relax.TensorType((96,), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, mask]):
+        with builder.dataflow():
+            masked = builder.emit(relax.op.add(x, mask))
+            out = builder.emit_output(relax.op.nn.softmax(masked))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A folder with the same model in the formats that the pages name."""
+    onnx = pytest.importorskip("onnx")
+    torch = pytest.importorskip("torch")
+    helper = onnx.helper
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "model.json").write_text(tvm.ir.save_json(softmax()))
+    types = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", ["batch", 96]), ("mask", [96]), ("y", ["batch", 96]))
+    ]
+    nodes = [
+        helper.make_node("Add", ["x", "mask"], ["masked"]),
+        helper.make_node("Softmax", ["masked"], ["y"], axis=-1),
+    ]
+    graph = helper.make_graph(nodes, "softmax", types[:2], types[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 10
+    onnx.save(model, folder / "model.onnx")
+    program = torch.export.export(torch.nn.Softmax(-1), (torch.randn(4, 96),))
+    torch.export.save(program, folder / "model.pt2")
+    shutil.copy(ROOT / "docs/examples/run_model.cc", folder)
+    return folder
+
+
+@pytest.mark.skipif(simt.available() is not None, reason="needs g++")
+@pytest.mark.filterwarnings("ignore:the model's tensors lie on cpu")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_runs_from_top_to_bottom(page, models, tmp_path, monkeypatch):
+    if not any(block.language in RUN and not block.reason for block in blocks(page)):
+        pytest.skip("nothing on it runs")
+    shutil.copytree(models, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    torch = pytest.importorskip("torch")
+    given = {"model": torch.nn.LayerNorm(8), "module": softmax()}
+    Reader(page, given if page.name == "README.md" else {}).read()
+
+
+def test_what_does_not_run_says_why():
+    every = [(page, block) for page in PAGES for block in blocks(page)]
+    assert Counter(block.reason for _, block in every if block.reason) == NOT_RUN
+    for page, block in every:
+        known = (*RUN, "text", "c++")
+        assert block.language in known or block.language.startswith("{"), (page, block.line)
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        for link in re.findall(r"\]\(((?!https?:)[^)#\s]+)", text):
+            assert (page.parent / link).exists(), (page, link)
+        for path in re.findall(r"`((?:bench|tutorials|tvm_stitch)/[\w/.]+)`", text):
+            assert (ROOT / path).exists(), (page, path)
+
+
+def test_every_page_and_picture_is_shown_somewhere():
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    for path in BUILT:
+        if path.name == "index.md":
+            continue
+        name = path.stem if path.suffix == ".md" else path.name
+        assert any(name in text for page, text in texts.items() if page != path), path
+
+
+def test_every_tutorial_is_a_section():
+    text = (DOCS / "reference/tutorials.md").read_text(encoding="utf-8")
+    for script in (ROOT / "tutorials").glob("*.py"):
+        assert f"{{literalinclude}} ../../tutorials/{script.name}" in text
+
+
+def test_the_ten_tasks_are_ten():
+    text = (DOCS / "how_do_i.md").read_text(encoding="utf-8")
+    tasks = text.split("\n## ")[1:]
+    assert len(tasks) == 10
+    for task in tasks:  # an answer, and one page with more
+        assert len(re.findall(r"\]\([\w/.#-]+\.md", task)) == 1, task
+
+
+def test_every_variable_of_the_environment_is_in_the_list():
+    text = (DOCS / "reference/environment.md").read_text(encoding="utf-8")
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "tvm_stitch").rglob("*.py"))
+    used = {name for source in sources for name in re.findall(r"\bTVM_STITCH_[A-Z_]+\b", source)}
+    assert used == set(re.findall(r"`(TVM_STITCH_[A-Z_]+)`", text))
+
+
+def test_the_troubleshooters_messages_are_the_packages():
+    """Words of a message are the code's, but for what stands in for a part of it."""
+    sources = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "tvm_stitch").rglob("*.py"))
+    plain = re.sub(r'"\s*\n\s*f?"', "", sources)  # strings that go on in the next line
+    plain = re.sub(r"\{[^{}]*\}", "…", plain)
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    for row in re.findall(r"^\| (`.*?) \|", text, re.M):
+        for message in re.findall(r"`([^`]+)`", row):
+            for part in filter(None, (each.strip(" :") for each in message.split("…"))):
+                assert part in plain, message
