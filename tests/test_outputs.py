@@ -10,7 +10,7 @@ from tvm.relax import op
 from zoo import graph
 
 import tvm_stitch
-from tvm_stitch.graph.back.outputs import ViewOutputs
+from tvm_stitch.graph.back.outputs import Views
 
 
 def softmax(emit, x):
@@ -62,7 +62,7 @@ def views_given_away(module: tvm.IRModule) -> int:
 def test_results_are_right_and_stay(build, views):
     """A second call must not write where the first one's results are."""
     module = fused(emitted(build, [(2, 3, 8)]))
-    viewed = ViewOutputs()(module)
+    viewed = Views()(module)
     assert views_given_away(viewed) == views
     random = np.random.default_rng(0)
     arrays = [tvm.runtime.tensor(random.standard_normal((2, 3, 8)).astype("float32")) for _ in "ab"]

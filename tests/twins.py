@@ -138,6 +138,37 @@ def _packed(emit, of, x, seq, pos, lengths):
     return emit(op.nn.softmax(hidden))
 
 
+def _projected(emit, of, x, w):
+    """Tokens in the order of batch and length, counted as length by batch, times a weight."""
+    flat = emit(op.reshape(x, (of["s"] * of["b"], 64)))
+    return emit(op.matmul(flat, emit(op.permute_dims(w))))
+
+
+def _between_projections(emit, of, x, residual, w, weight, v):
+    """What a layer of a decoder does between its attention and its feed-forward part."""
+    whole = (of["b"], of["s"], 64)
+    h = emit(op.add(emit(op.reshape(_projected(emit, of, x, w), whole)), residual))
+    normed = emit(op.nn.rms_norm(h, weight, axes=[-1], epsilon=1e-5))
+    return h, _projected(emit, of, normed, v)
+
+
+def _heads(emit, of, x, w):
+    split = emit(op.reshape(_projected(emit, of, x, w), (of["b"], of["s"], 4, 16)))
+    return emit(op.permute_dims(split, [0, 2, 1, 3]))
+
+
+def _attention(emit, of, q, k, v):
+    scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
+    weights = emit(op.nn.softmax(emit(op.multiply(scores, relax.const(0.25, "float32")))))
+    return emit(op.matmul(weights, v))
+
+
+def _viewed_product(emit, of, x, w):
+    """A product that no stitched kernel takes, between views of it."""
+    flat = emit(op.reshape(x, (of["s"] * of["b"], 300)))
+    return emit(op.reshape(emit(op.matmul(flat, w)), (of["b"], of["s"], 300)))
+
+
 BY_TWO = ({"b": 3, "s": 7}, {"b": 1, "s": 1}, {"b": 5, "s": 33})
 
 TWINS: dict[str, Twin] = {
@@ -202,6 +233,21 @@ TWINS: dict[str, Twin] = {
         ({"t": 9, "m": 33, "k": 3}, {"t": 1, "m": 1, "k": 1}, {"t": 40, "m": 100, "k": 5}),
         indices=(1, 2, 3),
     ),
+    "between projections": Twin(
+        lambda b, s: [(b, s, 64), (b, s, 64), (64, 64), (64,), (128, 64)],
+        _between_projections,
+        BY_TWO,
+    ),
+    "heads of a projection": Twin(lambda b, s: [(b, s, 64), (64, 64)], _heads, BY_TWO),
+    "attention of any batch": Twin(
+        lambda b: [(b, 4, 16, 16)] * 3, _attention, ({"b": 3}, {"b": 1}, {"b": 70})
+    ),
+    "attention of any queries": Twin(
+        lambda b, s: [(b, 4, s, 16), (b, 4, 32, 16), (b, 4, 32, 16)],
+        _attention,
+        ({"b": 3, "s": 7}, {"b": 1, "s": 1}, {"b": 2, "s": 130}),
+    ),
+    "views of a product": Twin(lambda b, s: [(b, s, 300), (300, 300)], _viewed_product, BY_TWO),
     "sum of two": Twin(
         lambda n, m: [(n + m, 64)],
         lambda emit, of, x: emit(op.nn.softmax(emit(op.exp(x)))),

@@ -45,6 +45,11 @@ def is_view(stages: tuple[Stage, ...]) -> bool:
     return bool(stages) and all(_pattern(stage) is Pattern.RESHAPE for stage in stages)
 
 
+def copies_in_order(stages: tuple[Stage, ...]) -> bool:
+    """The same, or they copy a tensor as it is."""
+    return bool(stages) and all(map(_copies, stages))
+
+
 @memoized
 def is_product(stage: Stage) -> bool:
     """Whether a reduction multiplies tensors none of which spans all of the output's axes.
@@ -79,6 +84,11 @@ def _pattern(stage: Stage) -> Pattern:
     if all(_picks_axes(read, stage) for read in stage.reads):
         return Pattern.BROADCAST
     return Pattern.INJECTIVE
+
+
+def _copies(stage: Stage) -> bool:
+    as_it_is = isinstance(stage.value, tvm.ir.TensorLoad)
+    return as_it_is and _pattern(stage) in (Pattern.RESHAPE, Pattern.ELEMENTWISE)
 
 
 def _same_shape(read: Read, stage: Stage) -> bool:
