@@ -50,3 +50,12 @@ def test_right_at_one_size(name):
 @pytest.mark.parametrize("name", TWINS)
 def test_right_at_every_size(name):
     verify(TWINS[name], *TWINS[name].sizes)
+
+
+ON_TENSOR_CORES = ("linear", "linear of tokens", "products of any batch", "scores of any length")
+
+
+@pytest.mark.parametrize("name", (*ON_TENSOR_CORES, "values of any length"))
+def test_products_of_halves_are_on_tensor_cores_whatever_is_symbolic(name):
+    (kernel,) = tvm_stitch.explain(TWINS[name].symbolic, H200).kernels
+    assert "on tensor cores" in kernel.why and kernel.predicted_us and kernel.formula

@@ -29,7 +29,8 @@ class Twin:
     build: Build  # of emit, the extents by name, and the inputs
     sizes: tuple[dict[str, int], ...]
     bounds: dict[str, int] = field(default_factory=dict)  # tir_var_upper_bound of the symbols
-    indices: tuple[int, ...] = ()  # inputs of integers; others are of float32
+    indices: tuple[int, ...] = ()  # inputs of integers
+    dtype: str = "float32"  # of the others
 
     @property
     def symbolic(self) -> tvm.IRModule:
@@ -60,7 +61,7 @@ class Twin:
         return tvm.IRModule({"main": main}) if self.bounds else found
 
     def _dtype(self, number: int) -> str:
-        return "int32" if number in self.indices else "float32"
+        return "int32" if number in self.indices else self.dtype
 
 
 def _softmax_of_view(emit, of, x):
@@ -169,6 +170,23 @@ def _viewed_product(emit, of, x, w):
     return emit(op.reshape(emit(op.matmul(flat, w)), (of["b"], of["s"], 300)))
 
 
+def _halves(emit, x, y):
+    """A product of halves that tensor cores sum up in float32."""
+    return emit(op.astype(emit(op.matmul(x, y, "float32")), "float16"))
+
+
+def _linear(emit, of, x, w, b, residual):
+    return emit(op.add(emit(op.add(_halves(emit, x, w), b)), residual))
+
+
+def _rectified(emit, of, x, y):
+    return emit(op.nn.relu(_halves(emit, x, y)))
+
+
+def _scores(emit, of, q, k):
+    return _halves(emit, q, emit(op.permute_dims(k, [0, 1, 3, 2])))
+
+
 BY_TWO = ({"b": 3, "s": 7}, {"b": 1, "s": 1}, {"b": 5, "s": 33})
 
 TWINS: dict[str, Twin] = {
@@ -248,6 +266,36 @@ TWINS: dict[str, Twin] = {
         ({"b": 3, "s": 7}, {"b": 1, "s": 1}, {"b": 2, "s": 130}),
     ),
     "views of a product": Twin(lambda b, s: [(b, s, 300), (300, 300)], _viewed_product, BY_TWO),
+    "linear": Twin(
+        lambda n: [(n, 72), (72, 264), (264,), (n, 264)],
+        _linear,
+        ({"n": 129}, {"n": 1}, {"n": 17}, {"n": 127}, {"n": 128}, {"n": 1000}),
+        dtype="float16",
+    ),
+    "linear of tokens": Twin(
+        lambda b, s: [(b, s, 72), (72, 264), (264,), (b, s, 264)],
+        _linear,
+        ({"b": 3, "s": 43}, {"b": 1, "s": 1}, {"b": 5, "s": 33}),
+        dtype="float16",
+    ),
+    "products of any batch": Twin(
+        lambda b, n: [(b, n, 72), (b, 72, 136)],
+        _rectified,
+        ({"b": 3, "n": 43}, {"b": 1, "n": 1}, {"b": 2, "n": 130}),
+        dtype="float16",
+    ),
+    "scores of any length": Twin(
+        lambda b, s, t: [(b, 2, s, 64), (b, 2, t, 64)],
+        _scores,
+        ({"b": 2, "s": 43, "t": 50}, {"b": 1, "s": 1, "t": 1}, {"b": 1, "s": 130, "t": 129}),
+        dtype="float16",
+    ),
+    "values of any length": Twin(
+        lambda b, s, t: [(b, 2, s, t), (b, 2, t, 64)],
+        _rectified,
+        ({"b": 2, "s": 43, "t": 50}, {"b": 1, "s": 1, "t": 1}, {"b": 1, "s": 130, "t": 129}),
+        dtype="float16",
+    ),
     "sum of two": Twin(
         lambda n, m: [(n + m, 64)],
         lambda emit, of, x: emit(op.nn.softmax(emit(op.exp(x)))),
