@@ -20,10 +20,15 @@ def launches(module: tvm.IRModule) -> int:
     return tvm_stitch.explain(module, H200).launches
 
 
-def verify(twin: Twin, *sizes: dict[str, int], orders: int = 2) -> None:
+def verify(
+    twin: Twin,
+    *sizes: dict[str, int],
+    orders: int = 2,
+    options: tvm_stitch.Options | None = None,
+) -> None:
     """One compiled module is right at all of these sizes."""
     module = twin.symbolic
-    stitched = stitched_for_cpu(module, H200)
+    stitched = stitched_for_cpu(module, H200, options)
     for each in sizes:
         arrays = random_inputs(module, 0, each)
         found = compare(module, stitched, H200, arrays, reference(module, arrays), orders)

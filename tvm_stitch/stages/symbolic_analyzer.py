@@ -101,9 +101,15 @@ class SymbolicAnalyzer:
         """A sum without quotients and their rests, where these make up what was divided."""
         if not isinstance(expr, tirx.Add | tirx.Sub) or str(expr.ty.dtype) != "int64":
             return expr
-        value = self._written_out(self._polynomial(expr))
-        left = [self._atoms[name] for name in poly.variables(value)]
-        return expr if any(map(_is_symbolic, left)) else self._expression(value, self._atoms)
+        parted = self._polynomial(expr)
+        if not self._has_divisions(parted):
+            return expr
+        value = self._written_out(parted)
+        return expr if self._has_divisions(value) else self._expression(value, self._atoms)
+
+    def _has_divisions(self, value: Polynomial) -> bool:
+        """Whether divisions by symbols remain in it."""
+        return any(_is_symbolic(self._atoms[name]) for name in poly.variables(value))
 
     def _seen(self, expr: Expr) -> Expr:
         """The expression with its divisions by symbols resolved, or as variables."""

@@ -79,7 +79,7 @@ def _threads(program: Program, device: Device, columns: int, each: int) -> int:
     if columns <= SHORT and columns * each <= KEPT_BYTES:
         return 1
     threads = power_of_two(-(-columns * each // KEPT_BYTES))
-    rows = constant(program.space.rows)
+    rows = program.rows_expected
     wanted = device.multiprocessors * device.max_threads * BUSY_SHARE
     while rows and rows * threads < wanted and columns >= 2 * threads * FEWEST_STEPS:
         threads *= 2
@@ -88,7 +88,7 @@ def _threads(program: Program, device: Device, columns: int, each: int) -> int:
 
 def _rows_of_short(program: Program, device: Device) -> int:
     """Columns of a block where each has one thread: fewer where there are few."""
-    rows, total = BLOCK_THREADS, constant(program.space.rows)
+    rows, total = BLOCK_THREADS, program.rows_expected
     while total is not None and rows > WARP and total < rows * device.multiprocessors:
         rows //= 2
     return rows
@@ -118,7 +118,7 @@ def _of_threads(program: Program, columns: int, rows: int, block: int, residence
 
 def _widest(program: Program, device: Device, found: Iterable[Panel | None]) -> Panel | None:
     """Of panels from wide to narrow the first that leaves no multiprocessor without a block."""
-    last, rows = None, constant(program.space.rows)
+    last, rows = None, program.rows_expected
     for mapping in filter(None, found):
         last = mapping
         if rows is None or -(-rows // mapping.rows) >= device.multiprocessors:

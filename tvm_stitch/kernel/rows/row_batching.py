@@ -53,7 +53,7 @@ def batched(program: Program, mapping: Rows, device: Device) -> Rows:
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
     if row_bytes <= AHEAD_BYTES and weights(program) and not mapping.peeled:
         mapping = replace(mapping, prefetch_weights=mapping.vector > 1)
-    rows = constant(program.space.rows)
+    rows = program.rows_expected
     busy = device.multiprocessors * device.max_threads // 2
     wanted = WRITTEN_FLIGHT_BYTES if _writes_rows(program) else FLIGHT_BYTES
     while mapping.batch * row_bytes < wanted and mapping.batch < MAX_BATCH:
@@ -74,7 +74,7 @@ def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:
     program, device = problem.program, problem.device
     if mapping.residence != "register" or mapping.row_scheme not in ("local", "warp"):
         return mapping
-    rows, columns = constant(program.space.rows), constant(program.space.columns)
+    rows, columns = program.rows_expected, constant(program.space.columns)
     places = device.multiprocessors * WAVE_THREADS
     if rows is None or columns is None or mapping.peeled or not _writes_rows(program):
         return mapping
@@ -105,7 +105,7 @@ def _blocks_of_one_wave(program: Program, mapping: Rows, device: Device) -> int:
     With a register more than that, the last rows wait for the first to end, and the device is
     nearly idle while it works on them. 0 where it takes more rounds anyhow.
     """
-    rows = constant(program.space.rows)
+    rows = program.rows_expected
     if rows is None or rows < device.multiprocessors:
         return 0
     blocks = -(-rows // mapping.rows)

@@ -132,7 +132,7 @@ def _sliced(problem: Problem[ProductProgram]) -> SmallMatmul | None:
         return None
     if program.reduces_rows or any(c.arrives is None for c in program.contractions.values()):
         return None
-    elements = NOMINAL.size(program.space.rows) * slices.period
+    elements = _rows(program) * slices.period
     batch = min(ROWS_EACH, power_of_two(_inner(program)))
     while batch > 1 and elements // batch < device.multiprocessors * BUSY_THREADS:
         batch //= 2
@@ -156,7 +156,7 @@ def _whole(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
     threads, batch = _threads_and_batch(program, device)
     fewest = max(1, WARP // threads)
     together = max(BLOCK_THREADS // threads, fewest)
-    rows = NOMINAL.size(program.space.rows)
+    rows = _rows(program)
     while together > fewest and (
         together // 2 * batch >= _inner(program)
         or rows // (together * batch) < device.multiprocessors
@@ -176,7 +176,7 @@ def _whole(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
 
 def _threads_and_batch(program: ProductProgram, device: Device) -> tuple[int, int]:
     """Of a row, and rows of a thread: as many as leave every multiprocessor busy."""
-    rows, widest = NOMINAL.size(program.space.rows), _widest(program)
+    rows, widest = _rows(program), _widest(program)
     busy = device.multiprocessors * BUSY_THREADS
     threads = min(max(power_of_two(-(-widest // COLUMNS_EACH)), COLUMNS_EACH), WARP)
     inner = power_of_two(_inner(program))
@@ -203,8 +203,12 @@ def _most_threads(program: ProductProgram) -> int:
     return WARP if program.reduces_rows else MOST_THREADS
 
 
+def _rows(program: ProductProgram) -> int:
+    return (program.likely or NOMINAL).size(program.space.rows)
+
+
 def _inner(program: ProductProgram) -> int:
-    return NOMINAL.size(program.inner)
+    return (program.likely or NOMINAL).size(program.inner)
 
 
 def _widest(program: ProductProgram) -> int:
