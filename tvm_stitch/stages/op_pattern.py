@@ -13,6 +13,7 @@ from tvm_stitch.stages.stage import (
     Stage,
     bind_axes,
     buffer_shape,
+    buffer_size,
     constant,
     flatten,
     same_size,
@@ -75,8 +76,7 @@ def _pattern(stage: Stage) -> Pattern:
         along = flatten((*stage.axes, *stage.reduced), (*stage.extents, *stage.reduced_extents))
         rows = any(analyzer.can_prove_equal(read.place, along) for read in stage.reads)
         return Pattern.ROW_REDUCTION if rows else Pattern.COLUMN_REDUCTION
-    flat = flatten(stage.axes, stage.extents)
-    if all(analyzer.can_prove_equal(read.place, flat) for read in stage.reads) and stage.reads:
+    if stage.reads and all(_reads_in_order(read, stage) for read in stage.reads):
         copies = isinstance(stage.value, tvm.ir.TensorLoad)
         reshaped = copies and len(buffer_shape(stage.reads[0].buffer)) != len(stage.axes)
         same_shape = all(_same_shape(read, stage) for read in stage.reads)
@@ -84,6 +84,13 @@ def _pattern(stage: Stage) -> Pattern:
     if all(_picks_axes(read, stage) for read in stage.reads):
         return Pattern.BROADCAST
     return Pattern.INJECTIVE
+
+
+def _reads_in_order(read: Read, stage: Stage) -> bool:
+    """Whether it reads all of a tensor, element by element: the first rows of one are a part."""
+    if not same_size(buffer_size(read.buffer), stage.size):
+        return False
+    return bind_axes(stage).can_prove_equal(read.place, flatten(stage.axes, stage.extents))
 
 
 def _copies(stage: Stage) -> bool:
