@@ -12,26 +12,38 @@ from typing import Any
 import torch
 
 from bench.case import Workload
+from bench.symbolic import Dims
 
 
-def exported(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> torch.export.ExportedProgram:
-    """The workload as torch.export sees it; gradients are traced away before."""
+def exported(
+    workload: Workload, inputs: tuple[torch.Tensor, ...], dims: Dims | None = None
+) -> torch.export.ExportedProgram:
+    """The workload as torch.export sees it; gradients are traced away before.
+
+    `dims` are the dimensions of each input that may change.
+    """
     module = workload.module()
     with warnings.catch_warnings():
         # Notes on PyTorch's own deprecations and on constants, nothing a user could act on.
         warnings.simplefilter("ignore")
         with torch.no_grad():
             if workload.differentiates:
-                module = traced(workload, inputs)
-            return torch.export.export(module, inputs)
+                module = traced(workload, inputs, "real" if dims is None else "symbolic")
+            shapes = None if dims is None else (dims,)  # the module takes any number of inputs
+            return torch.export.export(module, inputs, dynamic_shapes=shapes)
 
 
-def traced(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> torch.fx.GraphModule:
+def traced(
+    workload: Workload, inputs: tuple[torch.Tensor, ...], mode: str = "real"
+) -> torch.fx.GraphModule:
     """The workload as a graph of core operators, its gradients taken."""
     from torch._decomp import core_aten_decompositions
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    return make_fx(workload.function, decomposition_table=core_aten_decompositions())(*inputs)
+    decompose = make_fx(
+        workload.function, decomposition_table=core_aten_decompositions(), tracing_mode=mode
+    )
+    return decompose(*inputs)
 
 
 def module_of(workload: Workload) -> Any:
@@ -43,15 +55,15 @@ def module_of(workload: Workload) -> Any:
     return to_relax(workload, inputs)
 
 
-def to_relax(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> Any:
-    """The workload as a Relax module."""
+def to_relax(workload: Workload, inputs: tuple[torch.Tensor, ...], dims: Dims | None = None) -> Any:
+    """The workload as a Relax module; `dims` are symbolic."""
     from tvm.relax.frontend.torch import from_exported_program
 
     # The importer warns of every operator it approximates; its errors are exceptions.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return from_exported_program(
-            exported(workload, inputs),
+            exported(workload, inputs, dims),
             custom_convert_map={
                 "amax.default": _amax,
                 "mm.default": _product,
@@ -66,14 +78,14 @@ def to_relax(workload: Workload, inputs: tuple[torch.Tensor, ...]) -> Any:
         )
 
 
-def to_relax_by_shape(workload: Workload) -> Any:
+def to_relax_by_shape(workload: Workload, dims: Dims | None = None) -> Any:
     """The workload as a Relax module, its inputs never made: for full sizes without a GPU."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode(allow_non_fake_inputs=True):
         arrays = workload.arrays
         inputs = tuple(torch.empty(a.shape, dtype=getattr(torch, a.dtype)) for a in arrays)
-        return to_relax(workload, inputs)
+        return to_relax(workload, inputs, dims)
 
 
 def _amax(node: Any, importer: Any) -> Any:

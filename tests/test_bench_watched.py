@@ -188,3 +188,26 @@ def test_fast_maths_are_measured_by_name_only():
     from bench.systems import all_systems
 
     assert all_systems()["stitch-fast"].optional and not all_systems()["stitch"].optional
+
+
+@pytest.mark.parametrize("kind, name", [("batch", "layer-norm"), ("both", "softmax-mask")])
+def test_symbolic_twins_have_symbols_of_known_sizes(kind, name):
+    from bench import symbolic
+    from bench.cases import find
+    from bench.importing import to_relax_by_shape
+    from bench.systems import all_systems
+
+    workload = find(name).workload(small=False)
+    system = all_systems()[f"stitch-{kind}"]
+    assert system.optional and system.supports(workload) is None
+    dims = symbolic.dims_of(workload.arrays, kind)
+    sizes = symbolic.sizes_of(to_relax_by_shape(workload, dims), workload.arrays)
+    assert set(sizes.values()) == {(workload.arrays[0].shape[dim],) for dim in dims[0]}
+
+
+def test_cases_without_a_length_have_no_twin_with_a_symbolic_one():
+    from bench.cases import find
+    from bench.systems import all_systems
+
+    workload = find("layer-norm").workload(small=True)
+    assert all_systems()["stitch-length"].supports(workload) == "it has no length"

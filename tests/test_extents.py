@@ -47,4 +47,5 @@ def test_a_plan_costs_what_it_does_on_average():
 
     few, many = cost(1), cost(1 << 20)
     assert 10 * few < many
-    assert cost(1, 1 << 20) == pytest.approx((few + many) / 2)
+    # By one kernel, which suits the larger of the two.
+    assert cost(1, 1 << 20) == pytest.approx((few + many) / 2, rel=1e-3)

@@ -1,7 +1,7 @@
 """Rows of different lengths over the same input, side by side in one kernel."""
 
 import pytest
-from check import DTYPES, H200, check, plan_of, schedule_of, the_kernel
+from check import DTYPES, H200, check, schedule_of, the_kernel
 from tvm import tirx
 from tvm.relax import op
 from zoo import graph, grouped, row_and_group_statistics, softmax64
@@ -41,10 +41,12 @@ def test_threads_have_as_many_elements_in_every_part():
     assert rows.block_threads == groups.block_threads
 
 
-def test_rows_of_unknown_number_have_kernels_of_their_own():
-    case = row_and_group_statistics("float32", tirx.Var("n", "int64"))
-    assert len(plan_of(case.module).groups) == 2
-    check(case, kernels=2)
+@pytest.mark.parametrize("rows", (1, 7, 300))
+def test_rows_of_unknown_number_are_in_step_too(rows):
+    """From any first so many blocks every part has its share, by numbers of run time."""
+    case = row_and_group_statistics("float32", (tirx.Var("n", "int64"), rows))
+    assert len(schedule_of(the_kernel(case.module)).parts) == 2
+    check(case)
 
 
 def test_without_blocks_of_several_parts_there_are_two_kernels():

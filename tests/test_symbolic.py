@@ -67,6 +67,15 @@ def test_weights_that_are_loaded_with_short_rows(columns, dtype):
     check(case, orders=2)
 
 
+def test_symbols_may_be_called_like_numbers_and_cuda_s_variables():
+    """As importers call them; the kernel's parameters are called otherwise."""
+    for name in ("32", "blockIdx"):
+        case = softmax("float32", (tirx.Var(name, "int64"), 5), 33)
+        source = cuda_of(the_kernel(case.module))
+        assert f"int64_t size_{name}" in source
+        check(case, orders=1)
+
+
 @pytest.mark.parametrize("columns", (100, None))
 def test_no_rows_launch_nothing(columns):
     case = softmax("float32", (ROWS, 5), columns or (COLUMNS, 5))

@@ -85,3 +85,10 @@ def test_what_is_simplified_has_the_same_values(seed):
                 for k in range(ends[2]):
                     here = {**sizes, A: i, J: j, K: k}
                     assert evaluated(expr, here) == evaluated(simple, here), (expr, simple, here)
+
+
+def test_what_was_divided_is_put_together():
+    analyzer = SymbolicAnalyzer({F: B * S, K: number(64)})
+    parted = (div(F, S) * S + mod(F, S)) * 64 + K
+    assert str(analyzer.simplify(parted)) == str(analyzer.simplify(F * 64 + K))
+    assert int(analyzer.simplify(parted - F * 64 - K)) == 0

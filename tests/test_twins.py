@@ -20,10 +20,15 @@ def launches(module: tvm.IRModule) -> int:
     return tvm_stitch.explain(module, H200).launches
 
 
-def verify(twin: Twin, *sizes: dict[str, int], orders: int = 2) -> None:
+def verify(
+    twin: Twin,
+    *sizes: dict[str, int],
+    orders: int = 2,
+    options: tvm_stitch.Options | None = None,
+) -> None:
     """One compiled module is right at all of these sizes."""
     module = twin.symbolic
-    stitched = stitched_for_cpu(module, H200)
+    stitched = stitched_for_cpu(module, H200, options)
     for each in sizes:
         arrays = random_inputs(module, 0, each)
         found = compare(module, stitched, H200, arrays, reference(module, arrays), orders)
@@ -50,3 +55,12 @@ def test_right_at_one_size(name):
 @pytest.mark.parametrize("name", TWINS)
 def test_right_at_every_size(name):
     verify(TWINS[name], *TWINS[name].sizes)
+
+
+ON_TENSOR_CORES = ("linear", "linear of tokens", "products of any batch", "scores of any length")
+
+
+@pytest.mark.parametrize("name", (*ON_TENSOR_CORES, "values of any length"))
+def test_products_of_halves_are_on_tensor_cores_whatever_is_symbolic(name):
+    (kernel,) = tvm_stitch.explain(TWINS[name].symbolic, H200).kernels
+    assert "on tensor cores" in kernel.why and kernel.predicted_us and kernel.formula

@@ -29,7 +29,8 @@ class Twin:
     build: Build  # of emit, the extents by name, and the inputs
     sizes: tuple[dict[str, int], ...]
     bounds: dict[str, int] = field(default_factory=dict)  # tir_var_upper_bound of the symbols
-    indices: tuple[int, ...] = ()  # inputs of integers; others are of float32
+    indices: tuple[int, ...] = ()  # inputs of integers
+    dtype: str = "float32"  # of the others
 
     @property
     def symbolic(self) -> tvm.IRModule:
@@ -60,7 +61,7 @@ class Twin:
         return tvm.IRModule({"main": main}) if self.bounds else found
 
     def _dtype(self, number: int) -> str:
-        return "int32" if number in self.indices else "float32"
+        return "int32" if number in self.indices else self.dtype
 
 
 def _softmax_of_view(emit, of, x):
@@ -138,6 +139,54 @@ def _packed(emit, of, x, seq, pos, lengths):
     return emit(op.nn.softmax(hidden))
 
 
+def _projected(emit, of, x, w):
+    """Tokens in the order of batch and length, counted as length by batch, times a weight."""
+    flat = emit(op.reshape(x, (of["s"] * of["b"], 64)))
+    return emit(op.matmul(flat, emit(op.permute_dims(w))))
+
+
+def _between_projections(emit, of, x, residual, w, weight, v):
+    """What a layer of a decoder does between its attention and its feed-forward part."""
+    whole = (of["b"], of["s"], 64)
+    h = emit(op.add(emit(op.reshape(_projected(emit, of, x, w), whole)), residual))
+    normed = emit(op.nn.rms_norm(h, weight, axes=[-1], epsilon=1e-5))
+    return h, _projected(emit, of, normed, v)
+
+
+def _heads(emit, of, x, w):
+    split = emit(op.reshape(_projected(emit, of, x, w), (of["b"], of["s"], 4, 16)))
+    return emit(op.permute_dims(split, [0, 2, 1, 3]))
+
+
+def _attention(emit, of, q, k, v):
+    scores = emit(op.matmul(q, emit(op.permute_dims(k, [0, 1, 3, 2]))))
+    weights = emit(op.nn.softmax(emit(op.multiply(scores, relax.const(0.25, "float32")))))
+    return emit(op.matmul(weights, v))
+
+
+def _viewed_product(emit, of, x, w):
+    """A product that no stitched kernel takes, between views of it."""
+    flat = emit(op.reshape(x, (of["s"] * of["b"], 300)))
+    return emit(op.reshape(emit(op.matmul(flat, w)), (of["b"], of["s"], 300)))
+
+
+def _halves(emit, x, y):
+    """A product of halves that tensor cores sum up in float32."""
+    return emit(op.astype(emit(op.matmul(x, y, "float32")), "float16"))
+
+
+def _linear(emit, of, x, w, b, residual):
+    return emit(op.add(emit(op.add(_halves(emit, x, w), b)), residual))
+
+
+def _rectified(emit, of, x, y):
+    return emit(op.nn.relu(_halves(emit, x, y)))
+
+
+def _scores(emit, of, q, k):
+    return _halves(emit, q, emit(op.permute_dims(k, [0, 1, 3, 2])))
+
+
 BY_TWO = ({"b": 3, "s": 7}, {"b": 1, "s": 1}, {"b": 5, "s": 33})
 
 TWINS: dict[str, Twin] = {
@@ -201,6 +250,51 @@ TWINS: dict[str, Twin] = {
         _packed,
         ({"t": 9, "m": 33, "k": 3}, {"t": 1, "m": 1, "k": 1}, {"t": 40, "m": 100, "k": 5}),
         indices=(1, 2, 3),
+    ),
+    "between projections": Twin(
+        lambda b, s: [(b, s, 64), (b, s, 64), (64, 64), (64,), (128, 64)],
+        _between_projections,
+        BY_TWO,
+    ),
+    "heads of a projection": Twin(lambda b, s: [(b, s, 64), (64, 64)], _heads, BY_TWO),
+    "attention of any batch": Twin(
+        lambda b: [(b, 4, 16, 16)] * 3, _attention, ({"b": 3}, {"b": 1}, {"b": 70})
+    ),
+    "attention of any queries": Twin(
+        lambda b, s: [(b, 4, s, 16), (b, 4, 32, 16), (b, 4, 32, 16)],
+        _attention,
+        ({"b": 3, "s": 7}, {"b": 1, "s": 1}, {"b": 2, "s": 130}),
+    ),
+    "views of a product": Twin(lambda b, s: [(b, s, 300), (300, 300)], _viewed_product, BY_TWO),
+    "linear": Twin(
+        lambda n: [(n, 72), (72, 264), (264,), (n, 264)],
+        _linear,
+        ({"n": 129}, {"n": 1}, {"n": 17}, {"n": 127}, {"n": 128}, {"n": 1000}),
+        dtype="float16",
+    ),
+    "linear of tokens": Twin(
+        lambda b, s: [(b, s, 72), (72, 264), (264,), (b, s, 264)],
+        _linear,
+        ({"b": 3, "s": 43}, {"b": 1, "s": 1}, {"b": 5, "s": 33}),
+        dtype="float16",
+    ),
+    "products of any batch": Twin(
+        lambda b, n: [(b, n, 72), (b, 72, 136)],
+        _rectified,
+        ({"b": 3, "n": 43}, {"b": 1, "n": 1}, {"b": 2, "n": 130}),
+        dtype="float16",
+    ),
+    "scores of any length": Twin(
+        lambda b, s, t: [(b, 2, s, 64), (b, 2, t, 64)],
+        _scores,
+        ({"b": 2, "s": 43, "t": 50}, {"b": 1, "s": 1, "t": 1}, {"b": 1, "s": 130, "t": 129}),
+        dtype="float16",
+    ),
+    "values of any length": Twin(
+        lambda b, s, t: [(b, 2, s, t), (b, 2, t, 64)],
+        _rectified,
+        ({"b": 2, "s": 43, "t": 50}, {"b": 1, "s": 1, "t": 1}, {"b": 1, "s": 130, "t": 129}),
+        dtype="float16",
     ),
     "sum of two": Twin(
         lambda n, m: [(n + m, 64)],

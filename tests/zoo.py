@@ -260,7 +260,12 @@ def grouped(x: Array, group: int = GROUP) -> Array:
 
 
 def row_and_group_statistics(dtype: str, rows=33, columns: int = 136) -> Case:
-    """Mean squares of rows and maxima of groups, of one rectified tensor."""
+    """Mean squares of rows and maxima of groups, of one rectified tensor.
+
+    Rows may be a symbol, or one and the size to run it at.
+    """
+    shape = ((rows, 3), columns) if isinstance(rows, tirx.Var) else (rows, columns)
+    rows = rows[0] if isinstance(rows, tuple) else rows
 
     def build(emit, x):
         y = emit(op.nn.relu(x))
@@ -271,7 +276,6 @@ def row_and_group_statistics(dtype: str, rows=33, columns: int = 136) -> Case:
         y = np.maximum(x, 0)
         return (y * y).mean(1), grouped(y).max(2)
 
-    shape = ((rows, 3), columns) if isinstance(rows, tirx.Var) else (rows, columns)
     return graph(dtype, [shape], build, expected)
 
 

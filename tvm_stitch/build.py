@@ -20,7 +20,7 @@ from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
 from tvm_stitch.executable.link import linked
 from tvm_stitch.few_collections import few_collections
-from tvm_stitch.graph.back.outputs import ViewOutputs
+from tvm_stitch.graph.back.outputs import Views
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.legalize import Legalize
@@ -124,9 +124,7 @@ def _fusing_passes() -> list[tvm.transform.Pass]:
     return [
         relax.transform.FuseOps(),
         relax.transform.FuseTIR(),
-        ViewOutputs(),
-        # Before anything is scheduled: by its schedule TVM does not know a symbolic reshape.
-        relax.transform.RewriteDataflowReshape(),
+        Views(),
     ]
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 
+from bench import symbolic
 from bench.case import Workload, as_list
 from bench.importing import to_relax
 from bench.systems.base import Gpu, Prepared, installed
@@ -50,9 +52,9 @@ class Tvm:
         target = tvm.target.Target.from_device(device)
         # Compiling needs no GPU, unless it tries candidates there.
         with contextlib.nullcontext() if self._searches else gpu.released():
-            module = to_relax(workload, inputs)
+            module, compile_ = self._read(workload, inputs)
             start = time.perf_counter()
-            executable = self._compile(module, target)
+            executable = compile_(module, target)
         machine = relax.VirtualMachine(executable, device)
         main = machine["main"]
         arguments = [tvm.runtime.from_dlpack(x.detach()) for x in inputs]
@@ -65,6 +67,10 @@ class Tvm:
             compile_s=time.perf_counter() - start,
             capture=_on_torch_stream,
         )
+
+    def _read(self, workload: Workload, inputs: tuple[torch.Tensor, ...]) -> tuple[Any, Compile]:
+        """What is compiled, and how."""
+        return to_relax(workload, inputs), self._compile
 
 
 class Stitch(Tvm):
@@ -92,6 +98,34 @@ class Stitch(Tvm):
 
         options = tvm_stitch.Options(fast_math=self._fast_math)
         return tvm_stitch.compile(module, target, options, self._records)
+
+
+class SymbolicStitch(Stitch):
+    """tvm_stitch of the workload's symbolic twin, told which sizes it is likely to get."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"stitch-{kind}", f"tvm_stitch, symbolic {kind}")
+        self.optional, self._kind = True, kind
+
+    def supports(self, workload: Workload) -> str | None:
+        """Workloads with dimensions of that kind."""
+        return None if any(self._dims(workload)) else f"it has no {self._kind}"
+
+    def _dims(self, workload: Workload) -> symbolic.Dims:
+        return symbolic.dims_of(workload.arrays, self._kind)
+
+    def _read(self, workload: Workload, inputs: tuple[torch.Tensor, ...]) -> tuple[Any, Compile]:
+        module = to_relax(workload, inputs, self._dims(workload))
+        sizes = symbolic.sizes_of(module, workload.arrays)
+        if not sizes:
+            raise ValueError(f"its function names the sizes of its {self._kind}")
+        return module, partial(_at_sizes, sizes)
+
+
+def _at_sizes(sizes: Mapping[str, tuple[int, ...]], module: Any, target: Any) -> Any:
+    import tvm_stitch
+
+    return tvm_stitch.compile(module, target, tvm_stitch.Options(extents=sizes))
 
 
 def default(module: Any, target: Any) -> Any:
@@ -165,6 +199,7 @@ def systems(records: str | None, trials: int) -> list[Any]:
         Tvm("metaschedule", "TVM MetaSchedule", tuned_by_metaschedule(trials), searches=True),
         Stitch("stitch", "tvm_stitch"),
         Stitch("stitch-fast", "tvm_stitch, fast_math", fast_math=True),
+        *map(SymbolicStitch, symbolic.KINDS),
     ]
     if records is not None:
         found.append(Stitch("stitch-tuned", "tvm_stitch, tuned", records))

@@ -104,8 +104,8 @@ def _programs(function: tirx.PrimFunc, schemes: tuple[str, ...]) -> str:
     product = read_product(function) if programs is not VIEW else programs
     if isinstance(product, TensorProduct):
         return (
-            f"product of {product.rows} x {product.contracted} x {product.columns}, "
-            f"{product.entries} times\n{product.stage}\n" + "\n".join(map(str, product.after))
+            f"product of {product.size_text}, {shown(product.entries)} times\n{product.stage}\n"
+            + "\n".join(map(str, product.after))
         )
     return f"no program: {programs.reason}"
 

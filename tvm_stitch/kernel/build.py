@@ -72,7 +72,7 @@ def choose_kernel(
 ) -> StitchedKernel | TensorKernel | Refused:
     """The kernel that computes stages: a stitched one, or a product on tensor cores."""
     stitched = _choose_stitched(stages, outputs, device, bounds, schemes)
-    return _cheaper(stitched, choose_product(stages, outputs, device, schemes), device)
+    return _cheaper(stitched, choose_product(stages, outputs, device, schemes, bounds), device)
 
 
 def _choose_stitched(
@@ -92,12 +92,16 @@ def _choose_stitched(
 
 
 def choose_product(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device, schemes: Sequence[str]
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    device: Device,
+    schemes: Sequence[str],
+    bounds: Bounds = NO_BOUNDS,
 ) -> TensorKernel | Refused:
     """The kernel of a product on tensor cores, through shared memory."""
     if "regional" not in schemes:
         return Refused("the regional scheme is switched off")
-    return tensor_kernel(stages, outputs, device)
+    return tensor_kernel(stages, outputs, device, bounds.points)
 
 
 def _cheaper(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import tvm
 from tvm import tirx
@@ -22,7 +23,7 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import balance_registers, shares_input
 from tvm_stitch.stages.extents import Extents, nominal
-from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import Refused, constant
 
 # Each part of a kernel has room of its own for its tiles: many would leave few blocks resident.
@@ -60,14 +61,44 @@ class Bounds:
         known = dict(self.of)
         for var in tirx.analysis.undefined_vars(program.space.columns):
             if var.name not in known:
-                return 0 if program.column_reductions else SYMBOLIC_COLUMNS
+                return 0 if program.column_reductions else self._longest_named(program)
             analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), known[var.name] + 1))
         return min(int(analyzer.const_int_bound(program.space.columns).max_value), 1 << 30)
+
+    def _longest_named(self, program: Program) -> int:
+        """Rows as long as at any of the points, and of some length at least."""
+        named = (point.size(program.space.columns) for point in self.points)
+        return max(SYMBOLIC_COLUMNS, *named, 0)
+
+    def told(self, programs: tuple[Program, ...], likely: Extents | None) -> tuple[Program, ...]:
+        """Programs with the sizes to expect, where they have symbols and somebody says them."""
+        return tuple(map(partial(_told, likely), programs))
+
+    def shorter(self, programs: Sequence[Program]) -> list[tuple[int, Extents | None]]:
+        """For rows of up to how many elements there are kernels besides that for all with a bound.
+
+        With the sizes to expect there: rows as long as at points that somebody names, and short
+        ones.
+        """
+        longest = max(map(self.columns, programs))
+        lengths: dict[int, Extents | None] = {
+            max(point.size(program.space.columns) for program in programs): point
+            for point in self.points
+        }
+        if min(lengths, default=longest) > SHORT_COLUMNS:
+            lengths[SHORT_COLUMNS] = self.points[0] if self.points else None
+        return [(most, lengths[most]) for most in sorted(lengths) if most < longest]
 
     def know(self, program: Program) -> bool:
         """Whether the row length has a bound."""
         known = dict(self.of)
         return all(v.name in known for v in tirx.analysis.undefined_vars(program.space.columns))
+
+
+def _told(likely: Extents | None, program: Program) -> Program:
+    if likely is None or constant(program.space.size) is not None:
+        return program
+    return remembered(program, likely, lambda: replace(program, likely=likely))
 
 
 NO_BOUNDS = Bounds()
@@ -111,22 +142,31 @@ def choose_both(
     schemes: tuple[str, ...] = SCHEMES,
 ) -> Choice | Refused:
     """The same for a planner, which may put the kernel into a launch with others."""
-    choice = _choose(programs, device, bounds.columns, schemes)
-    open_ended = [p for p in programs if p.reduces and constant(p.space.columns) is None]
+    likely = bounds.representative if bounds.points else None
+    choice = _choose(bounds.told(programs, likely), device, bounds.columns, schemes)
+    open_ended = {
+        number
+        for number, program in enumerate(programs)
+        if program.reduces and constant(program.space.columns) is None
+    }
     if isinstance(choice, Refused) or not open_ended:
         return choice
+    own = [programs[number] for number in sorted(open_ended)]
 
-    def short(program: Program) -> int:
-        columns = bounds.columns(program)
-        return min(columns, SHORT_COLUMNS) if program in open_ended else columns
+    def up_to(most: int, likely: Extents | None) -> Choice | Refused:
+        told = bounds.told(programs, likely)
+        is_open = {told[number] for number in open_ended}
 
-    def of_any_length(program: Program) -> int:
-        return 0 if program in open_ended else bounds.columns(program)
+        def length(program: Program) -> int:
+            columns = bounds.columns(program)
+            return min(columns, most) if program in is_open else columns
 
-    if not all(map(bounds.know, open_ended)):
-        choice = _followed(choice, _choose(programs, device, of_any_length, schemes)) or choice
-    if max(map(bounds.columns, open_ended)) > SHORT_COLUMNS:
-        choice = _followed(_choose(programs, device, short, schemes), choice) or choice
+        return _choose(told, device, length, schemes)
+
+    if not all(map(bounds.know, own)):
+        choice = _followed(choice, up_to(0, likely)) or choice
+    for most, point in reversed(bounds.shorter(own)):
+        choice = _followed(up_to(most, point), choice) or choice
     return choice
 
 

@@ -57,8 +57,8 @@ def small_product(stage: Stage) -> Factors | Refused:
         return Refused("one result")
     place = wide[-1]
     columns, contracted = constant(stage.extents[place]), constant(stage.reduced_size)
-    if not columns or not contracted or constant(stage.size) is None:
-        return Refused("sizes known at run time only")
+    if not columns or not contracted:
+        return Refused("rows or sums of a length that is known at run time only")
     if columns > MAX_OUTPUTS:
         return Refused(f"rows of {columns} results, more than {MAX_OUTPUTS}")
     if contracted > MAX_CONTRACTED:
@@ -85,7 +85,12 @@ def small_product(stage: Stage) -> Factors | Refused:
 
 
 def _is_light(stage: Stage) -> bool:
-    """Whether bytes count for more than multiply-adds."""
+    """Whether bytes count for more than multiply-adds.
+
+    Of as many rows as run time likes that is left to what kernels are predicted to take.
+    """
+    if constant(stage.total_size) is None:
+        return True
     buffers = dict.fromkeys([stage.output, *(read.buffer for read in stage.reads)])
     moved = sum(tensor_bytes(buffer) or 0 for buffer in buffers)
     return (constant(stage.total_size) or 0) <= max(FEW_MULTIPLY_ADDS, MAX_INTENSITY * moved)

@@ -9,7 +9,7 @@ from tvm import tirx
 
 from tvm_stitch.stages.linear import own_position
 from tvm_stitch.stages.memoized import memoized_for_copies
-from tvm_stitch.stages.stage import Read, Stage, buffer_shape, constant, same_size
+from tvm_stitch.stages.stage import Read, Stage, buffer_shape, buffer_size, constant, same_size
 
 
 class Pattern(enum.Enum):
@@ -38,6 +38,11 @@ def is_view(stages: tuple[Stage, ...]) -> bool:
     return bool(stages) and all(_pattern(stage) is Pattern.RESHAPE for stage in stages)
 
 
+def copies_in_order(stages: tuple[Stage, ...]) -> bool:
+    """The same, or they copy a tensor as it is."""
+    return bool(stages) and all(map(_copies, stages))
+
+
 @memoized_for_copies
 def is_product(stage: Stage) -> bool:
     """Whether a reduction multiplies tensors none of which spans all of the output's axes.
@@ -62,7 +67,7 @@ def _pattern(stage: Stage) -> Pattern:
     at_own = map(own.is_read_by, range(len(stage.reads)))
     if stage.is_reduction:
         return Pattern.ROW_REDUCTION if any(at_own) else Pattern.COLUMN_REDUCTION
-    if all(at_own) and stage.reads:
+    if stage.reads and all(at_own) and all(_is_whole(read, stage) for read in stage.reads):
         copies = isinstance(stage.value, tvm.ir.TensorLoad)
         reshaped = copies and len(buffer_shape(stage.reads[0].buffer)) != len(stage.axes)
         same_shape = all(_same_shape(read, stage) for read in stage.reads)
@@ -70,6 +75,16 @@ def _pattern(stage: Stage) -> Pattern:
     if all(_picks_axes(read, stage) for read in stage.reads):
         return Pattern.BROADCAST
     return Pattern.INJECTIVE
+
+
+def _is_whole(read: Read, stage: Stage) -> bool:
+    """Whether a stage has an element for each of a tensor: the first rows of one are a part."""
+    return same_size(buffer_size(read.buffer), stage.size)
+
+
+def _copies(stage: Stage) -> bool:
+    as_it_is = isinstance(stage.value, tvm.ir.TensorLoad)
+    return as_it_is and _pattern(stage) in (Pattern.RESHAPE, Pattern.ELEMENTWISE)
 
 
 def _same_shape(read: Read, stage: Stage) -> bool:

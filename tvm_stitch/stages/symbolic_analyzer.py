@@ -36,6 +36,17 @@ def analyzer_of(extents: Mapping[Var, Expr]) -> Analyzer:
     return analyzer
 
 
+def is_multiple(value: Expr, of: Expr) -> bool:
+    """Whether a size is so often another one."""
+    rest = SymbolicAnalyzer({}).simplify(tirx.floormod(value, of))
+    return isinstance(rest, tirx.IntImm) and int(rest) == 0
+
+
+def quotient(value: Expr, divisor: Expr) -> Expr:
+    """How often a size holds another one."""
+    return SymbolicAnalyzer({}).simplify(tirx.floordiv(value, divisor))
+
+
 class SymbolicAnalyzer:
     """See the module's docstring; it answers as tvm.sym.Analyzer does."""
 
@@ -66,7 +77,7 @@ class SymbolicAnalyzer:
 
     def simplify(self, expr: Expr) -> Expr:
         """The expression with fewer divisions, and whatever else TVM finds."""
-        found = self._tvm.simplify(self._seen(expr))
+        found = self._tvm.simplify(self._seen(self._rejoined(expr)))
         pairs = zip(self._shown, self._atoms, strict=True)
         hidden = {shown: atom for shown, atom in pairs if _is_symbolic(atom)}
         return mapped(found, (tirx.Var, lambda var: hidden.get(var, var)))
@@ -86,6 +97,20 @@ class SymbolicAnalyzer:
         return self._tvm.const_int_bound(self._seen(expr))
 
     # Expressions
+
+    def _rejoined(self, expr: Expr) -> Expr:
+        """A sum without quotients and their rests, where these make up what was divided."""
+        if not isinstance(expr, tirx.Add | tirx.Sub) or str(expr.ty.dtype) != "int64":
+            return expr
+        parted = self._polynomial(expr)
+        if not self._has_divisions(parted):
+            return expr
+        value = self._written_out(parted)
+        return expr if self._has_divisions(value) else self._expression(value, self._atoms)
+
+    def _has_divisions(self, value: Polynomial) -> bool:
+        """Whether divisions by symbols remain in it."""
+        return any(_is_symbolic(self._atoms[name]) for name in poly.variables(value))
 
     def _seen(self, expr: Expr) -> Expr:
         """The expression with its divisions by symbols resolved, or as variables."""

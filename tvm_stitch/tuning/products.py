@@ -78,16 +78,15 @@ def product_workload_of(function: tirx.PrimFunc, device: Device) -> ProductWorkl
     if isinstance(product, Refused):
         return product
     names = ", ".join(stage.name.removeprefix("T_") for stage in (product.stage, *product.after))
-    times = f"{product.entries} x " if product.entries > 1 else ""
-    size = f"{times}{product.rows} x {product.contracted} x {product.columns}"
+    times = "" if product.entries == 1 else f"{product.entries_text} x "
     return ProductWorkload(
         function=function,
         product=product,
         device=device,
         key=digest(_lines(product, sized=True)),
         family=digest(_lines(product, sized=False)),
-        sizes=(product.rows, product.columns, product.contracted, product.entries),
-        title=f"{size} {product.multiplied}: {names}",
+        sizes=tuple(size if isinstance(size, int) else 0 for size in product.sizes),
+        title=f"{times}{product.size_text} {product.multiplied}: {names}",
     )
 
 
@@ -103,7 +102,8 @@ def _lines(product: TensorProduct, sized: bool) -> Iterator[str]:
     said = Description(sized)
     yield f"product {product.left.by_depth} {product.right.by_depth}"
     if sized:
-        yield f"{product.entries} {product.rows} {product.columns} {product.contracted}"
+        rows, columns, depth, entries = map(said.size, product.sizes)
+        yield f"{entries} {rows} {columns} {depth}"
     for stage in (product.stage, *product.after):
         yield f"stage {stage.combiner} {said.words(stage.value, stage)}"
         yield from (f"read {said.buffer(read.buffer)}" for read in stage.reads)

@@ -256,6 +256,10 @@ class Description:
                 yield from self._stage(program, stage)
             yield f"out {[self._number(buffer) for buffer in program.outputs]}"
 
+    def size(self, extent: Any) -> str:
+        """An extent, which may be a number."""
+        return str(extent) if isinstance(extent, int) else self.words((extent,))
+
     def _stage(self, program: Program, stage: Stage) -> Iterator[str]:
         place = "reduction" if stage.is_reduction else "row"
         if not stage.is_reduction and program.is_full(stage.output):

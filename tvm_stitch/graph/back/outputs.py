@@ -1,7 +1,10 @@
-"""What a function gives away as a reshape is a view, as reshapes within it are: TVM copies there.
+"""Reshapes are views, also what a function gives away as one: TVM copies there.
 
-In: a module after FuseTIR. Out: the same module, such a reshape bound to a variable of its own
-dataflow block first, where TVM's RewriteDataflowReshape looks for views. Must not know kernels.
+In: a module after FuseTIR, before anything is scheduled. Out: the same module, its calls of TIR
+that only give a tensor another shape as Relax's reshape, of which TVM makes views; what is given
+away is bound to a variable of its own dataflow block first. Must not know kernels.
+
+TVM's RewriteDataflowReshape does not see that `(a, b)` has as many elements as `(b * a)`.
 """
 
 from __future__ import annotations
@@ -13,18 +16,18 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_stitch.graph.front.read import is_call_tir
-from tvm_stitch.stages.op_pattern import Pattern, classify
+from tvm_stitch.stages.op_pattern import copies_in_order
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import Refused
 
 Expr = Any
 
 
-def ViewOutputs() -> tvm.transform.Pass:
-    """The pass; it comes after FuseTIR and before anything is scheduled."""
+def Views() -> tvm.transform.Pass:
+    """The pass; it stands where RewriteDataflowReshape stood."""
 
-    @tvm.transform.module_pass(opt_level=0, name="ViewOutputs")
-    def view_outputs(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+    @tvm.transform.module_pass(opt_level=0, name="Views")
+    def views(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         mod = mod.clone()
         for var, function in mod.functions_items():
             if not isinstance(function, relax.Function) or "Primitive" in (function.attrs or {}):
@@ -39,7 +42,7 @@ def ViewOutputs() -> tvm.transform.Pass:
         # Gives the new bodies their types.
         return relax.transform.Normalize()(mod)
 
-    return view_outputs
+    return views
 
 
 def _with_views(mod: tvm.IRModule, block: relax.BindingBlock) -> relax.BindingBlock:
@@ -56,13 +59,26 @@ def _with_views(mod: tvm.IRModule, block: relax.BindingBlock) -> relax.BindingBl
     shared = Counter(seen.values())
     bindings: list[relax.Binding] = []
     for binding in block.bindings:
-        var = binding.var
-        if var in seen and shared[seen[var]] == 1:
+        var, value = binding.var, binding.value
+        given_away = var in seen and shared[seen[var]] == 1
+        if not _calls_reshape(mod, value):
+            bindings.append(binding)
+        elif given_away:
             view = relax.DataflowVar(f"{var.name}_view", var.ty)
-            bindings += [relax.VarBinding(view, binding.value), relax.VarBinding(var, view)]
+            bindings += [relax.VarBinding(view, _reshape(value)), relax.VarBinding(var, view)]
+        elif isinstance(var, relax.DataflowVar):
+            bindings.append(relax.VarBinding(var, _reshape(value)))
         else:
             bindings.append(binding)
-    return relax.DataflowBlock(bindings) if len(bindings) > len(block.bindings) else block
+    changed = len(bindings) > len(block.bindings) or any(
+        not new.same_as(old) for new, old in zip(bindings, block.bindings, strict=True)
+    )
+    return relax.DataflowBlock(bindings) if changed else block
+
+
+def _reshape(call: Expr) -> Expr:
+    """The operator that a call of TIR stands for; what follows the tensor are symbols."""
+    return relax.op.reshape(call.args[1].fields[0], call.ty.shape)
 
 
 Tensor = tuple[relax.Var, int]
@@ -72,7 +88,7 @@ Tensor = tuple[relax.Var, int]
 def _computed(mod: tvm.IRModule, value: Expr, bound: dict[relax.Var, Expr]) -> Tensor | None:
     """What a value is a reshape of, if the block has computed it for itself alone."""
     tensor = None
-    while is_call_tir(value) and _is_reshape(mod[value.args[0]]):
+    while _calls_reshape(mod, value):
         var = value.args[1].fields[0]  # what follows are symbols of its shape
         if not isinstance(var, relax.DataflowVar):
             return None
@@ -83,6 +99,11 @@ def _computed(mod: tvm.IRModule, value: Expr, bound: dict[relax.Var, Expr]) -> T
     return tensor if is_call_tir(value) else None
 
 
-def _is_reshape(function: Expr) -> bool:
-    stages = read_stages(function) if isinstance(function, tirx.PrimFunc) else Refused("no TIR")
-    return not isinstance(stages, Refused) and classify(stages) is Pattern.RESHAPE
+def _calls_reshape(mod: tvm.IRModule, value: Expr) -> bool:
+    if not is_call_tir(value) or not isinstance(value.ty, relax.TensorType):
+        return False
+    function = mod[value.args[0]]
+    if not isinstance(function, tirx.PrimFunc):
+        return False
+    stages = read_stages(function)
+    return not isinstance(stages, Refused) and copies_in_order(stages)

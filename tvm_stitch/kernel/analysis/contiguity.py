@@ -11,24 +11,38 @@ from collections.abc import Mapping
 import tvm
 from tvm import tirx
 
-from tvm_stitch.stages.stage import Expr, Var, substitute
+from tvm_stitch.stages.stage import Expr, Var, as_int64, substitute
+from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of, is_multiple
+
+Extent = Expr  # or an int, where it is known
 
 
-def bound_to(extents: Mapping[Var, int]) -> tvm.sym.Analyzer:
+def parts_of(extent: Extent, size: int) -> Extent:
+    """How many parts of a size make up an extent, the last of which may be smaller."""
+    if isinstance(extent, int):
+        return -(-extent // size)
+    return tvm.sym.Analyzer().simplify(tirx.floordiv(extent + (size - 1), size))
+
+
+def divides(size: int, extent: Extent) -> bool:
+    """Whether parts of a size make up an extent."""
+    if isinstance(extent, int):
+        return extent % size == 0
+    return is_multiple(extent, as_int64(size))
+
+
+def bound_to(extents: Mapping[Var, Extent]) -> Analyzer:
     """An analyzer that knows how far variables go, each from 0."""
-    analyzer = tvm.sym.Analyzer()
-    for var, extent in extents.items():
-        analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", extent)))
-    return analyzer
+    return analyzer_of({var: as_int64(extent) for var, extent in extents.items()})
 
 
-def in_chunks(at: Expr, along: Var, extents: Mapping[Var, int], width: int) -> bool:
+def in_chunks(at: Expr, along: Var, extents: Mapping[Var, Extent], width: int) -> bool:
     """Whether every so many neighbours along a variable are an aligned run of memory."""
-    if extents[along] % width:
+    if not divides(width, extents[along]):
         return False
     others = {var: extent for var, extent in extents.items() if var is not along}
     quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
-    analyzer = bound_to({**others, quotient: extents[along] // width, lane: width})
+    analyzer = bound_to({**others, quotient: parts_of(extents[along], width), lane: width})
     first = analyzer.simplify(substitute(at, {along: quotient * width}))
     moved = substitute(at, {along: quotient * width + lane})
     modular = analyzer.modular_set(first)

@@ -78,15 +78,15 @@ def _with_names_apart(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Every parameter with a name of its own: the CUDA source tells them apart by nothing else.
 
     TVM keeps names apart from C's keywords, but not from CUDA's variables, which symbolic
-    dimensions may be called like.
+    dimensions may be called like; importers call some of them by numbers.
     """
     taken: set[str] = set(_CUDA_VARIABLES)
     mapping = {
-        var: tirx.Var(f"{var.name}_1", var.ty)
+        var: tirx.Var(f"size_{var.name}", var.ty)
         for param in func.params
         for extent in getattr(param.ty, "shape", ())
         for var in tirx.analysis.undefined_vars(extent)
-        if var.name in taken
+        if var.name in taken or not var.name.isidentifier()
     }
     for param in func.params:
         number, name = 1, param.name

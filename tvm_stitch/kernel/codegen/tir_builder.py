@@ -175,7 +175,7 @@ def all_of(*conditions: Expr | None) -> Expr | None:
     return tirx.all(*known) if known else None
 
 
-def divided(number: Expr, count: int) -> tuple[Expr, Expr]:
+def divided(number: Expr, count: int | Expr) -> tuple[Expr, Expr]:
     """Quotient and rest."""
     return tirx.floordiv(number, count), tirx.floormod(number, count)
 

@@ -109,7 +109,7 @@ def with_blocks(
     if resident < 1:
         return None
     most = device.multiprocessors * resident
-    rows = constant(program.space.rows)
+    rows = program.rows_expected
     shares = max(1, most // pieces)
     if rows is not None:
         groups = -(-rows // mapping.rows)

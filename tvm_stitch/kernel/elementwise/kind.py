@@ -40,7 +40,7 @@ def _choose(problem: Problem[Program]) -> Flat:
     if tiling is not None and "regional" in problem.schemes:
         return tile_mapping(tiling, vector_width(program))
     mapping = Flat(FLAT_THREADS, vector_width(program), 1)
-    total = constant(program.space.columns)
+    total = program.elements_expected
     if total is None:
         return mapping
     wanted = 2 * device.multiprocessors

@@ -23,6 +23,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
 from tvm_stitch.stages import linear
+from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.linear import Position
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
@@ -85,6 +86,7 @@ class Program:
     # Inputs whose rows the programs of several rounds read, all of them in the same space.
     persistent_inputs: tuple[Var, ...] = ()
     reused_inputs: tuple[Var, ...] = ()  # of these, what an earlier round has read
+    likely: Extents | None = None  # sizes of symbols that somebody has said to expect
 
     @cached_property
     def producer(self) -> dict[Var, Stage]:
@@ -95,6 +97,19 @@ class Program:
     def memo(self) -> dict[Any, Any]:
         """Answers about it: see memoized."""
         return {}
+
+    @cached_property
+    def rows_expected(self) -> int | None:
+        """How many rows a mapping should suit, if that is known; it must be right for any."""
+        return self._expected(self.space.rows)
+
+    @cached_property
+    def elements_expected(self) -> int | None:
+        """The same of its elements."""
+        return self._expected(self.space.size)
+
+    def _expected(self, extent: Expr) -> int | None:
+        return constant(extent) if self.likely is None else self.likely.size(extent)
 
     def place(self, stage: Stage, read: Read) -> Where:
         """Which element of its buffer a read takes."""

@@ -101,7 +101,7 @@ def _fewest(columns: int, each: int, kept_bytes: int) -> int:
 
 def _fill_device(program: Program, device: Device, columns: int, threads: int, most: int) -> int:
     """More threads of a column where that leaves the device idle."""
-    rows = constant(program.space.rows)
+    rows = program.rows_expected
     wanted = device.multiprocessors * device.max_threads * BUSY_SHARE
     while (
         rows is not None
@@ -115,7 +115,7 @@ def _fill_device(program: Program, device: Device, columns: int, threads: int, m
 
 def _rows_of_short(program: Program, device: Device) -> int:
     """Columns of a block where each has one thread: fewer where there are few."""
-    rows, total = BLOCK_THREADS, constant(program.space.rows)
+    rows, total = BLOCK_THREADS, program.rows_expected
     while total is not None and rows > WARP and total < rows * device.multiprocessors:
         rows //= 2
     return rows
@@ -146,7 +146,7 @@ def _of_threads(program: Program, columns: int, rows: int, block: int, residence
 
 def _widest(program: Program, device: Device, found: Iterable[Panel | None]) -> Panel | None:
     """Of panels from wide to narrow the first that leaves no multiprocessor without a block."""
-    last, rows = None, constant(program.space.rows)
+    last, rows = None, program.rows_expected
     for mapping in filter(None, found):
         last = mapping
         if rows is None or -(-rows // mapping.rows) >= device.multiprocessors:

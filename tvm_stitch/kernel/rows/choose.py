@@ -105,7 +105,7 @@ def row_mapping(problem: Problem[Program]) -> Rows | Refused:
             crowded = crowded or two
     if crowded is not None:
         return crowded
-    rows = constant(program.space.rows)
+    rows = program.rows_expected
     if rows is None or 2 * rows >= device.multiprocessors:  # fewer would leave most of it idle
         return streamed(program)
     return refused
@@ -188,7 +188,7 @@ def steps_of(mapping: Mapping, columns: int) -> int:
 
 def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -> bool:
     """Whether a few blocks would work through long rows while most multiprocessors wait."""
-    rows = constant(program.space.rows) or device.multiprocessors
+    rows = program.rows_expected or device.multiprocessors
     return columns > cluster * LONG_COLUMNS and rows * cluster * 4 <= device.multiprocessors
 
 
@@ -241,7 +241,7 @@ def idle_threads(program: Program, threads: int, vector: int) -> int:
 
 def _fill_device(program: Program, threads: int, cluster: int, widest: int, device: Device) -> int:
     """More threads a row where there are too few rows to occupy the device."""
-    rows = constant(program.space.rows)
+    rows = program.rows_expected
     if rows is None:
         return threads
     wanted = device.multiprocessors * device.max_threads * BUSY_SHARE
@@ -252,7 +252,7 @@ def _fill_device(program: Program, threads: int, cluster: int, widest: int, devi
 
 def _rows_of_block(program: Program, threads: int, device: Device) -> int:
     rows = max(1, BLOCK_THREADS // threads)
-    total = constant(program.space.rows)
+    total = program.rows_expected
     fewest = max(1, WARP // threads)
     while total is not None and rows > fewest and -(-total // rows) < 2 * device.multiprocessors:
         rows //= 2

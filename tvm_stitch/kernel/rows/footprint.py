@@ -69,7 +69,7 @@ def registers_left(total: int, threads: int) -> int:
 
 def has_many_rows(program: Program, device: Device) -> bool:
     """Whether there are more than a row or two for each multiprocessor."""
-    rows = constant(program.space.rows)
+    rows = program.rows_expected
     return not rows or rows > 2 * device.multiprocessors
 
 

@@ -71,7 +71,7 @@ def _beside(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
         return fills_a_kernel(program, mapping, threads)
     if mapping.block_threads == threads:
         return mapping
-    if constant(program.space.rows) is None or threads % mapping.threads:
+    if threads % mapping.threads:
         return Refused("its parts need blocks of different sizes")
     resident = mapping.min_blocks_per_sm * mapping.block_threads // threads  # as many threads
     mapping = replace(mapping, rows=threads // mapping.threads, min_blocks_per_sm=resident)

@@ -62,7 +62,7 @@ def batched(program: Program, mapping: Rows, device: Device) -> Rows:
 def rows_at_once(program: Program, mapping: Rows | Panel, device: Device) -> int:
     """How many rows a thread of a short one should have, for enough loads to be in flight."""
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
-    rows, batch = constant(program.space.rows), mapping.batch
+    rows, batch = program.rows_expected, mapping.batch
     busy = device.multiprocessors * device.max_threads // 2
     wanted = WRITTEN_FLIGHT_BYTES if _writes_rows(program) else FLIGHT_BYTES
     while batch * row_bytes < wanted and batch < MAX_BATCH:
@@ -80,7 +80,7 @@ def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:
     program, device = problem.program, problem.device
     if mapping.residence != "register" or mapping.row_scheme not in ("local", "warp"):
         return mapping
-    rows, columns = constant(program.space.rows), constant(program.space.columns)
+    rows, columns = program.rows_expected, constant(program.space.columns)
     places = device.multiprocessors * WAVE_THREADS
     if rows is None or columns is None or mapping.peeled or not _writes_rows(program):
         return mapping
@@ -111,7 +111,7 @@ def _blocks_of_one_wave(program: Program, mapping: Rows, device: Device) -> int:
     With a register more than that, the last rows wait for the first to end, and the device is
     nearly idle while it works on them. 0 where it takes more rounds anyhow.
     """
-    rows = constant(program.space.rows)
+    rows = program.rows_expected
     if rows is None or rows < device.multiprocessors:
         return 0
     blocks = -(-rows // mapping.rows)

@@ -13,11 +13,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.mapping import Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program, make_program
-from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, constant, substitute
+from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, constant, same_size, substitute
 
 MOST_SPACES = 3
 # Longer rows are few, or take clusters of blocks.
@@ -47,10 +48,10 @@ def shared_rows(programs: Sequence[Program]) -> tuple[Var, ...]:
     """The inputs that all of some programs go through from the first element to the last."""
     if len(set(programs)) < len(programs):
         return ()  # the same work on other buffers
-    sizes = {constant(program.space.size) for program in programs}
-    if len(sizes) > 1 or None in sizes or not all(map(_by_rows, programs)):
-        return ()
     first, *rest = programs
+    alike = all(same_size(program.space.size, first.space.size) for program in rest)
+    if not alike or not all(map(_by_rows, programs)):
+        return ()
     return tuple(b for b in first.rows_read if all(b in program.rows_read for program in rest))
 
 
@@ -62,7 +63,7 @@ def _by_rows(program: Program) -> bool:
         and not program.round
         and program.space.whole
         and program.space.row_segment is None
-        and (constant(program.space.columns) or MOST_COLUMNS) <= MOST_COLUMNS
+        and (constant(program.space.columns) or MOST_COLUMNS + 1) <= MOST_COLUMNS
     )
 
 
@@ -78,7 +79,7 @@ def _program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | N
 
 
 def interleave_blocks(
-    var: Var, place: Expr, bodies: Sequence[tuple[Expr, tirx.Stmt]], start: int = 0
+    var: Var, place: Expr, bodies: Sequence[tuple[Expr, tirx.Stmt]], start: Expr | int = 0
 ) -> tirx.Stmt:
     """Statements of parts, each with the number of the block after its last, by a place of a grid.
 
@@ -88,15 +89,22 @@ def interleave_blocks(
     (end, body), *others = bodies
     if not others:
         return substitute(body, {var: place + start})
-    count, rest = (constant(end) or 0) - start, (constant(others[-1][0]) or 0) - start
-    common = math.gcd(count, rest)
-    own, all_ = count // common, rest // common
+    own, all_ = _shares(end - start, others[-1][0] - start)
     before = tirx.floordiv(place * own, all_)
     return tirx.IfThenElse(
         tirx.floordiv((place + 1) * own, all_) > before,
         substitute(body, {var: before + start}),
-        interleave_blocks(var, place - before, others, start + count),
+        interleave_blocks(var, place - before, others, end),
     )
+
+
+def _shares(count: Expr, all_: Expr) -> tuple[Expr, Expr]:
+    """So many of so many blocks, in the smallest numbers that are known."""
+    known, total = (constant(tvm.sym.Analyzer().simplify(each)) for each in (count, all_))
+    if known is None or total is None:
+        return count, all_
+    common = math.gcd(known, total)
+    return tirx.IntImm("int64", known // common), tirx.IntImm("int64", total // common)
 
 
 def balance_registers(mappings: Sequence[Mapping]) -> list[Mapping]:

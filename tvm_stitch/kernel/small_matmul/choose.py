@@ -20,7 +20,8 @@ from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, wa
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import Panel
 from tvm_stitch.kernel.small_matmul.smem_layout import Table, pitch, slices_of, steps_of, table_of
-from tvm_stitch.stages.stage import Read, Refused, Stage, constant, dtype_of, element_bytes
+from tvm_stitch.stages.extents import NOMINAL
+from tvm_stitch.stages.stage import Read, Refused, Stage, dtype_of, element_bytes
 
 COLUMNS_EACH = 4  # of a thread, where a row has so many
 ROWS_EACH = 4
@@ -131,8 +132,8 @@ def _sliced(problem: Problem[ProductProgram]) -> SmallMatmul | None:
         return None
     if program.reduces_rows or any(c.arrives is None for c in program.contractions.values()):
         return None
-    elements = (constant(program.space.rows) or 1) * slices.period
-    batch = min(ROWS_EACH, power_of_two(program.inner))
+    elements = _rows(program) * slices.period
+    batch = min(ROWS_EACH, power_of_two(_inner(program)))
     while batch > 1 and elements // batch < device.multiprocessors * BUSY_THREADS:
         batch //= 2
     threads = min(FEWEST_SLICED, power_of_two(slices.period))
@@ -140,7 +141,7 @@ def _sliced(problem: Problem[ProductProgram]) -> SmallMatmul | None:
         threads *= 2
     together = BLOCK_THREADS // threads
     while together * threads > WARP and (
-        together // 2 * batch >= program.inner
+        together // 2 * batch >= _inner(program)
         or 2 * elements < together * batch * threads * device.multiprocessors
     ):
         together //= 2
@@ -155,9 +156,9 @@ def _whole(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
     threads, batch = _threads_and_batch(program, device)
     fewest = max(1, WARP // threads)
     together = max(BLOCK_THREADS // threads, fewest)
-    rows = constant(program.space.rows) or 1
+    rows = _rows(program)
     while together > fewest and (
-        together // 2 * batch >= program.inner
+        together // 2 * batch >= _inner(program)
         or rows // (together * batch) < device.multiprocessors
     ):
         together //= 2
@@ -175,15 +176,15 @@ def _whole(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
 
 def _threads_and_batch(program: ProductProgram, device: Device) -> tuple[int, int]:
     """Of a row, and rows of a thread: as many as leave every multiprocessor busy."""
-    rows, widest = constant(program.space.rows) or 1, _widest(program)
+    rows, widest = _rows(program), _widest(program)
     busy = device.multiprocessors * BUSY_THREADS
     threads = min(max(power_of_two(-(-widest // COLUMNS_EACH)), COLUMNS_EACH), WARP)
-    inner = power_of_two(program.inner)
+    inner = power_of_two(_inner(program))
     most = MORE_ROWS_EACH if threads * inner >= 2 * WARP * MORE_ROWS_EACH else ROWS_EACH
     batch = min(most, inner)
     while batch > 1 and rows // batch * threads < busy:
         batch //= 2
-    while threads < WARP and (rows // batch * threads < busy or WARP // threads > program.inner):
+    while threads < WARP and (rows // batch * threads < busy or WARP // threads > _inner(program)):
         threads *= 2
     most = min(power_of_two(widest), _most_threads(program))
     while threads < most and rows * threads < 2 * busy:
@@ -200,6 +201,14 @@ def _threads_and_batch(program: ProductProgram, device: Device) -> tuple[int, in
 def _most_threads(program: ProductProgram) -> int:
     """Threads of a row: what is reduced along it meets in shuffles."""
     return WARP if program.reduces_rows else MOST_THREADS
+
+
+def _rows(program: ProductProgram) -> int:
+    return (program.likely or NOMINAL).size(program.space.rows)
+
+
+def _inner(program: ProductProgram) -> int:
+    return (program.likely or NOMINAL).size(program.inner)
 
 
 def _widest(program: ProductProgram) -> int:

@@ -9,13 +9,13 @@ from tvm_stitch.kernel.small_matmul.choose import product_mapping, product_reaso
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
 from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile, shared_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
-from tvm_stitch.stages.stage import Refused
+from tvm_stitch.stages.stage import Refused, shown
 
 
 def _why(program: ProductProgram, mapping: SmallMatmul) -> str:
-    count, shared = len(program.contractions), program.inner
+    count, shared = len(program.contractions), shown(program.inner)
     products = f"{count} small matrix products" if count > 1 else "a small matrix product"
-    rows = f"{shared} rows share" if shared > 1 else "each row has"
+    rows = f"{shared} rows share" if shared != "1" else "each row has"
     text = f"{products}: {rows} a factor in shared memory, and there a row waits for its threads"
     if mapping.split:
         text += "; blocks have some of a row's columns each, and no more of the shared factor"

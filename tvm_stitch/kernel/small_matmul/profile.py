@@ -14,7 +14,7 @@ from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
 from tvm_stitch.kernel.small_matmul.smem_layout import slices_of, steps_of, table_of
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.stage import Stage, Var, constant, tensor_bytes
+from tvm_stitch.stages.stage import Stage, Var, constant
 
 ACCESS = 4  # multiply-adds in the time of an access to shared memory
 
@@ -29,10 +29,10 @@ def product_phases(program: ProductProgram) -> Phases:
 
 
 def product_profile(
-    program: ProductProgram, mapping: SmallMatmul, _extents: Extents = NOMINAL
+    program: ProductProgram, mapping: SmallMatmul, extents: Extents = NOMINAL
 ) -> Profile:
     """One phase, its figures those of an element of the widest value."""
-    rows, columns = constant(program.space.rows) or 1, columns_of(program, mapping)
+    rows, columns = extents.size(program.space.rows), columns_of(program, mapping)
     operations = specials = 0.0
     for stage in program.stages:
         share = program.walked(stage) / columns
@@ -44,7 +44,7 @@ def product_profile(
         operations, specials = operations + share * plain, specials + share * special
     elements = rows * columns
     block = mapping.block_rows * mapping.reach
-    read = _bytes(program.inputs) // elements
+    read = _bytes(program.inputs, extents) // elements
     return Profile(
         rows,
         columns,
@@ -58,7 +58,7 @@ def product_profile(
                 reductions=len(program.row_reductions) - len(program.contractions),
             ),
         ),
-        _bytes((*program.inputs, *program.outputs)) - read * elements,
+        _bytes((*program.inputs, *program.outputs), extents) - read * elements,
         0,
         -(-shared_bytes(program, mapping) // (mapping.reach * mapping.block_rows)),
     )
@@ -70,9 +70,9 @@ def shared_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
     return tables + waiting_bytes(program, mapping)
 
 
-def _bytes(buffers: tuple[Var, ...]) -> int:
+def _bytes(buffers: tuple[Var, ...], extents: Extents) -> int:
     """All of them once."""
-    return sum(tensor_bytes(buffer) or 0 for buffer in buffers)
+    return sum(map(extents.bytes, buffers))
 
 
 def accesses(program: ProductProgram, stage: Stage, mapping: SmallMatmul) -> float:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
@@ -39,6 +38,7 @@ from tvm_stitch.kernel.small_matmul.shared_operand import (
     panel_of,
     table_of_rows,
 )
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.matmul_pattern import ACCUMULATED, MAX_OUTPUTS, Factors, small_product
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
@@ -54,8 +54,11 @@ from tvm_stitch.stages.stage import (
     handle,
     product,
     replaced,
+    same_size,
+    shown,
     substitute,
 )
+from tvm_stitch.stages.symbolic_analyzer import Analyzer, is_multiple, quotient
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -65,7 +68,7 @@ class ProductProgram(Program):
     The space's columns are those of the widest value.
     """
 
-    inner: int  # neighbouring rows that share their factors
+    inner: Expr  # neighbouring rows that share their factors
     columns: dict[Var, int]  # of each value; 1 for one element a row
     axes: dict[Var, dict[Var, Expr]]  # of each stage, in terms of ROW and COLUMN
     column_of: dict[tuple[int, int], Expr]  # which column of its row a read takes from another
@@ -93,14 +96,18 @@ class ProductProgram(Program):
         """Whether rows that share their factors read the same element from memory."""
 
         def find() -> bool:
-            rows = constant(self.space.rows) or 1
-            analyzer = bound_to({ENTRY: rows // self.inner, SLOW: self.inner})
+            analyzer = bound_to({ENTRY: self.entries, SLOW: self.inner})
             row = {ROW: ENTRY * self.inner + SLOW}
             axes = {axis: substitute(at, row) for axis, at in self.axes[stage.output].items()}
             indices = [analyzer.simplify(substitute(at, axes)) for at in read.load.indices]
             return not any(SLOW in tirx.analysis.undefined_vars(index) for index in indices)
 
         return remembered(self, ("common", handle(stage.output), read.key), find)
+
+    @cached_property
+    def entries(self) -> Expr:
+        """Groups of rows that share their factors."""
+        return quotient(self.space.rows, self.inner)
 
     @cached_property
     def reduces_rows(self) -> bool:
@@ -123,14 +130,14 @@ def make_product_program(
     found = {output: f for output, f in asked.items() if isinstance(f, Factors)}
     if not found:
         return Refused("no product is small enough for a stitched kernel")
-    rows = min(map(rows_of, found.values()))
-    products = {output: f for output, f in found.items() if rows_of(f) == rows}
+    rows = min(map(rows_of, found.values()), key=NOMINAL.size)
+    products = {output: f for output, f in found.items() if same_size(rows_of(f), rows)}
     return _RowPlacing(rows, stages, products, outputs).program()
 
 
-def rows_of(factors: Factors) -> int:
+def rows_of(factors: Factors) -> Expr:
     """The rows of a product."""
-    return constant(product(factors.row_extents)) or 1
+    return product(factors.row_extents)
 
 
 class _RowPlacing(Placing):
@@ -138,13 +145,14 @@ class _RowPlacing(Placing):
 
     def __init__(
         self,
-        rows: int,
+        rows: Expr,
         stages: tuple[Stage, ...],
         products: dict[Var, Factors],
         outputs: tuple[Var, ...],
     ) -> None:
         super().__init__(stages, outputs)
         self.rows, self.products = rows, products
+        self.rows_key = shown(rows)
         self.moved: dict[Var, Axes] = {}
         self.column_of: dict[tuple[int, int], Expr] = {}
         self.contractions: dict[Var, tuple[Factors, Var, Expr]] = {}
@@ -168,7 +176,7 @@ class _RowPlacing(Placing):
             stages,
             inputs,
             self.outputs,
-            Space(tirx.IntImm("int64", self.rows), widest, widest),
+            Space(self.rows, widest, widest),
             True,
             self.where,
             inner=self.inner,
@@ -181,8 +189,8 @@ class _RowPlacing(Placing):
             },
         )
 
-    def _in_space(self, stage: Stage, axes: Axes, analyzer: tvm.sym.Analyzer) -> dict[Var, Expr]:
-        key = "in space", self.rows, stage.output in self.moved, stage.output in self.products
+    def _in_space(self, stage: Stage, axes: Axes, analyzer: Analyzer) -> dict[Var, Expr]:
+        key = "in space", self.rows_key, stage.output in self.moved, stage.output in self.products
         return remembered(stage, key, lambda: axes.in_space(analyzer))
 
     def _is_reduction(self, stage: Stage) -> bool:
@@ -212,7 +220,7 @@ class _RowPlacing(Placing):
         if stage.output in self.moved:
             return self.moved[stage.output]
         factors = self.products.get(stage.output)
-        key = "rows and columns", self.rows, factors is not None
+        key = "rows and columns", self.rows_key, factors is not None
         return remembered(stage, key, lambda: axes_of(stage, self.rows, factors))
 
     # What a stage reads
@@ -223,7 +231,7 @@ class _RowPlacing(Placing):
             return self._place_product(stage)
         axes = self._axes(stage)
         if axes is None:
-            return Refused(f"{stage.name} has other rows than {self.rows} of a product")
+            return Refused(f"{stage.name} has other rows than {self.rows_key} of a product")
         return self.inline(stage, partial(self._elsewhere, axes))
 
     def _elsewhere(self, axes: Axes, stage: Stage) -> dict[int, Read] | Refused:
@@ -246,7 +254,7 @@ class _RowPlacing(Placing):
         if found is None or read.buffer in self.moved:
             return False
         count = 1 if self._is_reduction(source) else found.count
-        asked = "place", read.key, self.rows, count, stage.output in self.moved
+        asked = "place", read.key, self.rows_key, count, stage.output in self.moved
         answer = remembered(stage, asked, lambda: place_in_row(axes, read, count, bind_axes(stage)))
         if answer is None:
             return False
@@ -266,10 +274,11 @@ class _RowPlacing(Placing):
             return shared
         used = tirx.analysis.undefined_vars(shared)
         last = max((n for n, axis in enumerate(factors.rows) if axis in used), default=-1)
-        inner = constant(product(factors.row_extents[last + 1 :])) or 1
-        if self.inner % inner and inner % self.inner:
+        inner = product(factors.row_extents[last + 1 :])
+        if is_multiple(self.inner, inner):
+            self.inner = inner
+        elif not is_multiple(inner, self.inner):
             return Refused(f"{stage.name} shares its factor among other rows than another product")
-        self.inner = min(self.inner, inner)
         own = self._from_memory_if_load(
             remembered(factors.stage, "own factor", lambda: self._own_factor(factors))
         )
@@ -325,14 +334,14 @@ class _RowPlacing(Placing):
         def find() -> tuple[Panel, bool]:
             return panel_of(factors, shared, self.rows, self.inner)
 
-        key = "panel", self.rows, self.inner
+        key = "panel", self.rows_key, shown(self.inner)
         known = shared is factors.shared
         panel, by_depth = remembered(factors.stage, key, find) if known else find()
         arrives = None
         if not any(read.buffer in self.producer for read in own.reads):
             arrives = remembered(
                 own,
-                ("arrives", self.rows),
+                ("arrives", self.rows_key),
                 lambda: table_of_rows(own.value, axes, self.rows, factors.contracted),
             )
         return Contraction(own.output, arrives, factors.contracted, panel, by_depth)

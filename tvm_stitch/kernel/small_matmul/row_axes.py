@@ -1,15 +1,14 @@
 """Where a stage's elements are among rows that have other columns in every stage.
 
-In: a stage and the number of rows; a read of another stage. Out: its Axes, or nothing if it has
-other rows; which element of its row the read takes, if it stays in its row. Must not know what else
-is in a kernel, nor threads.
+In: a stage and the number of rows, which may be a symbol's; a read of another stage. Out: its Axes,
+or nothing if it has other rows; which element of its row the read takes, if it stays in its row.
+Must not know what else is in a kernel, nor threads.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
@@ -23,9 +22,11 @@ from tvm_stitch.stages.stage import (
     constant,
     flatten,
     product,
+    same_size,
     substitute,
     unflatten,
 )
+from tvm_stitch.stages.symbolic_analyzer import Analyzer
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,36 +47,36 @@ class Axes:
         """The number of the column, by the axes."""
         return flatten(tuple(self.columns), tuple(self.columns.values()))
 
-    def in_space(self, analyzer: tvm.sym.Analyzer) -> dict[Var, Expr]:
+    def in_space(self, analyzer: Analyzer) -> dict[Var, Expr]:
         """All axes as expressions of ROW and COLUMN."""
         found = unflatten(ROW, tuple(self.rows), tuple(self.rows.values()))
         found |= unflatten(COLUMN, tuple(self.columns), tuple(self.columns.values()))
         return {axis: analyzer.simplify(expr) for axis, expr in found.items()}
 
 
-def axes_of(stage: Stage, rows: int, factors: Factors | None) -> Axes | None:
+def axes_of(stage: Stage, rows: Expr, factors: Factors | None) -> Axes | None:
     """A stage's axes by so many rows, a product's by its factors. None: it has other rows."""
     if factors is not None:
         own = dict(zip(factors.rows, factors.row_extents, strict=True))
         columns = {factors.column: tirx.IntImm("int64", factors.columns)}
         return Axes(own, columns, factors.columns)
     own = dict(zip(stage.axes, stage.extents, strict=True))
-    size = constant(stage.size)
     if stage.is_reduction:
         reduced = dict(zip(stage.reduced, stage.reduced_extents, strict=True))
         count = constant(stage.reduced_size)
-        fits = size == rows and count is not None and count <= MAX_OUTPUTS
+        fits = count is not None and count <= MAX_OUTPUTS and same_size(stage.size, rows)
         return Axes(own, reduced, count) if fits and count else None
-    if not size or size % rows or size // rows > MAX_OUTPUTS:
-        return None
-    for split in range(len(stage.axes), -1, -1):
-        if constant(product(stage.extents[:split])) == rows:
-            items = list(own.items())
-            return Axes(dict(items[:split]), dict(items[split:]), size // rows)
+    items = list(own.items())
+    for split in range(len(items), -1, -1):
+        count = constant(product(stage.extents[split:]))
+        if count is None or count > MAX_OUTPUTS:
+            return None
+        if count and same_size(product(stage.extents[:split]), rows):
+            return Axes(dict(items[:split]), dict(items[split:]), count)
     return None
 
 
-def reordered(output: Stage, read: Read, source: Axes, rows: int) -> Axes | None:
+def reordered(output: Stage, read: Read, source: Axes, rows: Expr) -> Axes | None:
     """The axes of an output that holds a value's elements in another order, in the value's order.
 
     They go through rows and columns as the value does; their place in memory follows from that.
@@ -84,14 +85,14 @@ def reordered(output: Stage, read: Read, source: Axes, rows: int) -> Axes | None
     extents = dict(zip(output.axes, output.extents, strict=True))
     if not _permutes(order, output.axes):
         return None
-    if constant(product(tuple(extents[axis] for axis in order[:split]))) != rows:
+    if not same_size(product(tuple(extents[axis] for axis in order[:split])), rows):
         return None
     own = {axis: extents[axis] for axis in order[:split]}
     return Axes(own, {axis: extents[axis] for axis in order[split:]}, source.count)
 
 
 def place_in_row(
-    axes: Axes, read: Read, count: int, analyzer: tvm.sym.Analyzer
+    axes: Axes, read: Read, count: int, analyzer: Analyzer
 ) -> tuple[Where, Expr | None] | None:
     """Which of its row's elements a read takes, and the column of another; None: no such one."""
     at = address_of(read)

@@ -13,7 +13,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
-from tvm_stitch.kernel.analysis.contiguity import bound_to, in_chunks
+from tvm_stitch.kernel.analysis.contiguity import Extent, bound_to, in_chunks
 from tvm_stitch.stages.matmul_pattern import ACCUMULATED, Factors
 from tvm_stitch.stages.stage import (
     Expr,
@@ -26,6 +26,7 @@ from tvm_stitch.stages.stage import (
     substitute,
     unflatten,
 )
+from tvm_stitch.stages.symbolic_analyzer import quotient
 
 ENTRY = tirx.Var("entry", "int64")  # the number of the rows that share the same factors
 SLOW = tirx.Var("slow", "int64")
@@ -41,7 +42,7 @@ class Panel:
     """
 
     value: Expr
-    slow: int
+    slow: Extent
     fast: int
 
     @property
@@ -67,7 +68,7 @@ class Panel:
     def key(self) -> tuple[object, ...]:
         """Equal for the same table of the same buffers: keys and values of an attention may be."""
         buffers = tuple(handle(read.buffer) for read in find_reads(self.value))
-        return str(self.value), buffers, self.slow, self.fast
+        return str(self.value), buffers, str(self.slow), self.fast
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +86,11 @@ class Contraction:
         return (column, depth) if self.by_depth else (depth, column)
 
 
-def panel_of(factors: Factors, shared: Expr, rows: int, inner: int) -> tuple[Panel, bool]:
+def panel_of(factors: Factors, shared: Expr, rows: Expr, inner: Expr) -> tuple[Panel, bool]:
     """What every `inner` of `rows` rows share, and whether the depth is its fast axis."""
     fast, slow = factors.depth, factors.column
     sizes = factors.columns, factors.contracted
-    analyzer = bound_to({ENTRY: rows // inner, slow: sizes[0], fast: sizes[1]})
+    analyzer = bound_to({ENTRY: quotient(rows, inner), slow: sizes[0], fast: sizes[1]})
     names = unflatten(ENTRY * inner, factors.rows, factors.row_extents)
     value = analyzer.simplify(substitute(shared.astype(ACCUMULATED), names))
     by_depth = _moves_by_one(value, factors.depth) and not _moves_by_one(value, factors.column)
@@ -98,7 +99,7 @@ def panel_of(factors: Factors, shared: Expr, rows: int, inner: int) -> tuple[Pan
     return Panel(substitute(value, {slow: SLOW, fast: FAST}), *sizes), by_depth
 
 
-def table_of_rows(value: Expr, axes: dict[Var, Expr], rows: int, columns: int) -> Panel | None:
+def table_of_rows(value: Expr, axes: dict[Var, Expr], rows: Expr, columns: int) -> Panel | None:
     """A value by row and column as a table, if it is a load, perhaps cast."""
     if load_of(value) is None:
         return None

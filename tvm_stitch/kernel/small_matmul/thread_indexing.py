@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.codegen.tir_builder import all_of, int64
@@ -19,6 +20,7 @@ from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
 from tvm_stitch.kernel.small_matmul.smem_layout import slices_of
 from tvm_stitch.stages.stage import Expr, Stage, Var, constant
+from tvm_stitch.stages.symbolic_analyzer import is_multiple
 
 # Threads side by side that have the same columns of neighbouring rows: what two neighbours read of
 # a table is one access to shared memory. Measured on an H200: a LSTM cell of 512 x 64 with its
@@ -90,13 +92,14 @@ class ProductPosition:
         self.team = pair * self.apart + tirx.floormod(thread, self.apart)
         self.slices = slices_of(program, mapping)
         parts = -(-self.slices.period // mapping.threads) if self.slices else 1
-        pieces = -(-program.inner // mapping.block_rows)
-        rows = constant(program.space.rows) or 1
-        self.blocks = int64(rows // program.inner * pieces * parts)
+        pieces = tirx.floordiv(program.inner + (mapping.block_rows - 1), mapping.block_rows)
+        self.blocks = tvm.sym.Analyzer().simplify(program.entries * pieces * parts)
         self.slice = tirx.floormod(block, parts)
         piece = tirx.floordiv(block, parts)
-        self.entry = tirx.floordiv(piece, pieces)
-        self.first = tirx.floormod(piece, pieces) * mapping.block_rows
+        alone = constant(program.entries) == 1
+        self.entry = int64(0) if alone else tirx.floordiv(piece, pieces)
+        self.first = (piece if alone else tirx.floormod(piece, pieces)) * mapping.block_rows
+        self.uneven = not is_multiple(program.inner, int64(mapping.block_rows))
 
     # Rows
 
@@ -107,13 +110,13 @@ class ProductPosition:
     def row(self, local: Expr) -> Expr:
         """A row of the block in memory. One past the end is the last one again."""
         inside = self.first + local
-        if self.program.inner % self.mapping.block_rows:
+        if self.uneven:
             inside = tirx.min(inside, self.program.inner - 1)
         return self.entry * self.program.inner + inside
 
     def row_exists(self, number: Expr) -> Expr | None:
         """What holds if a row of the thread's batch is not past the end; None: none is."""
-        if self.program.inner % self.mapping.block_rows == 0:
+        if not self.uneven:
             return None
         return self.first + self.local(number) < self.program.inner
 

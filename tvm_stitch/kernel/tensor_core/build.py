@@ -7,21 +7,24 @@ up in float32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
+from tvm_stitch.kernel.codegen.length_dispatch import block_uniform
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
-from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
-from tvm_stitch.kernel.tensor_core.cost import predicted_us
+from tvm_stitch.kernel.tensor_core.cost import mean_us
 from tvm_stitch.kernel.tensor_core.emit import TensorPart
 from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
+from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
-from tvm_stitch.stages.stage import Refused, Stage, Var, buffer_size
+from tvm_stitch.stages.stage import Refused, Stage, Var, as_int64, buffer_size, constant
 
 TILES_ATTRIBUTE = "tvm_stitch.tiles"
 
@@ -44,16 +47,22 @@ class TensorKernel:
 
 
 def tensor_kernel(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    device: Device,
+    points: Sequence[Extents] = (),
 ) -> TensorKernel | Refused:
-    """The product that stages are, by the tiles that suit it; or why they are none."""
+    """The product that stages are, by the tiles that suit it; or why they are none.
+
+    Where its extents are symbolic, `points` are sizes to choose for.
+    """
     found = tensor_product(stages, outputs)
     if isinstance(found, Refused):
         return found
-    tiles = choose_tiles(found, device)
+    tiles = choose_tiles(found, device, points)
     if isinstance(tiles, Refused):
         return tiles
-    return TensorKernel(found, tiles, predicted_us(found, tiles, device))
+    return TensorKernel(found, tiles, mean_us(found, tiles, device, points))
 
 
 def check_product(kernel: TensorKernel, device: Device) -> Refused | None:
@@ -81,4 +90,8 @@ def emit_product(func: tirx.PrimFunc, found: TensorProduct, tiles: Tiles) -> tir
     place = block.astype("int64"), thread.astype("int64")
     TensorPart(found, tiles, views, *place, writer).emit()
     body = on_threads(writer.done(), thread, tiles.threads, tiles.min_blocks_per_sm)
-    return kernel_function(func, bound(block, "blockIdx.x", int64(blocks_of(found, tiles)), body))
+    blocks = as_int64(blocks_of(found, tiles))
+    body = bound(block, "blockIdx.x", blocks, body)
+    if constant(blocks) is None:
+        body = tirx.IfThenElse(block_uniform(blocks > 0), body, None)
+    return kernel_function(func, body)

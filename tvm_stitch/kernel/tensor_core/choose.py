@@ -5,13 +5,14 @@ In: a TensorProduct and a Device. Out: Tiles, or why there are none. Part of ker
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, predicted_us
+from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, mean_us
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY, Tiles, fitted, tile_reasons
-from tvm_stitch.stages.stage import Refused
+from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.stage import Refused, as_int64
 
 # Of deep products the multiplying takes the time: large tiles load each factor least often, smaller
 # ones leave fewer multiprocessors without work at the end. Measured on an H200 (bench/results).
@@ -48,11 +49,13 @@ GROUPED_SHALLOW = (
 )
 
 
-def choose_tiles(product: TensorProduct, device: Device) -> Tiles | Refused:
+def choose_tiles(
+    product: TensorProduct, device: Device, points: Sequence[Extents] = ()
+) -> Tiles | Refused:
     """The legal tiles that should be the fastest; of shallow products, those that are filled."""
     if device.capability < CAPABILITY:
         return Refused(f"{device.name} has no tensor cores for such a product")
-    shallow = product.contracted <= SHALLOW_DEPTH
+    shallow = NOMINAL.size(as_int64(product.contracted)) <= SHALLOW_DEPTH
     sizes = (*GROUPED_SHALLOW, *SHALLOW) if shallow else (*GROUPED, *DEEP)
     fitting = [fitted(product, tiles) for tiles in sizes]
     legal = [tiles for tiles in fitting if next(tile_reasons(product, tiles, device), None) is None]
@@ -61,8 +64,9 @@ def choose_tiles(product: TensorProduct, device: Device) -> Tiles | Refused:
     if shallow:
         filled = [tiles for tiles in legal if _is_filled(product, tiles)]
         return filled[0] if filled else legal[-1]
-    return min(legal, key=partial(predicted_us, product, device=device))
+    return min(legal, key=lambda tiles: mean_us(product, tiles, device, points))
 
 
 def _is_filled(product: TensorProduct, tiles: Tiles) -> bool:
-    return product.rows > tiles.rows // 2 and product.columns > tiles.columns // 2
+    rows, columns = (NOMINAL.size(as_int64(e)) for e in (product.rows, product.columns))
+    return rows > tiles.rows // 2 and columns > tiles.columns // 2

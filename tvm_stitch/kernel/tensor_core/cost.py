@@ -5,10 +5,14 @@ In: a TensorProduct, its Tiles and the Device. Out: bytes and microseconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import fmean
+
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
-from tvm_stitch.stages.extents import NOMINAL
+from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.stage import as_int64
 
 # Multiply-adds of a multiprocessor in a cycle, by rows and columns of a tile: 2048 x 4096 x 11008
 # bf16 takes 548, 600, 730 and 965 us on an H200 by the first four.
@@ -32,32 +36,40 @@ GROUPED = {
 }
 
 
-def least_bytes(product: TensorProduct) -> int:
+def least_bytes(product: TensorProduct, extents: Extents = NOMINAL) -> int:
     """Each input read once, each output written once; what blocks read again is in the L2."""
-    return sum(NOMINAL.bytes(buffer) for buffer in (*product.inputs, *product.outputs))
+    return sum(extents.bytes(buffer) for buffer in (*product.inputs, *product.outputs))
 
 
-def predicted_us(product: TensorProduct, tiles: Tiles, device: Device) -> float:
+def mean_us(
+    product: TensorProduct, tiles: Tiles, device: Device, points: Sequence[Extents] = ()
+) -> float:
+    """What the kernel should take on average at some sizes of symbols."""
+    return fmean(predicted_us(product, tiles, device, point) for point in points or (NOMINAL,))
+
+
+def predicted_us(
+    product: TensorProduct, tiles: Tiles, device: Device, extents: Extents = NOMINAL
+) -> float:
     """What the kernel should take: the slower of arithmetic and memory, and a launch."""
-    together = 1 if _is_shallow(product, tiles) else max(1, tiles.min_blocks_per_sm)
-    iterations = together * -(-blocks_of(product, tiles) // (together * device.multiprocessors))
-    each = tiles.rows * tiles.columns * _result_cycles(product, tiles)
+    depth = extents.size(as_int64(product.contracted))
+    shallow = depth <= SHALLOW_DEPTH and not tiles.warpgroups
+    together = 1 if shallow else max(1, tiles.min_blocks_per_sm)
+    blocks = extents.size(as_int64(blocks_of(product, tiles)))
+    iterations = together * -(-blocks // (together * device.multiprocessors))
+    each = tiles.rows * tiles.columns * _result_cycles(depth, tiles, shallow)
     multiply = iterations * each / device.clock * 1e6
-    memory = least_bytes(product) / device.bandwidth * 1e6
+    memory = least_bytes(product, extents) / device.bandwidth * 1e6
     return device.timing.launch_us + device.timing.block_us + max(multiply, memory)
 
 
-def _result_cycles(product: TensorProduct, tiles: Tiles) -> float:
+def _result_cycles(depth: int, tiles: Tiles, shallow: bool) -> float:
     """Cycles of a multiprocessor for a result."""
     if tiles.warpgroups:
         rate, besides = GROUPED.get(
             (tiles.rows, tiles.columns, tiles.min_blocks_per_sm), (OTHER_TILES, 0)
         )
-        return product.contracted / rate + besides
-    waits = SHALLOW_WAITS if _is_shallow(product, tiles) else 1.0
+        return depth / rate + besides
+    waits = SHALLOW_WAITS if shallow else 1.0
     rate = MULTIPLY_ADDS.get((tiles.rows, tiles.columns), OTHER_TILES)
-    return waits * product.contracted / rate
-
-
-def _is_shallow(product: TensorProduct, tiles: Tiles) -> bool:
-    return product.contracted <= SHALLOW_DEPTH and not tiles.warpgroups
+    return waits * depth / rate

@@ -17,7 +17,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
-from tvm_stitch.kernel.analysis.contiguity import in_chunks
+from tvm_stitch.kernel.analysis.contiguity import Extent, divides, in_chunks
 from tvm_stitch.kernel.codegen.bf16_widen import widened
 from tvm_stitch.kernel.codegen.tir_builder import (
     Writer,
@@ -42,7 +42,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
 )
 from tvm_stitch.kernel.tensor_core.wgmma import WarpgroupMma
 from tvm_stitch.stages.matmul_pattern import ACCUMULATED
-from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, substitute
+from tvm_stitch.stages.stage import Expr, Stage, Var, as_int64, constant, dtype_of, substitute
 
 LEAST_COPY = 4  # bytes that go past the registers
 
@@ -86,15 +86,18 @@ class TensorPart:
         """The block's entry and first row and column."""
         writer, tiles = self.writer, self.tiles
         across, along = pieces(self.product, tiles)
-        entry, rest = divided(self.block, across * along)
-        group, within = divided(rest, min(tiles.group, across) * along)
-        beside = tirx.min(across - group * tiles.group, int64(tiles.group))
-        if across % min(tiles.group, across) == 0:
-            beside = int64(min(tiles.group, across))
-        row = group * min(tiles.group, across) + tirx.floormod(within, beside)
+        entry, rest = int64(0), self.block
+        if self.product.entries != 1:
+            entry, rest = _counted(self.block, across * along)
+        together = _least(across, tiles.group)
+        group, within = _counted(rest, together * along)
+        beside = tirx.min(across - group * together, as_int64(together))
+        if isinstance(across, int) and across % together == 0:
+            beside = int64(together)
+        column, row = _counted(within, beside)
         self.entry = writer.value("entry", entry)
-        self.row = writer.value("tile_row", row) * tiles.rows
-        self.column = writer.value("tile_column", tirx.floordiv(within, beside)) * tiles.columns
+        self.row = writer.value("tile_row", group * together + row) * tiles.rows
+        self.column = writer.value("tile_column", column) * tiles.columns
         left = stage_elements(tiles, self.product.left.by_depth, tiles.rows)
         right = stage_elements(tiles, self.product.right.by_depth, tiles.columns)
         self.left = OperandTile(self.product.left, tiles, tiles.rows, self.row, 0, left)
@@ -119,7 +122,7 @@ class TensorPart:
             # What the slowest warp multiplied last is where the next copies go.
             self._barrier()
             later = iteration + ahead
-            if iterations > ahead:
+            if not isinstance(iterations, int) or iterations > ahead:
                 with writer.when(later < iterations):
                     self._copy_both(later, tirx.floormod(later, tiles.stages))
             self.writer.call(T.ptx.cp.async_.commit_group())
@@ -211,7 +214,7 @@ class TensorPart:
         vector = WIDEST
         threads = self.tiles.threads
         results = self.tiles.rows * self.tiles.columns
-        while self.product.columns % vector or results % (vector * threads):
+        while not divides(vector, self.product.columns) or results % (vector * threads):
             vector //= 2
         return vector
 
@@ -249,7 +252,7 @@ class TensorPart:
                 at = self.product.place(stage, read)
                 key = read.buffer, str(at)
                 if key not in tiles:
-                    if not in_chunks(at, COLUMN, self._within(vector), vector):
+                    if not in_chunks(at, COLUMN, self.product.extents, vector):
                         continue
                     name = f"{read.buffer.name}_in"
                     tiles[key] = self.writer.allocate(name, vector, dtype_of(read.buffer))
@@ -258,10 +261,6 @@ class TensorPart:
                     self._copy_vector(tiles[key], int64(0), view, start, vector)
                 found[read.key] = tiles[key]
         return found
-
-    def _within(self, vector: int) -> dict[Var, int]:
-        extents = self.product.extents
-        return {**extents, COLUMN: -(-extents[COLUMN] // vector) * vector}
 
     def _value(
         self, stage: Stage, element: MappingOf[Var, Expr], known: MappingOf[int, Expr]
@@ -278,8 +277,20 @@ class TensorPart:
 
 
 def _inside(
-    here: MappingOf[Var, Expr], extents: MappingOf[Var, int], pieces: MappingOf[Var, int]
+    here: MappingOf[Var, Expr], extents: MappingOf[Var, Extent], pieces: MappingOf[Var, int]
 ) -> Expr | None:
     """What holds if a place is within extents that pieces may not divide; None: they all do."""
-    uneven = (var for var, piece in pieces.items() if extents[var] % piece)
+    uneven = (var for var, piece in pieces.items() if not divides(piece, extents[var]))
     return all_of(*(here[var] < extents[var] for var in uneven))
+
+
+def _counted(number: Expr, each: Extent) -> tuple[Expr, Expr]:
+    """Quotient and rest of blocks, of which there are fewer than 2^31: symbols are of 64 bits."""
+    if isinstance(each, int) or constant(each) is not None:
+        return divided(number, each)
+    whole = divided(tirx.Cast("uint32", number), tirx.Cast("uint32", each))
+    return as_int64(whole[0]), as_int64(whole[1])
+
+
+def _least(extent: Extent, most: int) -> Extent:
+    return min(extent, most) if isinstance(extent, int) else tirx.min(extent, int64(most))

@@ -16,7 +16,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
-from tvm_stitch.kernel.analysis.contiguity import bound_to, in_chunks
+from tvm_stitch.kernel.analysis.contiguity import Extent, bound_to, in_chunks
 from tvm_stitch.stages.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.stage import (
@@ -25,11 +25,14 @@ from tvm_stitch.stages.stage import (
     Refused,
     Stage,
     Var,
+    as_int64,
     constant,
     dtype_of,
     interned,
     place_of,
     product,
+    same_size,
+    shown,
     substitute,
     unflatten,
 )
@@ -49,7 +52,7 @@ class Factor:
     buffer: Var
     at: Expr
     side: Var  # ROW or COLUMN
-    extents: dict[Var, int]
+    extents: dict[Var, Extent]
 
     @cached_property
     def by_depth(self) -> bool:
@@ -71,7 +74,10 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class TensorProduct:
-    """`output[entry, row, column] = sum over depth of left * right`, and what becomes of it."""
+    """`output[entry, row, column] = sum over depth of left * right`, and what becomes of it.
+
+    Extents are numbers where they are known, and expressions of symbols where they are not.
+    """
 
     stage: Stage
     result: Var  # what the product comes to: its output, or that rounded to halves at once
@@ -79,10 +85,10 @@ class TensorProduct:
     outputs: tuple[Var, ...]
     left: Factor
     right: Factor
-    entries: int
-    rows: int
-    columns: int
-    contracted: int
+    entries: Extent
+    rows: Extent
+    columns: Extent
+    contracted: Extent
     axes: dict[Var, dict[Var, Expr]]  # of each stage, by what it computes
 
     @property
@@ -91,7 +97,22 @@ class TensorProduct:
         return dtype_of(self.left.buffer)
 
     @property
-    def extents(self) -> dict[Var, int]:
+    def sizes(self) -> tuple[Extent, ...]:
+        """Rows, columns, depth and entries."""
+        return self.rows, self.columns, self.contracted, self.entries
+
+    @property
+    def entries_text(self) -> str:
+        """How many products it is for people."""
+        return shown(self.entries)
+
+    @property
+    def size_text(self) -> str:
+        """Its rows, depth and columns for people."""
+        return " x ".join(map(shown, (self.rows, self.contracted, self.columns)))
+
+    @property
+    def extents(self) -> dict[Var, Extent]:
         """How far ENTRY, ROW and COLUMN go."""
         return {ENTRY: self.entries, ROW: self.rows, COLUMN: self.columns}
 
@@ -124,18 +145,16 @@ def tensor_product(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Tenso
         return Refused("it does not begin with a matrix product")
     if any(stage.is_reduction for stage in after):
         return Refused("it reduces what the product gives")
-    if any(constant(stage.total_size) is None for stage in stages):
-        return Refused("its sizes are known at run time only")
     found = _product(first, outputs)
     if isinstance(found, Refused):
         return found
-    total = found.entries * found.rows * found.columns
+    total = as_int64(found.entries * found.rows * found.columns)
     axes = dict(found.axes)
     for stage in after:
-        if constant(stage.size) != total:
+        if not same_size(stage.size, total):
             return Refused(f"{stage.name} has another size than the product")
         axes[stage.output] = unflatten(found.flat, stage.axes, stage.extents)
-        if [constant(e) for e in stage.extents] == [constant(e) for e in first.extents]:
+        if _same_shape(stage, first):
             own = axes[first.output]
             axes[stage.output] = dict(zip(stage.axes, map(own.get, first.axes), strict=True))
     whole = replace(found, axes=axes)
@@ -171,13 +190,13 @@ def _product(stage: Stage, outputs: tuple[Var, ...]) -> TensorProduct | Refused:
     )
     extent_of = dict(zip(stage.axes, stage.extents, strict=True))
     entries, rows, columns = (_size(extent_of, axes) for axes in (entry, row, column))
-    if rows < FEWEST_ROWS:
+    if isinstance(rows, int) and rows < FEWEST_ROWS:
         return Refused(f"a product of {rows} rows, too few for tensor cores")
     names = {axis: tirx.IntImm("int64", 0) for axis in stage.axes}
     for var, axes in ((ENTRY, entry), (ROW, row), (COLUMN, column)):
         names |= unflatten(var, tuple(axes), tuple(extent_of[axis] for axis in axes))
     names[stage.reduced[0]] = DEPTH
-    depth = constant(stage.reduced_size) or 1
+    depth = _known(stage.reduced_size)
     own, other = (
         _factor(load, names, {ENTRY: entries, side: size, DEPTH: depth}, side)
         for load, side, size in zip(loads, (ROW, COLUMN), (rows, columns), strict=True)
@@ -219,13 +238,24 @@ def _loads(stage: Stage) -> tuple[Expr, Expr] | Refused:
     return left, right
 
 
-def _factor(load: Expr, names: dict[Var, Expr], extents: dict[Var, int], side: Var) -> Factor:
+def _factor(load: Expr, names: dict[Var, Expr], extents: dict[Var, Extent], side: Var) -> Factor:
     at = substitute(place_of(load), names)
     return Factor(interned(load.source), bound_to(extents).simplify(at), side, extents)
 
 
-def _size(extent_of: dict[Var, Expr], axes: list[Var]) -> int:
-    return constant(product(tuple(extent_of[axis] for axis in axes))) or 1
+def _size(extent_of: dict[Var, Expr], axes: list[Var]) -> Extent:
+    return _known(product(tuple(extent_of[axis] for axis in axes)))
+
+
+def _known(size: Expr) -> Extent:
+    number = constant(size)
+    return size if number is None else max(1, number)
+
+
+def _same_shape(stage: Stage, other: Stage) -> bool:
+    return len(stage.extents) == len(other.extents) and all(
+        map(same_size, stage.extents, other.extents)
+    )
 
 
 def _variables(load: Expr) -> set[Var]:

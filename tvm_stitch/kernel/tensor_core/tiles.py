@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.json_data import checked, count, parsed, positive
+from tvm_stitch.kernel.analysis.contiguity import Extent, parts_of
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 from tvm_stitch.stages.stage import element_bytes
@@ -24,6 +25,7 @@ PADDING = 8
 # By a warpgroup: 64 rows in lines of 64 halves, chunks of which it looks for in swizzled order.
 GROUP_ROWS, LINE, MOST_COLUMNS = 64, 64, 256
 HALF = 2  # bytes
+UNKNOWN_STAGES = 1 << 16  # more than any tiles have
 RESERVED_REGISTERS = 56  # of a thread, besides what it adds up and multiplies
 
 
@@ -92,29 +94,35 @@ class Tiles:
 
 def fitted(product: TensorProduct, tiles: Tiles) -> Tiles:
     """The same with no more stages than there are."""
-    return replace(tiles, stages=min(tiles.stages, iterations_of(product, tiles)))
+    return replace(tiles, stages=min(tiles.stages, most_stages(product, tiles)))
 
 
-def iterations_of(product: TensorProduct, tiles: Tiles) -> int:
+def iterations_of(product: TensorProduct, tiles: Tiles) -> Extent:
     """How often a block goes on along the depth."""
-    return -(-product.contracted // tiles.depth)
+    return parts_of(product.contracted, tiles.depth)
+
+
+def most_stages(product: TensorProduct, tiles: Tiles) -> int:
+    """As many as there can be: a depth that run time tells has more than any tiles."""
+    iterations = iterations_of(product, tiles)
+    return iterations if isinstance(iterations, int) else UNKNOWN_STAGES
 
 
 def ahead_of(product: TensorProduct, tiles: Tiles) -> int:
     """Stages that are copied before the first is multiplied, and ahead of every later one."""
-    iterations = iterations_of(product, tiles)
-    return iterations if tiles.stages >= iterations else tiles.stages - tiles.multiplied
+    most = most_stages(product, tiles)
+    return most if tiles.stages >= most else tiles.stages - tiles.multiplied
 
 
-def blocks_of(product: TensorProduct, tiles: Tiles) -> int:
+def blocks_of(product: TensorProduct, tiles: Tiles) -> Extent:
     """Blocks of the grid."""
     across, along = pieces(product, tiles)
     return product.entries * across * along
 
 
-def pieces(product: TensorProduct, tiles: Tiles) -> tuple[int, int]:
+def pieces(product: TensorProduct, tiles: Tiles) -> tuple[Extent, Extent]:
     """Tiles along the rows and along the columns of an entry."""
-    return -(-product.rows // tiles.rows), -(-product.columns // tiles.columns)
+    return parts_of(product.rows, tiles.rows), parts_of(product.columns, tiles.columns)
 
 
 def stage_elements(tiles: Tiles, by_depth: bool, side: int) -> int:
@@ -141,7 +149,7 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
         return
     if tiles.rows % tiles.warp_rows or tiles.columns % tiles.warp_columns:
         yield "tiles that warps do not divide"
-    least = min(1 + tiles.multiplied, iterations_of(product, tiles))
+    least = min(1 + tiles.multiplied, most_stages(product, tiles))
     if tiles.depth % FRAGMENT_DEPTH or tiles.stages < least:
         yield f"{tiles.stages} stages, {tiles.depth} deep"
     if tiles.warpgroups:
@@ -164,6 +172,8 @@ def _group_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iter
         yield f"{device.name} has no instructions of four warps, or code for it may not use them"
     if tiles.rows % GROUP_ROWS or tiles.warp_rows != FRAGMENT_ROWS or tiles.depth != LINE:
         yield "rows or a depth that groups of four warps do not multiply"
+    if not isinstance(product.contracted, int):
+        yield "a depth that run time tells, which may be 0: groups of warps begin with a product"
     if tiles.warp_columns != tiles.columns or tiles.columns > MOST_COLUMNS:
         yield "columns that a group of four warps does not multiply at once"
     if min(product.left.vector, product.right.vector) < WIDEST:

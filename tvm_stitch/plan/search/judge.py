@@ -112,7 +112,9 @@ class Judge:
         if index not in self._products:
             node = self.region.graph.nodes[index]
             result = (self.region.graph.buffer(node.results[0]),)
-            self._products[index] = choose_product(node.stages, result, self.device, self.schemes)
+            self._products[index] = choose_product(
+                node.stages, result, self.device, self.schemes, self.bounds
+            )
         return self._products[index]
 
     def products(self) -> list[TensorKernel]:
@@ -136,7 +138,7 @@ class Judge:
             return alone
         stages = (*self.region.graph.nodes[index].stages, *self._stages(nodes))
         written = tuple(map(self.region.buffer, outputs))
-        kernel = choose_product(stages, written, self.device, self.schemes)
+        kernel = choose_product(stages, written, self.device, self.schemes, self.bounds)
         if isinstance(kernel, Refused):
             return kernel
         return Verdict(outputs, (), kernel, ended_us(kernel, alone, self.device))

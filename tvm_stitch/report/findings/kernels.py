@@ -79,7 +79,7 @@ class _Describing:
         fused = Fused(kernel, held, self.notes.fused[name], launches)
         if is_product:
             tiles = Tiles.from_json(function.attrs[TILES_ATTRIBUTE])
-            found = describe_product(fused, tiles, self.device, origin_of(function))
+            found = describe_product(fused, tiles, self.device, origin_of(function), self.extents)
         else:
             schedule = Schedule.from_json(function.attrs[SCHEDULE_ATTRIBUTE])
             found = describe(fused, schedule, self.device, origin_of(function), self.extents)

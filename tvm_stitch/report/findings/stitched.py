@@ -98,14 +98,16 @@ def describe(
     )
 
 
-def describe_product(fused: Fused, tiles: Tiles, device: Device, origin: str) -> Kernel:
+def describe_product(
+    fused: Fused, tiles: Tiles, device: Device, origin: str, extents: Extents
+) -> Kernel:
     """The report's entry for a matrix product on tensor cores."""
     product = read_product(fused.function)
     assert not isinstance(product, Refused), "a product's kernel comes from a readable function"
     flows = {product.stage.output: "regional"}
-    least = tensor_cost.least_bytes(product)
-    sizes = f"{product.rows} x {product.contracted} x {product.columns}"
-    times = f"{product.entries} products" if product.entries > 1 else "a product"
+    least = tensor_cost.least_bytes(product, extents)
+    tensors = (*product.inputs, *product.outputs)
+    times = "a product" if product.entries == 1 else f"{product.entries_text} products"
     online_after = "; what follows finds its results in shared memory" if product.after else ""
     return Kernel(
         name=fused.kernel,
@@ -115,11 +117,13 @@ def describe_product(fused: Fused, tiles: Tiles, device: Device, origin: str) ->
         bytes_min=least,
         bytes_planned=least,
         floor_us=least / device.bandwidth * 1e6,
-        predicted_us=tensor_cost.predicted_us(product, tiles, device),
-        why=f"{times} of {sizes} on tensor cores{online_after}",
+        predicted_us=tensor_cost.predicted_us(product, tiles, device, extents),
+        why=f"{times} of {product.size_text} on tensor cores{online_after}",
         launches=fused.launches,
         schemes=_schemes(fused, flows) or {product.stage.name: "regional"},
         origin=origin,
+        formula=bytes_formula(tensors),
+        sizes=sizes_assumed(tensors, extents),
         stages=_stages(fused, flows),
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import LINE, Tiles, iterations_of, tile_reasons
+from tvm_stitch.kernel.tensor_core.tiles import LINE, Tiles, most_stages, tile_reasons
 from tvm_stitch.tuning.spaces.space import Choice, Point, Space
 
 # Of a block and of each of its warps; rows, columns and the depth of a stage.
@@ -60,7 +60,7 @@ def _legal(product: TensorProduct, device: Device) -> Iterator[Tiles]:
     """The shapes that are legal with as few stages as there can be, then whatever else is."""
     for grouped in (False, True):
         for tiles in _shapes(grouped):
-            iterations = iterations_of(product, tiles)
+            iterations = most_stages(product, tiles)
             least = replace(tiles, stages=min(1 + tiles.multiplied, iterations))
             if not _is_legal(product, least, device):
                 continue
