@@ -48,7 +48,8 @@ SHARES = 264
 PIECE = 128
 FEWEST_SEGMENTS = 16
 ROWS_A_SEGMENT = 8  # at least: every share is written and read once more
-CHUNK = (8192, 16384)  # elements, at least and at most
+# Elements: what two blocks of a multiprocessor keep in registers, two reductions behind each other.
+CHUNK = 8192
 UNEVEN = 8  # times shorter than wanted, chunks are of no use
 LONGEST = 1 << 17  # elements of a tensor that is one chunk
 GROUP = 32  # columns that are reduced together where they are kept in groups, at most
@@ -159,10 +160,8 @@ def _in_row_segments(
 def _in_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | None:
     if _size(outer) >= SHARES // 2 or not rows or goes_across(stage):
         return None
-    shortest, longest = CHUNK
-    wanted = min(max(_size(rows) // SHARES, shortest), longest)
-    length = _divisor(_size(rows), wanted)
-    if length < wanted // UNEVEN:  # a prime number of elements, or nearly
+    length = _divisor(_size(rows), CHUNK)
+    if length < CHUNK // UNEVEN:  # a prime number of elements, or nearly
         length = _size(rows)
     if length > LONGEST:
         return None

@@ -4,20 +4,25 @@ In: Stages in order and the halves of their reductions (kernel/cooperative/two_s
 Out: for a sum that falls into shares, and a sum of squares of the same values around its mean that
 does too, stages that find both from the same shares. Must not know threads, nor rounds.
 
-A share's values are measured against its first one, k: s sums x - k, and q the squares of that. The
-values of a share that counts n then lie around their own mean by q - s * s / n, and means of shares
-lie apart by d = (k - k') + (s - s') / n, k' and s' the first share's. Of p shares the values lie
-around the mean of all by the sum of q - s * s / n + n * d * d, less n / p times the square of the
-sum of d. Nothing large is taken from something large that is not near it: whatever the mean, a
+Of p shares of n values each, v are the squares of one around its own mean, and d is how far that
+mean lies from the first share's. The values then lie around the mean of all by the sum of
+v + n * d * d, less n / p times the square of the sum of d. Nothing large is taken from something
+large that is not near it.
+
+The values of a chunk are at hand until their mean is known. Those of a segment's columns go by
+once, and are measured against the first one, k: s sums x - k, and q the squares of that. So v is
+q - s * s / n, and d is k - k' + (s - s') / n, k' and s' the first share's. Whatever the mean, a
 share loses digits only where its first value is far from the others, and no more than n such values
 would lose in any sum.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Mapping as MappingOf
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import add
 from typing import Protocol
 
 from tvm import tirx
@@ -63,55 +68,75 @@ def _moments_if_alike(sums: Halves, squares: Halves) -> list[Stage] | None:
 
 
 def _alike(own: Halves, other: Halves) -> bool:
-    """Whether two reductions fall into the same shares, of columns."""
-    shares = own.shares, other.shares
-    if not all(stage.row_segments for stage in shares):
+    """Whether two reductions fall into the same shares, none of which its first value spoils."""
+    one, two = own.shares, other.shares
+    sizes = [tuple(map(constant, stage.extents)) for stage in (one, two)]
+    if sizes[0] != sizes[1] or one.row_segments != two.row_segments:
         return False
-    length = constant(own.shares.reduced_size) or 0
-    sizes = [tuple(map(constant, stage.extents)) for stage in shares]
-    return sizes[0] == sizes[1] and 1 < length <= LONGEST
+    length = constant(one.reduced_size) or 0
+    return length > 1 and (not one.row_segments or length <= LONGEST)
 
 
-def _moments(sums: Halves, squares: Halves) -> list[Stage]:
-    """The stages that find a sum and the squares around its mean."""
-    shares, total = sums.shares, sums.total
-    length = constant(shares.reduced_size) or 1
+@dataclass(frozen=True, eq=False)
+class _Share:
+    """What is found of a share's values, as expressions at the share's axes."""
+
+    stages: tuple[Stage, ...]
+    mean: tuple[Expr, ...]  # terms of it, none of which is far from those of other shares
+    around: Expr  # the sum of the squares around that mean
+
+
+def _of_columns(shares: Stage, squares: Stage) -> _Share:
+    """Of values that go by once, measured against the first one."""
+    count = tirx.const(constant(shares.reduced_size) or 1, DTYPE)
     (inside,) = shares.reduced
     first = substitute(shares.value, {inside: tirx.IntImm("int64", 0)})
     distance = shares.value - first
     s = replace(shares, value=distance)
-    q = replace(shares, name=squares.shares.name, output=squares.shares.output)
-    q = replace(q, value=distance * distance)
-    place = dict(zip(shares.axes, total.value.indices, strict=True))
-    start = {var: tirx.IntImm("int64", 0) for var in total.reduced}
-    count = tirx.const(length, DTYPE)
+    q = replace(shares, name=squares.name, output=squares.output, value=distance * distance)
+    own, squared = s.output[shares.axes], q.output[shares.axes]
+    return _Share((s, q), (first, own / count), squared - own * own / count)
 
-    def of_share(value: Expr) -> tuple[Expr, Expr]:
-        """A share's value, and the same of the first share."""
-        here = substitute(value, place)
-        return here, substitute(here, start)
 
-    k, k_first = of_share(first)
-    own, own_first = of_share(s.output[shares.axes])
-    squared, _ = of_share(q.output[shares.axes])
-    apart = (k - k_first) + (own - own_first) / count
-    around = squared - own * own / count + count * apart * apart
-    d = _summed(total, apart, "apart")
-    v = _summed(total, around, "around")
+def _of_chunk(shares: Stage, squares: Stage) -> _Share:
+    """Of values that are at hand until their mean is known."""
+    length = tirx.const(constant(shares.reduced_size) or 1, DTYPE)
+    mean = _named(shares, "mean")
+    mean = _element(shares, shares.output[shares.axes] / length, mean)
+    distance = shares.value - mean.output[shares.axes]
+    q = replace(shares, name=squares.name, output=squares.output, value=distance * distance)
+    return _Share((shares, mean, q), (mean.output[shares.axes],), q.output[shares.axes])
+
+
+def _moments(sums: Halves, squares: Halves) -> list[Stage]:
+    """The stages that find a sum and the squares around its mean."""
+    total, in_columns = sums.total, sums.shares.row_segments
+    share = (_of_columns if in_columns else _of_chunk)(sums.shares, squares.shares)
+    count = tirx.const(constant(sums.shares.reduced_size) or 1, DTYPE)
     number = tirx.const(constant(total.reduced_size) or 1, DTYPE)
-    at = total.axes
-    mean = k_first + own_first / count
-    whole = count * (number * mean + d.output[at])
-    rest = v.output[at] - count / number * d.output[at] * d.output[at]
-    return [s, q, d, v, _element(total, whole, sums.total), _element(total, rest, squares.total)]
+    place = dict(zip(sums.shares.axes, total.value.indices, strict=True))
+    start = {var: tirx.IntImm("int64", 0) for var in total.reduced}
+    here = [substitute(term, place) for term in share.mean]
+    first = [substitute(term, start) for term in here]
+    apart = _added(own - other for own, other in zip(here, first, strict=True))
+    around = substitute(share.around, place) + count * apart * apart
+    d = replace(_named(total, "apart"), value=apart)
+    v = replace(_named(total, "around"), value=around)
+    off = d.output[total.axes]
+    whole = count * (number * _added(first) + off)
+    rest = v.output[total.axes] - count / number * off * off
+    results = _element(total, whole, sums.total), _element(total, rest, squares.total)
+    return [*share.stages, d, v, *results]
 
 
-def _summed(total: Stage, value: Expr, suffix: str) -> Stage:
-    """A sum over the shares."""
-    name = f"{total.name}_{suffix}"
-    return replace(
-        total, name=name, value=value, output=tirx.decl_buffer(total.extents, DTYPE, name)
-    )
+def _added(terms: Iterable[Expr]) -> Expr:
+    return reduce(add, terms)
+
+
+def _named(stage: Stage, suffix: str) -> Stage:
+    """The same stage with a result of its own."""
+    name = f"{stage.name}_{suffix}"
+    return replace(stage, name=name, output=tirx.decl_buffer(stage.extents, DTYPE, name))
 
 
 def _element(total: Stage, value: Expr, written: Stage) -> Stage:
