@@ -160,7 +160,7 @@ def test_schedules_whose_rows_would_be_elsewhere_are_refused():
     programs, schedule = programs_of(softmax_over_rows((4096, 64)))
     device = device_of(H200)
     staying = [number for number, program in enumerate(programs) if program.persistent_inputs]
-    assert [programs[number].round for number in staying] == [0, 2, 4]
+    assert [programs[number].round for number in staying] == [0, 2]
     first = schedule.parts[staying[0]]
     assert 0 < first.persistent_rows < int(programs[0].space.segment_rows)
 

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from check import TOGETHER, check
+from check import H200, TOGETHER, check, the_kernel
 from test_rounds import programs_of
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph_of
 
-from tvm_stitch import transform
+from tvm_stitch import simt, transform
+from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel import partition
 from tvm_stitch.kernel.cooperative import two_stage_reduction
@@ -63,3 +64,68 @@ def test_chunks_far_from_zero(constant):
     rng = np.random.default_rng(0)
     values = rng.normal(3000, 0 if constant else 1, (2, 9000)).astype("float32").astype("float64")
     check(standardised("float32", values.shape, values), options=TOGETHER, orders=1)
+
+
+def softmax_of(shape: tuple[int, ...], axis: int, values: np.ndarray | None = None) -> Case:
+    """Softmax over an axis, of given values."""
+
+    def build(emit, x):
+        moved = emit(op.exp(emit(op.subtract(x, emit(op.max(x, axis=axis, keepdims=True))))))
+        return emit(op.divide(moved, emit(op.sum(moved, axis=axis, keepdims=True))))
+
+    def expected(x):
+        with np.errstate(invalid="ignore"):
+            moved = np.exp(x - x.max(axis=axis, keepdims=True))
+            return moved / moved.sum(axis=axis, keepdims=True)
+
+    return graph_of([(shape, "float32", values)], build, expected)
+
+
+@pytest.mark.parametrize(
+    "shape, axis",
+    [
+        ((4096, 1), 0),
+        ((1000, 7), 0),
+        ((160, 33), 0),
+        ((40, 1027), 0),
+        ((62, 8, 40), 0),
+        ((3, 64, 40), 1),
+        ((2, 1000, 31), 1),
+        ((1, 9000), 1),
+        ((3, 7 * 1027), 1),
+    ],
+)
+def test_maxima_and_the_sums_behind_them(shape, axis):
+    case = softmax_of(shape, axis)
+    programs, _ = programs_of(case)
+    assert [program.round for program in programs] == [0, 1, 2]
+    check(case, options=TOGETHER, orders=2)
+
+
+@pytest.mark.parametrize("axis", (0, 1))
+def test_values_that_are_not_finite(axis):
+    """Next to nothing but minus infinity; nothing else, a not-a-number, plus infinity."""
+    x = np.random.default_rng(1).standard_normal((4, 9000))
+    x[0, :-1] = -np.inf
+    x[1, 1000:] = -np.inf
+    x[2, ::2] = -np.inf
+    x = x if axis else np.ascontiguousarray(x.T)
+    check(softmax_of(x.shape, axis, x), options=TOGETHER, orders=1)
+    x = np.zeros((4, 9000))
+    x[0], x[1, 77], x[2, 2000] = -np.inf, np.nan, np.inf
+    x = x if axis else np.ascontiguousarray(x.T)
+    kernel = the_kernel(softmax_of(x.shape, axis, x).module, options=TOGETHER)
+    arrays = [np.zeros(tuple(map(int, p.ty.shape)), "float32") for p in kernel.params]
+    arrays[0][...] = x
+    with lowering_context():
+        assert simt.Function(kernel, H200)(arrays).ok
+    found = np.isnan(arrays[1]).all(axis)
+    np.testing.assert_array_equal(found, [True, True, True, False])
+
+
+def test_values_far_apart():
+    """Exponentials of one share are nothing beside those of another, whichever comes first."""
+    x = np.random.default_rng(2).standard_normal((1000, 6)) * 50
+    x[:, 0], x[:, 1] = np.linspace(-3e4, 3e4, 1000), np.linspace(3e4, -3e4, 1000)
+    x[:, 2], x[:, 3] = 7, np.where(np.arange(1000) == 999, 1e30, -1e30)
+    check(softmax_of(x.shape, 0, x), options=TOGETHER, orders=2)

@@ -19,7 +19,9 @@ from tvm_stitch.kernel.codegen.thread_indexing import Position, row_segment_iter
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.cooperative.emit_column_sums import (
     add_rows,
+    copied,
     finish_column,
+    lower_sums,
     rows_tile,
     start_sums,
 )
@@ -28,6 +30,7 @@ from tvm_stitch.kernel.cooperative.hoisted_loads import load_columns
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import emit_batch
+from tvm_stitch.kernel.rows.emit_phase import second_pass
 from tvm_stitch.stages.stage import Expr, Stage, Var
 
 
@@ -81,9 +84,21 @@ class RowSegmentPart:
             rows = [first.beside(self._position(iteration, n)) for n in range(mapping.batch)]
             for number, row in enumerate(rows[:waiting]):
                 row.slot_of_row = iteration * mapping.batch + number
-            emit_batch([*rows])
+            self._emit_rows(rows)
             for row in rows:
                 row.leave()
+
+    def _emit_rows(self, rows: list[PersistentRow]) -> None:
+        """All rows at hand; sums behind maxima follow when the largest of them are known."""
+        behind = self.program.online_after
+        each = self.mapping.vector * self.mapping.steps
+        before = {m: copied(self.sums[m], each, self.writer) for m in behind.values()}
+        states = emit_batch([*rows])
+        for maximum, tile in before.items():
+            sums = [self.sums[total] for total, leader in behind.items() if leader == maximum]
+            lower_sums(self.writer, tile, sums, self.sums[maximum].__getitem__, each)
+        for row, state in zip(rows, states, strict=True) if behind else ():
+            second_pass(row, state)
 
     def _position(self, iteration: Expr, number: int = 0) -> Position:
         return Position(self.program.space, self.mapping, self.place, iteration, number)

@@ -6,7 +6,7 @@ for each column, and every stage reads what its own row, column or element produ
 why there is none. Must not know threads.
 
 Results of reductions over the rows are known once all rows have been seen: only stages of one value
-a column may use them.
+a column may use them, and sums over the rows of a segment that grow with a maximum of theirs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
@@ -246,7 +247,19 @@ class _SpacePlacing(Placing):
         stages, inputs = placed
         reduces = any(stage.is_reduction for stage in stages)
         columnwise = frozenset(s.output for s in stages if s.output in self.columnwise)
-        return Program(stages, inputs, self.outputs, self.space, reduces, self.where, columnwise)
+        maxima = {stage.output: self._maximum(stage) for stage in stages}
+        behind = {output: maximum for output, maximum in maxima.items() if maximum is not None}
+        own = (self.space, reduces, self.where, columnwise, behind)
+        return Program(stages, inputs, self.outputs, *own)
+
+    def _maximum(self, stage: Stage) -> Var | None:
+        """What a reduction over the rows of a segment is measured against while both go by."""
+        if self.space.row_segment is None or not stage.is_reduction:
+            return None
+        read = {r.buffer for r in stage.reads} & self.columnwise
+        producer = {handle(buffer): self.producer[buffer] for buffer in read}
+        maximum = maximum_behind(stage, producer)
+        return None if maximum is None else maximum.output
 
     def _fits(self, stage: Stage) -> Refused | None:
         if stage.output in self.columnwise:
@@ -292,6 +305,7 @@ class _SpacePlacing(Placing):
         columns = stage.output in self.columnwise and not stage.is_reduction
         across = stage.output in self.columnwise
         row, flat = (None, None) if columns else self.space.position(stage, across)
+        maximum = self._maximum(stage) if across and not columns else None
         found: dict[int, Where] = {}
         for read in stage.reads:
             if read.key in known and not read.nested:
@@ -302,7 +316,7 @@ class _SpacePlacing(Placing):
             at = address_of(read)
             if at is None:
                 found[read.key] = Where.OTHER
-            elif columns:
+            elif columns or read.buffer == maximum:
                 found[read.key] = self._where_in_column(stage, read, at, analyzer)
             else:
                 found[read.key] = self._where(read, at, analyzer, row, flat)

@@ -27,7 +27,8 @@ from typing import Protocol
 
 from tvm import tirx
 
-from tvm_stitch.kernel.analysis.variance_pattern import DTYPE, centre_of, matched
+from tvm_stitch.kernel.analysis.variance_pattern import DTYPE, centre_of
+from tvm_stitch.stages.alike import matched
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import Expr, Stage, constant, handle, substitute
 
