@@ -94,7 +94,7 @@ class RowSegmentPart:
 
         def batch(first: int) -> tuple[int, int, int]:
             most = min(mapping.batch, rows - first)
-            return most, *(min(max(number - first, 0), most) for number in (exist, wait))
+            return most, min(max(exist - first, 0), most), min(max(wait - first, 0), most)
 
         groups = itertools.groupby(range(0, rows, mapping.batch), batch)
         runs = [(alike, [first // mapping.batch for first in each]) for alike, each in groups]
