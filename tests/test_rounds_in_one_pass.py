@@ -10,7 +10,7 @@ from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph_of
 
-from tvm_stitch import simt, transform
+from tvm_stitch import Options, simt, transform
 from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel import partition
@@ -129,3 +129,31 @@ def test_values_far_apart():
     x[:, 0], x[:, 1] = np.linspace(-3e4, 3e4, 1000), np.linspace(3e4, -3e4, 1000)
     x[:, 2], x[:, 3] = 7, np.where(np.arange(1000) == 999, 1e30, -1e30)
     check(softmax_of(x.shape, 0, x), options=TOGETHER, orders=2)
+
+
+def followed(*shapes: tuple[int, ...]) -> Case:
+    """Averages that follow weights, and the norm of what lies between them, tensor by tensor."""
+    count = len(shapes)
+
+    def build(emit, *tensors):
+        kept, norms = [], []
+        for average, weight in zip(tensors[:count], tensors[count:], strict=True):
+            apart = emit(op.subtract(weight, average))
+            step = emit(op.multiply(apart, relax.const(0.125, "float32")))
+            kept.append(emit(op.add(average, step)))
+            norms.append(emit(op.sqrt(emit(op.sum(emit(op.multiply(apart, apart)))))))
+        return *kept, *norms
+
+    def expected(*tensors):
+        pairs = list(zip(tensors[:count], tensors[count:], strict=True))
+        kept = [a + (w - a) * 0.125 for a, w in pairs]
+        return *kept, *[np.sqrt(((w - a) ** 2).sum()) for a, w in pairs]
+
+    return graph_of([(shape, "float32", None) for shape in (*shapes, *shapes)], build, expected)
+
+
+def test_unrelated_kernels_meet_at_the_same_barriers():
+    """Tensors of several sizes in rounds, one of which is as another."""
+    few = Options(launch_us=20.0)  # launches worth sharing, whatever kernels take
+    check(followed((32, 1031), (8192,), (3, 8192), (8192,)), kernels=2, options=few, orders=2)
+    check(followed((9973,), (3, 4000), (2, 9000)), kernels=2, options=few, orders=1)

@@ -76,6 +76,13 @@ def in_rounds(parts: Parts, device: Device) -> Schedule | Refused:
     )
 
 
+def none_waits(mapping: Mapping) -> Mapping:
+    """The mapping where no rows wait for the next rounds."""
+    return (
+        replace(mapping, persistent_rows=0) if isinstance(mapping, Rows | RowSegment) else mapping
+    )
+
+
 def segment_in_round(_program: Program, mapping: RowSegment, threads: int) -> RowSegment:
     """The mapping in blocks of so many threads."""
     rows = min(mapping.rows, threads)
