@@ -181,8 +181,8 @@ def test_rounds_share_their_launch_with_nothing_else():
 
 def test_a_band_of_rows_is_a_share():
     programs, schedule = programs_of(softmax_over_rows((4096, 64)))
-    assert [program.round for program in programs] == [0, 1, 2, 3, 4]
-    assert [int(program.space.row_segments) for program in programs[:4]] == [256, 1, 256, 1]
+    assert [program.round for program in programs] == [0, 1, 2]
+    assert [int(program.space.row_segments) for program in programs[:2]] == [256, 1]
     assert schedule.scheme == "global"
     assert schedule.blocks == schedule.min_blocks_per_sm * 132
 
@@ -247,4 +247,4 @@ def test_every_other_round_over_a_large_tensor_goes_the_way_back():
         turns.append(bool(from_the_end))
 
     tvm_ffi.structural_walk(kernel.body, (tvm.tirx.For, visit), order="pre")
-    assert turns == [False, True, True, False, False]
+    assert turns == [False, True, True, True]  # the second round goes over its shares in turns

@@ -12,35 +12,68 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
   int cse_v9 = (((int)threadIdx.x) + 384);
   int cse_v10 = (((int)threadIdx.x) + 448);
   int cse_v11 = (((int)blockIdx.x) * 33);
-  int cse_v16 = ((595 - ((int)blockIdx.x)) / 396);
-  int cse_v19 = ((((int)threadIdx.x) >> 6) * 33);
+  int cse_v18 = ((595 - ((int)blockIdx.x)) / 396);
+  int cse_v20 = ((((int)threadIdx.x) >> 6) * 33);
   for (int turn = 0; turn < ((595 - ((int)blockIdx.x)) / 396); ++turn) {
     alignas(64) float p0_red_shares_sums_ptr[1];
     p0_red_shares_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
     alignas(64) float p0_red1_shares_sums_ptr[1];
     p0_red1_shares_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
     alignas(64) float p0_of_columns_ptr[1];
-    int cse_v17 = ((turn * 326700) + (((int)blockIdx.x) * 825));
+    int cse_v19 = ((turn * 326700) + (((int)blockIdx.x) * 825));
+    int cse_v22 = (((turn * 326700) + (((int)blockIdx.x) * 825)) + (((int)threadIdx.x) & 63));
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_of_columns_ptr[0] = p0_ptr[(((turn * 326700) + (((int)blockIdx.x) * 825)) + (((int)threadIdx.x) & 63))];
     }
-    for (int turn_1 = 0; turn_1 < 4; ++turn_1) {
-      alignas(64) float p0_ahead_ptr[1];
-      int cse_v18 = ((turn_1 * 8) + (((int)threadIdx.x) >> 6));
-      if ((((int)threadIdx.x) & 63) < 33) {
-        p0_ahead_ptr[0] = p0_ptr[((((turn * 326700) + (((int)blockIdx.x) * 825)) + (min(((turn_1 * 8) + (((int)threadIdx.x) >> 6)), 24) * 33)) + (((int)threadIdx.x) & 63))];
+    alignas(64) float p0_ahead_ptr[1];
+    int cse_v24 = ((((turn * 326700) + (((int)blockIdx.x) * 825)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_ahead_ptr[0] = p0_ptr[((((turn * 326700) + (((int)blockIdx.x) * 825)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63))];
+    }
+    alignas(64) float p0_ahead_ptr_1[1];
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_ahead_ptr_1[0] = p0_ptr[(((((turn * 326700) + (((int)blockIdx.x) * 825)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 264)];
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr[0] - p0_of_columns_ptr[0]));
+      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr[0] - p0_of_columns_ptr[0])));
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr_1[0] - p0_of_columns_ptr[0]));
+      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr_1[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_1[0] - p0_of_columns_ptr[0])));
+    }
+    int cse_v25 = (((turn * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_staying_ptr[(((turn * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63))] = p0_ahead_ptr[0];
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_staying_ptr[((((turn * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 264)] = p0_ahead_ptr_1[0];
+    }
+    alignas(64) float p0_ahead_ptr_2[1];
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_ahead_ptr_2[0] = p0_ptr[(((((turn * 326700) + (((int)blockIdx.x) * 825)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 528)];
+    }
+    alignas(64) float p0_ahead_ptr_3[1];
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_ahead_ptr_3[0] = p0_ptr[((((turn * 326700) + (((int)blockIdx.x) * 825)) + (((int)threadIdx.x) & 63)) + 792)];
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr_2[0] - p0_of_columns_ptr[0]));
+      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr_2[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_2[0] - p0_of_columns_ptr[0])));
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      if (((int)threadIdx.x) < 64) {
+        p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr_3[0] - p0_of_columns_ptr[0]));
       }
-      if ((((int)threadIdx.x) & 63) < 33) {
-        if (((turn_1 * 8) + (((int)threadIdx.x) >> 6)) < 25) {
-          p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr[0] - p0_of_columns_ptr[0]));
-        }
-        if (((turn_1 * 8) + (((int)threadIdx.x) >> 6)) < 25) {
-          p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr[0] - p0_of_columns_ptr[0])));
-        }
+      if (((int)threadIdx.x) < 64) {
+        p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr_3[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_3[0] - p0_of_columns_ptr[0])));
       }
-      if ((((int)threadIdx.x) & 63) < 33) {
-        p0_staying_ptr[((((turn * 1056) + (turn_1 * 264)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63))] = p0_ahead_ptr[0];
-      }
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_staying_ptr[((((turn * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 528)] = p0_ahead_ptr_2[0];
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_staying_ptr[((((turn * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 792)] = p0_ahead_ptr_3[0];
     }
     rows_ptr[((int)threadIdx.x)] = p0_red_shares_sums_ptr[0];
     __syncthreads();
@@ -70,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
       if (((int)threadIdx.x) < 33) {
         alignas(64) float p0_red_shares_ptr[1];
         p0_red_shares_ptr[0] = p0_red_shares_sums_ptr[0];
-        int cse_v21 = (((turn * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x));
+        int cse_v23 = (((turn * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x));
         workspace_ptr[(((turn * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x))] = p0_red_shares_ptr[0];
         alignas(64) float p0_red1_shares_ptr[1];
         p0_red1_shares_ptr[0] = p0_red1_shares_sums_ptr[0];
@@ -80,8 +113,8 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
   }
   tvm_builtin_cuda_grid_sync();
   __syncthreads();
-  int cse_v20 = ((((0 - ((int)blockIdx.x)) + 396) / 396) - 1);
-  for (int turn_2 = 0; turn_2 < (((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) + 1); ++turn_2) {
+  int cse_v21 = ((((0 - ((int)blockIdx.x)) + 396) / 396) - 1);
+  for (int turn_1 = 0; turn_1 < (((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) + 1); ++turn_1) {
     alignas(64) float p0_red_apart_sums_ptr[1];
     p0_red_apart_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
     alignas(64) float p0_red_around_sums_ptr[1];
@@ -94,22 +127,77 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_red_shares_of_columns_ptr[0] = workspace_ptr[(((int)threadIdx.x) & 63)];
     }
-    for (int turn_3 = 0; turn_3 < 25; ++turn_3) {
-      alignas(64) float p0_red_shares_ahead_ptr[1];
-      alignas(64) float p0_red1_shares_ahead_ptr[1];
-      int cse_v12 = (turn_3 * 264);
-      int cse_v13 = (turn_2 * 2613600);
-      int cse_v23 = ((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+    alignas(64) float p0_red_shares_ahead_ptr[1];
+    alignas(64) float p0_red1_shares_ahead_ptr[1];
+    int cse_v12 = (turn_1 * 2613600);
+    int cse_v28 = ((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_red_shares_ahead_ptr[0] = workspace_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 6336) - (turn_1 * 2613600))];
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_red1_shares_ahead_ptr[0] = workspace_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12992) - (turn_1 * 2613600))];
+    }
+    int cse_v13 = (turn_1 * 65340000);
+    int cse_v29 = ((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63));
+    if ((((int)threadIdx.x) & 63) < 33) {
+      int cse_v32 = ((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 158400) - (turn_1 * 65340000));
+      p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 158400) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/))));
+      p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr[0] - ((p0_red_shares_ahead_ptr[0] * p0_red_shares_ahead_ptr[0]) / 0x1.9p+4f/*2.500000e+01*/)) + ((0x1.9p+4f/*2.500000e+01*/ * ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 158400) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/)))) * ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 158400) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/))))));
+    }
+    for (int turn_2 = 0; turn_2 < 6; ++turn_2) {
+      alignas(64) float p0_red_shares_ahead_ptr_1[1];
+      alignas(64) float p0_red1_shares_ahead_ptr_1[1];
+      int cse_v14 = (turn_2 * 1056);
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red_shares_ahead_ptr[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 6336) - (turn_3 * 264)) - (turn_2 * 2613600))];
+        p0_red_shares_ahead_ptr_1[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 5280) - (turn_2 * 1056)) - (turn_1 * 2613600))];
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red1_shares_ahead_ptr[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12992) - (turn_3 * 264)) - (turn_2 * 2613600))];
+        p0_red1_shares_ahead_ptr_1[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 11936) - (turn_2 * 1056)) - (turn_1 * 2613600))];
+      }
+      alignas(64) float p0_red_shares_ahead_ptr_2[1];
+      alignas(64) float p0_red1_shares_ahead_ptr_2[1];
+      if ((((int)threadIdx.x) & 63) < 33) {
+        p0_red_shares_ahead_ptr_2[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 5544) - (turn_2 * 1056)) - (turn_1 * 2613600))];
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        int cse_v24 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 158400) - (turn_3 * 6600)) - (turn_2 * 65340000));
-        p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 158400) - (turn_3 * 6600)) - (turn_2 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr[0] - p0_red_shares_of_columns_ptr[0]) / 0x1.9p+4f/*2.500000e+01*/)));
-        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr[0] - ((p0_red_shares_ahead_ptr[0] * p0_red_shares_ahead_ptr[0]) / 0x1.9p+4f/*2.500000e+01*/)) + ((0x1.9p+4f/*2.500000e+01*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 158400) - (turn_3 * 6600)) - (turn_2 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr[0] - p0_red_shares_of_columns_ptr[0]) / 0x1.9p+4f/*2.500000e+01*/))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 158400) - (turn_3 * 6600)) - (turn_2 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr[0] - p0_red_shares_of_columns_ptr[0]) / 0x1.9p+4f/*2.500000e+01*/)))));
+        p0_red1_shares_ahead_ptr_2[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12200) - (turn_2 * 1056)) - (turn_1 * 2613600))];
+      }
+      alignas(64) float p0_red_shares_ahead_ptr_3[1];
+      alignas(64) float p0_red1_shares_ahead_ptr_3[1];
+      if ((((int)threadIdx.x) & 63) < 33) {
+        p0_red_shares_ahead_ptr_3[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 5808) - (turn_2 * 1056)) - (turn_1 * 2613600))];
+      }
+      if ((((int)threadIdx.x) & 63) < 33) {
+        p0_red1_shares_ahead_ptr_3[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12464) - (turn_2 * 1056)) - (turn_1 * 2613600))];
+      }
+      alignas(64) float p0_red_shares_ahead_ptr_4[1];
+      alignas(64) float p0_red1_shares_ahead_ptr_4[1];
+      if ((((int)threadIdx.x) & 63) < 33) {
+        p0_red_shares_ahead_ptr_4[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 6072) - (turn_2 * 1056)) - (turn_1 * 2613600))];
+      }
+      if ((((int)threadIdx.x) & 63) < 33) {
+        p0_red1_shares_ahead_ptr_4[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12728) - (turn_2 * 1056)) - (turn_1 * 2613600))];
+      }
+      int cse_v15 = (turn_2 * 26400);
+      if ((((int)threadIdx.x) & 63) < 33) {
+        int cse_v33 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 132000) - (turn_2 * 26400)) - (turn_1 * 65340000));
+        p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 132000) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_1[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/))));
+        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr_1[0] - ((p0_red_shares_ahead_ptr_1[0] * p0_red_shares_ahead_ptr_1[0]) / 0x1.9p+4f/*2.500000e+01*/)) + ((0x1.9p+4f/*2.500000e+01*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 132000) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_1[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 132000) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_1[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/))))));
+      }
+      if ((((int)threadIdx.x) & 63) < 33) {
+        int cse_v34 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 138600) - (turn_2 * 26400)) - (turn_1 * 65340000));
+        p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 138600) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_2[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/))));
+        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr_2[0] - ((p0_red_shares_ahead_ptr_2[0] * p0_red_shares_ahead_ptr_2[0]) / 0x1.9p+4f/*2.500000e+01*/)) + ((0x1.9p+4f/*2.500000e+01*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 138600) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_2[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 138600) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_2[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/))))));
+      }
+      if ((((int)threadIdx.x) & 63) < 33) {
+        int cse_v35 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 145200) - (turn_2 * 26400)) - (turn_1 * 65340000));
+        p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 145200) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_3[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/))));
+        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr_3[0] - ((p0_red_shares_ahead_ptr_3[0] * p0_red_shares_ahead_ptr_3[0]) / 0x1.9p+4f/*2.500000e+01*/)) + ((0x1.9p+4f/*2.500000e+01*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 145200) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_3[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 145200) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_3[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/))))));
+      }
+      if ((((int)threadIdx.x) & 63) < 33) {
+        int cse_v36 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 151800) - (turn_2 * 26400)) - (turn_1 * 65340000));
+        p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 151800) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_4[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/))));
+        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr_4[0] - ((p0_red_shares_ahead_ptr_4[0] * p0_red_shares_ahead_ptr_4[0]) / 0x1.9p+4f/*2.500000e+01*/)) + ((0x1.9p+4f/*2.500000e+01*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 151800) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_4[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 65340000) + (((int)blockIdx.x) * 165000)) + ((((int)threadIdx.x) >> 6) * 825)) + (((int)threadIdx.x) & 63)) + 151800) - (turn_2 * 26400)) - (turn_1 * 65340000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_4[0] / 0x1.9p+4f/*2.500000e+01*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.9p+4f/*2.500000e+01*/))))));
       }
     }
     rows_ptr[((int)threadIdx.x)] = p0_red_apart_sums_ptr[0];
@@ -148,22 +236,22 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
         p0_red1_ptr[0] = (p0_red_around_ptr[0] - ((0x1p-3f/*1.250000e-01*/ * p0_red_apart_ptr[0]) * p0_red_apart_ptr[0]));
         alignas(64) float T_divide_ptr[1];
         T_divide_ptr[0] = (p0_red_ptr[0] / 0x1.388p+12f/*5.000000e+03*/);
-        int cse_v14 = (turn_2 * 13068);
-        int cse_v22 = (((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x));
-        workspace_ptr[(((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x)) + 13312) - (turn_2 * 13068))] = T_divide_ptr[0];
+        int cse_v16 = (turn_1 * 13068);
+        int cse_v27 = (((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x));
+        workspace_ptr[(((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x)) + 13312) - (turn_1 * 13068))] = T_divide_ptr[0];
         alignas(64) float T_divide1_ptr[1];
         T_divide1_ptr[0] = (p0_red1_ptr[0] / 0x1.388p+12f/*5.000000e+03*/);
         alignas(64) float T_add_ptr[1];
         T_add_ptr[0] = (T_divide1_ptr[0] + 0x1.4f8b58p-17f/*1.000000e-05*/);
         alignas(64) float compute_ptr[1];
         compute_ptr[0] = rsqrtf(T_add_ptr[0]);
-        workspace_ptr[(((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x)) + 13376) - (turn_2 * 13068))] = compute_ptr[0];
+        workspace_ptr[(((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x)) + 13376) - (turn_1 * 13068))] = compute_ptr[0];
       }
     }
   }
   tvm_builtin_cuda_grid_sync();
   __syncthreads();
-  for (int turn_4 = 0; turn_4 < ((595 - ((int)blockIdx.x)) / 396); ++turn_4) {
+  for (int turn_3 = 0; turn_3 < ((595 - ((int)blockIdx.x)) / 396); ++turn_3) {
     alignas(64) float T_divide_intermediate_of_columns_ptr[1];
     if ((((int)threadIdx.x) & 63) < 33) {
       T_divide_intermediate_of_columns_ptr[0] = workspace_ptr[((((int)threadIdx.x) & 63) + 13312)];
@@ -176,25 +264,71 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     if ((((int)threadIdx.x) & 63) < 33) {
       p1_of_columns_ptr[0] = p1_ptr[(((int)threadIdx.x) & 63)];
     }
-    for (int turn_5 = 0; turn_5 < 4; ++turn_5) {
-      alignas(64) float p0_ahead_ptr_1[1];
-      if ((((int)threadIdx.x) & 63) < 33) {
-        p0_ahead_ptr_1[0] = p0_staying_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (turn_5 * 264)) - (turn_4 * 1056)) - 264)];
+    alignas(64) float p0_ahead_ptr_4[1];
+    int cse_v30 = ((((((595 - ((int)blockIdx.x)) / 396) * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (turn_3 * 1056));
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_ahead_ptr_4[0] = p0_staying_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (turn_3 * 1056)) - 528)];
+    }
+    alignas(64) float p0_ahead_ptr_5[1];
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_ahead_ptr_5[0] = p0_staying_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (turn_3 * 1056)) - 264)];
+    }
+    int cse_v17 = (turn_3 * 326700);
+    int cse_v26 = ((((595 - ((int)blockIdx.x)) / 396) * 326700) + (((int)blockIdx.x) * 825));
+    int cse_v31 = (((((((595 - ((int)blockIdx.x)) / 396) * 326700) + (((int)blockIdx.x) * 825)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (turn_3 * 326700));
+    if ((((int)threadIdx.x) & 63) < 33) {
+      alignas(64) float T_subtract_ptr[1];
+      T_subtract_ptr[0] = (p0_ahead_ptr_4[0] - T_divide_intermediate_of_columns_ptr[0]);
+      alignas(64) float T_multiply1_ptr[1];
+      T_multiply1_ptr[0] = (T_subtract_ptr[0] * compute_intermediate_of_columns_ptr[0]);
+      alignas(64) float T_multiply2_ptr[1];
+      T_multiply2_ptr[0] = (T_multiply1_ptr[0] * p1_of_columns_ptr[0]);
+      alignas(64) float compute1_ptr[1];
+      compute1_ptr[0] = max(T_multiply2_ptr[0], 0x0p+0f/*0.000000e+00*/);
+      compute_intermediate_1_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 326700) + (((int)blockIdx.x) * 825)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (turn_3 * 326700)) - 326172)] = compute1_ptr[0];
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      alignas(64) float T_subtract_ptr_1[1];
+      T_subtract_ptr_1[0] = (p0_ahead_ptr_5[0] - T_divide_intermediate_of_columns_ptr[0]);
+      alignas(64) float T_multiply1_ptr_1[1];
+      T_multiply1_ptr_1[0] = (T_subtract_ptr_1[0] * compute_intermediate_of_columns_ptr[0]);
+      alignas(64) float T_multiply2_ptr_1[1];
+      T_multiply2_ptr_1[0] = (T_multiply1_ptr_1[0] * p1_of_columns_ptr[0]);
+      alignas(64) float compute1_ptr_1[1];
+      compute1_ptr_1[0] = max(T_multiply2_ptr_1[0], 0x0p+0f/*0.000000e+00*/);
+      if (((int)threadIdx.x) < 64) {
+        compute_intermediate_1_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 326700) + (((int)blockIdx.x) * 825)) + ((int)threadIdx.x)) - (turn_3 * 326700)) - 325908)] = compute1_ptr_1[0];
       }
-      if ((((int)threadIdx.x) & 63) < 33) {
-        alignas(64) float T_subtract_ptr[1];
-        T_subtract_ptr[0] = (p0_ahead_ptr_1[0] - T_divide_intermediate_of_columns_ptr[0]);
-        alignas(64) float T_multiply1_ptr[1];
-        T_multiply1_ptr[0] = (T_subtract_ptr[0] * compute_intermediate_of_columns_ptr[0]);
-        alignas(64) float T_multiply2_ptr[1];
-        T_multiply2_ptr[0] = (T_multiply1_ptr[0] * p1_of_columns_ptr[0]);
-        alignas(64) float compute1_ptr[1];
-        compute1_ptr[0] = max(T_multiply2_ptr[0], 0x0p+0f/*0.000000e+00*/);
-        int cse_v15 = (turn_5 * 8);
-        if (((((int)threadIdx.x) >> 6) - (turn_5 * 8)) < 1) {
-          compute_intermediate_1_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 326700) + (((int)blockIdx.x) * 825)) + (min((((((int)threadIdx.x) >> 6) + 24) - (turn_5 * 8)), 24) * 33)) + (((int)threadIdx.x) & 63)) - (turn_4 * 326700)) - 326700)] = compute1_ptr[0];
-        }
-      }
+    }
+    alignas(64) float p0_ahead_ptr_6[1];
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_ahead_ptr_6[0] = p0_staying_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (turn_3 * 1056)) - 1056)];
+    }
+    alignas(64) float p0_ahead_ptr_7[1];
+    if ((((int)threadIdx.x) & 63) < 33) {
+      p0_ahead_ptr_7[0] = p0_staying_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 1056) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (turn_3 * 1056)) - 792)];
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      alignas(64) float T_subtract_ptr_2[1];
+      T_subtract_ptr_2[0] = (p0_ahead_ptr_6[0] - T_divide_intermediate_of_columns_ptr[0]);
+      alignas(64) float T_multiply1_ptr_2[1];
+      T_multiply1_ptr_2[0] = (T_subtract_ptr_2[0] * compute_intermediate_of_columns_ptr[0]);
+      alignas(64) float T_multiply2_ptr_2[1];
+      T_multiply2_ptr_2[0] = (T_multiply1_ptr_2[0] * p1_of_columns_ptr[0]);
+      alignas(64) float compute1_ptr_2[1];
+      compute1_ptr_2[0] = max(T_multiply2_ptr_2[0], 0x0p+0f/*0.000000e+00*/);
+      compute_intermediate_1_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 326700) + (((int)blockIdx.x) * 825)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (turn_3 * 326700)) - 326700)] = compute1_ptr_2[0];
+    }
+    if ((((int)threadIdx.x) & 63) < 33) {
+      alignas(64) float T_subtract_ptr_3[1];
+      T_subtract_ptr_3[0] = (p0_ahead_ptr_7[0] - T_divide_intermediate_of_columns_ptr[0]);
+      alignas(64) float T_multiply1_ptr_3[1];
+      T_multiply1_ptr_3[0] = (T_subtract_ptr_3[0] * compute_intermediate_of_columns_ptr[0]);
+      alignas(64) float T_multiply2_ptr_3[1];
+      T_multiply2_ptr_3[0] = (T_multiply1_ptr_3[0] * p1_of_columns_ptr[0]);
+      alignas(64) float compute1_ptr_3[1];
+      compute1_ptr_3[0] = max(T_multiply2_ptr_3[0], 0x0p+0f/*0.000000e+00*/);
+      compute_intermediate_1_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 326700) + (((int)blockIdx.x) * 825)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (turn_3 * 326700)) - 326436)] = compute1_ptr_3[0];
     }
   }
   (&(rows_ptr[0]));

@@ -41,7 +41,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "legal": ("choose_table", "legal", "space", "choose"),
     "codegen/volatile_load": PRODUCTS,
     "analysis/keep_or_recompute": ("choose_table", "choose", "emit", "wide"),
-    "cooperative/two_stage_variance": ("wide", "persistent_rows", "emit"),
+    "analysis/two_stage_variance": ("wide", "persistent_rows", "emit"),
     "analysis/online_reduction": ("choose_table", "wide", "choose", "golden"),
     "rows/emit": ("golden", "emit", "sizes"),
     "rows/emit_phase": ("emit", "small_matmul", "program"),

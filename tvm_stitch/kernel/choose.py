@@ -15,7 +15,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
-from tvm_stitch.kernel.cooperative.choose_rounds import ROUND_THREADS, in_rounds
+from tvm_stitch.kernel.cooperative.choose_rounds import ROUND_THREADS, in_rounds, none_waits
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
@@ -231,6 +231,22 @@ def side_by_side(programs: tuple[Program, ...], parts: Sequence[Mapping]) -> Sch
     if needed > TILES_BYTES:
         return Refused(f"its parts' tiles need {needed} bytes of shared memory")
     return Schedule(tuple(equal))
+
+
+def round_by_round(
+    kernels: Sequence[tuple[tuple[Program, ...], Schedule]], device: Device
+) -> tuple[tuple[Program, ...], Schedule] | Refused:
+    """Unrelated kernels in rounds as one, which meets as often as the longest of them."""
+    parts = [
+        (program, none_waits(mapping))
+        for programs, schedule in kernels
+        for program, mapping in zip(programs, schedule.parts, strict=True)
+    ]
+    parts.sort(key=lambda part: (part[0].round, not part[0].persistent_inputs))
+    schedule = in_rounds(parts, device)
+    if isinstance(schedule, Refused):
+        return schedule
+    return tuple(program for program, _ in parts), schedule
 
 
 def too_large(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Refused | None:

@@ -1,7 +1,8 @@
 """Independent kernels that are too short for a launch of their own share one.
 
 In: the kernels of all regions, each with the turns in which it can run. Out: packs of them. A pack
-costs one launch instead of many; its parts share the size of a block and nothing else. Kernels of
+costs one launch instead of many; its parts share the size of a block and nothing else, but for
+those in rounds, which meet at the same barriers. Kernels of
 one turn never wait for each other, so packs of one turn close no circle.
 """
 
@@ -13,14 +14,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.build import StitchedKernel, check_emitted
-from tvm_stitch.kernel.choose import side_by_side
+from tvm_stitch.kernel.build import StitchedKernel, check_emitted, choose_kernel
+from tvm_stitch.kernel.choose import round_by_round, side_by_side
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.search.judge import Verdict
 from tvm_stitch.plan.search.price import Points, inputs, stitched_us
-from tvm_stitch.stages.stage import Refused, Var, constant, product
+from tvm_stitch.stages.stage import Refused, Stage, Var, constant, product
 
 # A launch is a small share of a longer kernel, which is better left to its own block size.
 LONGEST_US = 60.0
@@ -32,6 +33,7 @@ MOST_TURNS = 32
 # Level, part of a large region, and kernels of the region that must run before.
 Turn = tuple[int, int, int]
 FIRST: Turn = (0, 0, 0)
+Together = tuple[tuple[Program, ...], Schedule]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +70,18 @@ class Item:
             for symbol in self.region.graph.told(binding)
         )
 
+    @property
+    def meets(self) -> bool:
+        """Whether the blocks of its grid meet between rounds."""
+        kernel = self.verdict.kernel
+        return isinstance(kernel, StitchedKernel) and bool(kernel.schedule.blocks)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What it computes."""
+        nodes = (self.region.nodes[place] for place in bits(self.nodes))
+        return tuple(stage for node in nodes for stage in node.stages)
+
     @cached_property
     def written(self) -> tuple[Var, ...]:
         """The buffers that it writes."""
@@ -102,7 +116,7 @@ class Pack:
         tensors = self.tensors + other.tensors
         if not self.is_short or tensors > MOST_TENSORS or self.read & other.read:
             return None
-        together = _together((*self.items, *other.items))
+        together = _together((*self.items, *other.items), device)
         if together is None:
             return None
         cost = stitched_us(*together, device, points)
@@ -157,16 +171,29 @@ def holding(packs: Iterable[Pack], device: Device) -> list[Pack]:
     for each in packs:
         verdicts = tuple(item.verdict for item in each.items)
         if len(verdicts) > 1 and verdicts not in known:
-            kernel = _together(each.items)
+            kernel = _kernel_of(each.items, device)
             known[verdicts] = kernel is not None and check_emitted(*kernel, device) is None
         found += [each] if known.get(verdicts, True) else map(Pack.of, each.items)
     return found
 
 
-def _together(items: Sequence[Item]) -> tuple[tuple[Program, ...], Schedule] | None:
+def _kernel_of(items: Sequence[Item], device: Device) -> Together | None:
+    """The kernel that items become; of those in rounds, all stages are placed in rounds anew."""
+    if not items[0].meets:
+        return _together(items, device)
+    stages = tuple(stage for item in items for stage in item.stages)
+    written = tuple(buffer for item in items for buffer in item.written)
+    found = choose_kernel(stages, written, device)
+    return (found.programs, found.schedule) if isinstance(found, StitchedKernel) else None
+
+
+def _together(items: Sequence[Item], device: Device) -> Together | None:
     kernels = [item.verdict.kernel for item in items]
     stitched = [kernel for kernel in kernels if isinstance(kernel, StitchedKernel)]
     assert len(stitched) == len(kernels), "a product on tensor cores shares its launch with none"
+    if all(item.meets for item in items):
+        found = round_by_round([(own.programs, own.schedule) for own in stitched], device)
+        return None if isinstance(found, Refused) else found
     programs = tuple(program for kernel in stitched for program in kernel.programs)
     mappings = [mapping for kernel in stitched for mapping in kernel.packed]
     schedule = side_by_side(programs, mappings)

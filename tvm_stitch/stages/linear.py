@@ -80,6 +80,16 @@ def own_position(stage: Stage) -> Position:
     )
 
 
+def position_of_result(stage: Stage) -> Position:
+    """That of the element that a stage writes."""
+    units, count = axes(stage), len(stage.axes)
+    linear = None
+    if units is not None:
+        nothing = Linear((0,) * len(units))
+        linear = flattened(units[:count], (sizes(stage) or ())[:count], nothing)
+    return Position(stage, linear, lambda: flatten(stage.axes, stage.extents))
+
+
 @memoized_for_copies
 def sizes(stage: Stage) -> tuple[int, ...] | None:
     """The extents of a stage's axes, the reduced ones last; None if any is symbolic."""

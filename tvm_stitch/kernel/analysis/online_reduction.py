@@ -13,12 +13,12 @@ far from it: k is one of the values, so q is at most n + 1 times what is left of
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
-from tvm import ir, tirx
+from tvm import ir
 
 from tvm_stitch.kernel.analysis.variance_pattern import centre_of
+from tvm_stitch.kernel.ir.behind_maximum import DTYPE, exponent, is_bounded_maximum
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program, Where, inlined
 from tvm_stitch.stages.memoized import memoized
@@ -34,7 +34,6 @@ from tvm_stitch.stages.stage import (
 )
 
 MAX_CHAIN = 4  # element-wise stages between a maximum and the sum behind it
-DTYPE = "float32"  # of the maximum and the sum: halves were widened before
 
 
 def apply_online(program: Program, mapping: Mapping) -> Program:
@@ -104,7 +103,7 @@ def _written_out(program: Program, stage: Stage) -> tuple[Stage, Var] | None:
         return None
     origin = stage  # whose loads the value has
     for _ in range(MAX_CHAIN):
-        parts = _exponent(stage.value)
+        parts = exponent(stage.value)
         if parts is not None:
             return (stage, parts[1].source) if _is_shifted(program, origin, *parts) else None
         if len(stage.reads) != 1:
@@ -119,28 +118,16 @@ def _written_out(program: Program, stage: Stage) -> tuple[Stage, Var] | None:
     return None
 
 
-def _exponent(value: Expr) -> tuple[Expr, Expr] | None:
-    """The loads x and m of exp(x - m)."""
-    if getattr(getattr(value, "op", None), "name", "") != "tirx.exp":
-        return None
-    inner = value.args[0]
-    if not isinstance(inner, tirx.Sub):
-        return None
-    both = isinstance(inner.a, ir.TensorLoad) and isinstance(inner.b, ir.TensorLoad)
-    return (inner.a, inner.b) if both else None
-
-
 def _is_shifted(program: Program, origin: Stage, value: Expr, lowest: Expr) -> bool:
     """Whether the second load is the maximum of what the first one loads, which is never less
     than some finite number: infinities have no difference."""
     places = {read.buffer: program.place(origin, read) for read in origin.reads}
     maximum = program.producer.get(lowest.source)
-    if maximum is None or maximum.combiner != "max" or maximum not in program.row_reductions:
+    if maximum is None or maximum not in program.row_reductions:
         return False
     taken = maximum.value.source if isinstance(maximum.value, ir.TensorLoad) else None
     return (
-        dtype_of(maximum.output) == DTYPE
-        and math.isfinite(maximum.identity.value)
+        is_bounded_maximum(maximum)
         and taken == value.source
         and program.place(maximum, maximum.reads[0]) is Where.SAME
         and places == {value.source: Where.SAME, lowest.source: Where.ROW}

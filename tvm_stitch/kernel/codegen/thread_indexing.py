@@ -46,8 +46,9 @@ class Position:
         place: Place,
         iteration: Expr | None = None,
         number: int = 0,
+        exists: bool = False,
     ) -> None:
-        """`number` says which row of the threads' batch."""
+        """`number` says which row of the threads' batch; `exists`, that it is known to be one."""
         self.space, self.mapping = space, mapping
         block = place.block
         self.row_of_block, self.thread = self._in_block(place.thread)
@@ -55,7 +56,7 @@ class Position:
         self.row_exists: Expr | None = None
         self.row_segment: Expr = int64(0)  # of rows that are reduced over
         if iteration is not None and space.row_segment is not None:
-            self._take_row_segment(block, iteration, number)
+            self._take_row_segment(block, iteration, number, exists)
         elif iteration is not None:
             self._take_iteration(block, iteration)
         elif mapping.split:
@@ -83,14 +84,14 @@ class Position:
             first, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
         self._place_group(iteration * (self.mapping.blocks // pieces) + first, 0)
 
-    def _take_row_segment(self, block: Expr, iteration: Expr, number: int) -> None:
+    def _take_row_segment(self, block: Expr, iteration: Expr, number: int, exists: bool) -> None:
         """Neighbouring blocks share a segment of rows, of which they take one after the other."""
         mapping, row_segment = self.mapping, self.space.segment_rows
         pieces = blocks_of_row(self.space, mapping)
         self.row_segment, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
         inside = (iteration * mapping.batch + number) * mapping.rows + self.row_of_block
         exact = constant(row_segment)
-        if exact is None or exact % mapping.block_rows:
+        if not exists and (exact is None or exact % mapping.rows):
             self.row_exists = inside < row_segment
             inside = tirx.min(inside, row_segment - 1)
         self.row = self.row_segment * row_segment + inside
@@ -233,9 +234,9 @@ def blocks_of(space: Space, mapping: Mapping) -> int:
     return -(-(constant(space.rows) or 0) // mapping.block_rows)
 
 
-def row_segment_iterations(space: Space, mapping: Mapping) -> int:
-    """How often a block takes rows of its segment."""
-    return -(-(constant(space.segment_rows) or 0) // mapping.block_rows)
+def turns_of_segment(space: Space, mapping: Mapping) -> int:
+    """How many rows of its segment a thread has, the last of which need not exist."""
+    return -(-(constant(space.segment_rows) or 0) // mapping.rows)
 
 
 def piece_of(space: Space, mapping: Mapping) -> int:

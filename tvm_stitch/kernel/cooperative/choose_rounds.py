@@ -20,7 +20,7 @@ from tvm_stitch.kernel.codegen.footprint import (
     scratch_bytes,
     thread_registers,
 )
-from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, row_segment_iterations
+from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, turns_of_segment
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.cooperative.persistent_shared import (
     Parts,
@@ -57,7 +57,7 @@ def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
         threads //= 2
     side_by_side = ROUND_THREADS // threads
     batch = 1
-    while batch < MOST_BATCH and rows % (2 * batch * side_by_side) == 0:
+    while batch < MOST_BATCH and rows >= 2 * batch * side_by_side:
         batch *= 2
     return RowSegment(threads, side_by_side, vector, 1, batch)
 
@@ -73,6 +73,13 @@ def in_rounds(parts: Parts, device: Device) -> Schedule | Refused:
         tuple(mapping for _, mapping in parts),
         blocks=resident * device.multiprocessors,
         min_blocks_per_sm=resident,
+    )
+
+
+def none_waits(mapping: Mapping) -> Mapping:
+    """The mapping where no rows wait for the next rounds."""
+    return (
+        replace(mapping, persistent_rows=0) if isinstance(mapping, Rows | RowSegment) else mapping
     )
 
 
@@ -125,7 +132,7 @@ def _with_share(parts: Parts, share: float) -> Parts:
     found: list[tuple[Program, Mapping]] = []
     for program, mapping in parts:
         if program.persistent_inputs and isinstance(mapping, RowSegment):
-            rows = mapping.block_rows * row_segment_iterations(program.space, mapping)
+            rows = mapping.rows * turns_of_segment(program.space, mapping)
             rows = int(share * rows) // mapping.rows * mapping.rows
             mapping = replace(mapping, persistent_rows=rows)
         found.append((program, mapping))

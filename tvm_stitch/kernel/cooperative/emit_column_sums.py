@@ -12,7 +12,7 @@ inputs give equal results to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingOf
 
 from tvm import tirx
@@ -177,8 +177,13 @@ def add_rows(
     def slot(row: Expr, element: Expr) -> Expr:
         return (row * each + element) * mapping.threads + thread
 
+    def largest(element: Expr) -> Expr:
+        return tile[slot(int64(0), element)]
+
     for stage in program.column_reductions:
         own = sums[stage.output]
+        behind = [sums[s] for s, maximum in program.online_after.items() if maximum == stage.output]
+        before = copied(own, each, writer) if behind else own
         with writer.unrolled(each, "element") as element:
             writer.store(tile, slot(row, element), own[element])
         writer.add(sync)
@@ -188,7 +193,31 @@ def add_rows(
                 total = combine(stage.combiner, own[element], value)
                 writer.store(own, element, total)
         writer.add(sync)
+        if behind:
+            with writer.when(row == 0), writer.unrolled(each, "element") as element:
+                writer.store(tile, slot(int64(0), element), own[element])
+            writer.add(sync)
+            lower_sums(writer, before, behind, largest, each)
+            writer.add(sync)
     return row == 0
+
+
+def copied(own: Var, each: int, writer: Writer) -> Var:
+    """What a thread has found so far."""
+    tile = writer.allocate("before", each, dtype_of(own))
+    with writer.unrolled(each, "element") as element:
+        writer.store(tile, element, own[element])
+    return tile
+
+
+def lower_sums(
+    writer: Writer, before: Var, sums: Iterable[Var], largest: Callable[[Expr], Expr], each: int
+) -> None:
+    """Sums behind the maxima that there were before, as sums behind larger ones."""
+    with writer.unrolled(each, "element") as element:
+        factor = writer.value("lowered", tirx.exp(before[element] - largest(element)))
+        for total in sums:
+            writer.store(total, element, total[element] * factor)
 
 
 def finish_column(part: Part, total: Callable[[Stage], Expr], column: Expr, at: Expr) -> None:

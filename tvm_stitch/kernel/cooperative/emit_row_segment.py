@@ -12,14 +12,18 @@ itself. The others are read last that were read first, for those are the ones th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Position, row_segment_iterations
+from tvm_stitch.kernel.codegen.thread_indexing import Position, turns_of_segment
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.cooperative.emit_column_sums import (
     add_rows,
+    copied,
     finish_column,
+    lower_sums,
     rows_tile,
     start_sums,
 )
@@ -28,7 +32,8 @@ from tvm_stitch.kernel.cooperative.hoisted_loads import load_columns
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import emit_batch
-from tvm_stitch.stages.stage import Expr, Stage, Var
+from tvm_stitch.kernel.rows.emit_phase import second_pass
+from tvm_stitch.stages.stage import Expr, Stage, Var, constant
 
 
 def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var | None:
@@ -39,6 +44,17 @@ def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var
         return None
     _, program, mapping = max(wanted, key=lambda each: each[0])
     return rows_tile(program, mapping, writer)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Batches of rows that are alike, the first and the one behind the last."""
+
+    start: int
+    end: int
+    rows: int  # of a thread
+    exist: int  # of these, those that do whatever the thread
+    wait: int
 
 
 class RowSegmentPart:
@@ -63,30 +79,55 @@ class RowSegmentPart:
 
     def _go_through(self) -> None:
         """All rows of the segment, those that wait before the others or after them."""
-        mapping, first = self.mapping, self._row(self.position)
+        first = self._row(self.position)
         load_columns(first)
-        iterations = row_segment_iterations(self.program.space, mapping)
-        whole, rest = divmod(mapping.persistent_rows // mapping.rows, mapping.batch)
-        mixed = whole + (rest > 0)
-        runs = [(0, whole, mapping.batch), (whole, mixed, rest), (mixed, iterations, 0)]
-        for start, end, waiting in reversed(runs) if self.place.back else runs:
-            if start < end:
-                self._iterations(first, start, end, waiting)
+        runs = self._runs()
+        for run in reversed(runs) if self.place.back else runs:
+            self._emit_run(first, run)
 
-    def _iterations(self, first: PersistentRow, start: int, end: int, waiting: int) -> None:
-        """Turns of which so many rows wait, the first of each batch."""
+    def _runs(self) -> list[_Run]:
+        """Batches one behind the other, of which as many rows exist and wait."""
+        mapping, space = self.mapping, self.program.space
+        rows = turns_of_segment(space, mapping)
+        exist = (constant(space.segment_rows) or 0) // mapping.rows
+        wait = mapping.persistent_rows // mapping.rows
+
+        def batch(first: int) -> tuple[int, int, int]:
+            most = min(mapping.batch, rows - first)
+            return most, min(max(exist - first, 0), most), min(max(wait - first, 0), most)
+
+        groups = itertools.groupby(range(0, rows, mapping.batch), batch)
+        runs = [(alike, [first // mapping.batch for first in each]) for alike, each in groups]
+        return [_Run(each[0], each[-1] + 1, *alike) for alike, each in runs]
+
+    def _emit_run(self, first: PersistentRow, run: _Run) -> None:
         mapping = self.mapping
-        with self.writer.serial(end - start, "turn") as count:
-            iteration = end - 1 - count if self.place.back else start + count
-            rows = [first.beside(self._position(iteration, n)) for n in range(mapping.batch)]
-            for number, row in enumerate(rows[:waiting]):
+        with self.writer.serial(run.end - run.start, "turn") as count:
+            iteration = run.end - 1 - count if self.place.back else run.start + count
+            rows = [
+                first.beside(self._position(iteration, number, number < run.exist))
+                for number in range(run.rows)
+            ]
+            for number, row in enumerate(rows[: run.wait]):
                 row.slot_of_row = iteration * mapping.batch + number
-            emit_batch([*rows])
+            self._emit_rows(rows)
             for row in rows:
                 row.leave()
 
-    def _position(self, iteration: Expr, number: int = 0) -> Position:
-        return Position(self.program.space, self.mapping, self.place, iteration, number)
+    def _emit_rows(self, rows: list[PersistentRow]) -> None:
+        """All rows at hand; sums behind maxima follow when the largest of them are known."""
+        behind = self.program.online_after
+        each = self.mapping.vector * self.mapping.steps
+        before = {m: copied(self.sums[m], each, self.writer) for m in behind.values()}
+        states = emit_batch([*rows])
+        for maximum, tile in before.items():
+            sums = [self.sums[total] for total, leader in behind.items() if leader == maximum]
+            lower_sums(self.writer, tile, sums, self.sums[maximum].__getitem__, each)
+        for row, state in zip(rows, states, strict=True) if behind else ():
+            second_pass(row, state)
+
+    def _position(self, iteration: Expr, number: int = 0, exists: bool = False) -> Position:
+        return Position(self.program.space, self.mapping, self.place, iteration, number, exists)
 
     def _row(self, position: Position) -> PersistentRow:
         return PersistentRow(self.program, self.mapping, self.place, position, self.sums)

@@ -18,6 +18,7 @@ from typing import Any
 
 from tvm_stitch.kernel.cooperative.persistent_rows import with_persistent_inputs
 from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages, is_split
+from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
 from tvm_stitch.kernel.ir.iteration_space import goes_across
 from tvm_stitch.kernel.ir.program import Program, make_program
 from tvm_stitch.stages.memoized import memoized, remembered
@@ -92,7 +93,7 @@ class _Rounds:
     def place(self) -> Refused | None:
         """Find the round of every stage."""
         for index, stage in enumerate(self.stages):
-            before = [self.places[source] for source in self.sources[index]]
+            before = [self._seen(source, index) for source in self.sources[index]]
             number = max((place.round for place in before), default=0)
             homes = {place.home for place in before if place.round == number} - {None}
             own = _home(stage) if stage.is_reduction else None
@@ -107,6 +108,21 @@ class _Rounds:
             if number >= MOST_ROUNDS:
                 return Refused(f"more than {MOST_ROUNDS} rounds")
         return None
+
+    def _seen(self, source: int, index: int) -> Place:
+        """From where on a stage can use another; a maximum that grows with it, while it does."""
+        stage = self.stages[source]
+        if stage is self._maximum_behind(index):
+            return Place(self.computed[source])
+        return self.places[source]
+
+    def _maximum_behind(self, index: int) -> Stage | None:
+        """What is found in the pass of a reduction over the rows that is measured against it."""
+        stage = self.stages[index]
+        if not stage.is_reduction or not goes_across(stage):
+            return None
+        producer = {_key(self.stages[n]): self.stages[n] for n in self.sources[index]}
+        return maximum_behind(stage, producer)
 
     def programs(self) -> tuple[Program, ...] | Refused:
         """The Programs of all rounds."""

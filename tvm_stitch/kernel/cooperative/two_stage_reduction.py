@@ -20,8 +20,10 @@ from functools import cache
 import tvm
 from tvm import tirx
 
+from tvm_stitch.kernel.analysis.two_stage_softmax import behind_maxima
+from tvm_stitch.kernel.analysis.two_stage_variance import one_pass
+from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
-from tvm_stitch.kernel.cooperative.two_stage_variance import one_pass
 from tvm_stitch.kernel.ir.iteration_space import goes_across
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import (
@@ -32,6 +34,8 @@ from tvm_stitch.stages.stage import (
     bind_axes,
     buffer_size,
     constant,
+    element_bytes,
+    elements_of,
     flatten,
     handle,
     same_size,
@@ -45,10 +49,11 @@ SHARES = 264
 # of one segment, and few segments make few shares. Measured on an H200: batch norm of 8192 x 1024
 # float32 takes 26.0 us with 32 segments in 8 pieces, 30.3 with 128 segments in 4; softmax over the
 # rows of 8192 x 4096 bfloat16 69.4 with 16 segments in 16 pieces, 70.3 with 64 in 8.
-PIECE = 128
+PIECE_BYTES = 512
 FEWEST_SEGMENTS = 16
 ROWS_A_SEGMENT = 8  # at least: every share is written and read once more
-CHUNK = (8192, 16384)  # elements, at least and at most
+# Elements: what two blocks of a multiprocessor keep in registers, two reductions behind each other.
+CHUNK = 8192
 UNEVEN = 8  # times shorter than wanted, chunks are of no use
 LONGEST = 1 << 17  # elements of a tensor that is one chunk
 GROUP = 32  # columns that are reduced together where they are kept in groups, at most
@@ -74,8 +79,8 @@ class Axis:
 
 
 @memoized
-def split(stage: Stage) -> Split | None:
-    """The halves of a reduction."""
+def split(stage: Stage, item: int = SUM_BYTES) -> Split | None:
+    """The halves of a reduction, in a kernel that reads elements of so many bytes."""
     axes = _memory_order(stage)
     if axes is None or accumulator_dtype(stage) != "float32":
         return None
@@ -87,7 +92,7 @@ def split(stage: Stage) -> Split | None:
     last = next((n for n in range(first, len(axes)) if not axes[n].is_reduced), len(axes))
     outer, rows, columns = axes[:first], axes[first:last], axes[last:]
     if columns:
-        return _in_row_segments(stage, outer, rows, columns)
+        return _in_row_segments(stage, outer, rows, columns, PIECE_BYTES // item)
     return _in_chunks(stage, outer, rows)
 
 
@@ -132,13 +137,13 @@ def _order_in(read: Read, stage: Stage, axes: list[Axis]) -> list[Axis] | None:
 
 
 def _in_row_segments(
-    stage: Stage, outer: list[Axis], rows: list[Axis], columns: list[Axis]
+    stage: Stage, outer: list[Axis], rows: list[Axis], columns: list[Axis], piece: int
 ) -> Split | None:
     inner = [axis for axis in columns if axis.is_reduced]
     width = _size(columns)
     if width > WIDEST or (inner and (_size(inner) > GROUP or columns[-1] not in inner)):
         return None
-    pieces = width // PIECE if width % PIECE == 0 else 1
+    pieces = width // piece if width % piece == 0 else 1
     many = max(SHARES // pieces, FEWEST_SEGMENTS)
     wanted = min(many // _size(outer), _size(rows) // ROWS_A_SEGMENT)
     row_segments = _divisor(_size(rows), max(1, wanted))
@@ -159,10 +164,8 @@ def _in_row_segments(
 def _in_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | None:
     if _size(outer) >= SHARES // 2 or not rows or goes_across(stage):
         return None
-    shortest, longest = CHUNK
-    wanted = min(max(_size(rows) // SHARES, shortest), longest)
-    length = _divisor(_size(rows), wanted)
-    if length < wanted // UNEVEN:  # a prime number of elements, or nearly
+    length = _divisor(_size(rows), CHUNK)
+    if length < CHUNK // UNEVEN:  # a prime number of elements, or nearly
         length = _size(rows)
     if length > LONGEST:
         return None
@@ -222,19 +225,21 @@ def in_two_stages(
     """All reductions that gain by it in two, and the same outputs.
 
     Sums whose results are only added up become one sum, over the shares of all of them; a sum and
-    the squares around its mean are found together.
+    the squares around its mean are found together, and so are a maximum and the sum of what is
+    measured against it.
     """
-    halves = {handle(s.output): split(s) for s in stages if s.is_reduction}
+    item = _narrowest_item(stages)
+    halves = {handle(s.output): split(s, item) for s in stages if s.is_reduction}
     joining = _Joining(stages, outputs, halves)
     joining.run()
     many = {key: own for key, own in halves.items() if own is not None and own.whole is None}
-    moments = one_pass(stages, many)
+    pairs = one_pass(stages, many) | behind_maxima(stages, many)
     found: list[Stage] = []
     for stage in stages:
         key = handle(stage.output)
         own, total = halves.get(key), joining.replaced.get(key, stage)
-        if key in moments:
-            found += moments[key]
+        if key in pairs:
+            found += pairs[key]
             continue
         if own is not None and total is not None:
             found += [own.shares, own.total] if own.whole is None else [own.whole]
@@ -312,6 +317,16 @@ class _Joining:
                 return None
             found.append(self.producer[key])
         return found
+
+
+def _narrowest_item(stages: tuple[Stage, ...]) -> int:
+    """Bytes of an element of the narrowest large tensor that is read: vectors are as long."""
+    computed = {handle(stage.output) for stage in stages}
+    read = {handle(r.buffer): r.buffer for stage in stages for r in stage.reads}
+    inputs = [buffer for key, buffer in read.items() if key not in computed]
+    largest = max((elements_of(buffer) or 0 for buffer in inputs), default=0)
+    large = [element_bytes(b) for b in inputs if 2 * (elements_of(b) or 0) >= largest]
+    return min((*large, SUM_BYTES))
 
 
 def _size(axes: Iterable[Axis]) -> int:

@@ -6,7 +6,7 @@ for each column, and every stage reads what its own row, column or element produ
 why there is none. Must not know threads.
 
 Results of reductions over the rows are known once all rows have been seen: only stages of one value
-a column may use them.
+a column may use them, and sums over the rows of a segment that grow with a maximum of theirs.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
 from tvm_stitch.stages import linear
 from tvm_stitch.stages.extents import Extents
@@ -263,7 +264,19 @@ class _SpacePlacing(Placing):
         stages, inputs = placed
         reduces = any(stage.is_reduction for stage in stages)
         columnwise = frozenset(s.output for s in stages if s.output in self.columnwise)
-        return Program(stages, inputs, self.outputs, self.space, reduces, self.where, columnwise)
+        maxima = {stage.output: self._maximum(stage) for stage in stages}
+        behind = {output: maximum for output, maximum in maxima.items() if maximum is not None}
+        own = (self.space, reduces, self.where, columnwise, behind)
+        return Program(stages, inputs, self.outputs, *own)
+
+    def _maximum(self, stage: Stage) -> Var | None:
+        """What a reduction over the rows of a segment is measured against while both go by."""
+        if self.space.row_segment is None or not stage.is_reduction:
+            return None
+        read = {r.buffer for r in stage.reads} & self.columnwise
+        producer = {handle(buffer): self.producer[buffer] for buffer in read}
+        maximum = maximum_behind(stage, producer)
+        return None if maximum is None else maximum.output
 
     def _fits(self, stage: Stage) -> Refused | None:
         if stage.output in self.columnwise:
@@ -305,12 +318,7 @@ class _SpacePlacing(Placing):
     def _places(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
         """Where each read of a stage goes; some are known from before others were inlined."""
         across = stage.output in self.columnwise
-        of_columns = (
-            tuple(read.buffer in self.columnwise for read in stage.reads)
-            if across and not stage.is_reduction
-            else ()
-        )
-        key = ("places", self.space.key, across, of_columns)
+        key = ("places", self.space.key, across, self._of_columns(stage))
         if key not in stage.copies_memo:
             found = self._look(stage, known)
             if isinstance(found, Refused):
@@ -332,13 +340,25 @@ class _SpacePlacing(Placing):
                 found.append(look(number, read))
         return tuple(found)
 
+    def _of_columns(self, stage: Stage) -> tuple[bool, ...]:
+        """Which of a stage's reads may be of what there is one of for each column."""
+        if stage.output not in self.columnwise:
+            return ()
+        if not stage.is_reduction:
+            return tuple(read.buffer in self.columnwise for read in stage.reads)
+        maximum = self._maximum(stage)
+        return () if maximum is None else tuple(read.buffer == maximum for read in stage.reads)
+
     def _looked_at(self, stage: Stage) -> Callable[[int, Read], Where]:
         """What says of a read, by its number, where it goes."""
-        across = stage.output in self.columnwise
+        across, of_columns = stage.output in self.columnwise, self._of_columns(stage)
         if across and not stage.is_reduction:
-            own = linear.own_position(stage)
-            return partial(self._where_in_column, own)
-        return partial(self._where, *self.space.position(stage, across))
+            return partial(self._where_in_column, linear.own_position(stage))
+        in_rows = partial(self._where, *self.space.position(stage, across))
+        if not of_columns:
+            return in_rows
+        in_columns = partial(self._where_in_column, linear.position_of_result(stage))
+        return lambda number, read: (in_columns if of_columns[number] else in_rows)(number, read)
 
     def _where_in_column(self, own: Position, number: int, read: Read) -> Where:
         is_own = read.buffer in self.columnwise and _is_at(own, number, read)

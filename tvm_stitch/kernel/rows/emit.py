@@ -31,13 +31,17 @@ from tvm_stitch.kernel.rows.row_state import NextRow, PhaseState, RowState
 from tvm_stitch.stages.stage import Expr, Read, Stage, Var, constant, dtype_of
 
 
-def emit_batch(parts: list[Part]) -> None:
-    """Write parts that differ in the row only: a phase of all before the next."""
+def emit_batch(parts: list[Part]) -> list[PhaseState]:
+    """Write parts that differ in the row only: a phase of all before the next.
+
+    What is at hand of each in the last one.
+    """
     for part in parts:
         part.begin()
+    states: list[PhaseState] = []
     for phase in parts[0].phases.phases:
-        for part in parts:
-            part.emit_phase(phase)
+        states = [part.emit_phase(phase) for part in parts]
+    return states
 
 
 class Part(RowState):
@@ -85,7 +89,7 @@ class Part(RowState):
 
     # Phases
 
-    def emit_phase(self, phase: Phase) -> None:
+    def emit_phase(self, phase: Phase) -> PhaseState:
         """Write what is computed between two reductions."""
         state = PhaseState(phase, {} if phase.number else self.ahead)
         self._emit_row_stages(phase)
@@ -95,7 +99,7 @@ class Part(RowState):
                 started = reduction.start(self.writer, stage, self.mapping, maximum)
                 state.accumulators[stage.output] = started
         if not phase.stages:
-            return
+            return state
         self._load_row_scalars(phase.stages)
         if phase.second_pass and phase.number and self.mapping.residence == "register":
             self._load_of_phase(state)
@@ -110,6 +114,7 @@ class Part(RowState):
             go_through(self, state, self.position.steps())
         if state.accumulators:
             self._end_phase(state)
+        return state
 
     def _end_phase(self, state: PhaseState) -> None:
         """Combine what all threads of the row have added up."""

@@ -34,12 +34,20 @@ def go_through(part: RowState, state: PhaseState, steps: list[Steps]) -> None:
             _flights(part, state, alike)
 
 
+def second_pass(part: RowState, state: PhaseState) -> None:
+    """Write what sums over the rows want, once the maxima so far of their columns are known."""
+    _registers(part, state, part.position.steps(), state.phase.second_pass, True)
+
+
 def _passes(
     part: RowState, state: PhaseState, through: Callable[[tuple[Stage, ...], bool], None]
 ) -> None:
-    """Once through what is at hand; again, with maxima as far as they are known, for their sums."""
+    """Once through what is at hand; again, with maxima as far as they are known, for their sums.
+
+    Those over the rows wait for all rows that are at hand.
+    """
     through(state.phase.stages, False)
-    if not state.phase.second_pass:
+    if not state.phase.second_pass or part.sums:
         return
     largest = reduction.grow(part.writer, state.accumulators, part.program.online_after)
     part.row_values.update(largest)

@@ -211,6 +211,8 @@ class Step:
             if self.phase.finds(buffer):
                 return part.kept[buffer][part.slot(self.step, lane)]
             return None
+        if buffer in part.sums:
+            return part.sums[buffer][part.own_slot(self.step, lane)]
         if buffer in part.row_values:
             return part.row_values[buffer]
         address = part.frame.address(stage, read)

@@ -78,13 +78,25 @@ def _beside(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
     return _with_registers(program, mapping, registers_left(REGISTERS, threads))
 
 
-def _in_round(_program: Program, mapping: Rows, threads: int) -> Rows | Refused:
-    """With as many rows a block as it has room for, or fewer threads a row."""
+def _in_round(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
+    """With as many rows a block as it has room for, or fewer threads a row.
+
+    Two blocks fit on a multiprocessor: one computes while the other waits for memory.
+    """
     if mapping.residence == "shared" or mapping.cluster > 1:
         return Refused("rows of a round wait in registers of one block")
     each = min(mapping.threads, threads)
     steps = mapping.steps * mapping.threads // each
-    return replace(mapping, threads=each, rows=threads // each, steps=steps, min_blocks_per_sm=0)
+    own = replace(mapping, threads=each, rows=threads // each, steps=steps, min_blocks_per_sm=0)
+    return _in_more_hands(program, own, registers_left(REGISTERS // 2, threads))
+
+
+def _in_more_hands(program: Program, mapping: Rows, most: int) -> Rows:
+    """With more threads a row, as long as a block has several rows and too few registers."""
+    while mapping.rows > 1 and registers(program, mapping) > most:
+        own, rows, steps = 2 * mapping.threads, mapping.rows // 2, -(-mapping.steps // 2)
+        mapping = replace(mapping, threads=own, rows=rows, steps=steps)
+    return mapping
 
 
 def _with_registers(program: Program, mapping: Rows, most: int) -> Rows:
@@ -92,10 +104,7 @@ def _with_registers(program: Program, mapping: Rows, most: int) -> Rows:
     keeps. Larger blocks leave fewer to each of their threads."""
     if registers(program, mapping) <= most:
         return mapping
-    mapping = replace(mapping, batch=1, prefetch_weights=False)
-    while mapping.rows > 1 and registers(program, mapping) > most:
-        own, rows, steps = 2 * mapping.threads, mapping.rows // 2, -(-mapping.steps // 2)
-        mapping = replace(mapping, threads=own, rows=rows, steps=steps)
+    mapping = _in_more_hands(program, replace(mapping, batch=1, prefetch_weights=False), most)
     if registers(program, mapping) <= most:
         return mapping
     return replace(mapping, residence="nowhere", recompute=True)

@@ -1,0 +1,83 @@
+"""A maximum and the sum of exponentials that are measured against it, in one pass.
+
+In: Stages in order and the halves of their reductions (kernel/cooperative/two_stage_reduction).
+Out: for a maximum that falls into shares, and a sum of exp(x - maximum of x) that does too, stages
+that find both from the same shares. Must not know threads, nor rounds.
+
+A share's exponentials are measured against its own maximum, and sum up to s. When the maximum of
+all is known, each s is as much smaller as its share's maximum is exceeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import replace
+from functools import partial
+
+from tvm import ir, tirx
+
+from tvm_stitch.kernel.analysis.two_stage_variance import Halves
+from tvm_stitch.kernel.analysis.variance_pattern import followed
+from tvm_stitch.kernel.ir.behind_maximum import DTYPE, is_bounded_maximum, is_measured_against
+from tvm_stitch.stages.alike import matched
+from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.stage import Expr, Stage, constant, dtype_of, handle, substitute
+
+
+def behind_maxima(
+    stages: tuple[Stage, ...], halves: MappingOf[int, Halves]
+) -> dict[int, list[Stage]]:
+    """By the handle of what they wrote: what stands instead of a maximum, and of such a sum."""
+    producer = {handle(stage.output): stage for stage in stages}
+    found: dict[int, list[Stage]] = {}
+    for stage in stages:
+        key = handle(stage.output)
+        maximum = _maximum_of(stage, producer) if key in halves else None
+        other = handle(maximum.output) if maximum is not None else 0
+        if other in found or other not in halves:
+            continue
+        find = partial(_behind_if_alike, halves[other], halves[key])
+        pair = remembered(stage, ("behind a maximum in shares", other), find)
+        if pair is not None:
+            found |= {other: pair, key: []}
+    return found
+
+
+def _maximum_of(stage: Stage, producer: MappingOf[int, Stage]) -> Stage | None:
+    """The maximum of the values that a stage sums the exponentials of, measured against it."""
+    if stage.combiner != "sum" or dtype_of(stage.output) != DTYPE:
+        return None
+    value = followed(stage, stage.value, producer)
+    if getattr(getattr(value, "op", None), "name", "") != "tirx.exp":
+        return None
+    inner = followed(stage, value.args[0], producer)
+    if not isinstance(inner, tirx.Sub) or not isinstance(inner.a, ir.TensorLoad):
+        return None
+    largest = inner.b
+    maximum = producer.get(handle(largest.source)) if isinstance(largest, ir.TensorLoad) else None
+    if maximum is None or not is_bounded_maximum(maximum):
+        return None
+    return maximum if is_measured_against(stage, maximum, inner.a, largest) else None
+
+
+def _behind_if_alike(maxima: Halves, sums: Halves) -> list[Stage] | None:
+    sizes = [tuple(map(constant, own.shares.extents)) for own in (maxima, sums)]
+    alike = maxima.shares.row_segments == sums.shares.row_segments
+    return _behind(maxima, sums) if alike and sizes[0] == sizes[1] else None
+
+
+def _behind(maxima: Halves, sums: Halves) -> list[Stage]:
+    """The stages that find a maximum and the sum behind it."""
+    m, maximum, total = maxima.shares, maxima.total, sums.total
+    s = replace(
+        sums.shares,
+        axes=m.axes,
+        reduced=m.reduced,
+        value=tirx.exp(m.value - m.output[m.axes]),
+    )
+    share = total.value
+    at = matched((maximum.axes, maximum.extents), (total.axes, total.extents))
+    assert isinstance(share, ir.TensorLoad) and at is not None, "both reduce the same shares"
+    largest: Expr = substitute(maximum.output[maximum.axes], at)
+    lowered = tirx.exp(m.output[tuple(share.indices)] - largest)
+    return [m, s, maximum, replace(total, value=share * lowered)]
