@@ -23,7 +23,7 @@ KERNEL = (
     ("kernel.legal", "kernel.tensor_core"),
     ("kernel.build",),
 )
-BELOW = ("errors", "device", "json_data", "stages")  # what every room may import
+BELOW = ("errors", "device", "json_data", "library", "stages")  # what every room may import
 # What the others must not know.
 FORBIDDEN = {
     "stages": ("kernel", "graph", "plan", "tuning", "report", "simt", "transform", "device"),
@@ -35,6 +35,7 @@ FORBIDDEN = {
     "plan.search": ("plan.planner", "plan.region_plan", "plan.solve", "plan.pack"),
     "tuning": ("report",),
     "simt": ("kernel", "graph", "plan", "tuning", "report"),
+    "library": ("kernel", "graph", "plan", "tuning", "report", "simt", "transform", "options"),
     "reference": ("kernel", "graph", "plan", "tuning", "report", "simt"),
 }
 
