@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import tvm
 import tvm_ffi
@@ -24,6 +25,9 @@ from tvm_stitch import simt
 from tvm_stitch.build import DefaultSchedules, lowering_context
 from tvm_stitch.errors import InputError, SimtError, last_line
 from tvm_stitch.kernel.build import is_emitted
+from tvm_stitch.library.convolution import NAME as CONVOLUTION
+from tvm_stitch.library.convolution import decoded
+from tvm_stitch.library.on_cpu import convolved
 from tvm_stitch.reference.exact import without_traps
 from tvm_stitch.reference.work import steps
 
@@ -34,6 +38,8 @@ SCANS = ("relax.cumsum", "relax.cumprod")
 SORTS = ("relax.sort", "relax.argsort", "relax.topk")
 IN_LOCKSTEP = "the module has scans, whose kernels count on warps in lockstep"
 CALL_TIR = "relax.call_tir"
+CALL_PACKED = "relax.call_dps_packed"
+CONVOLUTION_ON_CPU = "tvm_stitch.on_cpu.convolution"
 _names = itertools.count()
 
 
@@ -190,7 +196,7 @@ def _too_much(function: tirx.PrimFunc, sizes: Mapping[str, int]) -> str | None:
 
 
 def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IRModule:
-    """Calls of kernels become calls of packed functions."""
+    """Calls of kernels and of libraries become calls of packed functions for the CPU."""
 
     @relax.expr_functor.mutator
     class Redirect(relax.PyExprMutator):
@@ -200,6 +206,9 @@ def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IR
                 (ty,) = call.ty_args
                 results = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
                 return relax.op.call_dps_packed(names[call.args[0]], call.args[1], results)
+            if getattr(call.op, "name", "") == CALL_PACKED and _is_convolution(call):
+                name = relax.ExternFunc(CONVOLUTION_ON_CPU)
+                return tvm.ir.Call(call.op, [name, *call.args[1:]], call.attrs, call.ty_args)
             return call
 
     redirect = Redirect(mod)
@@ -210,6 +219,25 @@ def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IR
     for var in names:
         del changed[var]
     return changed
+
+
+def _is_convolution(call: tvm.ir.Call) -> bool:
+    return str(getattr(call.args[0], "global_symbol", "")) == CONVOLUTION
+
+
+@tvm.register_global_func(CONVOLUTION_ON_CPU, override=True)
+def _convolution(*given: Any) -> None:
+    """What cuDNN would compute, in its place."""
+    *tensors, numbers, result, _workspace = given
+    values = [_values(tensor) for tensor in tensors]
+    found = convolved(decoded(numbers), values, array_of(result).shape)
+    _values(result)[...] = found.astype(_values(result).dtype)
+
+
+def _values(tensor: Any) -> np.ndarray:
+    """The memory of a CPU tensor as numbers, whatever their type."""
+    array = array_of(tensor)
+    return array.view(ml_dtypes.bfloat16) if str(tensor.dtype) == "bfloat16" else array
 
 
 def tensor_of(array: Any) -> Any:

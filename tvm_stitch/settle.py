@@ -194,7 +194,7 @@ class _Way:
         if vain & reasons.keys():
             return {number: reasons[number] for number in vain & reasons.keys()}
         default = _by_default(found.grouped, self.decomposed.numbers)
-        if self._is_least([*stitched, *default]) or self._wants_more:
+        if self._is_least([*stitched, *default]) or self._wants_more or self._tvm is None:
             return {}
         written = self.decomposed.halves | self.decomposed.others
         worse: dict[int, str] = {}
@@ -304,8 +304,8 @@ class _Way:
         return reasons
 
     @cached_property
-    def _tvm(self) -> list[Launched]:
-        """What TVM's default pipeline makes of the module as it came."""
+    def _tvm(self) -> list[Launched] | None:
+        """What TVM's default pipeline makes of the module as it came; None if it refuses it."""
         known = self.decomposed.numbers
         if are_as_they_came(self._legalized, known, self._numbers.values()):
             return _by_default(self._legalized, known)
@@ -317,7 +317,10 @@ class _Way:
         # But for what it refuses.
         whole = decomposed(self.source, self._numbers, frozenset(self._numbers.values()))
         with self.settling.target, tvm.transform.PassContext(opt_level=3):
-            mod = tvm.transform.Sequential(passes)(whole.module)
+            try:
+                mod = tvm.transform.Sequential(passes)(whole.module)
+            except Exception:  # it gives batch norms of halves another type than their results
+                return None
         return _by_default(mod, followed(whole.numbers, whole.module, mod))
 
     def _count(self, each: Launched) -> int:

@@ -16,6 +16,7 @@ from tvm_stitch.cache.lowered import lowered
 from tvm_stitch.cache.store import Store, store_of
 from tvm_stitch.device import device_of
 from tvm_stitch.dump.folder import wanted
+from tvm_stitch.library.locate import CUDNN, find
 from tvm_stitch.options import Options
 from tvm_stitch.tuning.apply import Records
 
@@ -47,6 +48,7 @@ def once_lowered(
     # The device is this machine's GPU where the target names none.
     device = repr(device_of(target))
     made_of = [str(target), device, _settings(options), _used(records), passes or "", _context()]
+    made_of.append(f"cuDNN: {find(CUDNN) is not None}")
     return lowered(mod, made_of, lower, store, is_in_time)
 
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 NAME = "tvm_stitch.library.convolution"
 """The packed function: the tensors, the numbers of `encoded`, and the result to be written."""
 
+WORKSPACE_BYTES = 64 << 20
+"""What a call may work in; memory planning lets all calls share it."""
+
 FORWARD, DATA, WEIGHT = "forward", "data", "weight"
 """What is computed: the convolution, its gradient for the data, or for the weights."""
 _WHAT = (FORWARD, DATA, WEIGHT)
@@ -37,6 +40,13 @@ class Convolution:
     bias: bool = False
     residual: bool = False
     relu: bool = False
+
+    def __str__(self) -> str:
+        names = {FORWARD: "", DATA: "data's gradient", WEIGHT: "weights' gradient"}
+        flags = {"bias": self.bias, "residual": self.residual, "ReLU": self.relu}
+        layout = "channels last" if self.channels_last else "channels first"
+        given = (names[self.what], layout, *(name for name, on in flags.items() if on))
+        return ", ".join(filter(None, given))
 
     @property
     def tensors(self) -> int:

@@ -22,6 +22,7 @@ from tvm_stitch.build import (
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import calls, nests, outside_calls
+from tvm_stitch.library.convolution import NAME as CONVOLUTION
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback
 from tvm_stitch.plan.saved import SavedPlan
@@ -61,7 +62,15 @@ def explain(
     notes = Notes()
     passes = [
         *dispatch_passes(cuda),
-        *stitch_passes(cuda, options, database, notes.plans, notes.left, undone=notes.undone),
+        *stitch_passes(
+            cuda,
+            options,
+            database,
+            notes.plans,
+            notes.left,
+            undone=notes.undone,
+            asked=notes.asked,
+        ),
         *cuda_pipeline.dataflow_lower_passes(cuda),
     ]
     with timed() as seconds:
@@ -156,7 +165,7 @@ def _fallbacks(
         Fallback(operator_name(each.op), each.reason)
         for plan in notes.plans
         for each in plan.fallbacks
-        if each.op not in PACKED
+        if each.op not in (*PACKED, CONVOLUTION.rpartition(".")[2])
     ]
     reason = {each.op: each.reason for each in planned}
     found: dict[Fallback, None] = {}
@@ -167,7 +176,10 @@ def _fallbacks(
                 found[Fallback(op, why)] = None
     in_kernels = {op for kernel in kernels for op in kernel.ops}
     found.update(dict.fromkeys(each for each in planned if each.op not in in_kernels))
+    found.update(dict.fromkeys(notes.asked))
     for name in outside:
+        if name == CONVOLUTION:  # told by whoever made it a call
+            continue
         operator = name.removeprefix("relax.run.")
         found[Fallback(operator, f"it runs as the packed function {name}, not as a kernel")] = None
     return tuple(found)

@@ -63,9 +63,7 @@ def convolution_of(call: Call) -> Convolution | Refused:
     return Refused(f"cuDNN takes no layouts {found[0]}, {found[1]} and {found[2]}")
 
 
-def _convolution(
-    what: str, channels_last: bool, call: Call, rank: int
-) -> Convolution | Refused:
+def _convolution(what: str, channels_last: bool, call: Call, rank: int) -> Convolution | Refused:
     attrs = call.attrs
     before, after = (_numbers(attrs.padding)[n * rank : (n + 1) * rank] for n in range(2))
     strides, dilation = _numbers(attrs.strides), _numbers(attrs.dilation)

@@ -16,9 +16,12 @@ from tvm_stitch.errors import last_line
 from tvm_stitch.graph.front.convolution.choose import convolution_of, is_convolution
 from tvm_stitch.graph.front.convolution.epilogue import Fused, fused, only_readers
 from tvm_stitch.graph.front.convolution.layout import with_channels_last
-from tvm_stitch.library.convolution import NAME, Convolution
+from tvm_stitch.library.convolution import NAME, WORKSPACE_BYTES, Convolution
+from tvm_stitch.graph.front.decompose.stages import has_shape, shape_of
+from tvm_stitch.graph.front.decompose.view import RESHAPES, Definition, views_of
 from tvm_stitch.stages.stage import Refused
 
+TRANSPOSE = "relax.permute_dims"
 Heard = Callable[[str, str], None]
 """Receives an operator that is not the library's, and the reason."""
 
@@ -76,45 +79,78 @@ def _rewritten(block: relax.DataflowBlock, tell: Heard) -> relax.DataflowBlock:
     chains = _chains(block, tell)
     ends = {chain.result: chain for chain in chains}
     members = {member for chain in chains for member in chain.members}
+    definition = _definitions(block)
     bindings = []
     for binding in block.bindings:
         chain = ends.get(binding.var)
         if chain is not None:
-            call = library_call(chain.convolution, chain.operands, binding.var.ty)
-            bindings.append(relax.VarBinding(binding.var, call))
+            bindings += _called(chain)
         elif binding.var not in members:
-            bindings.append(binding)
+            bindings.append(_without_moving(binding, definition))
     return relax.DataflowBlock(bindings)
+
+
+def _called(chain: Fused) -> list[relax.VarBinding]:
+    """The call, which has a workspace beside its result."""
+    returned = library_call(chain.convolution, chain.operands, chain.result.ty)
+    both = relax.DataflowVar(f"{chain.result.name}_and_workspace", returned.ty)
+    result = relax.TupleGetItem(both, 0)
+    return [relax.VarBinding(both, returned), relax.VarBinding(chain.result, result)]
+
+
+def _without_moving(binding: relax.Binding, definition: Definition) -> relax.Binding:
+    """Transposes that move nothing, as of weights of 1 x 1, and reshapes behind them, as one view.
+
+    TVM launches nothing for a reshape, but a kernel for a transpose, and for two reshapes.
+    """
+    value = binding.value
+    name = getattr(value.op, "name", "") if isinstance(value, Call) else ""
+    if name not in (TRANSPOSE, *RESHAPES) or not has_shape(value) or not has_shape(value.args[0]):
+        return binding
+    view = next(views_of(binding.var, definition))
+    if view.is_moved or (name != TRANSPOSE and view.source.same_as(value.args[0])):
+        return binding
+    return relax.VarBinding(binding.var, relax.op.reshape(view.source, shape_of(value)))
+
+
+def _definitions(block: relax.DataflowBlock) -> Definition:
+    """What a variable of a block is bound to."""
+    bound = {each.var: each for each in block.bindings if isinstance(each, relax.VarBinding)}
+
+    def definition(value: relax.Expr) -> relax.Expr | None:
+        while isinstance(value, relax.Var):
+            if value not in bound:
+                return None
+            value = bound[value].value
+        return value
+
+    return definition
 
 
 def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
     """What a library computes of a block."""
-    bound = {binding.var: binding for binding in block.bindings}
-    outside = frozenset(var for var in bound if not isinstance(var, relax.DataflowVar))
-    readers = only_readers(block.bindings, outside)
-
-    def definition(value: relax.Expr) -> relax.Expr | None:
-        while isinstance(value, relax.Var):
-            binding = bound.get(value)
-            if not isinstance(binding, relax.VarBinding):
-                return None
-            value = binding.value
-        return value
-
+    variables = (binding.var for binding in block.bindings)
+    outside = frozenset(var for var in variables if not isinstance(var, relax.DataflowVar))
+    readers, definition = only_readers(block.bindings, outside), _definitions(block)
     found = []
     for binding in block.bindings:
         if isinstance(binding, relax.VarBinding) and is_convolution(binding.value):
             convolution = convolution_of(binding.value)
+            operator = binding.value.op.name.rpartition(".")[2]
             if isinstance(convolution, Refused):
-                tell(binding.value.op.name.rpartition(".")[2], convolution.reason)
+                tell(operator, convolution.reason)
             else:
-                found.append(fused(binding, convolution, readers, definition))
+                chain = fused(binding, convolution, readers, definition)
+                tell(operator, f"cuDNN computes it: {chain.convolution}")
+                found.append(chain)
     return found
 
 
 def library_call(
     convolution: Convolution, operands: Sequence[relax.Expr], result: relax.TensorType
 ) -> Call:
-    """The call of the packed function, whose result is of this type."""
+    """The call of the packed function: its result, of this type, and what it works in."""
     numbers = relax.ShapeExpr(list(convolution.encoded()))
-    return relax.call_dps_packed(NAME, relax.Tuple([*operands, numbers]), result)
+    workspace = relax.TensorType([WORKSPACE_BYTES], "uint8")
+    call = relax.call_dps_packed(NAME, relax.Tuple([*operands, numbers]), [result, workspace])
+    return relax.BlockBuilder().normalize(call)

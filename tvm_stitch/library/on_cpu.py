@@ -1,0 +1,113 @@
+"""The library's convolutions by NumPy, for modules that run where there is no GPU.
+
+In: a Convolution and arrays. Out: its result, summed in float64. Slow and plain: what the CPU
+executor calls in the library's place, and what tests compare with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from tvm_stitch.library.convolution import DATA, FORWARD, Convolution
+
+
+def convolved(
+    convolution: Convolution, tensors: Sequence[np.ndarray], extents: Sequence[int]
+) -> np.ndarray:
+    """The result of these extents, of a call's tensors; in the call's own layout, in float64."""
+    first, second, *more = tensors
+    a, b = (_channels_first(np.asarray(x, "float64"), convolution) for x in (first, second))
+    shape = _extents_channels_first(extents, convolution)
+    result = np.zeros(shape)
+    if convolution.what == FORWARD:
+        _forward(convolution, a, b, result)
+    elif convolution.what == DATA:
+        _data(convolution, a, b, result)
+    else:
+        _weight(convolution, a, b, result)
+    if convolution.bias:
+        bias = np.asarray(more.pop(0), "float64").reshape(-1, *[1] * len(convolution.strides))
+        result += bias
+    if convolution.residual:
+        result += _channels_first(np.asarray(more.pop(0), "float64"), convolution)
+    if convolution.relu:
+        result = np.maximum(result, 0)
+    return np.moveaxis(result, 1, -1) if convolution.channels_last else result
+
+
+def _channels_first(array: np.ndarray, convolution: Convolution) -> np.ndarray:
+    return np.moveaxis(array, -1, 1) if convolution.channels_last else array
+
+
+def _extents_channels_first(extents: Sequence[int], convolution: Convolution) -> tuple[int, ...]:
+    if not convolution.channels_last:
+        return tuple(extents)
+    batch, *spatial, channels = extents
+    return batch, channels, *spatial
+
+
+def _groups(convolution: Convolution, data: int, results: int) -> Iterator[tuple[slice, slice]]:
+    """The channels of the data and of the result that belong together."""
+    count = convolution.groups
+    for group in range(count):
+        own = slice(group * (data // count), (group + 1) * (data // count))
+        yield own, slice(group * (results // count), (group + 1) * (results // count))
+
+
+def _taps(
+    convolution: Convolution, window: Sequence[int], results: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    """For each place of the window: where it reads of padded data for all results."""
+    for tap in product(*map(range, window)):
+        places = zip(tap, convolution.dilation, convolution.strides, results, strict=True)
+        yield (
+            tap,
+            tuple(
+                slice(at * apart, at * apart + (count - 1) * step + 1, step)
+                for at, apart, step, count in places
+            ),
+        )
+
+
+def _padded(convolution: Convolution, data: np.ndarray) -> np.ndarray:
+    return np.pad(data, [(0, 0), (0, 0), *((pad, pad) for pad in convolution.padding)])
+
+
+def _forward(
+    convolution: Convolution, data: np.ndarray, weight: np.ndarray, result: np.ndarray
+) -> None:
+    padded = _padded(convolution, data)
+    for tap, where in _taps(convolution, weight.shape[2:], result.shape[2:]):
+        for own, out in _groups(convolution, data.shape[1], result.shape[1]):
+            read = padded[(slice(None), own, *where)]
+            result[:, out] += np.einsum("nc...,kc->nk...", read, weight[(out, slice(None), *tap)])
+
+
+def _data(
+    convolution: Convolution, gradient: np.ndarray, weight: np.ndarray, result: np.ndarray
+) -> None:
+    padded = _padded(convolution, result)
+    for tap, where in _taps(convolution, weight.shape[2:], gradient.shape[2:]):
+        for own, out in _groups(convolution, result.shape[1], gradient.shape[1]):
+            part = np.einsum("nk...,kc->nc...", gradient[:, out], weight[(out, slice(None), *tap)])
+            padded[(slice(None), own, *where)] += part
+    inner = zip(convolution.padding, result.shape[2:], strict=True)
+    result += padded[(slice(None), slice(None), *(slice(pad, pad + n) for pad, n in inner))]
+
+
+def _weight(
+    convolution: Convolution, data: np.ndarray, gradient: np.ndarray, result: np.ndarray
+) -> None:
+    padded = _padded(convolution, data)
+    for tap, where in _taps(convolution, result.shape[2:], gradient.shape[2:]):
+        for own, out in _groups(convolution, data.shape[1], gradient.shape[1]):
+            read = padded[(slice(None), own, *where)]
+            part = np.tensordot(gradient[:, out], read, (_but_channels(read), _but_channels(read)))
+            result[(out, slice(None), *tap)] += part
+
+
+def _but_channels(array: np.ndarray) -> list[int]:
+    return [axis for axis in range(array.ndim) if axis != 1]
