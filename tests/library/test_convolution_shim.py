@@ -158,7 +158,7 @@ def test_errors_say_what_the_library_says_of_which_convolution(seen, monkeypatch
         check(of(), "float16")
     monkeypatch.setenv("STAND_IN_FAILS", "engines")
     with pytest.raises(
-        RuntimeError, match="cannot compute this gradient for the data .* no engine"
+        RuntimeError, match=r"cannot compute this gradient for the data .* no engine"
     ):
         check(of(DATA, padding=(5, 5)))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -49,27 +50,29 @@ def _extents_channels_first(extents: Sequence[int], convolution: Convolution) ->
     return batch, channels, *spatial
 
 
-def _groups(convolution: Convolution, data: int, results: int) -> Iterator[tuple[slice, slice]]:
-    """The channels of the data and of the result that belong together."""
-    count = convolution.groups
-    for group in range(count):
-        own = slice(group * (data // count), (group + 1) * (data // count))
-        yield own, slice(group * (results // count), (group + 1) * (results // count))
+Indices = Any  # of NumPy, whose types say less than it takes
+
+
+def _groups(
+    convolution: Convolution, data: np.ndarray, weight: np.ndarray, result: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Views of the channels that belong together."""
+    along = ((data, 1), (weight, 0), (result, 1))
+    return zip(*(np.split(each, convolution.groups, axis) for each, axis in along), strict=True)
 
 
 def _taps(
     convolution: Convolution, window: Sequence[int], results: Sequence[int]
-) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
-    """For each place of the window: where it reads of padded data for all results."""
+) -> Iterator[tuple[Indices, Indices]]:
+    """For each place of the window: its weights, and what all results read there of padded data."""
+    every = slice(None)
     for tap in product(*map(range, window)):
         places = zip(tap, convolution.dilation, convolution.strides, results, strict=True)
-        yield (
-            tap,
-            tuple(
-                slice(at * apart, at * apart + (count - 1) * step + 1, step)
-                for at, apart, step, count in places
-            ),
-        )
+        where = [
+            slice(at * apart, at * apart + (count - 1) * step + 1, step)
+            for at, apart, step, count in places
+        ]
+        yield (every, every, *tap), (every, every, *where)
 
 
 def _padded(convolution: Convolution, data: np.ndarray) -> np.ndarray:
@@ -81,9 +84,8 @@ def _forward(
 ) -> None:
     padded = _padded(convolution, data)
     for tap, where in _taps(convolution, weight.shape[2:], result.shape[2:]):
-        for own, out in _groups(convolution, data.shape[1], result.shape[1]):
-            read = padded[(slice(None), own, *where)]
-            result[:, out] += np.einsum("nc...,kc->nk...", read, weight[(out, slice(None), *tap)])
+        for own, weights, out in _groups(convolution, padded, weight, result):
+            out += np.einsum("nc...,kc->nk...", own[where], weights[tap])
 
 
 def _data(
@@ -91,23 +93,18 @@ def _data(
 ) -> None:
     padded = _padded(convolution, result)
     for tap, where in _taps(convolution, weight.shape[2:], gradient.shape[2:]):
-        for own, out in _groups(convolution, result.shape[1], gradient.shape[1]):
-            part = np.einsum("nk...,kc->nc...", gradient[:, out], weight[(out, slice(None), *tap)])
-            padded[(slice(None), own, *where)] += part
+        for own, weights, out in _groups(convolution, padded, weight, gradient):
+            own[where] += np.einsum("nk...,kc->nc...", out, weights[tap])
     inner = zip(convolution.padding, result.shape[2:], strict=True)
-    result += padded[(slice(None), slice(None), *(slice(pad, pad + n) for pad, n in inner))]
+    kept: Indices = (slice(None), slice(None), *(slice(pad, pad + n) for pad, n in inner))
+    result += padded[kept]
 
 
 def _weight(
     convolution: Convolution, data: np.ndarray, gradient: np.ndarray, result: np.ndarray
 ) -> None:
     padded = _padded(convolution, data)
+    but_channels = [0, *range(2, data.ndim)]
     for tap, where in _taps(convolution, result.shape[2:], gradient.shape[2:]):
-        for own, out in _groups(convolution, data.shape[1], gradient.shape[1]):
-            read = padded[(slice(None), own, *where)]
-            part = np.tensordot(gradient[:, out], read, (_but_channels(read), _but_channels(read)))
-            result[(out, slice(None), *tap)] += part
-
-
-def _but_channels(array: np.ndarray) -> list[int]:
-    return [axis for axis in range(array.ndim) if axis != 1]
+        for own, weights, out in _groups(convolution, padded, result, gradient):
+            weights[tap] += np.tensordot(out, own[where], (but_channels, but_channels))

@@ -16,9 +16,9 @@ from tvm_stitch.errors import last_line
 from tvm_stitch.graph.front.convolution.choose import convolution_of, is_convolution
 from tvm_stitch.graph.front.convolution.epilogue import Fused, fused, only_readers
 from tvm_stitch.graph.front.convolution.layout import with_channels_last
-from tvm_stitch.library.convolution import NAME, WORKSPACE_BYTES, Convolution
 from tvm_stitch.graph.front.decompose.stages import has_shape, shape_of
 from tvm_stitch.graph.front.decompose.view import RESHAPES, Definition, views_of
+from tvm_stitch.library.convolution import NAME, WORKSPACE_BYTES, Convolution
 from tvm_stitch.stages.stage import Refused
 
 TRANSPOSE = "relax.permute_dims"
