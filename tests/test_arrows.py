@@ -21,6 +21,7 @@ KERNEL = (
     ("kernel.kinds",),
     ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),
     ("kernel.legal", "kernel.tensor_core"),
+    ("kernel.library_product",),
     ("kernel.build",),
 )
 BELOW = ("errors", "device", "json_data", "library", "stages")  # what every room may import

@@ -24,8 +24,9 @@ from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.convolution import LibraryConvolutions
 from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.legalize import Legalize
-from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.library.shim import convolutions_missing
+from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
+from tvm_stitch.library.locate import CUDNN, is_off
+from tvm_stitch.library.shim import unusable
 from tvm_stitch.op_tags import keep_op_tags_by_thread
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
@@ -128,13 +129,14 @@ def _library_passes(
     options: Options | None, asked: list[Fallback] | None
 ) -> list[tvm.transform.Pass]:
     """Convolutions become calls of cuDNN, where this machine has it and the options let it."""
-    missing = convolutions_missing(options.schemes if options is not None else SCHEMES)
+    allowed = LIBRARY in (options.schemes if options is not None else SCHEMES) and not is_off()
 
     def hear(operator: str, reason: str) -> None:
         if asked is not None:
             asked.append(Fallback(operator, reason))
 
-    return [LibraryConvolutions(hear)] if missing is None else []
+    usable = allowed and unusable(CUDNN) is None
+    return [LibraryConvolutions(hear)] if usable else []
 
 
 def _fusing_passes() -> list[tvm.transform.Pass]:

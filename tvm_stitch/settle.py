@@ -26,8 +26,7 @@ from tvm_stitch.graph.front.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.origins import are_as_they_came, followed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
-from tvm_stitch.kernel.build import VIEW, StitchedKernel, kernel_of
-from tvm_stitch.kernel.tensor_core.build import TensorKernel
+from tvm_stitch.kernel.build import VIEW, ProductKernel, StitchedKernel, kernel_of
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Group, Measured, Plan
 from tvm_stitch.plan.planner import Known
@@ -258,12 +257,12 @@ class _Way:
         found = sum(kernel.holds_product for kernel in kernels)
         for product in products:
             try:
-                found += isinstance(self._kernel_of(product.function()), TensorKernel)
+                found += isinstance(self._kernel_of(product.function()), ProductKernel)
             except Exception:  # TVM does not merge them: then there is no such kernel
                 continue
         return found
 
-    def _kernel_of(self, function: tirx.PrimFunc) -> StitchedKernel | TensorKernel | Refused:
+    def _kernel_of(self, function: tirx.PrimFunc) -> StitchedKernel | ProductKernel | Refused:
         device, schemes = device_of(self.settling.target), self.settling.options.schemes
         bounds = bounds_of_module(self.source, self.settling.options)
         return kernel_of(function, device, bounds, schemes)

@@ -18,7 +18,7 @@ from bench.convolutions.shapes import FUSED, RESIDUAL, Shape
 from bench.measure import Meter
 from tvm_stitch.library import shim
 from tvm_stitch.library.convolution import DATA, FORWARD, WORKSPACE_BYTES
-from tvm_stitch.library.on_cpu import convolved
+from tvm_stitch.library.numpy_convolution import convolved
 
 F = torch.nn.functional
 # How far from float64 a result may be, as a share of the largest: sums are in float32, and what is

@@ -14,7 +14,7 @@ from stand_in import NATIVE, stand_in
 
 from tvm_stitch.library import locate, shim
 from tvm_stitch.library.convolution import DATA, FORWARD, WEIGHT, Convolution, decoded
-from tvm_stitch.library.on_cpu import convolved
+from tvm_stitch.library.numpy_convolution import convolved
 
 TYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 CLOSE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}

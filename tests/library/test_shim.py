@@ -36,7 +36,7 @@ def tensor(array):
 
 def multiply(
     left, right, output="float32", bias=None, residual=None, activation=0,
-    left_by_depth=True, right_by_depth=False, workspace=64,
+    left_by_depth=True, right_by_depth=False, workspace=64, scale=1.0,
 ):  # fmt: skip
     """left [batch, rows, depth] by right [batch, depth, columns], laid out as is said."""
     (batch, rows, depth), columns = left.shape, right.shape[-1]
@@ -46,10 +46,12 @@ def multiply(
     result = tensor(np.full((batch, rows, columns), 7, TYPES[output]))
     tensors = [None if array is None else tensor(array) for array in arrays]
     shim.load()["matmul"](
-        *tensors, result, tensor(np.zeros(workspace, np.uint8)), batch, rows, columns, depth,
+        *tensors, result, tensor(np.zeros(workspace, np.uint8)),
+        left.itemsize * 8, np.dtype(TYPES[output]).itemsize * 8, left.dtype == TYPES["bfloat16"],
+        batch, rows, columns, depth,
         0, int(left_by_depth), left.shape[2], rows * depth,
         0, int(right_by_depth), right.shape[2], depth * columns,
-        activation,
+        activation, scale,
     )  # fmt: skip
     return (result.numpy() if hasattr(result, "numpy") else np.from_dlpack(result)).astype(float)
 
@@ -141,10 +143,14 @@ def test_tensors_that_do_not_fit_are_refused(seen):
     left, right = factors("float32")
     with pytest.raises(ValueError, match="other sizes than their product: 5x7 by 7x3"):
         multiply(left, right, bias=np.zeros(4, np.float32))
-    with pytest.raises(TypeError, match="different types"):
+    with pytest.raises(TypeError, match="of another type than its product: 5x7 by 7x3, float32"):
         multiply(left, right.astype(np.float16))
-    with pytest.raises(TypeError, match="float32, float16 and bfloat16 only"):
-        multiply(left.astype(np.float64), right.astype(np.float64))
+
+
+def test_a_scale(seen):
+    left, right = factors("float32")
+    found = multiply(left, right, bias=np.ones(3, np.float32), scale=0.125)
+    assert found == pytest.approx(left.astype(float) @ right.astype(float) / 8 + 1, rel=1e-5)
 
 
 def test_nothing_to_multiply(seen):

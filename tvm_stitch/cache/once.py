@@ -16,7 +16,8 @@ from tvm_stitch.cache.lowered import lowered
 from tvm_stitch.cache.store import Store, store_of
 from tvm_stitch.device import device_of
 from tvm_stitch.dump.folder import wanted
-from tvm_stitch.library.locate import CUDNN, find
+from tvm_stitch.kernel.ir.mapping import LIBRARY
+from tvm_stitch.library import shim
 from tvm_stitch.options import Options
 from tvm_stitch.tuning.apply import Records
 
@@ -46,9 +47,8 @@ def once_lowered(
         return limit == 0 or time.monotonic() - start < limit
 
     # The device is this machine's GPU where the target names none.
-    device = repr(device_of(target))
+    device = f"{device_of(target)!r} {_libraries(options)}"
     made_of = [str(target), device, _settings(options), _used(records), passes or "", _context()]
-    made_of.append(f"cuDNN: {find(CUDNN) is not None}")
     return lowered(mod, made_of, lower, store, is_in_time)
 
 
@@ -63,6 +63,14 @@ def _settings(options: Options) -> str:
     chosen = {e.name: getattr(options, e.name) for e in fields(Options) if e.name not in _NO_PART}
     plan = options.plan.to_json() if options.plan is not None else ""
     return f"{chosen} {plan}"
+
+
+def _libraries(options: Options) -> str:
+    """What modules may call: another release of a library is called the same way."""
+    if LIBRARY not in options.schemes:
+        return ""
+    usable = (each for each in shim.OPENS.values() if shim.unusable(each) is None)
+    return " ".join(each.title for each in usable)
 
 
 def _used(records: Records | None) -> str:

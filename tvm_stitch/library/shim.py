@@ -6,7 +6,7 @@ calls one, nothing is compiled or opened; where that cannot be done, the call sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +17,7 @@ from tvm_ffi import libinfo
 
 from tvm_stitch.cache.objects import Refusal, built
 from tvm_stitch.errors import StitchError
-from tvm_stitch.library.locate import CUBLASLT, CUDNN, Library, find, is_off
+from tvm_stitch.library.locate import CUBLASLT, CUDNN, Library, find
 
 PREFIX = "tvm_stitch.library."
 # What the shim exports for modules, and the libraries behind it with what tells it their files.
@@ -78,13 +78,6 @@ def unusable(library: Library) -> str | None:
     if find(library) is None:
         return library.missing
     return _no_shim()
-
-
-def convolutions_missing(schemes: Sequence[str]) -> str | None:
-    """Why convolutions are not cuDNN's on this machine; None if they are."""
-    if is_off():
-        return "libraries are switched off"
-    return unusable(CUDNN)
 
 
 @lru_cache(maxsize=1)

@@ -26,7 +26,7 @@ from tvm_stitch.library.convolution import NAME as CONVOLUTION
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback
 from tvm_stitch.plan.saved import SavedPlan
-from tvm_stitch.report.data import Before, Kernel, Limits
+from tvm_stitch.report.data import DEFAULT, Before, Kernel, Limits
 from tvm_stitch.report.findings.code import CodeOf
 from tvm_stitch.report.findings.kernels import READY_MADE, kernels_by_function
 from tvm_stitch.report.findings.launches import flow
@@ -170,7 +170,7 @@ def _fallbacks(
     reason = {each.op: each.reason for each in planned}
     found: dict[Fallback, None] = {}
     for kernel in kernels:
-        if not kernel.stitched:
+        if kernel.scheme == DEFAULT:
             for op in kernel.ops:
                 why = kernel.why if kernel.why == READY_MADE else reason.get(op, kernel.why)
                 found[Fallback(op, why)] = None

@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt: output = activation(left * right + residual + bias).
+// Matrix products by cuBLASLt: output = activation(scale * left * right + residual + bias).
 //
 // Everything is row-major here. cuBLASLt multiplies column-major matrices, which are the transposed
 // row-major ones: it is asked for right^T * left^T, which is the transposed output.
@@ -121,9 +121,9 @@ class Plan {
     Choose(handle);
   }
 
-  void Run(Handle handle, const void* left, const void* right, const void* bias,
+  void Run(Handle handle, float alpha, const void* left, const void* right, const void* bias,
            const void* residual, void* output, void* workspace, Stream stream) const {
-    const float alpha = 1.0f, beta = product_.has_residual ? 1.0f : 0.0f;
+    const float beta = product_.has_residual ? 1.0f : 0.0f;
     if (product_.has_bias) Set(DESC_BIAS_POINTER, bias);
     const void* added = product_.has_residual ? residual : output;
     functions_.Check(
@@ -257,11 +257,15 @@ class Context {
   std::unordered_map<Product, Plan, ProductHash> plans_;
 };
 
-DataType TypeOf(DLDataType type) {
-  if (type.lanes == 1 && type.code == kDLFloat && type.bits == 32) return R_32F;
-  if (type.lanes == 1 && type.code == kDLFloat && type.bits == 16) return R_16F;
-  if (type.lanes == 1 && type.code == kDLBfloat && type.bits == 16) return R_16BF;
-  TVM_FFI_THROW(TypeError) << "cuBLASLt is called here for float32, float16 and bfloat16 only";
+// The types are told beside the tensors: TVM's lowering gives a bfloat16 tensor another one.
+DataType TypeOf(int64_t bits, bool is_bfloat) {
+  return bits == 32 ? R_32F : is_bfloat ? R_16BF : R_16F;
+}
+
+void CheckType(const ffi::TensorView& tensor, int64_t bits, const Product& product) {
+  if (tensor.dtype().bits != bits || tensor.dtype().lanes != 1) {
+    TVM_FFI_THROW(TypeError) << "a tensor of another type than its product: " << product.Text();
+  }
 }
 
 char* Data(const ffi::TensorView& tensor, int64_t start = 0) {
@@ -303,10 +307,10 @@ void CheckSizes(const Product& p, const ffi::TensorView& left, int64_t left_star
 // Sizes and strides are in elements; `start` is where a factor begins in its tensor.
 void Multiply(ffi::TensorView left, ffi::TensorView right, ffi::Optional<ffi::TensorView> bias,
               ffi::Optional<ffi::TensorView> residual, ffi::TensorView output,
-              ffi::TensorView workspace, int64_t batch, int64_t rows, int64_t columns,
-              int64_t depth, int64_t left_start, int64_t left_by_depth, int64_t left_line,
+              ffi::TensorView workspace, int64_t factor_bits, int64_t output_bits,
+              bool is_bfloat, int64_t batch, int64_t rows, int64_t columns, int64_t depth, int64_t left_start, int64_t left_by_depth, int64_t left_line,
               int64_t left_stride, int64_t right_start, int64_t right_by_depth,
-              int64_t right_line, int64_t right_stride, int64_t activation) {
+              int64_t right_line, int64_t right_stride, int64_t activation, double scale) {
   if (batch == 0 || rows == 0 || columns == 0) return;
   const char* left_data = Data(left, left_start);
   const char* right_data = Data(right, right_start);
@@ -323,8 +327,8 @@ void Multiply(ffi::TensorView left, ffi::TensorView right, ffi::Optional<ffi::Te
                         right_by_depth,
                         right_line,
                         right_stride,
-                        TypeOf(left.dtype()),
-                        TypeOf(output.dtype()),
+                        TypeOf(factor_bits, is_bfloat),
+                        TypeOf(output_bits, is_bfloat),
                         bias.has_value(),
                         residual.has_value(),
                         activation,
@@ -333,15 +337,16 @@ void Multiply(ffi::TensorView left, ffi::TensorView right, ffi::Optional<ffi::Te
                         Alignment(residual_data),
                         Alignment(output_data),
                         workspace.numel() * (workspace.dtype().bits / 8)};
-  if (left.dtype() != right.dtype() || (bias && bias.value().dtype() != output.dtype()) ||
-      (residual && residual.value().dtype() != output.dtype())) {
-    TVM_FFI_THROW(TypeError) << "tensors of different types in a product: " << product.Text();
-  }
+  CheckType(left, factor_bits, product);
+  CheckType(right, factor_bits, product);
+  CheckType(output, output_bits, product);
+  if (bias) CheckType(bias.value(), output_bits, product);
+  if (residual) CheckType(residual.value(), output_bits, product);
   CheckSizes(product, left, left_start, right, right_start, bias, residual, output);
   const DLDevice device = output.device();
   Context& context = Context::OfThisThread(device.device_id);
   context.PlanOf(product).Run(
-      context.handle(), left_data, right_data, bias_data, residual_data, output_data,
+      context.handle(), static_cast<float>(scale), left_data, right_data, bias_data, residual_data, output_data,
       Data(workspace), TVMFFIEnvGetStream(device.device_type, device.device_id));
 }
 
