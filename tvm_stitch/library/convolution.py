@@ -12,7 +12,7 @@ from dataclasses import dataclass
 NAME = "tvm_stitch.library.convolution"
 """The packed function: the tensors, the numbers of `encoded`, and the result to be written."""
 
-WORKSPACE_BYTES = 64 << 20
+WORKSPACE_BYTES = 96 << 20
 """What a call may work in; memory planning lets all calls share it."""
 
 FORWARD, DATA, WEIGHT = "forward", "data", "weight"

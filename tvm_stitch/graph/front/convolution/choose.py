@@ -53,8 +53,7 @@ def convolution_of(call: Call) -> Convolution | Refused:
     refused = _refused(call)
     if refused is not None:
         return refused
-    attrs = call.attrs
-    found = _layouts(attrs)
+    found = stated_layouts(call)
     ways = (DATA,) if is_transposed else (FORWARD, WEIGHT)
     for what in ways:
         for channels_last in (False, True):
@@ -89,7 +88,9 @@ def _refused(call: Call) -> Refused | None:
     return None
 
 
-def _layouts(attrs: object) -> Layouts:
+def stated_layouts(call: Call) -> Layouts:
+    """The layouts that a convolution has."""
+    attrs = call.attrs
     data, weight, out = (
         str(getattr(attrs, name)) for name in ("data_layout", "kernel_layout", "out_layout")
     )
