@@ -9,7 +9,9 @@ from tvm.relax import op
 from zoo import Case, graph
 
 import tvm_stitch
+from tvm_stitch import Options
 from tvm_stitch.kernel.build import is_library_call
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.library_product import build as library_product
 from tvm_stitch.library import locate
 
@@ -99,3 +101,37 @@ def test_batches_and_transposed_weights(cheap, dtype, transposed):
     assert len(primfuncs(case.module)) == len(library_calls(case)) == 1
     verified = tvm_stitch.verify(case.module, H200, orders=1)
     assert verified.ok, str(verified)
+
+
+def test_the_report_says_what_a_missing_library_would_have(monkeypatch, tmp_path):
+    monkeypatch.setenv(locate.FOLDER, str(tmp_path))
+    case = product("float32", 130, 200, 264, "bias")
+    assert not library_calls(case)
+    (kernel,) = tvm_stitch.explain(case.module, H200).kernels
+    assert kernel.scheme == "default"
+    assert "cuBLASLt is not found: pip install nvidia-cublas" in kernel.why
+
+
+def test_libraries_can_be_switched_off(cheap):
+    case = product("float16", 130, 200, 264, "bias")
+    without = Options(schemes=tuple(scheme for scheme in SCHEMES if scheme != "library"))
+    (kernel,) = tvm_stitch.explain(case.module, H200, without).kernels
+    assert kernel.scheme == "regional"
+
+
+def test_the_cheaper_way_is_taken(monkeypatch):
+    """An ending that only one of them has counts as well."""
+    case = product("float16", 4096, 768, 3072, "bias GELU")
+    for us, scheme in ((1.0, "library"), (1e3, "regional")):
+        monkeypatch.setattr(library_product, "library_us", lambda *_, us=us: us)
+        (kernel,) = tvm_stitch.explain(case.module, H200).kernels
+        assert kernel.scheme == scheme
+
+
+def test_what_the_library_cannot_end_with_stays_a_kernel(cheap):
+    def build(emit, x, w, b):
+        return emit(op.nn.gelu(emit(op.add(emit(op.matmul(x, w)), b))))
+
+    case = graph("float32", [(512, 256), (256, 512), (512,)], build, lambda x, w, b: x @ w)
+    kernels = tvm_stitch.explain(case.module, H200).kernels
+    assert sorted(kernel.scheme for kernel in kernels) == ["library", "local"]

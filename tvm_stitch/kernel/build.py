@@ -21,6 +21,7 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.library_product.build import (
     LIBRARY_ATTRIBUTE,
     LibraryKernel,
+    LibraryMissing,
     library_function,
     library_kernel,
 )
@@ -127,7 +128,7 @@ def choose_product(
         ours = tensor_kernel(stages, outputs, device)
     theirs = library_kernel(stages, outputs, device, schemes)
     if isinstance(theirs, Refused):
-        return ours
+        return theirs if isinstance(ours, Refused) and isinstance(theirs, LibraryMissing) else ours
     return ours if isinstance(ours, TensorKernel) and ours.cost_us <= theirs.cost_us else theirs
 
 
@@ -135,6 +136,8 @@ def _cheaper(
     stitched: StitchedKernel | Refused, product: ProductKernel | Refused, device: Device
 ) -> StitchedKernel | ProductKernel | Refused:
     """The kernel that should be faster; of refusals that of the stitched one."""
+    if isinstance(stitched, Refused) and isinstance(product, LibraryMissing):
+        return Refused(f"{stitched.reason}; {product.reason}")
     if isinstance(product, Refused):
         return stitched
     if isinstance(stitched, Refused):

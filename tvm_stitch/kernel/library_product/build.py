@@ -53,6 +53,10 @@ class LibraryKernel:
         return f"{CUBLASLT.title}{ending}"
 
 
+class LibraryMissing(Refused):
+    """The library has such a product, but is not on this machine; the reason says what to do."""
+
+
 def library_kernel(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device, schemes: Sequence[str]
 ) -> LibraryKernel | Refused:
@@ -63,7 +67,7 @@ def library_kernel(
     if isinstance(found, Refused):
         return found
     missing = shim.unusable(CUBLASLT)
-    return found if missing is None else Refused(missing)
+    return found if missing is None else LibraryMissing(missing)
 
 
 def _readable(
