@@ -1,5 +1,6 @@
 """Convolutions become calls of cuDNN, with what it computes behind them, and are right."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tvm
@@ -157,6 +158,18 @@ def test_channels_last_outside_cost_no_kernel():
         return emit(op.permute_dims(h, [0, 2, 3, 1]))
 
     check(module(body, (2, 6, 5, 8), (4, 8, 1, 1), (1, 4, 1, 1)), kernels=0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_that_are_known_are_laid_out_at_once(dtype):
+    weight = np.random.default_rng(0).normal(size=(4, 8, 3, 3)).astype("float32")
+    known = relax.const(tvm.runtime.tensor(weight.astype(getattr(ml_dtypes, dtype, dtype))), dtype)
+
+    def body(emit, x):
+        h = emit(op.nn.conv2d(emit(op.permute_dims(x, [0, 3, 1, 2])), known))
+        return emit(op.permute_dims(h, [0, 2, 3, 1]))
+
+    check(module(body, (2, 6, 5, 8), dtype=dtype), kernels=0)
 
 
 def test_float32_stays_with_channels_first():

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import tvm
 from tvm import relax
-from tvm.ir import Call
+from tvm.ir import Call, GenericConst
 
 from tvm_stitch.errors import last_line
 from tvm_stitch.graph.front.convolution.choose import convolution_of, is_convolution
 from tvm_stitch.graph.front.convolution.epilogue import Fused, fused, only_readers
 from tvm_stitch.graph.front.convolution.layout import with_channels_last
-from tvm_stitch.graph.front.decompose.stages import has_shape, shape_of
+from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, shape_of
 from tvm_stitch.graph.front.decompose.view import RESHAPES, Definition, views_of
 from tvm_stitch.library.convolution import NAME, WORKSPACE_BYTES, Convolution
 from tvm_stitch.stages.stage import Refused
@@ -104,6 +105,8 @@ def _without_moving(binding: relax.Binding, definition: Definition) -> relax.Bin
     TVM launches nothing for a reshape, but a kernel for a transpose, and for two reshapes.
     """
     value = binding.value
+    if _is_transposed_constant(value):
+        return relax.VarBinding(binding.var, _transposed(value))
     name = getattr(value.op, "name", "") if isinstance(value, Call) else ""
     if name not in (TRANSPOSE, *RESHAPES) or not has_shape(value) or not has_shape(value.args[0]):
         return binding
@@ -111,6 +114,19 @@ def _without_moving(binding: relax.Binding, definition: Definition) -> relax.Bin
     if view.is_moved or (name != TRANSPOSE and view.source.same_as(value.args[0])):
         return binding
     return relax.VarBinding(binding.var, relax.op.reshape(view.source, shape_of(value)))
+
+
+def _is_transposed_constant(value: relax.Expr) -> bool:
+    is_call = isinstance(value, Call) and getattr(value.op, "name", "") == TRANSPOSE
+    return is_call and isinstance(value.args[0], GenericConst) and has_shape(value)
+
+
+def _transposed(call: Call) -> GenericConst:
+    """Weights that are known, as they are to lie."""
+    (constant,), axes = call.args, call.attrs.axes
+    array = constant.value.numpy()
+    order = None if axes is None else [int(axis) for axis in axes]
+    return relax.const(np.ascontiguousarray(array.transpose(order)), dtype_of(call))
 
 
 def _definitions(block: relax.DataflowBlock) -> Definition:
