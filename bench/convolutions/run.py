@@ -88,7 +88,7 @@ def torch_call(shape: Shape, given: Tensors) -> Callable[[], torch.Tensor]:
     """The same by PyTorch's operators."""
     data, weight, gradient = given["data"], given["weight"], given["gradient"]
     convolution = shape.convolution
-    strides, padding = list(convolution.strides), list(convolution.padding)
+    strides, padding = list(convolution.strides), list(convolution.before)
     if shape.what != FORWARD:
         wanted = 0 if shape.what == DATA else 1
         mask = [wanted == 0, wanted == 1, False]
@@ -113,7 +113,7 @@ def torch_call(shape: Shape, given: Tensors) -> Callable[[], torch.Tensor]:
 def fused_call(shape: Shape, given: Tensors) -> Callable[[], torch.Tensor] | None:
     """PyTorch's own call of cuDNN with what follows in one kernel, where it has one."""
     convolution = shape.convolution
-    way = [list(convolution.strides), list(convolution.padding), [1, 1], shape.groups]
+    way = [list(convolution.strides), list(convolution.before), [1, 1], shape.groups]
     data, weight, bias = given["data"], given["weight"], given["bias"]
     if shape.ending == FUSED:
         return lambda: torch.ops.aten.cudnn_convolution_relu(data, weight, bias, *way)

@@ -55,8 +55,11 @@ class Shape:
     @property
     def convolution(self) -> Convolution:
         """What the library is asked for."""
-        pair = (self.stride,) * 2, (self.padding,) * 2, (1, 1)
-        found = Convolution(self.what, self.channels_last, self.groups, *pair)
+        padding = (self.padding,) * 2
+        found = Convolution(
+            self.what, self.channels_last, self.groups,
+            (self.stride,) * 2, padding, padding, (1, 1),
+        )  # fmt: skip
         if not self.ending:
             return found
         return replace(found, bias=True, residual=self.ending == RESIDUAL, relu=True)

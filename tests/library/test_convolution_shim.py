@@ -30,9 +30,15 @@ def extents_of(convolution, batch=2, channels=6, results=4, image=(7, 9, 5), win
     """Those of data, weights and result, channels first."""
     image, window = image[: len(convolution.strides)], window[: len(convolution.strides)]
     places = zip(
-        image, window, convolution.strides, convolution.padding, convolution.dilation, strict=True
+        image,
+        window,
+        convolution.strides,
+        convolution.before,
+        convolution.after,
+        convolution.dilation,
+        strict=True,
     )
-    out = [(n + 2 * pad - apart * (w - 1) - 1) // s + 1 for n, w, s, pad, apart in places]
+    out = [(n + b + a - apart * (w - 1) - 1) // s + 1 for n, w, s, b, a, apart in places]
     weight = (results, channels // convolution.groups, *window)
     return (batch, channels, *image), weight, (batch, results, *out)
 
@@ -75,7 +81,8 @@ def check(convolution, dtype="float32", **sizes):
 
 
 def of(what=FORWARD, last=True, groups=1, strides=(1, 1), padding=(1, 1), dilation=(1, 1), **more):
-    return Convolution(what, last, groups, strides, padding, dilation, **more)
+    more.setdefault("after", padding)
+    return Convolution(what, last, groups, strides, padding, dilation=dilation, **more)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -99,6 +106,12 @@ def test_strides_padding_dilation_and_groups(seen, what, strides, padding, dilat
 @pytest.mark.parametrize("rank", [1, 3])
 def test_one_and_three_dimensions(seen, what, last, rank):
     check(of(what, last, 1, (2,) * rank, (1,) * rank, (1,) * rank))
+
+
+@pytest.mark.parametrize("what", [FORWARD, DATA, WEIGHT])
+@pytest.mark.parametrize(("before", "after"), [((0, 1), (1, 0)), ((2, 0), (0, 0))])
+def test_uneven_padding(seen, what, before, after):
+    check(of(what, True, 1, (2, 1), before, after=after))
 
 
 @pytest.mark.parametrize("what", [FORWARD, DATA, WEIGHT])
@@ -181,7 +194,7 @@ def test_nothing_to_convolve(seen):
 
 
 @pytest.mark.parametrize(
-    "convolution", [of(), of(WEIGHT, False, 3, (2,), (1,), (4,)), of(relu=True)]
+    "convolution", [of(), of(WEIGHT, False, 3, (2,), (1,), (4,), after=(0,)), of(relu=True)]
 )
 def test_numbers_say_everything(convolution):
     assert decoded(convolution.encoded()) == convolution

@@ -35,7 +35,8 @@ class Convolution:
     channels_last: bool
     groups: int
     strides: tuple[int, ...]
-    padding: tuple[int, ...]  # the same on both sides
+    before: tuple[int, ...]  # zeros around the data
+    after: tuple[int, ...]
     dilation: tuple[int, ...]
     bias: bool = False
     residual: bool = False
@@ -56,15 +57,15 @@ class Convolution:
     def encoded(self) -> tuple[int, ...]:
         """The numbers of the call."""
         flags = self.channels_last, self.bias, self.residual, self.relu
-        spatial = (*self.strides, *self.padding, *self.dilation)
+        spatial = (*self.strides, *self.before, *self.after, *self.dilation)
         return (_WHAT.index(self.what), *map(int, flags), self.groups, len(self.strides), *spatial)
 
 
 def decoded(numbers: Sequence[int]) -> Convolution:
     """The convolution of a call."""
     what, channels_last, bias, residual, relu, groups, rank, *spatial = map(int, numbers)
-    strides, padding, dilation = (tuple(spatial[n * rank : (n + 1) * rank]) for n in range(3))
+    strides, before, after, dilation = (tuple(spatial[n * rank : (n + 1) * rank]) for n in range(4))
     return Convolution(
-        _WHAT[what], bool(channels_last), groups, strides, padding, dilation,
+        _WHAT[what], bool(channels_last), groups, strides, before, after, dilation,
         bool(bias), bool(residual), bool(relu),
     )  # fmt: skip

@@ -76,7 +76,8 @@ def _taps(
 
 
 def _padded(convolution: Convolution, data: np.ndarray) -> np.ndarray:
-    return np.pad(data, [(0, 0), (0, 0), *((pad, pad) for pad in convolution.padding)])
+    around = zip(convolution.before, convolution.after, strict=True)
+    return np.pad(data, [(0, 0), (0, 0), *around])
 
 
 def _forward(
@@ -95,7 +96,7 @@ def _data(
     for tap, where in _taps(convolution, weight.shape[2:], gradient.shape[2:]):
         for own, weights, out in _groups(convolution, padded, weight, gradient):
             own[where] += np.einsum("nk...,kc->nc...", out, weights[tap])
-    inner = zip(convolution.padding, result.shape[2:], strict=True)
+    inner = zip(convolution.before, result.shape[2:], strict=True)
     kept: Indices = (slice(None), slice(None), *(slice(pad, pad + n) for pad, n in inner))
     result += padded[kept]
 

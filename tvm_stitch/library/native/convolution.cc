@@ -35,10 +35,10 @@ struct Convolution {
   What what;
   bool channels_last, has_bias, has_residual, relu;
   int64_t groups;
-  Numbers strides, padding, dilation;
+  Numbers strides, before, after, dilation;
 
   explicit Convolution(const ffi::Shape& numbers) {
-    if (numbers.size() < 7 || static_cast<int64_t>(numbers.size()) != 7 + 3 * numbers[6]) {
+    if (numbers.size() < 7 || static_cast<int64_t>(numbers.size()) != 7 + 4 * numbers[6]) {
       TVM_FFI_THROW(ValueError) << "these are not the numbers of a convolution: " << numbers;
     }
     what = static_cast<What>(numbers[0]);
@@ -49,7 +49,8 @@ struct Convolution {
     groups = numbers[5];
     auto spatial = numbers.begin() + 7;
     // cuDNN knows no fewer than two spatial dimensions.
-    for (auto [values, neutral] : {std::pair(&strides, 1), {&padding, 0}, {&dilation, 1}}) {
+    for (auto [values, neutral] :
+         {std::pair(&strides, 1), {&before, 0}, {&after, 0}, {&dilation, 1}}) {
       if (numbers[6] == 1) values->push_back(neutral);
       values->insert(values->end(), spatial, spatial + numbers[6]);
       spatial += numbers[6];
@@ -71,8 +72,9 @@ struct Convolution {
     text += type == DATA_FLOAT ? ", float32" : type == DATA_HALF ? ", float16" : ", bfloat16";
     text += channels_last ? ", channels last:" : ":";
     for (const Tensor& tensor : tensors) text += " " + listed(tensor.extents);
-    text += ", strides " + listed(strides) + ", padding " + listed(padding) + ", dilation " +
-            listed(dilation) + ", groups " + std::to_string(groups);
+    text += ", strides " + listed(strides) + ", padding " + listed(before) +
+            (after == before ? "" : " and " + listed(after)) + ", dilation " + listed(dilation) +
+            ", groups " + std::to_string(groups);
     if (has_bias) text += ", bias";
     if (has_residual) text += ", residual";
     if (relu) text += ", ReLU";
@@ -236,8 +238,8 @@ class Way {
          ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
     };
     graph->Convolution(types[convolution_.what], names[convolution_.what],
-                       {&first, &second, &output}, convolution_.strides, convolution_.padding,
-                       convolution_.dilation);
+                       {&first, &second, &output}, convolution_.strides, convolution_.before,
+                       convolution_.after, convolution_.dilation);
   }
 
   // Residual, bias and ReLU behind what is convolved; in the order that cuDNN has kernels for.

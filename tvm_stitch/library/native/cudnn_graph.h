@@ -180,15 +180,16 @@ class Graph {
   // descriptor, and of the two factors.
   void Convolution(DescriptorType type, const std::array<AttributeName, 6>& names,
                    const std::array<const Node*, 3>& tensors, const std::vector<int64_t>& strides,
-                   const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation) {
+                   const std::vector<int64_t>& before, const std::vector<int64_t>& after,
+                   const std::vector<int64_t>& dilation) {
     Node& what = Make(BACKEND_CONVOLUTION_DESCRIPTOR);
     what.Set(ATTR_CONVOLUTION_COMP_TYPE, TYPE_DATA_TYPE, std::vector<int>{DATA_FLOAT})
         .Set(ATTR_CONVOLUTION_CONV_MODE, TYPE_CONVOLUTION_MODE, std::vector<int>{CROSS_CORRELATION})
         .Set(ATTR_CONVOLUTION_SPATIAL_DIMS,
              std::vector<int64_t>{static_cast<int64_t>(strides.size())})
         .Set(ATTR_CONVOLUTION_FILTER_STRIDES, strides)
-        .Set(ATTR_CONVOLUTION_PRE_PADDINGS, padding)
-        .Set(ATTR_CONVOLUTION_POST_PADDINGS, padding)
+        .Set(ATTR_CONVOLUTION_PRE_PADDINGS, before)
+        .Set(ATTR_CONVOLUTION_POST_PADDINGS, after)
         .Set(ATTR_CONVOLUTION_DILATIONS, dilation)
         .Finish("describing a convolution", text_);
     Node& node = Make(type);

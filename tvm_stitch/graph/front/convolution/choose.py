@@ -67,13 +67,11 @@ def _convolution(what: str, channels_last: bool, call: Call, rank: int) -> Convo
     before, after = (_numbers(attrs.padding)[n * rank : (n + 1) * rank] for n in range(2))
     strides, dilation = _numbers(attrs.strides), _numbers(attrs.dilation)
     groups = int(attrs.groups)
-    if before != after:
-        return Refused(f"cuDNN pads both sides alike, not by {before} and {after}")
     if what == WEIGHT:
         if groups != 1:
             return Refused("TVM writes this gradient of a grouped convolution in pieces")
         strides, dilation = dilation, strides
-    return Convolution(what, channels_last, groups, strides, before, dilation)
+    return Convolution(what, channels_last, groups, strides, before, after, dilation)
 
 
 def _refused(call: Call) -> Refused | None:
