@@ -10,6 +10,8 @@ def pytest_configure() -> None:
     # Nobody's cache is read or written, nor by processes that tests start; the executor's objects
     # are kept for other runs in the folder for temporary files.
     os.environ["TVM_STITCH_CACHE"] = "off"
+    # Plans are the same on machines that have NVIDIA's libraries, tests of these aside.
+    os.environ["TVM_STITCH_LIBRARIES"] = "off"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -21,9 +21,10 @@ KERNEL = (
     ("kernel.kinds",),
     ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),
     ("kernel.legal", "kernel.tensor_core"),
+    ("kernel.library_product",),
     ("kernel.build",),
 )
-BELOW = ("errors", "device", "json_data", "stages")  # what every room may import
+BELOW = ("errors", "device", "json_data", "library", "stages")  # what every room may import
 # What the others must not know.
 FORBIDDEN = {
     "stages": ("kernel", "graph", "plan", "tuning", "report", "simt", "transform", "device"),
@@ -35,6 +36,7 @@ FORBIDDEN = {
     "plan.search": ("plan.planner", "plan.region_plan", "plan.solve", "plan.pack"),
     "tuning": ("report",),
     "simt": ("kernel", "graph", "plan", "tuning", "report"),
+    "library": ("kernel", "graph", "plan", "tuning", "report", "simt", "transform", "options"),
     "reference": ("kernel", "graph", "plan", "tuning", "report", "simt"),
 }
 

@@ -22,7 +22,7 @@ REQUIRED = [
 ]
 OWN = re.compile(r"tvm-stitch\[\w+\]")
 EXACT = re.compile(r"[\w-]+==[\w.]+")
-RANGE = re.compile(r"([\w-]+)>=([\d.]+),<[\d.]+")
+RANGE = re.compile(r"([\w-]+)>=([\d.]+),<[\d.]+(?:; sys_platform == 'linux')?")
 
 
 @pytest.mark.parametrize("requirement", REQUIRED)

@@ -14,6 +14,7 @@ from tvm_stitch.errors import (
     StitchError,
     TorchError,
 )
+from tvm_stitch.library import shim
 from tvm_stitch.options import Options
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.profiling.profile import profile
@@ -49,6 +50,7 @@ __all__ = [
 
 
 log_as_told()
+shim.register()
 
 
 def __getattr__(name: str) -> Any:

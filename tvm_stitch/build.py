@@ -22,8 +22,12 @@ from tvm_stitch.executable.link import linked
 from tvm_stitch.few_collections import few_collections
 from tvm_stitch.graph.back.outputs import Views
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
+from tvm_stitch.graph.front.convolution import LibraryConvolutions
 from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.legalize import Legalize
+from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
+from tvm_stitch.library.locate import CUDNN, is_off
+from tvm_stitch.library.shim import unusable
 from tvm_stitch.op_tags import keep_op_tags_by_thread
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
@@ -57,12 +61,14 @@ def stitch_passes(
     left: list[Fallback] | None = None,
     default_schedules: bool = True,
     undone: dict[int, str] | None = None,
+    asked: list[Fallback] | None = None,
 ) -> list[tvm.transform.Pass]:
     """From operators to scheduled kernels: what stands for TVM's legalisation passes.
 
     Without `default_schedules`, what is not stitched stays unscheduled. `plans`, `undone` and
     `left` receive what StitchOps and StitchSchedule decided; `undone` are operators, by their
-    number in the module as it comes, that are left whole to TVM.
+    number in the module as it comes, that are left whole to TVM. `asked` receives what became of
+    the convolutions that cuDNN was asked for.
     """
     dump = Dump(options)
     reasons: list[Fallback] = [] if left is None else left
@@ -92,6 +98,7 @@ def stitch_passes(
     settling = Settling(target, options, between, schedules, heard if is_read else None)
     return [
         WithoutElements(),
+        *_library_passes(options, asked),
         *dump.relax(),
         settling.Decompose(),
         *between,
@@ -117,6 +124,20 @@ def kernel_passes(
         transform.StitchSchedule(target, database, options),
         DefaultSchedules(target),
     ]
+
+
+def _library_passes(
+    options: Options | None, asked: list[Fallback] | None
+) -> list[tvm.transform.Pass]:
+    """Convolutions become calls of cuDNN, where this machine has it and the options let it."""
+    allowed = LIBRARY in (options.schemes if options is not None else SCHEMES) and not is_off()
+
+    def hear(operator: str, reason: str) -> None:
+        if asked is not None:
+            asked.append(Fallback(operator, reason))
+
+    usable = allowed and unusable(CUDNN) is None
+    return [LibraryConvolutions(hear)] if usable else []
 
 
 def _fusing_passes() -> list[tvm.transform.Pass]:

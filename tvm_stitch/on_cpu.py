@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import tvm
 import tvm_ffi
@@ -23,7 +24,11 @@ from tvm import relax, tirx
 from tvm_stitch import simt
 from tvm_stitch.build import DefaultSchedules, lowering_context
 from tvm_stitch.errors import InputError, SimtError, last_line
-from tvm_stitch.kernel.build import is_emitted
+from tvm_stitch.kernel.build import is_emitted, is_library_call
+from tvm_stitch.library import by_numpy, shim
+from tvm_stitch.library.convolution import NAME as CONVOLUTION
+from tvm_stitch.library.convolution import decoded
+from tvm_stitch.library.numpy_convolution import convolved
 from tvm_stitch.reference.exact import without_traps
 from tvm_stitch.reference.work import steps
 
@@ -34,6 +39,10 @@ SCANS = ("relax.cumsum", "relax.cumprod")
 SORTS = ("relax.sort", "relax.argsort", "relax.topk")
 IN_LOCKSTEP = "the module has scans, whose kernels count on warps in lockstep"
 CALL_TIR = "relax.call_tir"
+ON_CPU = "tvm_stitch.on_cpu."  # begins the names of packed functions
+BY_NUMPY = f"{ON_CPU}library."
+CALL_PACKED = "relax.call_dps_packed"
+BY_LIBRARY = "a library has it; NumPy stands in"
 _names = itertools.count()
 
 
@@ -62,9 +71,11 @@ class Runner:
         self.runs: list[tuple[str, simt.Run]] = []  # of kernels, in the order of their launches
         self.seed = 0
         self._not_run = dict.fromkeys(calls(mod, (*SCANS, *SORTS)), IN_LOCKSTEP)
+        if any(map(_is_convolution, _calls(mod))):
+            self._not_run["convolution"] = BY_LIBRARY
         mod = relax.transform.RewriteDataflowReshape()(mod)  # what is a view launches nothing
         self._functions = self._loaded(mod, target, sizes or {})
-        rest = without_traps(_redirected(mod, self._register()))
+        rest = without_traps(_redirected(_by_numpy(mod), self._register()))
         self._machine = relax.VirtualMachine(tvm.compile(rest, "llvm"), tvm.cpu())
 
     @property
@@ -97,6 +108,9 @@ class Runner:
         scheduled = DefaultSchedules(target)(mod.clone())  # it changes what it is given
         found = {}
         for var in _called(mod):
+            if is_library_call(mod[var]):
+                self._not_run[var.name_hint] = BY_LIBRARY
+                continue
             own = is_emitted(mod[var])
             refused = None if own else _too_much(mod[var], sizes)
             try:
@@ -117,7 +131,7 @@ class Runner:
         """A packed function for every kernel, by its global variable."""
         registered = {}
         for var, function in self._functions.items():
-            name = f"tvm_stitch.on_cpu.{next(_names)}.{var.name_hint}"
+            name = f"{ON_CPU}{next(_names)}.{var.name_hint}"
             tvm.register_global_func(name, partial(self._call, var.name_hint, function))
             registered[var] = name
         return registered
@@ -129,6 +143,27 @@ class Runner:
         run = function(_apart(arguments), seed=self.seed)
         self.hazards.extend(run.hazards)
         self.runs.append((name, run))
+
+
+def _by_numpy(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module calling what stands in for libraries."""
+    names = {
+        f"{shim.PREFIX}{name}": tvm.ir.StringImm(f"{BY_NUMPY}{name}") for name in by_numpy.FUNCTIONS
+    }
+    found = mod.clone()
+    for var, function in mod.functions_items():
+        if isinstance(function, tirx.PrimFunc) and is_library_call(function):
+            renamed = tvm_ffi.structural_map(
+                function.body, (tvm.ir.StringImm, lambda text: names.get(text.value, text))
+            )
+            body = tirx.PrimFunc(function.params, renamed, function.ret_type, function.attrs)
+            found.update_func(var, body)
+    return found
+
+
+def _on_arrays(function: Callable[..., None], *given: Any) -> None:
+    """Call a function of arrays with tensors."""
+    function(*(array_of(value) if hasattr(value, "data_ptr") else value for value in given))
 
 
 def _apart(arguments: list[Any]) -> list[Any]:
@@ -190,7 +225,7 @@ def _too_much(function: tirx.PrimFunc, sizes: Mapping[str, int]) -> str | None:
 
 
 def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IRModule:
-    """Calls of kernels become calls of packed functions."""
+    """Calls of kernels and of libraries become calls of packed functions for the CPU."""
 
     @relax.expr_functor.mutator
     class Redirect(relax.PyExprMutator):
@@ -200,6 +235,9 @@ def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IR
                 (ty,) = call.ty_args
                 results = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
                 return relax.op.call_dps_packed(names[call.args[0]], call.args[1], results)
+            if _is_convolution(call):
+                name = relax.ExternFunc(f"{BY_NUMPY}convolution")
+                return tvm.ir.Call(call.op, [name, *call.args[1:]], call.attrs, call.ty_args)
             return call
 
     redirect = Redirect(mod)
@@ -210,6 +248,27 @@ def _redirected(mod: tvm.IRModule, names: dict[tvm.ir.GlobalVar, str]) -> tvm.IR
     for var in names:
         del changed[var]
     return changed
+
+
+def _is_convolution(call: tvm.ir.Call) -> bool:
+    """Whether a call is one of cuDNN."""
+    is_packed = getattr(call.op, "name", "") == CALL_PACKED
+    return is_packed and str(getattr(call.args[0], "global_symbol", "")) == CONVOLUTION
+
+
+@tvm.register_global_func(f"{BY_NUMPY}convolution", override=True)
+def _convolution(*given: Any) -> None:
+    """What cuDNN would compute, in its place."""
+    *tensors, numbers, result, _workspace = given
+    values = [_values(tensor) for tensor in tensors]
+    found = convolved(decoded(numbers), values, array_of(result).shape)
+    _values(result)[...] = found.astype(_values(result).dtype)
+
+
+def _values(tensor: Any) -> np.ndarray:
+    """The memory of a CPU tensor as numbers, whatever their type."""
+    array = array_of(tensor)
+    return array.view(ml_dtypes.bfloat16) if str(tensor.dtype) == "bfloat16" else array
 
 
 def tensor_of(array: Any) -> Any:
@@ -232,6 +291,10 @@ def array_of(tensor: Any) -> np.ndarray:
         return np.empty(shape, kind)
     memory: Any = (ctypes.c_uint8 * (count * kind.itemsize)).from_address(tensor.data_ptr())
     return np.frombuffer(memory, kind).reshape(shape)
+
+
+for _name, _function in by_numpy.FUNCTIONS.items():
+    tvm.register_global_func(f"{BY_NUMPY}{_name}", partial(_on_arrays, _function))
 
 
 def leaves(result: Any) -> list[Any]:

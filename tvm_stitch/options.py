@@ -29,7 +29,8 @@ class Options:
     """Settings of the stitching passes; the defaults suit most models.
 
     schemes: what a kernel may use to pass values between its stages; leaving one out sends the
-        kernels that need it the default way.
+        kernels that need it the default way. "library": products may be calls of cuBLASLt, where
+        it is installed.
     solver: "highs" solves for the cheapest set of kernels, "greedy" takes a simple rule's.
     time_limit_s: seconds for the planning of a module. The best plan by then stands; operators that
         planning has not come to are left to TVM, and the report says so. 0 asks no solver and has

@@ -26,7 +26,7 @@ from tvm_stitch.graph.front.erf import SumOfErf
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.origins import are_as_they_came, followed, needed, numbered
 from tvm_stitch.graph.front.read import StitchGraph
-from tvm_stitch.kernel.tensor_core.build import TensorKernel
+from tvm_stitch.kernel.build import ProductKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Group, Measured, Plan
 from tvm_stitch.plan.planner import Known
@@ -193,7 +193,7 @@ class _Way:
         if vain & reasons.keys():
             return {number: reasons[number] for number in vain & reasons.keys()}
         default = _by_default(found.grouped, self.decomposed.numbers)
-        if self._is_least([*stitched, *default]) or self._wants_more:
+        if self._is_least([*stitched, *default]) or self._wants_more or self._tvm is None:
             return {}
         written = self.decomposed.halves | self.decomposed.others
         worse: dict[int, str] = {}
@@ -257,7 +257,7 @@ class _Way:
         found = sum(kernel.holds_product for kernel in kernels)
         for product in products:
             try:
-                found += isinstance(self._chooser.of_function(product.function()), TensorKernel)
+                found += isinstance(self._chooser.of_function(product.function()), ProductKernel)
             except Exception:  # TVM does not merge them: then there is no such kernel
                 continue
         return found
@@ -309,8 +309,8 @@ class _Way:
         return reasons
 
     @cached_property
-    def _tvm(self) -> list[Launched]:
-        """What TVM's default pipeline makes of the module as it came."""
+    def _tvm(self) -> list[Launched] | None:
+        """What TVM's default pipeline makes of the module as it came; None if it refuses it."""
         known = self.decomposed.numbers
         if are_as_they_came(self._legalized, known, needed(self.source, self._numbers)):
             return _by_default(self._legalized, known)
@@ -322,7 +322,10 @@ class _Way:
         # But for what it refuses.
         whole = decomposed(self.source, self._numbers, frozenset(self._numbers.values()))
         with self.settling.target, tvm.transform.PassContext(opt_level=3):
-            mod = tvm.transform.Sequential(passes)(whole.module)
+            try:
+                mod = tvm.transform.Sequential(passes)(whole.module)
+            except Exception:  # it gives batch norms of halves another type than their results
+                return None
         return _by_default(mod, followed(whole.numbers, whole.module, mod))
 
     def _count(self, each: Launched) -> int:

@@ -32,8 +32,9 @@ from tvm_stitch.graph.front.approximate import Approximate
 from tvm_stitch.graph.front.erf import SumOfErf
 from tvm_stitch.graph.front.group import Grouping
 from tvm_stitch.graph.front.read import StitchGraph, read_block
-from tvm_stitch.kernel.build import VIEW, stitch_function
+from tvm_stitch.kernel.build import VIEW, kernel_of, stitch_function
 from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.kernel.library_product.build import LibraryKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import measured
 from tvm_stitch.plan.plan import Fallback, Plan
@@ -232,7 +233,7 @@ def StitchSchedule(
                 timing.step(timing.WRITING, number, len(functions))
                 if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
                     continue
-                kernel = records and records.kernel(function, bounds, chosen.schemes)
+                kernel = records and _tuned(function, records, device, bounds, chosen.schemes)
                 kernel = kernel or stitch_function(function, device, bounds, chosen.schemes)
                 if not isinstance(kernel, Refused):
                     mod.update_func(var, kernel)
@@ -250,3 +251,16 @@ def StitchSchedule(
         return with_alternate_traversal(with_workspaces(without_groups(mod)), device.l2_size)
 
     return stitch_schedule
+
+
+def _tuned(
+    function: tirx.PrimFunc,
+    records: Records,
+    device: Device,
+    bounds: Bounds,
+    schemes: tuple[str, ...],
+) -> tirx.PrimFunc | None:
+    """The kernel by a record, if there is one; of products, if the library does not have it."""
+    if isinstance(kernel_of(function, device, bounds, schemes), LibraryKernel):
+        return None
+    return records.kernel(function, bounds, schemes)

@@ -15,7 +15,7 @@ def lamb(shapes: Shapes, rate: float = 1e-3, decay: float = 0.01) -> Workload:
 
     def step(arrays, sqrt):
         groups = [arrays[n * count : (n + 1) * count] for n in range(4)]
-        updated = [update(*each, sqrt) for each in zip(*groups, strict=True)]
+        updated = [update(p, g, m, v, sqrt) for p, g, m, v in zip(*groups, strict=True)]
         return tuple(part for each in zip(*updated, strict=True) for part in each)
 
     def update(p, g, m, v, sqrt):

@@ -16,6 +16,7 @@ from tvm_stitch.cache.lowered import lowered
 from tvm_stitch.cache.store import Store, store_of
 from tvm_stitch.device import device_of
 from tvm_stitch.dump.folder import wanted
+from tvm_stitch.library import shim
 from tvm_stitch.options import Options
 from tvm_stitch.tuning.apply import Records
 
@@ -45,7 +46,7 @@ def once_lowered(
         return limit == 0 or time.monotonic() - start < limit
 
     # The device is this machine's GPU where the target names none.
-    device = repr(device_of(target))
+    device = f"{device_of(target)!r} {_libraries()}"
     made_of = [str(target), device, _settings(options), _used(records), passes or "", _context()]
     return lowered(mod, made_of, lower, store, is_in_time)
 
@@ -61,6 +62,11 @@ def _settings(options: Options) -> str:
     chosen = {e.name: getattr(options, e.name) for e in fields(Options) if e.name not in _NO_PART}
     plan = options.plan.to_json() if options.plan is not None else ""
     return f"{chosen} {plan}"
+
+
+def _libraries() -> str:
+    """What modules may call: another release of a library is called the same way."""
+    return " ".join(each.title for each in shim.OPENS.values() if shim.unusable(each) is None)
 
 
 def _used(records: Records | None) -> str:

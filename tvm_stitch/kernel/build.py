@@ -18,10 +18,18 @@ from tvm_stitch.kernel.emit import UNBOUNDED, emit
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.library_product.build import (
+    LIBRARY_ATTRIBUTE,
+    LibraryKernel,
+    LibraryMissing,
+    library_function,
+    library_kernel,
+)
 from tvm_stitch.kernel.partition import make_programs
 from tvm_stitch.kernel.tensor_core.build import (
     TILES_ATTRIBUTE,
     TensorKernel,
+    check_tensor_product,
     tensor_function,
     tensor_kernel,
 )
@@ -32,11 +40,31 @@ from tvm_stitch.stages.stage import Refused, Stage, Var
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
 # TVM makes a view of it later, unless it is scheduled.
 VIEW = Refused("a view costs nothing")
+# The two kinds of kernels that are a matrix product first of all.
+ProductKernel = TensorKernel | LibraryKernel
 
 
 def is_emitted(func: tirx.PrimFunc) -> bool:
-    """Whether a PrimFunc is a kernel that comes from here."""
+    """Whether a PrimFunc is a kernel that comes from here, written as CUDA."""
     return SCHEDULE_ATTRIBUTE in func.attrs or TILES_ATTRIBUTE in func.attrs
+
+
+def is_library_call(func: tirx.PrimFunc) -> bool:
+    """Whether a PrimFunc calls a library, which launches the kernel."""
+    return LIBRARY_ATTRIBUTE in func.attrs
+
+
+def check_product(kernel: ProductKernel, device: Device) -> Refused | None:
+    """What the last look at a product's kernel will find; at the library's nobody looks."""
+    return None if isinstance(kernel, LibraryKernel) else check_tensor_product(kernel, device)
+
+
+def read_library_call(func: tirx.PrimFunc, device: Device) -> LibraryKernel | Refused:
+    """The call of a library that a fused PrimFunc has become."""
+    stages = read_stages(func)
+    if isinstance(stages, Refused):
+        return stages
+    return library_kernel(stages, outputs_of(func, stages), device, SCHEMES)
 
 
 def read_programs(
@@ -69,8 +97,8 @@ def choose_kernel(
     device: Device,
     bounds: Bounds = NO_BOUNDS,
     schemes: tuple[str, ...] = SCHEMES,
-) -> StitchedKernel | TensorKernel | Refused:
-    """The kernel that computes stages: a stitched one, or a product on tensor cores."""
+) -> StitchedKernel | ProductKernel | Refused:
+    """The kernel that computes stages: a stitched one, or that of a larger product."""
     stitched = _choose_stitched(stages, outputs, device, bounds, schemes)
     return _cheaper(stitched, choose_product(stages, outputs, device, schemes, bounds), device)
 
@@ -97,17 +125,23 @@ def choose_product(
     device: Device,
     schemes: Sequence[str],
     bounds: Bounds = NO_BOUNDS,
-) -> TensorKernel | Refused:
-    """The kernel of a product on tensor cores, through shared memory."""
-    if "regional" not in schemes:
-        return Refused("the regional scheme is switched off")
-    return tensor_kernel(stages, outputs, device, bounds.points)
+) -> ProductKernel | Refused:
+    """The faster kernel of a product: on tensor cores by this package, or the library's."""
+    ours: TensorKernel | Refused = Refused("the regional scheme is switched off")
+    if "regional" in schemes:
+        ours = tensor_kernel(stages, outputs, device, bounds.points)
+    theirs = library_kernel(stages, outputs, device, schemes)
+    if isinstance(theirs, Refused):
+        return theirs if isinstance(ours, Refused) and isinstance(theirs, LibraryMissing) else ours
+    return ours if isinstance(ours, TensorKernel) and ours.cost_us <= theirs.cost_us else theirs
 
 
 def _cheaper(
-    stitched: StitchedKernel | Refused, product: TensorKernel | Refused, device: Device
-) -> StitchedKernel | TensorKernel | Refused:
+    stitched: StitchedKernel | Refused, product: ProductKernel | Refused, device: Device
+) -> StitchedKernel | ProductKernel | Refused:
     """The kernel that should be faster; of refusals that of the stitched one."""
+    if isinstance(stitched, Refused) and isinstance(product, LibraryMissing):
+        return Refused(f"{stitched.reason}; {product.reason}")
     if isinstance(product, Refused):
         return stitched
     if isinstance(stitched, Refused):
@@ -126,6 +160,8 @@ def stitch_function(
     kernel = kernel_of(func, device, bounds, schemes)
     if isinstance(kernel, Refused):
         return kernel
+    if isinstance(kernel, LibraryKernel):
+        return library_function(func, kernel)
     if isinstance(kernel, TensorKernel):
         return tensor_function(func, kernel.product, kernel.tiles, device)
     return scheduled(func, kernel.programs, kernel.schedule, device, bounds)
@@ -133,7 +169,7 @@ def stitch_function(
 
 def kernel_of(
     func: tirx.PrimFunc, device: Device, bounds: Bounds, schemes: tuple[str, ...]
-) -> StitchedKernel | TensorKernel | Refused:
+) -> StitchedKernel | ProductKernel | Refused:
     """The kernel that a fused PrimFunc becomes."""
     stages = read_stages(func)
     if isinstance(stages, Refused):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.plan.plan import Cut, Fallback, Measured, Solved
 from tvm_stitch.plan.saved import SavedPlan
 
@@ -34,7 +35,7 @@ class Kernel:
 
     name: str  # as in the CUDA source and in profilers
     ops: tuple[str, ...]  # the operators it computes, after compound ones were written out
-    scheme: str  # the widest it uses; "default" if it is not stitched
+    scheme: str  # the widest it uses; "library", or "default" if TVM's own kernel
     mapping: str  # how its work is laid out on threads and blocks
     bytes_min: int  # each input read once, each output written once
     bytes_planned: int | None  # what this kernel reads and writes; None if it is not stitched
@@ -56,7 +57,12 @@ class Kernel:
     @property
     def stitched(self) -> bool:
         """Whether tvm_stitch emitted it."""
-        return self.scheme != DEFAULT
+        return self.scheme not in (DEFAULT, LIBRARY)
+
+    @property
+    def by_library(self) -> bool:
+        """Whether NVIDIA's libraries have it; the plan weighed it against a stitched one."""
+        return self.scheme == LIBRARY
 
 
 @dataclass(frozen=True)

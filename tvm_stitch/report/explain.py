@@ -23,10 +23,11 @@ from tvm_stitch.build import (
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import outside_calls
+from tvm_stitch.library.convolution import NAME as CONVOLUTION
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback
 from tvm_stitch.plan.saved import SavedPlan
-from tvm_stitch.report.data import Kernel, Limits
+from tvm_stitch.report.data import DEFAULT, Kernel, Limits
 from tvm_stitch.report.findings.before import by_default
 from tvm_stitch.report.findings.code import CodeOf
 from tvm_stitch.report.findings.kernels import READY_MADE, kernels_by_function, places
@@ -63,7 +64,15 @@ def explain(
     notes = Notes()
     passes = [
         *dispatch_passes(cuda),
-        *stitch_passes(cuda, options, database, notes.plans, notes.left, undone=notes.undone),
+        *stitch_passes(
+            cuda,
+            options,
+            database,
+            notes.plans,
+            notes.left,
+            undone=notes.undone,
+            asked=notes.asked,
+        ),
         *cuda_pipeline.dataflow_lower_passes(cuda),
     ]
     lowered = _run(mod, cuda, passes, notes)
@@ -130,18 +139,21 @@ def _fallbacks(
         Fallback(operator_name(each.op), each.reason)
         for plan in notes.plans
         for each in plan.fallbacks
-        if each.op not in PACKED
+        if each.op not in (*PACKED, CONVOLUTION.rpartition(".")[2])
     ]
     reason = {each.op: each.reason for each in planned}
     found: dict[Fallback, None] = {}
     for kernel in kernels:
-        if not kernel.stitched:
+        if kernel.scheme == DEFAULT:
             for op in kernel.ops:
                 why = kernel.why if kernel.why == READY_MADE else reason.get(op, kernel.why)
                 found[Fallback(op, why)] = None
     in_kernels = {op for kernel in kernels for op in kernel.ops}
     found.update(dict.fromkeys(each for each in planned if each.op not in in_kernels))
+    found.update(dict.fromkeys(notes.asked))
     for name in outside:
+        if name == CONVOLUTION:  # told by whoever made it a call
+            continue
         operator = name.removeprefix("relax.run.")
         found[Fallback(operator, f"it runs as the packed function {name}, not as a kernel")] = None
     return tuple(found)

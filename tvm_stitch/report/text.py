@@ -44,6 +44,8 @@ def _headline(report: Findings) -> str:
     stitched = sum(kernel.stitched for kernel in report.kernels)
     after = f"{_count(report.launches, 'kernel launch')}, {stitched} of "
     after += f"{_count(len(report.kernels), 'kernel')} stitched"
+    by_library = sum(kernel.by_library for kernel in report.kernels)
+    after += f", {by_library} of NVIDIA's libraries" if by_library else ""
     if report.before.launches is None:
         before = f"TVM's default pipeline refuses this module ({report.before.failure})"
     else:

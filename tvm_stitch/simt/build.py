@@ -1,23 +1,18 @@
-"""C++ in, loadable objects out: g++, and the cache on disk, which several processes may share.
+"""Kernels and the executor's runtime as loadable objects, compiled by g++ and kept.
 
-Knows nothing of kernels: a translation unit is a text, an object is named by the hash of all that
-went into it.
+Knows nothing of kernels: a translation unit is a text.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
-from tvm_stitch.cache.store import Store, store_of
-from tvm_stitch.errors import CompilerMissing, SimtError
+from tvm_stitch.cache.objects import Refusal, built
+from tvm_stitch.errors import SimtError
 
 KIND = "executor"
 _RUNTIME = Path(__file__).parent / "runtime"
@@ -41,38 +36,10 @@ _CHECKS = (
 )  # fmt: skip
 
 
-def compiler() -> str:
-    """The C++ compiler: g++ on the path, or what $TVM_STITCH_CXX names (another version of g++)."""
-    name = os.environ.get("TVM_STITCH_CXX", "g++")
-    found = shutil.which(name)
-    if found is None:
-        raise CompilerMissing(
-            f"the CPU executor needs a C++17 compiler and {name!r} is not on the path; install "
-            "g++ (Debian/Ubuntu: `apt-get install g++`, Fedora: `dnf install gcc-c++`), "
-            "or let TVM_STITCH_CXX name it"
-        )
-    return found
-
-
-def _store() -> Store:
-    """Where objects are kept: with all else that is, or, as they must be files, for a while."""
-    store = store_of()
-    if store is not None and store.is_writable:
-        return store
-    folder = Path(tempfile.gettempdir()) / f"tvm-stitch-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return Store(folder)
-
-
 @lru_cache(maxsize=1)
 def _runtime_text() -> str:
     files = sorted(_RUNTIME.glob("*.h")) + sorted(_RUNTIME.glob("*.cc"))
     return "".join(f"{file.name}\n{file.read_text()}" for file in files)
-
-
-@lru_cache(maxsize=4)
-def _compiler_version(path: str) -> str:
-    return subprocess.run([path, "-dumpfullversion"], capture_output=True, text=True).stdout
 
 
 def build_runtime(ucontext: bool = False) -> Path:
@@ -132,35 +99,10 @@ def _build(
     flags: tuple[str, ...],
     arguments: Callable[[Path, str], list[str]],
 ) -> Path:
-    """The file of that name in the cache, with the hash of flags and key for {}.
-
-    `arguments` are the compiler's own of a folder for scratch and the file's name.
-    """
-    cxx = compiler()
-    text = "\n".join([cxx, _compiler_version(cxx), *flags, key])
-    digest = hashlib.sha256(text.encode()).hexdigest()[:20]
-    store, kept = _store(), f"{KIND}/{name.format(digest)}"
-    found = store.file(kept)
-    if found is None:
-        with store.lock(kept):
-            found = store.file(kept) or _compiled(store, kept, [cxx, *flags], arguments)
-    return found
-
-
-def _compiled(
-    store: Store, kept: str, command: list[str], arguments: Callable[[Path, str], list[str]]
-) -> Path:
-    with store.making(kept) as made:
-        _run([*command, *arguments(made.parent, made.name), "-o", str(made)])
-    return store.path(kept)
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode == 0:
-        return
-    errors = [line for line in done.stderr.splitlines() if "error" in line]
-    raise SimtError(
-        "the C++ compiler refused the kernel (lines are those of the CUDA source):\n  "
-        + "\n  ".join(errors[:10] or done.stderr.splitlines()[:10])
-    )
+    try:
+        return built(f"{KIND}/{name}", key, flags, arguments)
+    except Refusal as refusal:
+        raise SimtError(
+            "the C++ compiler refused the kernel (lines are those of the CUDA source):\n  "
+            + "\n  ".join(refusal.lines())
+        ) from None

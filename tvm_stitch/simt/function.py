@@ -10,8 +10,8 @@ import numpy as np
 import tvm
 from tvm import tirx
 
+from tvm_stitch.cache.objects import compiler
 from tvm_stitch.errors import CompilerMissing, InputError
-from tvm_stitch.simt import build
 from tvm_stitch.simt.hazards import Hazard
 from tvm_stitch.simt.launch import NO_LAUNCH, STACK_BYTES, Kernel, Launch, Run, compile_many, load
 from tvm_stitch.simt.lowering import HostProgram, Scope, cuda_source, lower
@@ -124,7 +124,7 @@ def run(
 def available() -> str | None:
     """None if kernels can run here, otherwise what is missing."""
     try:
-        build.compiler()
+        compiler()
     except CompilerMissing as error:
         return str(error)
     return None

@@ -18,6 +18,7 @@ from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import kernel_of
+from tvm_stitch.kernel.library_product.build import LibraryKernel
 from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.stages.stage import Refused
@@ -119,7 +120,7 @@ def _workloads(
         if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
             continue
         kernel = kernel_of(function, device, bounds, chosen.schemes)
-        if isinstance(kernel, Refused):
+        if isinstance(kernel, Refused | LibraryKernel):  # the library has its own schedules
             continue
         of_product = isinstance(kernel, TensorKernel)
         workload: Workload | Refused = (

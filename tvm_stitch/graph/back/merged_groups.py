@@ -18,12 +18,11 @@ from tvm_stitch.device import Device
 from tvm_stitch.graph.back.dissolve import groups_alone
 from tvm_stitch.graph.back.merge import merged
 from tvm_stitch.graph.front.read import Node
-from tvm_stitch.kernel.build import VIEW, StitchedKernel, choose_kernel, kernel_of
+from tvm_stitch.kernel.build import VIEW, ProductKernel, StitchedKernel, choose_kernel, kernel_of
 from tvm_stitch.kernel.choose import Bounds
-from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.stages.stage import Refused, Stage, Var
 
-Kernel = StitchedKernel | TensorKernel | Refused
+Kernel = StitchedKernel | ProductKernel | Refused
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,18 +33,27 @@ def signature(buffers: Iterable[Var]) -> tirx.PrimFunc:
 
 
 def kernel_function(
-    func: tirx.PrimFunc, body: tirx.Stmt, shared: Sequence[Var] = ()
+    func: tirx.PrimFunc,
+    body: tirx.Stmt,
+    shared: Sequence[Var] = (),
+    workspaces: Sequence[Var] = (),
 ) -> tirx.PrimFunc:
-    """A function with the parameters of another one, and workspaces, that is scheduled."""
+    """A function with the parameters of another one, and workspaces, that is scheduled.
+
+    Through those that are `shared` its blocks wait for each other.
+    """
     # TVM's passes over scheduled functions look for a root block.
     root = s_tir.SBlock([], [], [], "root", body)
     realized = s_tir.SBlockRealize([], tirx.const(True, "bool"), root)
-    emitted = _with_names_apart(tirx.PrimFunc([*func.params, *shared], realized, func.ret_type))
+    params = [*func.params, *shared, *workspaces]
+    emitted = _with_names_apart(tirx.PrimFunc(params, realized, func.ret_type))
     emitted = with_plain_arguments(emitted)
     for key, value in (func.attrs or {}).items():
         emitted = emitted.with_attr(key, value)
     if shared:
-        emitted = emitted.with_attrs({LAUNCH_ATTRIBUTE: [COOPERATIVE], WORKSPACE_ATTRIBUTE: True})
+        emitted = emitted.with_attr(LAUNCH_ATTRIBUTE, [COOPERATIVE])
+    if shared or workspaces:
+        emitted = emitted.with_attr(WORKSPACE_ATTRIBUTE, True)
     return emitted.with_attrs({"tirx.noalias": True, "tirx.is_scheduled": True, "s_tir": True})
 
 

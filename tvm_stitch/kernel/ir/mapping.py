@@ -14,7 +14,8 @@ from tvm_stitch.json_data import checked
 WARP = 32  # threads that exchange registers
 MAX_BLOCK_THREADS = 1024
 # How values flow between stages, from the narrowest reach to the widest.
-SCHEMES = ("local", "warp", "regional", "cluster", "global", "independent")
+LIBRARY = "library"  # NVIDIA's, which is called instead of a kernel of this package
+SCHEMES = ("local", "warp", "regional", "cluster", "global", "independent", LIBRARY)
 # Fields as schedules and records name them that were written before they had their names of today.
 RENAMED = {
     "resident": "min_blocks_per_sm",

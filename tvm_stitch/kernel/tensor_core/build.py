@@ -65,7 +65,7 @@ def tensor_kernel(
     return TensorKernel(found, tiles, mean_us(found, tiles, device, points))
 
 
-def check_product(kernel: TensorKernel, device: Device) -> Refused | None:
+def check_tensor_product(kernel: TensorKernel, device: Device) -> Refused | None:
     """What the last look at a kernel will find, asked before there is a fused PrimFunc."""
     found = kernel.product
     func = signature((*found.inputs, *found.outputs))

@@ -138,16 +138,23 @@ class TensorProduct:
         return bound_to(self.extents).simplify(substitute(at, self.axes[stage.output]))
 
 
-def tensor_product(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> TensorProduct | Refused:
-    """The product that a function's stages are, if they are one."""
+def tensor_product(
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    multiplied: tuple[str, ...] = MULTIPLIED,
+    fewest_rows: int = FEWEST_ROWS,
+) -> TensorProduct | Refused:
+    """The product that a function's stages are, if they are one, of these dtypes and rows."""
     first, after = stages[0], stages[1:]
     if not first.is_reduction or not is_product(first):
         return Refused("it does not begin with a matrix product")
     if any(stage.is_reduction for stage in after):
         return Refused("it reduces what the product gives")
-    found = _product(first, outputs)
+    found = _product(first, outputs, multiplied)
     if isinstance(found, Refused):
         return found
+    if isinstance(found.rows, int) and found.rows < fewest_rows:
+        return Refused(f"a product of {found.rows} rows, too few for tensor cores")
     total = as_int64(found.entries * found.rows * found.columns)
     axes = dict(found.axes)
     for stage in after:
@@ -167,9 +174,11 @@ def tensor_product(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Tenso
     return replace(whole, result=result, after=after)
 
 
-def _product(stage: Stage, outputs: tuple[Var, ...]) -> TensorProduct | Refused:
+def _product(
+    stage: Stage, outputs: tuple[Var, ...], multiplied: tuple[str, ...]
+) -> TensorProduct | Refused:
     """The product alone."""
-    loads = _loads(stage)
+    loads = _loads(stage, multiplied)
     if isinstance(loads, Refused):
         return loads
     used = [_variables(load) for load in loads]
@@ -190,8 +199,6 @@ def _product(stage: Stage, outputs: tuple[Var, ...]) -> TensorProduct | Refused:
     )
     extent_of = dict(zip(stage.axes, stage.extents, strict=True))
     entries, rows, columns = (_size(extent_of, axes) for axes in (entry, row, column))
-    if isinstance(rows, int) and rows < FEWEST_ROWS:
-        return Refused(f"a product of {rows} rows, too few for tensor cores")
     names = {axis: tirx.IntImm("int64", 0) for axis in stage.axes}
     for var, axes in ((ENTRY, entry), (ROW, row), (COLUMN, column)):
         names |= unflatten(var, tuple(axes), tuple(extent_of[axis] for axis in axes))
@@ -216,7 +223,7 @@ def _product(stage: Stage, outputs: tuple[Var, ...]) -> TensorProduct | Refused:
     )
 
 
-def _loads(stage: Stage) -> tuple[Expr, Expr] | Refused:
+def _loads(stage: Stage, multiplied: tuple[str, ...]) -> tuple[Expr, Expr] | Refused:
     """The two factors."""
     if stage.combiner != "sum" or not isinstance(stage.value, tirx.Mul) or len(stage.reduced) != 1:
         return Refused("a product of another form than a sum of two factors along one axis")
@@ -227,12 +234,12 @@ def _loads(stage: Stage) -> tuple[Expr, Expr] | Refused:
         load = side.value if isinstance(side, tirx.Cast) else side
         if not isinstance(load, tvm.ir.TensorLoad):
             return Refused("a product of what is computed on the way")
-        if dtype_of(load.source) not in MULTIPLIED:
+        if dtype_of(load.source) not in multiplied:
             return Refused(f"a product of {dtype_of(load.source)}")
         found.append(load)
     left, right = found
     if dtype_of(left.source) != dtype_of(right.source):
-        return Refused("a product of different halves")
+        return Refused("a product of different dtypes")
     if dtype_of(stage.output) not in (ACCUMULATED, dtype_of(left.source)):
         return Refused(f"a product in {dtype_of(stage.output)}")
     return left, right

@@ -1,8 +1,8 @@
 """What a matrix product or convolution computes at the end of its own kernel.
 
 In: a Region and its Judge. Out: Epilogues: sets of element-wise nodes that follow a product. One on
-tensor cores takes what its kernel can hold; of others TVM's FuseOps puts the nodes into the
-product's kernel if they are left alone.
+tensor cores takes what its kernel can hold, and the library what it has; of others TVM's FuseOps
+puts the nodes into the product's kernel if they are left alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tvm_stitch.kernel.library_product.build import LibraryKernel
+from tvm_stitch.kernel.library_product.epilogue import MOST_STAGES
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.plan.search.price import epilogue_us
@@ -39,7 +41,7 @@ def epilogues(region: Region, judge: Judge) -> Iterator[Epilogue]:
         readers = region.readers[result]
         alone = judge.product(index)
         if not isinstance(alone, Refused):
-            for nodes, found in _on_tensor_cores(region, judge, index, readers):
+            for nodes, found in _of_product(region, judge, index, readers):
                 more = found.cost_us - alone.cost_us
                 yield Epilogue(product.name, number, nodes, found.outputs, more, found)
             continue
@@ -48,7 +50,7 @@ def epilogues(region: Region, judge: Judge) -> Iterator[Epilogue]:
             yield Epilogue(product.name, number, nodes, (output,), cost, None)
 
 
-def _on_tensor_cores(
+def _of_product(
     region: Region, judge: Judge, index: int, readers: Nodes
 ) -> Iterator[tuple[Nodes, Verdict]]:
     """The readers of a product, with as much behind them as its kernel can hold, node by node.
@@ -57,8 +59,10 @@ def _on_tensor_cores(
     waits for can wait for it.
     """
     inside, given = _between(region, readers), 0
+    if isinstance(judge.ending(index, inside), Refused):
+        inside = _beyond(region, judge, index, inside)
     tried = inside
-    while True:
+    while inside:
         nodes = region.without_views(inside)
         nodes = nodes if readers & ~nodes == 0 else inside
         verdict = judge.ending(index, nodes)
@@ -67,22 +71,43 @@ def _on_tensor_cores(
         if nodes != given:
             yield nodes, verdict
         given = nodes
-        following = _next(region, judge, index, inside, tried)
-        if following is None:
-            return
-        inside, tried = following
+        inside, tried = _next(region, judge, index, inside, tried)
 
 
 def _next(
     region: Region, judge: Judge, index: int, inside: Nodes, tried: Nodes
-) -> tuple[Nodes, Nodes] | None:
-    """The set with one of its users more, and which users have been tried."""
+) -> tuple[Nodes, Nodes]:
+    """The set with one of its users more, or with several; none if there is no such set.
+
+    And which users have been tried.
+    """
     while users := region.around(inside, region.users) & ~tried:
         tried |= users & -users
         larger = _between(region, inside | users & -users)
         if not isinstance(judge.ending(index, larger), Refused):
             return larger, tried | larger
-    return None
+    larger = _beyond(region, judge, index, inside)
+    return larger, tried | larger
+
+
+def _beyond(region: Region, judge: Judge, index: int, inside: Nodes) -> Nodes:
+    """The set with the fewest users more that the library has an end for; 0 if there is none.
+
+    An activation is several operators, of which the library takes all or none.
+    """
+    if not isinstance(judge.product(index), LibraryKernel):
+        return 0
+    for _ in range(MOST_STAGES):
+        users = region.around(inside, region.users)
+        free = [p for p in bits(users) if region.nodes[p].pattern in _FREE]
+        if not free:
+            return 0
+        inside = _between(region, inside | 1 << free[0])
+        if inside.bit_count() > MOST_STAGES:
+            return 0
+        if not isinstance(judge.ending(index, inside), Refused):
+            return inside
+    return 0
 
 
 def _between(region: Region, nodes: Nodes) -> Nodes:

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.build import (
+    ProductKernel,
     StitchedKernel,
     check_emitted,
+    check_product,
     choose_kernel,
     choose_product,
 )
 from tvm_stitch.kernel.choose import Bounds
-from tvm_stitch.kernel.tensor_core.build import TensorKernel, check_product
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
 from tvm_stitch.plan.search.price import default_kernel_us, ended_us, stitched_us
 from tvm_stitch.stages.op_pattern import Pattern
@@ -34,7 +35,7 @@ REDUCTIONS = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION, Pattern.PRODUCT)
 MOST_ANSWERS = 4096
 
 Answer = TypeVar("Answer")
-Kernel = StitchedKernel | TensorKernel
+Kernel = StitchedKernel | ProductKernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ class Judge:
         self.region, self.device, self.bounds, self.schemes = region, device, bounds, schemes
         self.answers = answers or Answers()
         self.known: dict[tuple[Nodes, tuple[Value, ...]], Verdict | Refused] = {}
-        self._products: dict[int, TensorKernel | Refused] = {}
+        self._products: dict[int, ProductKernel | Refused] = {}
         self._ends: dict[tuple[int, Nodes, tuple[Value, ...]], Verdict | Refused] = {}
 
     def __call__(self, nodes: Nodes, outputs: tuple[Value, ...] | None = None) -> Verdict | Refused:
@@ -107,8 +108,8 @@ class Judge:
             self.known[key] = self._judge(nodes, wanted)
         return self.known[key]
 
-    def product(self, index: int) -> TensorKernel | Refused:
-        """The kernel on tensor cores of a product of the graph, by itself."""
+    def product(self, index: int) -> ProductKernel | Refused:
+        """The kernel of a product of the graph, by itself: on tensor cores, or the library's."""
         if index not in self._products:
             node = self.region.graph.nodes[index]
             result = (self.region.graph.buffer(node.results[0]),)
@@ -117,8 +118,8 @@ class Judge:
             )
         return self._products[index]
 
-    def products(self) -> list[TensorKernel]:
-        """The kernels of the region's own products that tensor cores take."""
+    def products(self) -> list[ProductKernel]:
+        """The kernels of the region's own products that have one here."""
         found = map(self.product, own_products(self.region))
         return [kernel for kernel in found if not isinstance(kernel, Refused)]
 
@@ -160,7 +161,7 @@ class Judge:
                     answers[key] = refused  # type: ignore[index]
 
     def _check(self, kernel: Kernel) -> Refused | None:
-        if isinstance(kernel, TensorKernel):
+        if isinstance(kernel, ProductKernel):
             return check_product(kernel, self.device)
         return check_emitted(kernel.programs, kernel.schedule, self.device)
 
@@ -213,7 +214,7 @@ class Judge:
         kernel = choose_kernel(self._stages(nodes), written, self.device, self.bounds, self.schemes)
         if isinstance(kernel, Refused):
             return kernel
-        if isinstance(kernel, TensorKernel):
+        if isinstance(kernel, ProductKernel):
             return Verdict(outputs, spare, kernel, kernel.cost_us)
         cost = stitched_us(kernel.programs, kernel.schedule, self.device, self.bounds.points)
         return Verdict(outputs, spare, kernel, cost)

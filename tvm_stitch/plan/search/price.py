@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from statistics import fmean
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.build import ProductKernel
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us, tensors_of
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
 from tvm_stitch.plan.regions.region import Crossing, Nodes, Region, Value, bits
 from tvm_stitch.plan.search import dlight_baseline
@@ -94,8 +94,8 @@ def default_kernel_us(
     return fmean(map(at, points or (NOMINAL,)))
 
 
-def ended_us(kernel: TensorKernel, alone: TensorKernel, device: Device) -> float:
-    """A product on tensor cores with what its kernel ends with, which nothing multiplied hides."""
+def ended_us(kernel: ProductKernel, alone: ProductKernel, device: Device) -> float:
+    """A product with what its kernel ends with, which nothing multiplied hides."""
     more = least_bytes(kernel.product) - least_bytes(alone.product)
     moved = EPILOGUE_BYTES * more / device.bandwidth * 1e6
     return alone.cost_us + max(kernel.cost_us - alone.cost_us, moved)

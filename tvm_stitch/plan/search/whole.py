@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean
 
-from tvm_stitch.kernel.build import StitchedKernel
+from tvm_stitch.kernel.build import ProductKernel, StitchedKernel
 from tvm_stitch.kernel.cost_model.kernel_model import (
     floor_us,
     least_work_us,
     predicted,
     tensors_of,
 )
-from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.regions.region import Nodes, Region
 from tvm_stitch.plan.search.epilogue import epilogues
@@ -68,7 +67,7 @@ def _others_us(
 def _two_kernels_us(verdict: Verdict, judge: Judge, options: Options) -> float | None:
     """What two kernels or more cannot beat that do what one does."""
     kernel = verdict.kernel
-    if isinstance(kernel, TensorKernel):
+    if isinstance(kernel, ProductKernel):
         return None
     points = judge.bounds.points
     if is_open(tensors_of(kernel.programs), points):

@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 from tvm_stitch.device import Device
 from tvm_stitch.graph.back.launches import calls, kernel_names, nests
 from tvm_stitch.graph.back.reverse_blocks import REVERSED
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
+from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, is_emitted, is_library_call
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
@@ -25,7 +25,12 @@ from tvm_stitch.report.findings.launches import FunctionCall
 from tvm_stitch.report.findings.notes import Notes
 from tvm_stitch.report.findings.open_sizes import bytes_formula, sizes_assumed
 from tvm_stitch.report.findings.operators import Operator, operator_name
-from tvm_stitch.report.findings.stitched import Fused, describe, describe_product
+from tvm_stitch.report.findings.stitched import (
+    Fused,
+    describe,
+    describe_library_call,
+    describe_product,
+)
 from tvm_stitch.stages.extents import Extents
 from tvm_stitch.tuning.apply import origin_of
 
@@ -72,12 +77,14 @@ class _Describing:
         yield _with_group(stitched, self._groups[name]) if name in self._groups else stitched
 
     def _stitched(self, function: tirx.PrimFunc, name: str, launches: int) -> Kernel | None:
-        is_product = TILES_ATTRIBUTE in function.attrs
-        if not is_product and SCHEDULE_ATTRIBUTE not in function.attrs:
+        by_library = is_library_call(function)
+        if not by_library and not is_emitted(function):
             return None
         held, (kernel,) = self._operators(name), kernel_names(name, 1)
         fused = Fused(kernel, held, self.notes.fused[name], launches)
-        if is_product:
+        if by_library:
+            found = describe_library_call(fused, self.device)
+        elif TILES_ATTRIBUTE in function.attrs:
             tiles = Tiles.from_json(function.attrs[TILES_ATTRIBUTE])
             found = describe_product(fused, tiles, self.device, origin_of(function), self.extents)
         else:

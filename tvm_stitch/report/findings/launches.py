@@ -171,7 +171,8 @@ class _Reasons:
     def _reason(self, writer: int, reader: int, size: int | None) -> str:
         for kernel in (self._kernels[writer], self._kernels[reader]):
             if not kernel.stitched:
-                return f"{kernel.name} is TVM's own: {kernel.why}"
+                whose = "the library's" if kernel.by_library else "TVM's own"
+                return f"{kernel.name} is {whose}: {kernel.why}"
         held = frozenset(self._kernels[reader].ops)
         fitting = [
             cut

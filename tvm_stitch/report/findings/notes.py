@@ -30,6 +30,7 @@ class Notes:
     plans: list[Plan] = field(default_factory=list)
     left: list[Fallback] = field(default_factory=list)
     undone: dict[int, str] = field(default_factory=dict)  # operators left whole to TVM, and why
+    asked: list[Fallback] = field(default_factory=list)  # of a library
     sources: tuple[Source, ...] = ()  # the operators before any is written out
     calls: tuple[FunctionCall, ...] = ()
     # By stage and pass, in seconds.

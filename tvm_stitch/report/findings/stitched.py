@@ -13,9 +13,9 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.graph.back.launches import shown
-from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.build import read_library_call, read_programs
 from tvm_stitch.kernel.cost_model import kernel_model
-from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.mapping import LIBRARY, Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -23,7 +23,9 @@ from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import shares_input
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import read_product
+from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.library.locate import CUBLASLT
 from tvm_stitch.report.data import Kernel, Stage
 from tvm_stitch.report.findings.open_sizes import bytes_formula, sizes_assumed
 from tvm_stitch.report.findings.operators import Operator
@@ -107,7 +109,6 @@ def describe_product(
     flows = {product.stage.output: "regional"}
     least = tensor_cost.least_bytes(product, extents)
     tensors = (*product.inputs, *product.outputs)
-    times = "a product" if product.entries == 1 else f"{product.entries_text} products"
     online_after = "; what follows finds its results in shared memory" if product.after else ""
     return Kernel(
         name=fused.kernel,
@@ -118,7 +119,7 @@ def describe_product(
         bytes_planned=least,
         floor_us=least / device.bandwidth * 1e6,
         predicted_us=tensor_cost.predicted_us(product, tiles, device, extents),
-        why=f"{times} of {product.size_text} on tensor cores{online_after}",
+        why=f"{_sizes(product)} on tensor cores{online_after}",
         launches=fused.launches,
         schemes=_schemes(fused, flows) or {product.stage.name: "regional"},
         origin=origin,
@@ -126,6 +127,32 @@ def describe_product(
         sizes=sizes_assumed(tensors, extents),
         stages=_stages(fused, flows),
     )
+
+
+def describe_library_call(fused: Fused, device: Device) -> Kernel:
+    """The report's entry for a matrix product by the library."""
+    call = read_library_call(fused.function, device)
+    assert not isinstance(call, Refused), "a call of a library comes from a readable function"
+    product, least = call.product, tensor_cost.least_bytes(call.product)
+    ending = f", which ends with {call.epilogue}" if str(call.epilogue) else ""
+    return Kernel(
+        name=fused.kernel,
+        ops=tuple(operator.name for operator in fused.operators),
+        scheme=LIBRARY,
+        mapping=f"{CUBLASLT.title} maps it",
+        bytes_min=least,
+        bytes_planned=least,
+        floor_us=least / device.bandwidth * 1e6,
+        predicted_us=call.cost_us,
+        why=f"{_sizes(product)} by {CUBLASLT.title}{ending}",
+        launches=fused.launches,
+        stages=_stages(fused, {}),
+    )
+
+
+def _sizes(product: TensorProduct) -> str:
+    times = "a product" if product.entries == 1 else f"{product.entries_text} products"
+    return f"{times} of {product.size_text}"
 
 
 def planned_bytes(parts: Sequence[Part], extents: Extents = NOMINAL) -> int:

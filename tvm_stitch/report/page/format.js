@@ -1,6 +1,6 @@
 // Numbers and names for people; what every page has.
 
-const SCHEMES = ["local", "warp", "regional", "cluster", "global", "independent", "default"];
+const SCHEMES = ["local", "warp", "regional", "cluster", "global", "independent", "library", "default"];
 
 /** 3145728 as 3.1 MB; null as a question mark. */
 function bytes(number) {

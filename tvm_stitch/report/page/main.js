@@ -84,7 +84,8 @@ function view(name) {
 }
 
 function summarise() {
-  const stitched = kernels.filter((kernel) => kernel.scheme !== "default").length;
+  const others = new Set(["default", "library"]);
+  const stitched = kernels.filter((kernel) => !others.has(kernel.scheme)).length;
   const unstitched = report.before.launches;
   const launches = report.flow.launches.length || report.launches;
   const cells = [

@@ -29,6 +29,8 @@ from tvm_stitch.graph.front.decompose.stages import (
     shape_of,
 )
 from tvm_stitch.graph.front.decompose.view import Factor, View, refined, views_of
+from tvm_stitch.library import shim
+from tvm_stitch.library.locate import CUBLASLT
 
 NAME = "matmul"
 CHUNK = 8
@@ -167,6 +169,8 @@ def _is_better_transposed(form: _Form) -> bool:
     left, right = form.views
     enough = ROWS_TO_TRANSPOSE_FOR.get(str(dtype_of(right.source)))
     if enough is None or not right.is_moved:
+        return False
+    if shim.unusable(CUBLASLT) is None:  # it reads either as fast
         return False
     is_weight = set(right.memory) <= {*right.dims[-2], *right.dims[-1]}
     by_depth = right.memory[-1] in right.dims[-2]

@@ -1,0 +1,1 @@
+"""Matrix products of many shapes: by the library, by this package's kernels, and as planned."""

@@ -1,0 +1,130 @@
+"""`python -m bench.products`: check and time products by cuBLASLt and by this package's kernels."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from bench import environment
+from bench.products import fit as fitting
+from bench.products import grid, run, table
+from tvm_stitch.device import device_of
+from tvm_stitch.errors import StitchError
+from tvm_stitch.library import shim
+from tvm_stitch.library.locate import CUBLASLT, find
+from tvm_stitch.target import full_target
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments."""
+    p = argparse.ArgumentParser("bench.products", description=__doc__)
+    p.add_argument("--list", action="store_true", help="name the products, and do nothing")
+    p.add_argument("--output", type=Path, metavar="PATH", help="where the JSON goes")
+    p.add_argument("--only", action="append", metavar="PATTERN", help="products with such names")
+    p.add_argument("--seconds", type=float, default=420, help="time no more products then")
+    p.add_argument("--checks", choices=("all", "none", "only"), default="all")
+    p.add_argument("--dry-run", action="store_true", help="a few checks on the CPU, for an H200")
+    p.add_argument("--fit", type=Path, metavar="PATH", help="fit the constants to a run's JSON")
+    return p
+
+
+def main() -> int:
+    """The program; returns its exit code."""
+    options = parser().parse_args()
+    try:
+        return _run(options)
+    except (OSError, ValueError, StitchError) as error:
+        print(f"bench.products: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(options: argparse.Namespace) -> int:
+    timed, checked = _chosen(grid.timed(), options.only), _chosen(grid.checked(), options.only)
+    if options.list:
+        print("\n".join(shape.name for shape in timed))
+        print(f"{len(timed)} are timed, {len(checked)} are checked")
+        return 0
+    if options.fit:
+        return _fit(options.fit)
+    missing = shim.unusable(CUBLASLT)
+    if missing:
+        raise StitchError(missing)
+    if options.dry_run:
+        few = [shape for place, shape in enumerate(checked) if place % 40 == 0]
+        return _report_checks(list(run.check_on_cpu(few, _target("sm_90a"))))
+    return _measure(options, timed, checked)
+
+
+def _measure(
+    options: argparse.Namespace, timed: Sequence[grid.Shape], checked: Sequence[grid.Shape]
+) -> int:
+    target = full_target("cuda")
+    result: dict[str, Any] = {
+        "device": device_of(target).name,
+        "library": str(find(CUBLASLT)),
+        "environment": environment.machine(),
+        "checks": [],
+        "rows": [],
+    }
+    if options.checks != "none":
+        result["checks"] = list(run.check_on_gpu(checked, target))
+        _write(options.output, result)
+        print(_failures(result["checks"]))
+    if options.checks != "only":
+        for row in run.measure(timed, target, options.seconds):
+            result["rows"].append(row)
+            _write(options.output, result)
+        print(table.summary(result["rows"]))
+    return 0 if all(check["ok"] for check in result["checks"]) else 1
+
+
+def _report_checks(checks: Sequence[dict[str, Any]]) -> int:
+    print(_failures(checks))
+    return 0 if all(check["ok"] for check in checks) else 1
+
+
+def _failures(checks: Sequence[dict[str, Any]]) -> str:
+    wrong = [check for check in checks if not check["ok"]]
+    lines = [f"  {check['shape']}: {check.get('said', check['error'])}" for check in wrong]
+    return "\n".join([f"{len(checks)} products checked, {len(wrong)} wrong", *lines])
+
+
+def _fit(path: Path) -> int:
+    result = json.loads(path.read_text())
+    target = _target("sm_90a")
+    for found in fitting.fit(result["rows"], device_of(target), target):
+        print(f"{found.dtype}: {found.products} products, off by {found.typical_error:.0%}")
+        for tile in found.timing.tiles:
+            print(f"    {tile.rows:4} x {tile.columns:4}  {tile.rate:8.1f} {tile.besides:7.3f}")
+        others = found.timing
+        print(
+            f"    {others.division_us:.2f} us, {others.bandwidth_share:.3f}, {others.unaligned:.2f}"
+        )
+    return 0
+
+
+def _chosen(shapes: Sequence[grid.Shape], patterns: Sequence[str] | None) -> list[grid.Shape]:
+    if not patterns:
+        return list(shapes)
+    return [s for s in shapes if any(fnmatch.fnmatch(s.name, pattern) for pattern in patterns)]
+
+
+def _target(arch: str) -> tvm.target.Target:
+    return full_target(tvm.target.Target({"kind": "cuda", "arch": arch}))
+
+
+def _write(path: Path | None, result: dict[str, Any]) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""What a run of products says: how often the models choose the faster way, and where not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+WAYS = ("library", "ours")
+
+
+def chosen(row: dict[str, Any]) -> str | None:
+    """The way that the models choose."""
+    predicted = {way: (row["predicted"] or {}).get(way) for way in WAYS}
+    known = {way: us for way, us in predicted.items() if us is not None}
+    return min(known, key=lambda way: known[way]) if known else None
+
+
+def behind(row: dict[str, Any]) -> float | None:
+    """The chosen way's time over the best one's; None if it was not timed."""
+    times = {way: row.get(f"{way}_us") for way in WAYS}
+    way = chosen(row)
+    known = [us for us in times.values() if us]
+    return times[way] / min(known) if way and times[way] and known else None
+
+
+def summary(rows: Sequence[dict[str, Any]], worst: int = 20) -> str:
+    """A table for people."""
+    lines = [f"{'product':50} {'library':>9} {'ours':>9} {'predicted':>19}  chosen / best"]
+    ratios = []
+    for row in rows:
+        ratio = behind(row)
+        ratios += [] if ratio is None else [ratio]
+        predicted = row["predicted"] or {}
+        cells = [row.get("library_us"), row.get("ours_us"), *(predicted.get(way) for way in WAYS)]
+        shown = " ".join(f"{'-' if cell is None else f'{cell:.1f}':>9}" for cell in cells)
+        lines.append(f"{row['shape']:50} {shown}  {'-' if ratio is None else f'{ratio:.2f}'}")
+    if ratios:
+        near = sum(ratio <= 1.05 for ratio in ratios) / len(ratios)
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        lines.append(
+            f"{len(ratios)} products: the chosen way within 5 % of the best on {near:.0%}, "
+            f"{mean:.3f} times the best in the mean, at worst {max(ratios):.2f}"
+        )
+    far = sorted((row for row in rows if (behind(row) or 1) > 1.05), key=lambda r: -behind(r))  # type: ignore[operator]
+    lines += [f"  {behind(row):.2f}  {row['shape']}" for row in far[:worst]]
+    return "\n".join(lines)

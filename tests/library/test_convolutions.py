@@ -1,0 +1,259 @@
+"""Convolutions become calls of cuDNN, with what it computes behind them, and are right."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tvm
+from stand_in import stand_in
+from tvm import relax, tirx
+from tvm.relax import op
+
+import tvm_stitch
+from tvm_stitch import Options
+from tvm_stitch.graph.back.launches import outside_calls
+from tvm_stitch.graph.front.convolution import LibraryConvolutions
+from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
+from tvm_stitch.library import locate
+from tvm_stitch.library.convolution import NAME, decoded
+from tvm_stitch.on_cpu import Runner
+from tvm_stitch.reference import random_inputs, reference
+from tvm_stitch.target import full_target
+from tvm_stitch.verify import stitched_for_cpu
+
+TARGET = full_target("nvidia/nvidia-h100")
+CLOSE = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+@pytest.fixture(autouse=True)
+def _library(monkeypatch):
+    with stand_in(monkeypatch, locate.CUDNN):
+        yield
+
+
+def module(body, *shapes, dtype="float16"):
+    """A function of tensors of these shapes."""
+    params = [relax.Var(f"p{n}", relax.TensorType(s, dtype)) for n, s in enumerate(shapes)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            output = builder.emit_output(body(builder.emit, *params))
+        builder.emit_func_output(output)
+    return builder.get()
+
+
+def calls(mod):
+    """What cuDNN is asked for, in order, and what it is not asked for."""
+    heard = []
+    changed = LibraryConvolutions(lambda *each: heard.append(each))(mod)
+    numbers = [
+        [int(number) for number in binding.value.args[1].fields[-1].values]
+        for function in changed.functions.values()
+        if isinstance(function, relax.Function)
+        for block in function.body.blocks
+        for binding in block.bindings
+        if getattr(getattr(binding.value, "op", None), "name", "") == "relax.call_dps_packed"
+    ]
+    return [decoded(each) for each in numbers], [why for _, why in heard if "computes" not in why]
+
+
+def check(mod, count=1, kernels=None):
+    """The module calls cuDNN so often, launches so many kernels besides, and computes the same."""
+    stitched = stitched_for_cpu(mod, TARGET)
+    assert outside_calls(stitched) == ((NAME,) if count else ())
+    assert len(calls(mod)[0]) == count
+    arrays = random_inputs(mod, 0)
+    runner = Runner(stitched, TARGET)
+    for got, want in zip(runner.run(arrays, 0), reference(mod, arrays), strict=True):
+        dtype = str(mod["main"].params[0].ty.dtype.dtype)
+        got = got.view("bfloat16") if dtype == "bfloat16" and got.dtype == "uint16" else got
+        assert np.abs(got.astype(float) - want).max() <= CLOSE[dtype] * np.abs(want).max()
+    if kernels is not None:
+        assert len(runner.ran) == kernels, runner.ran
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("rank", "how"),
+    [
+        (1, {"strides": 2, "padding": 1}),
+        (2, {"strides": (2, 1), "padding": (1, 2), "dilation": (1, 2)}),
+        (2, {"groups": 2}),
+        (2, {"strides": (2, 2), "padding": (0, 0, 1, 1)}),
+        (3, {"padding": 1}),
+    ],
+)
+def test_convolutions(dtype, rank, how):
+    convolve = getattr(op.nn, f"conv{rank}d")
+    weight = (6, 4 // how.get("groups", 1), *(3, 2, 3)[:rank])
+    shapes = (3, 4, *(7, 6, 5)[:rank]), weight
+    check(module(lambda emit, x, w: emit(convolve(x, w, **how)), *shapes, dtype=dtype))
+
+
+def test_depthwise_with_a_multiplier():
+    how = {"groups": 4, "padding": 1}
+    check(module(lambda emit, x, w: emit(op.nn.conv2d(x, w, **how)), (2, 4, 7, 5), (8, 1, 3, 3)))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_transposed_convolutions(groups):
+    how = {"strides": (2, 2), "padding": (1, 1), "output_padding": (1, 0), "groups": groups}
+    mod = module(
+        lambda emit, x, w: emit(op.nn.conv2d_transpose(x, w, **how)), (2, 4, 5, 4), (4, 3, 3, 3)
+    )
+    check(mod)
+
+
+@pytest.mark.parametrize("bias", [(6, 1, 1), (1, 6, 1, 1)])
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize("relu", [True, False])
+def test_what_follows_is_cudnns(bias, residual, relu):
+    def body(emit, x, w, b, z):
+        h = emit(op.add(b, emit(op.nn.conv2d(x, w, padding=1))))
+        h = emit(op.add(h, z)) if residual else h
+        return emit(op.nn.relu(h)) if relu else h
+
+    mod = module(body, (2, 4, 7, 5), (6, 4, 3, 3), bias, (2, 6, 7, 5))
+    check(mod)
+    (found,), refused = calls(mod)
+    assert (found.bias, found.residual, found.relu) == (True, residual, relu)
+    assert found.channels_last and not refused
+
+
+def test_what_others_read_is_not_swallowed():
+    def body(emit, x, w, b):
+        h = emit(op.add(emit(op.nn.conv2d(x, w)), b))
+        return emit(op.add(emit(op.nn.relu(h)), h))
+
+    mod = module(body, (2, 4, 5, 5), (4, 4, 1, 1), (1, 4, 1, 1))
+    check(mod)
+    ((found,), _) = calls(mod)
+    assert found.bias and not found.relu
+
+
+def test_a_bias_along_another_axis_is_none():
+    mod = module(
+        lambda emit, x, w, b: emit(op.add(emit(op.nn.conv2d(x, w)), b)),
+        (2, 4, 4, 4), (4, 4, 1, 1), (1, 1, 4, 1),
+    )  # fmt: skip
+    check(mod)
+    ((found,), _) = calls(mod)
+    assert not found.bias
+
+
+def test_a_chain_stays_with_channels_last():
+    def body(emit, x, w1, b1, w2, b2, w3, b3):
+        h = emit(op.nn.relu(emit(op.add(emit(op.nn.conv2d(x, w1)), b1))))
+        h = emit(op.nn.relu(emit(op.add(emit(op.nn.conv2d(h, w2, padding=1)), b2))))
+        return emit(op.nn.relu(emit(op.add(emit(op.add(emit(op.nn.conv2d(h, w3)), b3)), x))))
+
+    narrow, wide = (1, 4, 1, 1), (1, 8, 1, 1)
+    shapes = (2, 8, 6, 5), (4, 8, 1, 1), narrow, (4, 4, 3, 3), narrow, (8, 4, 1, 1), wide
+    # The image and weights are transposed in one kernel, the result in another.
+    check(module(body, *shapes), count=3, kernels=2)
+
+
+def test_channels_last_outside_cost_no_kernel():
+    def body(emit, x, w, b):
+        x = emit(op.permute_dims(x, [0, 3, 1, 2]))
+        h = emit(op.add(emit(op.nn.conv2d(x, w)), b))
+        return emit(op.permute_dims(h, [0, 2, 3, 1]))
+
+    check(module(body, (2, 6, 5, 8), (4, 8, 1, 1), (1, 4, 1, 1)), kernels=0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_weights_that_are_known_are_laid_out_at_once(dtype):
+    weight = np.random.default_rng(0).normal(size=(4, 8, 3, 3)).astype("float32")
+    known = relax.const(tvm.runtime.tensor(weight.astype(getattr(ml_dtypes, dtype, dtype))), dtype)
+
+    def body(emit, x):
+        h = emit(op.nn.conv2d(emit(op.permute_dims(x, [0, 3, 1, 2])), known))
+        return emit(op.permute_dims(h, [0, 2, 3, 1]))
+
+    check(module(body, (2, 6, 5, 8), dtype=dtype), kernels=0)
+
+
+def test_float32_stays_with_channels_first():
+    mod = module(
+        lambda emit, x, w: emit(op.nn.conv2d(x, w)), (2, 8, 6, 5), (4, 8, 1, 1), dtype="float32"
+    )
+    check(mod, kernels=0)
+    ((found,), _) = calls(mod)
+    assert not found.channels_last
+
+
+def test_gradients():
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((2, 4, 7, 8), "float32"))
+    w = relax.Var("w", relax.TensorType((6, 4, 3, 3), "float32"))
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            h = builder.emit(op.nn.conv2d(x, w, strides=2, padding=1))
+            output = builder.emit_output(op.sum(builder.emit(op.multiply(h, h))))
+        builder.emit_func_output(output)
+    adjoint = relax.transform.Gradient("main")(builder.get())["main_adjoint"]
+    mod = tvm.IRModule({"main": adjoint.with_attr("global_symbol", "main")})
+    found, refused = calls(mod)
+    assert [each.what for each in found] == ["forward", "data", "weight"] and not refused
+    check(mod, count=3)
+
+
+def test_a_batch_of_any_size():
+    n = tirx.Var("n", "int64")
+    mod = module(
+        lambda emit, x, w: emit(op.nn.relu(emit(op.nn.conv2d(x, w)))), (n, 4, 6, 5), (4, 4, 3, 3)
+    )
+    stitched = stitched_for_cpu(mod, TARGET)
+    runner = Runner(stitched, TARGET, {"n": 3})
+    random = np.random.default_rng(0)
+    for size in (1, 3):
+        arrays = [
+            random.normal(size=shape).astype("float16") for shape in ((size, 4, 6, 5), (4, 4, 3, 3))
+        ]
+        (want,) = reference(mod, arrays)
+        (got,) = runner.run(arrays, 0)
+        assert np.abs(got - want).max() <= 4e-3 * np.abs(want).max()
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"data_layout": "NHWC", "kernel_layout": "HWIO"}, "no layouts NHWC, HWIO and NHWC"),
+        ({"out_dtype": "float32"}, "no float32 of float16 and float16"),
+    ],
+)
+def test_others_are_tvms_and_say_why(how, why):
+    mod = module(lambda emit, x, w: emit(op.nn.conv2d(x, w, **how)), (2, 4, 4, 4), (4, 4, 4, 4))
+    found, refused = calls(mod)
+    assert not found
+    assert [why in each for each in refused] == [True]
+    check(mod, count=0)
+
+
+def test_the_report_says_which():
+    def body(emit, x, w):
+        h = emit(op.nn.relu(emit(op.nn.conv2d(x, w))))
+        return emit(
+            op.nn.conv2d(
+                emit(op.astype(h, "float32")), emit(op.astype(w, "float32")), out_dtype="float16"
+            )
+        )
+
+    mod = module(body, (2, 4, 5, 5), (4, 4, 3, 3))
+    report = tvm_stitch.explain(mod, TARGET)
+    reasons = [each.reason for each in report.fallbacks if each.op == "conv2d"]
+    assert "cuDNN computes it: channels last, ReLU" in reasons
+    assert any("no float16 of float32" in reason for reason in reasons)
+    without = Options(schemes=tuple(each for each in SCHEMES if each != LIBRARY))
+    report = tvm_stitch.explain(mod, TARGET, without)
+    assert not any("cuDNN" in each.reason for each in report.fallbacks)
+
+
+def test_modules_run_in_another_process_or_say_what_is_missing(monkeypatch):
+    mod = module(lambda emit, x, w: emit(op.nn.conv2d(x, w)), (2, 4, 5, 5), (4, 4, 1, 1))
+    calling = LibraryConvolutions()(mod)
+    machine = relax.VirtualMachine(tvm.compile(calling, "llvm"), tvm.cpu())
+    arrays = random_inputs(mod, 0)
+    got = machine["main"](*map(tvm.runtime.tensor, arrays)).numpy()
+    (want,) = reference(mod, arrays)
+    assert np.abs(got - want).max() <= 4e-3 * np.abs(want).max()

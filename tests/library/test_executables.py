@@ -1,0 +1,91 @@
+"""A compiled module calls the shim: at once, from a library in a fresh process, or says why not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from check import H200
+from stand_in import folder, stand_in
+from test_products import product
+from tvm import relax
+
+import tvm_stitch
+from tvm_stitch.kernel.library_product import build as library_product
+from tvm_stitch.library import locate
+from tvm_stitch.verify import rounded, stitched_for_cpu
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    monkeypatch.setattr(library_product, "library_us", lambda *_: 0.0)
+    with stand_in(monkeypatch) as found:
+        yield found
+
+
+def on_host(case):
+    """The executable of a module of which the library has everything, for memory of the host."""
+    return tvm.compile(stitched_for_cpu(case.module, H200), "llvm")
+
+
+def arrays_of(case):
+    return rounded(case.module, case.arrays)
+
+
+def case_of(dtype="float32"):
+    return product(dtype, 33, 72, 40, "residual bias", batch=3, transposed=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_module_calls_the_shim(seen, dtype):
+    case, before = case_of(dtype), seen.multiplied
+    machine = relax.VirtualMachine(on_host(case), tvm.cpu())
+    found = machine["main"](*(tvm.runtime.tensor(array) for array in arrays_of(case))).numpy()
+    assert seen.multiplied == before + 1 and seen.workspace == library_product.WORKSPACE_BYTES
+    close = 1e-5 if dtype == "float32" else 2e-2
+    assert found == pytest.approx(case.expected[0], rel=close, abs=close)
+
+
+RUN = """
+import sys
+import numpy as np, tvm
+{imports}
+from tvm import relax
+machine = relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())
+arrays = np.load(sys.argv[2])
+print(machine["main"](*(tvm.runtime.tensor(arrays[name]) for name in arrays)).numpy().sum())
+"""
+
+
+def run(tmp_path, imports, **environment):
+    """What a fresh process says that loads and calls an exported library."""
+    script = [sys.executable, "-c", RUN.format(imports=imports)]
+    script += [str(tmp_path / "model.so"), str(tmp_path / "arrays.npz")]
+    changed = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    return subprocess.run(script, capture_output=True, text=True, env=changed)
+
+
+def test_a_library_in_a_fresh_process(seen, tmp_path):
+    case = case_of()
+    on_host(case).export_library(str(tmp_path / "model.so"))
+    np.savez(tmp_path / "arrays.npz", *arrays_of(case))
+    told = {locate.FOLDER: str(folder())}
+    done = run(tmp_path, "import tvm_stitch", **told)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == pytest.approx(case.expected[0].sum(), rel=1e-4)
+    missing = run(tmp_path, "import tvm_stitch", **{locate.FOLDER: locate.OFF})
+    assert "pip install nvidia-cublas" in missing.stderr
+    unknown = run(tmp_path, "", **told)
+    assert "tvm_stitch.library.matmul" in unknown.stderr
+
+
+def test_a_cuda_module_is_built_and_exported(seen, tmp_path):
+    for dtype in ("float32", "float16", "bfloat16"):
+        built = tvm_stitch.compile(case_of(dtype).module, H200)
+        built.export_library(str(tmp_path / f"{dtype}.so"))
+        assert b"tvm_stitch.library.matmul" in (tmp_path / f"{dtype}.so").read_bytes()

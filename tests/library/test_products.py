@@ -1,0 +1,137 @@
+"""Products become calls of the library where that is cheaper, with what it can end with."""
+
+import numpy as np
+import pytest
+from check import H200, primfuncs
+from stand_in import folder
+from tvm import relax
+from tvm.relax import op
+from zoo import Case, graph
+
+import tvm_stitch
+from tvm_stitch import Options
+from tvm_stitch.kernel.build import is_library_call
+from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.library_product import build as library_product
+from tvm_stitch.library import locate
+
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+@pytest.fixture(autouse=True)
+def library(monkeypatch):
+    monkeypatch.setenv(locate.FOLDER, str(folder()))
+
+
+def gelu(x):
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+ACTIVATIONS = {
+    "": (lambda emit, y: y, lambda y: y),
+    "ReLU": (lambda emit, y: emit(op.nn.relu(y)), lambda y: np.maximum(y, 0)),
+    "GELU": (lambda emit, y: emit(op.nn.gelu_tanh(y)), gelu),
+}
+
+
+def product(
+    dtype: str, rows: int, depth: int, columns: int, ending: str = "", batch: int = 0,
+    transposed: bool = False,
+) -> Case:  # fmt: skip
+    """A product that ends with what is named: "scale residual bias GELU"."""
+    parts = ending.split()
+    activation = next((part for part in parts if part in ACTIVATIONS), "")
+    act, act64 = ACTIVATIONS[activation]
+
+    def build(emit, x, w, b, r):
+        y = emit(op.matmul(x, emit(op.permute_dims(w, axes)) if transposed else w))
+        y = emit(op.multiply(y, relax.const(0.125, dtype))) if "scale" in parts else y
+        y = emit(op.add(y, r)) if "residual" in parts else y
+        y = emit(op.add(y, b)) if "bias" in parts else y
+        return act(emit, y)
+
+    def expected(x, w, b, r):
+        y = x @ (w.swapaxes(-1, -2) if transposed else w)
+        y = y * 0.125 if "scale" in parts else y
+        y = y + r if "residual" in parts else y
+        return act64(y + b if "bias" in parts else y)
+
+    lead = (batch,) if batch else ()
+    axes = [*range(len(lead)), len(lead) + 1, len(lead)]
+    weight = (*lead, columns, depth) if transposed else (*lead, depth, columns)
+    shapes = [(*lead, rows, depth), weight, (columns,), (*lead, rows, columns)]
+    return graph(dtype, shapes, build, expected)
+
+
+def library_calls(case: Case) -> list[str]:
+    return [name for name, f in primfuncs(case.module).items() if is_library_call(f)]
+
+
+def test_a_plain_product_of_float32():
+    case = product("float32", 130, 200, 264)
+    assert len(library_calls(case)) == 1
+    verified = tvm_stitch.verify(case.module, H200)
+    assert verified.ok, str(verified)
+
+
+@pytest.fixture
+def cheap(monkeypatch):
+    """The library costs nothing: whatever it can have, it has."""
+    monkeypatch.setattr(library_product, "library_us", lambda *_: 0.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "ending", ["", "bias", "residual", "scale residual bias ReLU", "bias GELU", "GELU", "ReLU"]
+)
+def test_one_call_with_what_it_ends_with(cheap, dtype, ending):
+    case = product(dtype, 33, 72, 40, ending)
+    assert len(primfuncs(case.module)) == len(library_calls(case)) == 1
+    verified = tvm_stitch.verify(case.module, H200, orders=1)
+    assert verified.ok, str(verified)
+    (kernel,) = tvm_stitch.explain(case.module, H200).kernels
+    assert kernel.scheme == "library"
+    assert all(part in kernel.why for part in ending.split())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("transposed", [True, False])
+def test_batches_and_transposed_weights(cheap, dtype, transposed):
+    case = product(dtype, 31, 65, 33, "bias", batch=3, transposed=transposed)
+    assert len(primfuncs(case.module)) == len(library_calls(case)) == 1
+    verified = tvm_stitch.verify(case.module, H200, orders=1)
+    assert verified.ok, str(verified)
+
+
+def test_the_report_says_what_a_missing_library_would_have(monkeypatch, tmp_path):
+    monkeypatch.setenv(locate.FOLDER, str(tmp_path))
+    case = product("float32", 130, 200, 264, "bias")
+    assert not library_calls(case)
+    (kernel,) = tvm_stitch.explain(case.module, H200).kernels
+    assert kernel.scheme == "default"
+    assert "cuBLASLt is not found: pip install nvidia-cublas" in kernel.why
+
+
+def test_libraries_can_be_switched_off(cheap):
+    case = product("float16", 130, 200, 264, "bias")
+    without = Options(schemes=tuple(scheme for scheme in SCHEMES if scheme != "library"))
+    (kernel,) = tvm_stitch.explain(case.module, H200, without).kernels
+    assert kernel.scheme == "regional"
+
+
+def test_the_cheaper_way_is_taken(monkeypatch):
+    """An ending that only one of them has counts as well."""
+    case = product("float16", 4096, 768, 3072, "bias GELU")
+    for us, scheme in ((1.0, "library"), (1e3, "regional")):
+        monkeypatch.setattr(library_product, "library_us", lambda *_, us=us: us)
+        (kernel,) = tvm_stitch.explain(case.module, H200).kernels
+        assert kernel.scheme == scheme
+
+
+def test_what_the_library_cannot_end_with_stays_a_kernel(cheap):
+    def build(emit, x, w, b):
+        return emit(op.nn.gelu(emit(op.add(emit(op.matmul(x, w)), b))))
+
+    case = graph("float32", [(512, 256), (256, 512), (512,)], build, lambda x, w, b: x @ w)
+    kernels = tvm_stitch.explain(case.module, H200).kernels
+    assert sorted(kernel.scheme for kernel in kernels) == ["library", "local"]

@@ -1,0 +1,181 @@
+"""The shim multiplies what it is told to, and says what is wrong: against a stand-in library."""
+
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from stand_in import folder, stand_in
+
+from tvm_stitch.library import locate, shim
+
+TYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+# What rounding of the output allows, the factors being rounded already.
+CLOSE = {"float32": 1e-5, "float16": 1e-3, "bfloat16": 8e-3}
+ACTIVATIONS = {0: lambda x: x, 1: lambda x: np.maximum(x, 0), 2: lambda x: gelu(x)}
+
+
+def gelu(x):
+    return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    with stand_in(monkeypatch) as found:
+        yield found
+
+
+def tensor(array):
+    """An array for TVM's FFI, which shares its memory."""
+    if array.dtype == ml_dtypes.bfloat16:
+        return tvm.runtime.tensor(array)
+    return tvm_ffi.from_dlpack(array)
+
+
+def multiply(
+    left, right, output="float32", bias=None, residual=None, activation=0,
+    left_by_depth=True, right_by_depth=False, workspace=64, scale=1.0,
+):  # fmt: skip
+    """left [batch, rows, depth] by right [batch, depth, columns], laid out as is said."""
+    (batch, rows, depth), columns = left.shape, right.shape[-1]
+    left = left if left_by_depth else left.swapaxes(1, 2)
+    right = right.swapaxes(1, 2) if right_by_depth else right
+    arrays = [np.ascontiguousarray(left), np.ascontiguousarray(right), bias, residual]
+    result = tensor(np.full((batch, rows, columns), 7, TYPES[output]))
+    tensors = [None if array is None else tensor(array) for array in arrays]
+    shim.load()["matmul"](
+        *tensors, result, tensor(np.zeros(workspace, np.uint8)),
+        left.itemsize * 8, np.dtype(TYPES[output]).itemsize * 8, left.dtype == TYPES["bfloat16"],
+        batch, rows, columns, depth,
+        0, int(left_by_depth), left.shape[2], rows * depth,
+        0, int(right_by_depth), right.shape[2], depth * columns,
+        activation, scale,
+    )  # fmt: skip
+    return (result.numpy() if hasattr(result, "numpy") else np.from_dlpack(result)).astype(float)
+
+
+def factors(dtype, batch=1, rows=5, depth=7, columns=3):
+    random = np.random.default_rng(0)
+    left, right = (
+        random.normal(size=(batch, rows, depth)),
+        random.normal(size=(batch, depth, columns)),
+    )
+    return left.astype(TYPES[dtype]), right.astype(TYPES[dtype])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("left_by_depth", [True, False])
+@pytest.mark.parametrize("right_by_depth", [True, False])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_layouts(seen, dtype, left_by_depth, right_by_depth, batch):
+    left, right = factors(dtype, batch)
+    found = multiply(left, right, dtype, left_by_depth=left_by_depth, right_by_depth=right_by_depth)
+    exact = left.astype(float) @ right.astype(float)
+    assert found == pytest.approx(exact, rel=CLOSE[dtype], abs=CLOSE[dtype])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "output"),
+    [("float16", "float16"), ("bfloat16", "bfloat16"), *((dtype, "float32") for dtype in TYPES)],
+)
+def test_types_of_output(seen, dtype, output):
+    left, right = factors(dtype)
+    exact = left.astype(float) @ right.astype(float)
+    assert multiply(left, right, output) == pytest.approx(exact, rel=CLOSE[output], abs=1e-3)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("with_residual", [True, False])
+def test_epilogues(seen, dtype, activation, with_bias, with_residual):
+    left, right = factors(dtype, 2)
+    random = np.random.default_rng(1)
+    bias = random.normal(size=3).astype(TYPES[dtype]) if with_bias else None
+    residual = random.normal(size=(2, 5, 3)).astype(TYPES[dtype]) if with_residual else None
+    found = multiply(left, right, dtype, bias, residual, activation)
+    exact = left.astype(float) @ right.astype(float)
+    exact = exact + (bias.astype(float) if with_bias else 0)
+    exact = ACTIVATIONS[activation](exact + (residual.astype(float) if with_residual else 0))
+    assert found == pytest.approx(exact, rel=CLOSE[dtype], abs=CLOSE[dtype])
+
+
+def test_an_algorithm_is_chosen_once_for_each_product_and_thread(seen):
+    left, right = factors("float32")
+    multiply(left, right)
+    before = seen.chosen, seen.created
+    multiply(left, right)
+    assert (seen.chosen, seen.created) == before
+    other = threading.Thread(target=multiply, args=(left, right))
+    other.start()
+    other.join()
+    assert (seen.chosen, seen.created) == (before[0] + 1, before[1] + 1)
+    multiply(*factors("float32", rows=6))
+    assert seen.chosen == before[0] + 2
+
+
+def test_partial_sums_stay_in_float32_and_workspace_is_what_it_is_given(seen):
+    multiply(*factors("float16", rows=9), "float16", workspace=1 << 12)
+    assert (seen.reduction, seen.workspace) == (2, 1 << 12)
+
+
+def test_the_stream_is_the_callers(seen):
+    with tvm_ffi.use_raw_stream(tvm_ffi.device("cpu", 0), 0x5EA):
+        multiply(*factors("float32"))
+    assert seen.stream == 0x5EA
+    multiply(*factors("float32"))
+    assert seen.stream == 0
+
+
+def test_errors_say_what_the_library_says_of_which_product(seen, monkeypatch):
+    monkeypatch.setenv("STAND_IN_FAILS", "matmul")
+    said = r"4 times 5x7 by 7x3, float16 to float16, bias, GELU\): the requested functionality"
+    with pytest.raises(RuntimeError, match=said):
+        multiply(*factors("float16", 4), "float16", np.zeros(3, np.float16), activation=2)
+    monkeypatch.setenv("STAND_IN_FAILS", "heuristic")
+    with pytest.raises(RuntimeError, match="no algorithm for this product: 8x7 by 7x3"):
+        multiply(*factors("float32", rows=8))
+
+
+def test_tensors_that_do_not_fit_are_refused(seen):
+    left, right = factors("float32")
+    with pytest.raises(ValueError, match="other sizes than their product: 5x7 by 7x3"):
+        multiply(left, right, bias=np.zeros(4, np.float32))
+    with pytest.raises(TypeError, match="of another type than its product: 5x7 by 7x3, float32"):
+        multiply(left, right.astype(np.float16))
+
+
+def test_a_scale(seen):
+    left, right = factors("float32")
+    found = multiply(left, right, bias=np.ones(3, np.float32), scale=0.125)
+    assert found == pytest.approx(left.astype(float) @ right.astype(float) / 8 + 1, rel=1e-5)
+
+
+def test_nothing_to_multiply(seen):
+    assert multiply(*factors("float32", rows=0)).shape == (1, 0, 3)
+
+
+def test_a_missing_library_says_what_to_install(monkeypatch):
+    monkeypatch.setenv(locate.FOLDER, "off")
+    shim.use_found(shim.load())
+    with pytest.raises(RuntimeError, match="calls cuBLASLt, which cannot be opened here: pip"):
+        multiply(*factors("float32"))
+    assert "pip install nvidia-cublas" in shim.unusable(locate.CUBLASLT)
+
+
+def test_a_folder_is_searched_alone(monkeypatch, tmp_path):
+    monkeypatch.setenv(locate.FOLDER, str(tmp_path))
+    assert locate.find(locate.CUBLASLT) is None
+    monkeypatch.setenv(locate.FOLDER, str(folder()))
+    assert locate.find(locate.CUBLASLT) == folder() / "libcublasLt.so.13"
+    monkeypatch.setenv(locate.FOLDER, str(tmp_path / "none"))
+    with pytest.raises(locate.InputError, match="must name a folder"):
+        locate.find(locate.CUBLASLT)
+
+
+def test_the_loaders_path_is_searched(monkeypatch):
+    monkeypatch.delenv(locate.FOLDER)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(folder()))
+    assert locate.find(locate.CUBLASLT) is not None

@@ -1,0 +1,93 @@
+"""Convolutions of halves with channels last, as tensor cores read them.
+
+In: a Relax module. Out: the same with those convolutions that cuDNN takes in NHWC, and what lies
+between them as well; TVM's ConvertLayout transposes at the borders. Float32 stays as it is.
+"""
+
+from __future__ import annotations
+
+import tvm
+from tvm import relax
+from tvm.ir import Call, GenericConst
+
+from tvm_stitch.graph.front.convolution.choose import (
+    convolution_of,
+    is_convolution,
+    layouts_of,
+    stated_layouts,
+)
+from tvm_stitch.graph.front.decompose.stages import HALF, dtype_of, has_shape, rank_of, shape_of
+from tvm_stitch.library.convolution import Convolution
+
+BROADCAST = frozenset(
+    f"relax.{name}" for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum")
+)
+"""Operators whose operands may have fewer dimensions than their result."""
+COMMUTATIVE = frozenset(f"relax.{name}" for name in ("add", "multiply", "maximum", "minimum"))
+
+
+def with_channels_last(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with the convolutions of halves that cuDNN takes in NHWC."""
+
+    def desired(call: Call) -> dict[str, list[str]]:
+        if not is_convolution(call):
+            return {}
+        found = convolution_of(call)
+        if isinstance(found, Convolution) and dtype_of(call) in HALF:
+            return {call.op.name: list(layouts_of(found.what, len(found.strides), True))}
+        return {call.op.name: list(stated_layouts(call))}  # else it would follow its neighbours
+
+    return relax.transform.ConvertLayout({}, desired)(_readable(mod))
+
+
+def _readable(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with its broadcasting operators as ConvertLayout follows them.
+
+    It gives channels last up where an operand has fewer dimensions than the other, as a bias of
+    (channels, 1, 1), and where the convolution is the second operand.
+    """
+    changed = mod.clone()
+    for var, function in mod.functions_items():
+        if isinstance(function, relax.Function):
+            blocks = [
+                _readable_block(block) if isinstance(block, relax.DataflowBlock) else block
+                for block in function.body.blocks
+            ]
+            body = relax.SeqExpr(blocks, function.body.body)
+            params, returns = function.params, function.ret_ty
+            rewritten = relax.Function(params, body, returns, function.is_pure, function.attrs)
+            changed.update_func(var, rewritten)
+    return relax.transform.Normalize()(changed)
+
+
+def _readable_block(block: relax.DataflowBlock) -> relax.DataflowBlock:
+    bindings: list[relax.Binding] = []
+    convolved: set[relax.Var] = set()  # convolutions and what is computed of them
+    for binding in block.bindings:
+        value = binding.value
+        if isinstance(binding, relax.VarBinding) and isinstance(value, Call):
+            operator = getattr(value.op, "name", "")
+            if operator in BROADCAST and has_shape(value):
+                args = [_widened(each, rank_of(value), bindings) for each in value.args]
+                if operator in COMMUTATIVE and args[0] not in convolved and args[1] in convolved:
+                    args.reverse()
+                value = Call(value.op, args, value.attrs, value.ty_args)
+                binding = relax.VarBinding(binding.var, value)
+            if is_convolution(value) or any(arg in convolved for arg in value.args):
+                convolved.add(binding.var)
+        bindings.append(binding)
+    return relax.DataflowBlock(bindings)
+
+
+def _widened(value: relax.Expr, rank: int, bindings: list[relax.Binding]) -> relax.Expr:
+    """An operand with so many dimensions."""
+    if not has_shape(value) or not 0 < rank_of(value) < rank:
+        return value
+    shape = [*[1] * (rank - rank_of(value)), *shape_of(value)]
+    if isinstance(value, GenericConst):
+        array = value.value.numpy().reshape([int(extent) for extent in shape])
+        return relax.const(array, dtype_of(value))
+    reshaped = relax.BlockBuilder().normalize(relax.op.reshape(value, shape))
+    var = relax.DataflowVar(f"{value.name}_of_{rank}", reshaped.ty)
+    bindings.append(relax.VarBinding(var, reshaped))
+    return var

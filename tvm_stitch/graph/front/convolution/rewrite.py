@@ -1,0 +1,172 @@
+"""The pass: convolutions become calls of the library, with what it computes behind them.
+
+In: a Relax module before decomposition, and which convolutions are taken. Out: the module with
+calls of destination-passing packed functions, and for every other convolution why it is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import Call, GenericConst
+
+from tvm_stitch.errors import last_line
+from tvm_stitch.graph.front.convolution.choose import convolution_of, is_convolution
+from tvm_stitch.graph.front.convolution.epilogue import Fused, fused, only_readers
+from tvm_stitch.graph.front.convolution.layout import with_channels_last
+from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, shape_of
+from tvm_stitch.graph.front.decompose.view import RESHAPES, Definition, views_of
+from tvm_stitch.library.convolution import NAME, WORKSPACE_BYTES, Convolution
+from tvm_stitch.stages.stage import Refused
+
+TRANSPOSE = "relax.permute_dims"
+Heard = Callable[[str, str], None]
+"""Receives an operator that is not the library's, and the reason."""
+
+
+def LibraryConvolutions(heard: Heard | None = None) -> tvm.transform.Pass:
+    """Let cuDNN compute the convolutions that it takes; halves with channels last."""
+    tell = heard or (lambda _operator, _reason: None)
+
+    @tvm.transform.module_pass(opt_level=0, name="LibraryConvolutions")
+    def library_convolutions(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
+        if not _convolves(mod):
+            return mod
+        mod = relax.transform.Normalize()(mod)
+        try:
+            mod = with_channels_last(mod)
+        except Exception as error:  # TVM's pass was not made for every operator between them
+            tell("convolutions", f"channels stay where they are: {last_line(error)}")
+        changed = {
+            var: _with_calls(function, tell)
+            for var, function in mod.functions_items()
+            if isinstance(function, relax.Function)
+        }
+        mod = mod.clone()
+        for var, function in changed.items():
+            mod.update_func(var, function)
+        return relax.transform.Normalize()(mod)
+
+    return library_convolutions
+
+
+def _convolves(mod: tvm.IRModule) -> bool:
+    return any(
+        is_convolution(binding.value)
+        for function in mod.functions.values()
+        if isinstance(function, relax.Function)
+        for block in function.body.blocks
+        for binding in block.bindings
+    )
+
+
+def _with_calls(function: relax.Function, tell: Heard) -> relax.Function:
+    """The function with the library's calls in its dataflow blocks."""
+    blocks = [
+        _rewritten(block, tell) if isinstance(block, relax.DataflowBlock) else block
+        for block in function.body.blocks
+    ]
+    body = relax.SeqExpr(blocks, function.body.body)
+    params, returns = function.params, function.ret_ty
+    changed = relax.Function(params, body, returns, function.is_pure, function.attrs)
+    return relax.analysis.remove_all_unused(changed)
+
+
+def _rewritten(block: relax.DataflowBlock, tell: Heard) -> relax.DataflowBlock:
+    """The block with a call in place of the last operator of each chain, and none before it."""
+    chains = _chains(block, tell)
+    ends = {chain.result: chain for chain in chains}
+    members = {member for chain in chains for member in chain.members}
+    definition = _definitions(block)
+    bindings = []
+    for binding in block.bindings:
+        chain = ends.get(binding.var)
+        if chain is not None:
+            bindings += _called(chain)
+        elif binding.var not in members:
+            bindings.append(_without_moving(binding, definition))
+    return relax.DataflowBlock(bindings)
+
+
+def _called(chain: Fused) -> list[relax.VarBinding]:
+    """The call, which has a workspace beside its result."""
+    returned = library_call(chain.convolution, chain.operands, chain.result.ty)
+    both = relax.DataflowVar(f"{chain.result.name}_and_workspace", returned.ty)
+    result = relax.TupleGetItem(both, 0)
+    return [relax.VarBinding(both, returned), relax.VarBinding(chain.result, result)]
+
+
+def _without_moving(binding: relax.Binding, definition: Definition) -> relax.Binding:
+    """Transposes that move nothing, as of weights of 1 x 1, and reshapes behind them, as one view.
+
+    TVM launches nothing for a reshape, but a kernel for a transpose, and for two reshapes.
+    """
+    value = binding.value
+    if _is_transposed_constant(value):
+        return relax.VarBinding(binding.var, _transposed(value))
+    name = getattr(value.op, "name", "") if isinstance(value, Call) else ""
+    if name not in (TRANSPOSE, *RESHAPES) or not has_shape(value) or not has_shape(value.args[0]):
+        return binding
+    view = next(views_of(binding.var, definition))
+    if view.is_moved or (name != TRANSPOSE and view.source.same_as(value.args[0])):
+        return binding
+    return relax.VarBinding(binding.var, relax.op.reshape(view.source, shape_of(value)))
+
+
+def _is_transposed_constant(value: relax.Expr) -> bool:
+    is_call = isinstance(value, Call) and getattr(value.op, "name", "") == TRANSPOSE
+    return is_call and isinstance(value.args[0], GenericConst) and has_shape(value)
+
+
+def _transposed(call: Call) -> GenericConst:
+    """Weights that are known, as they are to lie."""
+    (constant,), axes = call.args, call.attrs.axes
+    array = constant.value.numpy()
+    order = None if axes is None else [int(axis) for axis in axes]
+    return relax.const(np.ascontiguousarray(array.transpose(order)), dtype_of(call))
+
+
+def _definitions(block: relax.DataflowBlock) -> Definition:
+    """What a variable of a block is bound to."""
+    bound = {each.var: each for each in block.bindings if isinstance(each, relax.VarBinding)}
+
+    def definition(value: relax.Expr) -> relax.Expr | None:
+        while isinstance(value, relax.Var):
+            if value not in bound:
+                return None
+            value = bound[value].value
+        return value
+
+    return definition
+
+
+def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
+    """What a library computes of a block."""
+    variables = (binding.var for binding in block.bindings)
+    outside = frozenset(var for var in variables if not isinstance(var, relax.DataflowVar))
+    readers, definition = only_readers(block.bindings, outside), _definitions(block)
+    found = []
+    for binding in block.bindings:
+        if isinstance(binding, relax.VarBinding) and is_convolution(binding.value):
+            convolution = convolution_of(binding.value)
+            operator = binding.value.op.name.rpartition(".")[2]
+            if isinstance(convolution, Refused):
+                tell(operator, convolution.reason)
+            else:
+                chain = fused(binding, convolution, readers, definition)
+                tell(operator, f"cuDNN computes it: {chain.convolution}")
+                found.append(chain)
+    return found
+
+
+def library_call(
+    convolution: Convolution, operands: Sequence[relax.Expr], result: relax.TensorType
+) -> Call:
+    """The call of the packed function: its result, of this type, and what it works in."""
+    numbers = relax.ShapeExpr(list(convolution.encoded()))
+    workspace = relax.TensorType([WORKSPACE_BYTES], "uint8")
+    call = relax.call_dps_packed(NAME, relax.Tuple([*operands, numbers]), [result, workspace])
+    return relax.BlockBuilder().normalize(call)

@@ -1,0 +1,1 @@
+"""cuBLASLt and cuDNN, called from compiled modules by way of a shim in C++ (native/)."""

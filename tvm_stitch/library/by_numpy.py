@@ -1,0 +1,68 @@
+"""What the shim's functions compute, by NumPy: for machines without a GPU, and as their definition.
+
+In: arrays and numbers, in the order of the shim's arguments. Out: the output is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tvm_stitch.errors import InputError
+
+_ACTIVATIONS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (
+    lambda x: x,
+    lambda x: np.maximum(x, 0),
+    lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+)
+
+
+def matmul(
+    left: np.ndarray,
+    right: np.ndarray,
+    bias: np.ndarray | None,
+    residual: np.ndarray | None,
+    output: np.ndarray,
+    _workspace: np.ndarray,
+    _factor_bits: int,
+    _output_bits: int,
+    is_bfloat: bool,
+    *numbers: Any,
+) -> None:
+    """output = activation(scale * left * right + residual + bias), in float32."""
+    batch, rows, columns, depth, *places, activation, scale = numbers
+    one = _matrices(_typed(left, is_bfloat), batch, rows, depth, places[:4])
+    other = _matrices(_typed(right, is_bfloat), batch, columns, depth, places[4:])
+    found = np.float32(scale) * (one @ other.swapaxes(1, 2))
+    if residual is not None:
+        found = found + _typed(residual, is_bfloat).reshape(found.shape).astype(np.float32)
+    if bias is not None:
+        found = found + _typed(bias, is_bfloat).astype(np.float32)
+    written = _typed(output, is_bfloat)
+    written[...] = _ACTIVATIONS[activation](found).reshape(output.shape).astype(written.dtype)
+
+
+def _matrices(
+    array: np.ndarray, batch: int, side: int, depth: int, place: Sequence[int]
+) -> np.ndarray:
+    """A factor as [batch, side, depth], in float32."""
+    start, by_depth, line, stride = map(int, place)
+    steps = (stride, line, 1) if by_depth else (stride, 1, line)
+    shape = (batch, side, depth)
+    last = start + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
+    if last >= array.size:
+        raise InputError("a factor of a product is smaller than what is read of it")
+    flat = array.reshape(-1)[start:]
+    strides = [step * flat.itemsize for step in steps]
+    return np.lib.stride_tricks.as_strided(flat, shape, strides).astype(np.float32)
+
+
+def _typed(array: np.ndarray, is_bfloat: bool) -> np.ndarray:
+    """Bits as the numbers that they are."""
+    return array.view(ml_dtypes.bfloat16) if is_bfloat and array.itemsize == 2 else array
+
+
+FUNCTIONS: dict[str, Callable[..., None]] = {"matmul": matmul}

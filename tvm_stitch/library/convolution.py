@@ -1,0 +1,71 @@
+"""What a convolution that a library computes is asked for, as data and as numbers of the call.
+
+In: what Relax says of a convolution or of one of its gradients. Out: the arguments of the packed
+function NAME, which `native/convolution.cc` reads in the same order. Knows no Relax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NAME = "tvm_stitch.library.convolution"
+"""The packed function: the tensors, the numbers of `encoded`, and the result to be written."""
+
+WORKSPACE_BYTES = 96 << 20
+"""What a call may work in; memory planning lets all calls share it."""
+
+FORWARD, DATA, WEIGHT = "forward", "data", "weight"
+"""What is computed: the convolution, its gradient for the data, or for the weights."""
+_WHAT = (FORWARD, DATA, WEIGHT)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution apart from its tensors, whose element types and shapes come with them.
+
+    The tensors of the call are, for FORWARD, the data and the weights; for DATA, the gradient of
+    the result and the weights; for WEIGHT, the data and the gradient of the result; then the bias
+    (one element a channel) and the residual (of the result's shape), as far as there are any. The
+    result is relu(convolution + bias + residual). With `channels_last` data lie as NHWC and weights
+    as OHWI, else as NCHW and OIHW, with as many spatial dimensions as there are strides.
+    """
+
+    what: str
+    channels_last: bool
+    groups: int
+    strides: tuple[int, ...]
+    before: tuple[int, ...]  # zeros around the data
+    after: tuple[int, ...]
+    dilation: tuple[int, ...]
+    bias: bool = False
+    residual: bool = False
+    relu: bool = False
+
+    def __str__(self) -> str:
+        names = {FORWARD: "", DATA: "data's gradient", WEIGHT: "weights' gradient"}
+        flags = {"bias": self.bias, "residual": self.residual, "ReLU": self.relu}
+        layout = "channels last" if self.channels_last else "channels first"
+        given = (names[self.what], layout, *(name for name, on in flags.items() if on))
+        return ", ".join(filter(None, given))
+
+    @property
+    def tensors(self) -> int:
+        """How many tensors the call takes, the result left out."""
+        return 2 + self.bias + self.residual
+
+    def encoded(self) -> tuple[int, ...]:
+        """The numbers of the call."""
+        flags = self.channels_last, self.bias, self.residual, self.relu
+        spatial = (*self.strides, *self.before, *self.after, *self.dilation)
+        return (_WHAT.index(self.what), *map(int, flags), self.groups, len(self.strides), *spatial)
+
+
+def decoded(numbers: Sequence[int]) -> Convolution:
+    """The convolution of a call."""
+    what, channels_last, bias, residual, relu, groups, rank, *spatial = map(int, numbers)
+    strides, before, after, dilation = (tuple(spatial[n * rank : (n + 1) * rank]) for n in range(4))
+    return Convolution(
+        _WHAT[what], bool(channels_last), groups, strides, before, after, dilation,
+        bool(bias), bool(residual), bool(relu),
+    )  # fmt: skip

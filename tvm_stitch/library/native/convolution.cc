@@ -1,0 +1,391 @@
+// Convolutions and their gradients by cuDNN: output = relu(convolution + residual + bias).
+//
+// The numbers of a call are those of library/convolution.py. cuDNN is told of every tensor as
+// (batch, channels, spatial extents) whatever lies innermost: strides say that.
+#include <tvm/ffi/container/shape.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/extra/c_env_api.h>
+#include <tvm/ffi/tvm_ffi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cudnn_graph.h"
+
+namespace tvm_stitch {
+namespace {
+
+using namespace cudnn;  // NOLINT
+
+using Numbers = std::vector<int64_t>;
+
+enum What : int64_t { kForward = 0, kData = 1, kWeight = 2 };
+
+// The numbers under which cuDNN knows the tensors of a call.
+enum Place : int64_t { kFirst = 1, kSecond, kBias, kResidual, kOutput, kUnfinished, kVirtual };
+
+constexpr int64_t kMostAlignment = 16;  // more is of no use to any engine
+
+struct Convolution {
+  What what;
+  bool channels_last, has_bias, has_residual, relu;
+  int64_t groups;
+  Numbers strides, before, after, dilation;
+
+  explicit Convolution(const ffi::Shape& numbers) {
+    if (numbers.size() < 7 || static_cast<int64_t>(numbers.size()) != 7 + 4 * numbers[6]) {
+      TVM_FFI_THROW(ValueError) << "these are not the numbers of a convolution: " << numbers;
+    }
+    what = static_cast<What>(numbers[0]);
+    channels_last = numbers[1];
+    has_bias = numbers[2];
+    has_residual = numbers[3];
+    relu = numbers[4];
+    groups = numbers[5];
+    auto spatial = numbers.begin() + 7;
+    // cuDNN knows no fewer than two spatial dimensions.
+    for (auto [values, neutral] :
+         {std::pair(&strides, 1), {&before, 0}, {&after, 0}, {&dilation, 1}}) {
+      if (numbers[6] == 1) values->push_back(neutral);
+      values->insert(values->end(), spatial, spatial + numbers[6]);
+      spatial += numbers[6];
+    }
+  }
+
+  bool HasEpilogue() const { return has_bias || has_residual || relu; }
+
+  std::string Text(const std::vector<Tensor>& tensors) const {
+    static const char* const names[] = {"convolution", "gradient for the data of a convolution",
+                                        "gradient for the weights of a convolution"};
+    auto listed = [](const Numbers& numbers) {
+      std::string text;
+      for (int64_t number : numbers) text += (text.empty() ? "" : "x") + std::to_string(number);
+      return text;
+    };
+    const DataType type = tensors[0].type;
+    std::string text = names[what];
+    text += type == DATA_FLOAT ? ", float32" : type == DATA_HALF ? ", float16" : ", bfloat16";
+    text += channels_last ? ", channels last:" : ":";
+    for (const Tensor& tensor : tensors) text += " " + listed(tensor.extents);
+    text += ", strides " + listed(strides) + ", padding " + listed(before) +
+            (after == before ? "" : " and " + listed(after)) + ", dilation " + listed(dilation) +
+            ", groups " + std::to_string(groups);
+    if (has_bias) text += ", bias";
+    if (has_residual) text += ", residual";
+    if (relu) text += ", ReLU";
+    return text;
+  }
+};
+
+DataType TypeOf(DLDataType type) {
+  if (type.lanes == 1 && type.code == kDLFloat && type.bits == 32) return DATA_FLOAT;
+  if (type.lanes == 1 && type.code == kDLFloat && type.bits == 16) return DATA_HALF;
+  if (type.lanes == 1 && type.code == kDLBfloat && type.bits == 16) return DATA_BFLOAT16;
+  TVM_FFI_THROW(TypeError) << "cuDNN is called here for float32, float16 and bfloat16 only";
+}
+
+void* Data(const ffi::TensorView& tensor) {
+  return static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset();
+}
+
+int64_t Alignment(const void* address) {
+  const uintptr_t bits = reinterpret_cast<uintptr_t>(address) | kMostAlignment;
+  return static_cast<int64_t>(bits & (~bits + 1));
+}
+
+// Strides of a dense tensor of (batch, channels, ...), channels innermost or next to the batch.
+Numbers DenseStrides(const Numbers& extents, bool channels_last) {
+  Numbers strides(extents.size());
+  int64_t step = 1;
+  if (channels_last) {
+    strides[1] = step;
+    step *= extents[1];
+  }
+  for (size_t axis = extents.size() - 1; axis > 0; --axis) {
+    if (channels_last && axis == 1) continue;
+    strides[axis] = step;
+    step *= extents[axis];
+  }
+  strides[0] = step;
+  return strides;
+}
+
+// A tensor of data or weights, told as (batch, channels, ...).
+Tensor Described(Place place, const ffi::TensorView& tensor, bool channels_last) {
+  const auto shape = tensor.shape();
+  Numbers extents{shape[0], channels_last ? shape.back() : shape[1]};
+  if (shape.size() == 3) extents.push_back(1);
+  const size_t first = channels_last ? 1 : 2, last = shape.size() - (channels_last ? 1 : 0);
+  for (size_t axis = first; axis < last; ++axis) extents.push_back(shape[axis]);
+  Numbers strides = DenseStrides(extents, channels_last);
+  return {place, TypeOf(tensor.dtype()), extents, strides, Alignment(Data(tensor)), false};
+}
+
+// How a call is computed: by one engine, or by one for the convolution and one for what follows.
+class Way {
+ public:
+  Way(const Functions& functions, Handle handle, const Convolution& convolution,
+      std::vector<Tensor> tensors, int64_t workspace)
+      : convolution_(convolution), tensors_(std::move(tensors)) {
+    text_ = convolution.Text(tensors_);
+    wanted_.workspace = workspace;
+    wanted_.without = {NUMERICAL_NOTE_NONDETERMINISTIC, NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
+    if (tensors_[0].type == DATA_FLOAT) {  // IEEE arithmetic, no TF32
+      wanted_.without.push_back(NUMERICAL_NOTE_TENSOR_CORE);
+      wanted_.without.push_back(NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+    } else {  // their transforms would round halves
+      wanted_.without.push_back(NUMERICAL_NOTE_FFT);
+      wanted_.without.push_back(NUMERICAL_NOTE_WINOGRAD);
+    }
+    std::string reason;
+    if (Fused(functions, handle, &reason)) return;
+    std::string other;
+    if (convolution.HasEpilogue() && Apart(functions, handle, &other)) return;
+    if (!other.empty()) reason += "\n  and apart: " + other;
+    TVM_FFI_THROW(RuntimeError) << "cuDNN cannot compute this " << text_ << ": " << reason
+                                << "\n  Options(libraries=...) leaves convolutions to TVM";
+  }
+
+  // `addresses` are those of the first and second tensor, bias, residual and output.
+  void Run(Handle handle, const std::vector<void*>& addresses, void* workspace) {
+    for (Step& step : steps_) {
+      std::vector<void*> own;
+      for (int64_t number : step.numbers) {
+        own.push_back(addresses[number == kUnfinished ? kOutput - 1 : number - 1]);
+      }
+      step.plan->Run(handle, step.numbers, own, workspace, text_);
+    }
+  }
+
+ private:
+  struct Step {
+    std::unique_ptr<Plan> plan;
+    Numbers numbers;
+  };
+
+  Tensor Of(Place place) const {
+    for (const Tensor& tensor : tensors_) {
+      if (tensor.number == place) return tensor;
+    }
+    TVM_FFI_THROW(InternalError) << "there is no tensor " << place;
+  }
+
+  Tensor Virtual(int64_t number) const {
+    Tensor tensor = Of(kOutput);
+    tensor.number = number;
+    tensor.type = DATA_FLOAT;
+    tensor.is_virtual = true;
+    return tensor;
+  }
+
+  bool Fused(const Functions& functions, Handle handle, std::string* reason) {
+    Graph graph(functions, handle, text_);
+    Numbers numbers = {kFirst, kSecond};
+    if (!convolution_.HasEpilogue()) {
+      Convolve(&graph, graph.Add(Of(kOutput)));
+    } else {
+      const Node& convolved = graph.Add(Virtual(kVirtual));
+      Convolve(&graph, convolved);
+      Finish(&graph, convolved, &numbers);
+    }
+    numbers.push_back(kOutput);
+    return Take(&graph, std::move(numbers), reason);
+  }
+
+  // The result of the convolution rounded to memory, and finished there.
+  bool Apart(const Functions& functions, Handle handle, std::string* reason) {
+    Graph first(functions, handle, text_);
+    Convolve(&first, first.Add(Of(kOutput)));
+    if (!Take(&first, {kFirst, kSecond, kOutput}, reason)) return false;
+    Graph second(functions, handle, text_);
+    Tensor unfinished = Of(kOutput);
+    unfinished.number = kUnfinished;
+    Numbers numbers = {kUnfinished};
+    Finish(&second, second.Add(unfinished), &numbers);
+    numbers.push_back(kOutput);
+    return Take(&second, std::move(numbers), reason);
+  }
+
+  bool Take(Graph* graph, Numbers numbers, std::string* reason) {
+    std::unique_ptr<Plan> plan = graph->Choose(wanted_, reason);
+    if (plan == nullptr) return false;
+    steps_.push_back({std::move(plan), std::move(numbers)});
+    return true;
+  }
+
+  void Convolve(Graph* graph, const Node& output) const {
+    const Node& first = graph->Add(Of(kFirst));
+    const Node& second = graph->Add(Of(kSecond));
+    static const DescriptorType types[] = {
+        BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+        BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+        BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+    };
+    static const std::array<AttributeName, 6> names[] = {
+        {ATTR_OPERATION_CONVOLUTION_FORWARD_X, ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+         ATTR_OPERATION_CONVOLUTION_FORWARD_Y, ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+         ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+        {ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+         ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+         ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+        {ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+         ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+         ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+    };
+    graph->Convolution(types[convolution_.what], names[convolution_.what],
+                       {&first, &second, &output}, convolution_.strides, convolution_.before,
+                       convolution_.after, convolution_.dilation);
+  }
+
+  // Residual, bias and ReLU behind what is convolved; in the order that cuDNN has kernels for.
+  void Finish(Graph* graph, const Node& convolved, Numbers* numbers) const {
+    std::vector<std::pair<PointwiseMode, Place>> operators;
+    if (convolution_.has_residual) operators.emplace_back(POINTWISE_ADD, kResidual);
+    if (convolution_.has_bias) operators.emplace_back(POINTWISE_ADD, kBias);
+    if (convolution_.relu) operators.emplace_back(POINTWISE_RELU_FWD, kOutput);
+    const Node* before = &convolved;
+    for (size_t n = 0; n < operators.size(); ++n) {
+      const auto [mode, place] = operators[n];
+      const bool is_last = n + 1 == operators.size();
+      const Node* other = nullptr;
+      if (mode == POINTWISE_ADD) {
+        other = &graph->Add(Of(place));
+        numbers->push_back(place);
+      }
+      const int64_t inner = kVirtual + 1 + static_cast<int64_t>(n);
+      const Node& after = graph->Add(is_last ? Of(kOutput) : Virtual(inner));
+      graph->Pointwise(mode, *before, other, after);
+      before = &after;
+    }
+  }
+
+  Convolution convolution_;
+  std::vector<Tensor> tensors_;
+  std::string text_;
+  Wanted wanted_;
+  std::vector<Step> steps_;
+};
+
+// What a thread keeps for a device.
+class Context {
+ public:
+  explicit Context(int generation) : generation_(generation) {
+    Status status = functions_.create(&handle_);
+    if (status != STATUS_SUCCESS) {
+      TVM_FFI_THROW(RuntimeError) << "cuDNN does not start: " << functions_.Reason(status);
+    }
+  }
+  ~Context() {
+    ways_.clear();
+    functions_.destroy(handle_);
+  }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  const Functions& functions() const { return functions_; }
+  Handle handle() const { return handle_; }
+  int generation() const { return generation_; }
+  std::map<Numbers, std::unique_ptr<Way>>& ways() { return ways_; }
+
+  static Context& OfThisThread(int device) {
+    static thread_local std::map<int, std::unique_ptr<Context>> contexts;
+    std::unique_ptr<Context>& context = contexts[device];
+    const int generation = Library().Generation();
+    if (context == nullptr || context->generation() != generation) {
+      context.reset();
+      context = std::make_unique<Context>(generation);
+    }
+    return *context;
+  }
+
+ private:
+  Functions functions_;
+  Handle handle_ = nullptr;
+  int generation_;
+  std::map<Numbers, std::unique_ptr<Way>> ways_;
+};
+
+// Everything that the choice of an engine depends on.
+Numbers KeyOf(const ffi::Shape& numbers, const std::vector<Tensor>& tensors, int64_t workspace) {
+  Numbers key(numbers.begin(), numbers.end());
+  key.push_back(workspace);
+  for (const Tensor& tensor : tensors) {
+    key.push_back(tensor.type);
+    key.push_back(tensor.alignment);
+    key.insert(key.end(), tensor.extents.begin(), tensor.extents.end());
+  }
+  return key;
+}
+
+// The channels of what a convolution gives, from the extents of its result.
+Tensor BiasOf(const ffi::TensorView& bias, const Tensor& output, bool channels_last) {
+  Numbers extents(output.extents.size(), 1);
+  extents[1] = output.extents[1];
+  if (bias.numel() != extents[1]) {
+    TVM_FFI_THROW(ValueError) << "a bias of " << bias.numel() << " elements for " << extents[1]
+                              << " channels";
+  }
+  Numbers strides = DenseStrides(extents, channels_last);
+  return {kBias, TypeOf(bias.dtype()), extents, strides, Alignment(Data(bias)), false};
+}
+
+// Tensors, numbers, result, workspace.
+void Convolve(const ffi::AnyView* args, int32_t count) {
+  if (count < 5) TVM_FFI_THROW(TypeError) << "a convolution takes 5 to 7 arguments, not " << count;
+  const auto output = args[count - 2].cast<ffi::TensorView>();
+  const auto workspace = args[count - 1].cast<ffi::TensorView>();
+  const auto numbers = args[count - 3].cast<ffi::Shape>();
+  const Convolution convolution(numbers);
+  if (count != 5 + convolution.has_bias + convolution.has_residual) {
+    TVM_FFI_THROW(TypeError) << "a convolution with " << count << " arguments";
+  }
+  std::vector<Tensor> tensors;
+  std::vector<void*> addresses(kOutput, nullptr);
+  auto take = [&](Place place, const ffi::TensorView& tensor) {
+    tensors.push_back(Described(place, tensor, convolution.channels_last));
+    addresses[place - 1] = Data(tensor);
+  };
+  take(kFirst, args[0].cast<ffi::TensorView>());
+  take(kSecond, args[1].cast<ffi::TensorView>());
+  take(kOutput, output);
+  int32_t next = 2;
+  if (convolution.has_bias) {
+    const auto bias = args[next++].cast<ffi::TensorView>();
+    tensors.push_back(BiasOf(bias, tensors[2], convolution.channels_last));
+    addresses[kBias - 1] = Data(bias);
+  }
+  if (convolution.has_residual) take(kResidual, args[next].cast<ffi::TensorView>());
+  if (output.numel() == 0) return;
+  const int64_t bytes = workspace.numel() * (workspace.dtype().bits / 8);
+  const DLDevice device = output.device();
+  Context& context = Context::OfThisThread(device.device_id);
+  std::unique_ptr<Way>& way = context.ways()[KeyOf(numbers, tensors, bytes)];
+  if (way == nullptr) {
+    way = std::make_unique<Way>(context.functions(), context.handle(), convolution,
+                                std::move(tensors), bytes);
+  }
+  Stream stream = TVMFFIEnvGetStream(device.device_type, device.device_id);
+  Status status = context.functions().set_stream(context.handle(), stream);
+  context.functions().Check(status, "taking a stream", "a convolution");
+  way->Run(context.handle(), addresses, Data(workspace));
+}
+
+void UseCudnn(const ffi::String& path) { cudnn::Library().Use(std::string(path)); }
+
+}  // namespace
+}  // namespace tvm_stitch
+
+// As many tensors as the convolution has: no function of fixed arguments.
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_convolution(void*, const TVMFFIAny* args, int32_t count,
+                                                        TVMFFIAny*) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  tvm_stitch::Convolve(reinterpret_cast<const tvm::ffi::AnyView*>(args), count);
+  TVM_FFI_SAFE_CALL_END();
+}
+
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(use_cudnn, tvm_stitch::UseCudnn);

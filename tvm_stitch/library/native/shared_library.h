@@ -1,0 +1,70 @@
+// Opens NVIDIA's libraries at run time, so that neither building nor importing needs them.
+#pragma once
+
+#include <dlfcn.h>
+#include <tvm/ffi/tvm_ffi.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tvm_stitch {
+
+namespace ffi = tvm::ffi;
+
+// One of NVIDIA's libraries: where it is said to be, else under the names that the loader knows.
+class SharedLibrary {
+ public:
+  SharedLibrary(std::string title, std::string package, std::vector<std::string> names)
+      : title_(std::move(title)), package_(std::move(package)), names_(std::move(names)) {}
+
+  // Opens this file from now on, or with "" what the loader finds.
+  void Use(const std::string& path) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    path_ = path;
+    handle_ = nullptr;
+    ++generation_;
+  }
+
+  // Changes whenever functions must be looked up again.
+  int Generation() const { return generation_.load(std::memory_order_acquire); }
+
+  // A function of the library; an error with the loader's reasons if there is none.
+  template <typename Function>
+  Function Symbol(const char* name) {
+    void* found = dlsym(Open(), name);
+    if (found == nullptr) {
+      TVM_FFI_THROW(RuntimeError) << title_ << " (" << opened_ << ") has no function " << name
+                                  << ": it is older than this package works with";
+    }
+    return reinterpret_cast<Function>(found);
+  }
+
+ private:
+  void* Open() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (handle_ != nullptr) return handle_;
+    std::string reasons;
+    for (const std::string& name : path_.empty() ? names_ : std::vector<std::string>{path_}) {
+      handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (handle_ != nullptr) {
+        opened_ = name;
+        return handle_;
+      }
+      const char* reason = dlerror();
+      reasons += std::string("\n  ") + (reason != nullptr ? reason : name.c_str());
+    }
+    TVM_FFI_THROW(RuntimeError)
+        << "this module calls " << title_ << ", which cannot be opened here: pip install "
+        << package_ << ", or name the folder that has it in TVM_STITCH_LIBRARIES" << reasons;
+  }
+
+  std::string title_, package_, path_, opened_;
+  std::vector<std::string> names_;
+  void* handle_ = nullptr;
+  std::atomic<int> generation_{0};
+  std::mutex mutex_;
+};
+
+}  // namespace tvm_stitch

@@ -1,0 +1,106 @@
+"""The functions that modules call, `tvm_stitch.library.*`: native/ compiled once, kept, and loaded.
+
+In: the sources beside this file. Out: registered global functions. Until a compiled module first
+calls one, nothing is compiled or opened; where that cannot be done, the call says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import tvm_ffi
+from tvm_ffi import libinfo
+
+from tvm_stitch.cache.objects import Refusal, built
+from tvm_stitch.errors import StitchError
+from tvm_stitch.library.locate import CUBLASLT, CUDNN, Library, find
+
+PREFIX = "tvm_stitch.library."
+# What the shim exports for modules, and the libraries behind it with what tells it their files.
+FUNCTIONS = ("matmul", "convolution")
+OPENS: dict[str, Library] = {"use_cublaslt": CUBLASLT, "use_cudnn": CUDNN}
+
+_KIND = "library"
+_NATIVE = Path(__file__).parent / "native"
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+
+
+class ShimMissing(StitchError):
+    """The shim could not be compiled or loaded; the message says why."""
+
+
+def build() -> Path:
+    """The shim's shared object: compiled if it is not kept. Raises ShimMissing."""
+    sources = sorted(_NATIVE.glob("*.cc"))
+    texts = "".join(f"{file.name}\n{file.read_text()}" for file in sorted(_NATIVE.iterdir()))
+    ffi = Path(libinfo.find_libtvm_ffi())
+    includes = (libinfo.find_include_path(), libinfo.find_dlpack_include_path())
+
+    def arguments(_scratch: Path, name: str) -> list[str]:
+        searched = [argument for path in includes for argument in ("-isystem", path)]
+        linked = [f"-L{ffi.parent}", "-ltvm_ffi", "-ldl", f"-Wl,-soname,{name}"]
+        return [*map(str, sources), *searched, *linked]
+
+    key = f"{metadata.version('apache-tvm-ffi')}\n{texts}"
+    try:
+        return built(f"{_KIND}/libstitch-{{}}.so", key, _FLAGS, arguments)
+    except Refusal as refusal:
+        raise ShimMissing(
+            "the C++ compiler refused the shim:\n  " + "\n  ".join(refusal.lines())
+        ) from None
+
+
+@lru_cache(maxsize=1)
+def load() -> Any:
+    """The shim as a module of TVM's FFI, its functions registered; once a process."""
+    try:
+        module = tvm_ffi.load_module(str(build()))
+    except (OSError, RuntimeError) as error:
+        raise ShimMissing(f"the shim cannot be loaded: {error}") from error
+    for name in FUNCTIONS:
+        tvm_ffi.register_global_func(PREFIX + name, module[name], override=True)
+    use_found(module)
+    return module
+
+
+def use_found(module: Any) -> None:
+    """Tell the shim which files it shall open, as the environment now says."""
+    for name, library in OPENS.items():
+        module[name](str(find(library) or ""))
+
+
+def unusable(library: Library) -> str | None:
+    """Why modules cannot call a library on this machine; None if they can."""
+    if find(library) is None:
+        return library.missing
+    return _no_shim()
+
+
+@lru_cache(maxsize=1)
+def _no_shim() -> str | None:
+    try:
+        load()
+    except StitchError as error:
+        return str(error)
+    return None
+
+
+def register() -> None:
+    """Let modules that were compiled elsewhere find the functions: the first call loads the shim.
+
+    What loads the shim before a module is called has no Python in the way of its calls.
+    """
+    for name in FUNCTIONS:
+        if tvm_ffi.get_global_func(PREFIX + name, allow_missing=True) is None:
+            tvm_ffi.register_global_func(PREFIX + name, _loading(name))
+
+
+def _loading(name: str) -> Callable[..., None]:
+    def call(*arguments: Any) -> None:
+        load()[name](*arguments)
+
+    return call
