@@ -34,6 +34,8 @@ from tvm_stitch.dynamo.support import refused, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.frontend.torch.lists import by_tensor
+from tvm_stitch.frontend.torch.numbers import as_vectors
 from tvm_stitch.report import Report, explain
 from tvm_stitch.stages.stage import Refused
 
@@ -145,6 +147,8 @@ class GraphCompiler:
         name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
         self.log.graphs.append(name)
         graph.graph = without_common_subexpressions(graph.graph)
+        as_vectors(graph.graph)
+        by_tensor(graph.graph, accepted=lambda node: refused(node, device) is None)
         append_copies = without_copies(graph.graph)
         ours: dict[fx.Node, bool] = {}
         for node in graph.graph.nodes:

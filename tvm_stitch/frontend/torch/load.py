@@ -14,8 +14,9 @@ from torch.export.graph_signature import InputKind, OutputKind
 from tvm import relax
 
 from tvm_stitch.errors import InputError
-from tvm_stitch.frontend.torch.convert import ENTRY, convert
+from tvm_stitch.frontend.torch.convert import ENTRY, convert, refusal
 from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.frontend.torch.lists import by_tensor
 
 _STORED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -37,6 +38,7 @@ def load(
             f"load takes what torch.export.export returns, not {kind}: export the model first"
         )
     program = exported_program.run_decompositions(decompositions())
+    by_tensor(program.graph, accepted=lambda node: refusal(node) is None)
     converted = convert(program.graph, stored=False)
     function = _ordered(converted.module[ENTRY], program)
     values = _values(program)
