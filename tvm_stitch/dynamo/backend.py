@@ -22,6 +22,7 @@ from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
 from tvm_stitch.dump.folder import require_writable
+from tvm_stitch.dynamo.attention_masks import with_fused_masks
 from tvm_stitch.dynamo.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.cuda_graphs import Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
@@ -95,6 +96,8 @@ class GraphCompiler:
         device = self._device(graph, inputs)
         if device is None:
             return graph.forward
+        with_fused_masks(graph.graph)
+        graph.recompile()
         captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained
         graphs = CudaGraphs(len(inputs)) if captures else None
         compile_ = partial(self.compile_graph, device, graphs)
