@@ -52,7 +52,7 @@ def check(make, device=LLVM, dtype=torch.float32, shapes=SHAPES):
     """Stitched, an optimizer does what it does eagerly; the report."""
     eager = [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
     ours = copy.deepcopy(eager)
-    exact = [each.detach().double().requires_grad_() for each in eager]
+    exact = [each.detach().double().clone().requires_grad_() for each in eager]
     compiler = GraphCompiler(Settings(device=device, target="sm_90"))
     with counts_on_the_device():
         found = steps(make, ours, lambda step: torch.compile(step, backend=compiler))

@@ -22,14 +22,14 @@ from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
 from tvm_stitch.dump.folder import require_writable
-from tvm_stitch.dynamo.attention_masks import with_fused_masks
-from tvm_stitch.dynamo.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.cuda_graphs import Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
-from tvm_stitch.dynamo.mutations import without_copies
 from tvm_stitch.dynamo.part import Part, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.report import Log, PartReport
+from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
+from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
+from tvm_stitch.dynamo.rewrites.mutations import without_copies
 from tvm_stitch.dynamo.settings import CUDA, Settings
 from tvm_stitch.dynamo.support import refused, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line

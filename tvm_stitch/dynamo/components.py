@@ -1,8 +1,8 @@
 """A large part that falls apart, as parts of which many are equal: an optimizer's step.
 
-In: a part's nodes. Out: the same nodes in pieces between which nothing flows. Layers of a model have
-parameters of equal shapes, one after the other, so that their updates become equal pieces: those are
-planned and compiled once. Must not know what a node computes.
+In: a part's nodes. Out: the same nodes in pieces between which nothing flows. Layers of a model
+have parameters of equal shapes, one after the other, so that their updates become equal pieces:
+those are planned and compiled once. Must not know what a node computes.
 """
 
 from __future__ import annotations
@@ -99,8 +99,6 @@ def _runs(kinds: Sequence[Hashable], among: Sequence[int], largest: int) -> list
     saved, length, begin, times = best[0], best[1], -best[2], best[3]
     if not saved:
         return [list(among[at : at + largest]) for at in range(0, len(among), largest)]
-    equal = [
-        list(among[begin + n * length : begin + (n + 1) * length]) for n in range(times)
-    ]
+    equal = [list(among[begin + n * length : begin + (n + 1) * length]) for n in range(times)]
     others = [*among[:begin], *among[begin + times * length :]]
     return [*equal, *_runs(kinds, others, largest)]

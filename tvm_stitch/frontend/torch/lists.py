@@ -26,11 +26,11 @@ _RENAMED = {
     **{f"{name}.{given}": f"{name}.Tensor" for name in _OF_TWO for given in ("List", "Tensor")},
     **{f"{name}.{given}": f"{name}.Scalar" for name in _OF_TWO for given in _NUMBERS},
     **{f"{name}.{given}": name for name in ("addcdiv", "addcmul") for given in _NUMBERS},
-    **{f"{name}.List": extreme for extreme, limit in _EXTREMES.items() for name in (extreme, limit)},
+    **{f"{name}.List": most for most, limit in _EXTREMES.items() for name in (most, limit)},
     **{
         f"{name}.{given}": limit
-        for extreme, limit in _EXTREMES.items()
-        for name in (extreme, limit)
+        for most, limit in _EXTREMES.items()
+        for name in (most, limit)
         for given in _NUMBERS
     },
     **{f"lerp.{given}": "lerp.Scalar" for given in _NUMBERS},
@@ -75,9 +75,7 @@ def element_of(node: fx.Node) -> torch._ops.OpOverload | None:
     return getattr(found, variant or "default", None)
 
 
-def _call(
-    graph: fx.Graph, node: fx.Node, element: torch._ops.OpOverload, number: int
-) -> fx.Node:
+def _call(graph: fx.Graph, node: fx.Node, element: torch._ops.OpOverload, number: int) -> fx.Node:
     """The call for one tensor of the lists."""
     given = [
         value[number] if isinstance(value, (list, tuple)) else value

@@ -1,8 +1,8 @@
-"""Lists of single numbers as one vector: the counts of an optimizer's steps, and what is made of them.
+"""Lists of single numbers as one vector: counts of an optimizer's steps, what follows from them.
 
-In: a functional graph. Out: the same graph, in which calls of lists (`_foreach_*`) whose tensors are
-numbers are calls of vectors. Each number is worked out once so, and not by every thread that updates
-a parameter. Must not know what becomes of the calls.
+In: a functional graph. Out: the same graph, in which calls of lists (`_foreach_*`) whose tensors
+are numbers are calls of vectors. Each number is worked out once so, and not by every thread that
+updates a parameter. Must not know what becomes of the calls.
 """
 
 from __future__ import annotations

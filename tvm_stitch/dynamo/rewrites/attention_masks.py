@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_stitch.dynamo.known_ranges import Ranges
+from tvm_stitch.dynamo.rewrites.known_ranges import Ranges
 
 _ATTENTION = torch.nn.functional.scaled_dot_product_attention
 _MASK = "attn_mask"

@@ -1,7 +1,8 @@
 """What is known of a tensor's elements without running the graph: between which values they lie.
 
-In: nodes of a graph as dynamo gives it, Python's and PyTorch's functions by their names. Out: bounds,
-or None. Knows what positions, constants and comparisons of them come to, which masks are made of.
+In: nodes of a graph as dynamo gives it, Python's and PyTorch's functions by their names. Out:
+bounds, or None. Knows what positions, constants and comparisons of them come to: masks are made of
+these.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Ranges:
         return (given, given) if isinstance(given, (bool, int, float)) else None
 
     def _stays(self, node: fx.Node) -> bool:
-        """Whether nothing writes into the tensor, or into one that it is made of or that is its view.
+        """Whether nothing writes into the tensor, what it is made of, or a view of these.
 
         Functions that are not known here might.
         """
