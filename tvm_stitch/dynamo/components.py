@@ -7,6 +7,7 @@ those are planned and compiled once. Must not know what a node computes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -84,7 +85,8 @@ def _runs(kinds: Sequence[Hashable], among: Sequence[int], largest: int) -> list
     if len(among) <= largest:
         return [list(among)] if among else []
     best = (0, 0, 0, 0)  # components that need not be compiled; length, beginning, repetitions
-    for length in range(1, largest + 1):
+    # Shorter sequences come twice or more in these; pieces cost a launch each.
+    for length in range(largest // 2 + 1, largest + 1):
         begin = 0
         while begin + length < len(among):
             repeated = 0
@@ -98,7 +100,8 @@ def _runs(kinds: Sequence[Hashable], among: Sequence[int], largest: int) -> list
             begin += max(1, repeated)
     saved, length, begin, times = best[0], best[1], -best[2], best[3]
     if not saved:
-        return [list(among[at : at + largest]) for at in range(0, len(among), largest)]
+        size = math.ceil(len(among) / math.ceil(len(among) / largest))
+        return [list(among[at : at + size]) for at in range(0, len(among), size)]
     equal = [list(among[begin + n * length : begin + (n + 1) * length]) for n in range(times)]
     others = [*among[:begin], *among[begin + times * length :]]
     return [*equal, *_runs(kinds, others, largest)]
