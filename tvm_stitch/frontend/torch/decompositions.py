@@ -32,6 +32,8 @@ _KEPT = (
     _aten._scaled_dot_product_flash_attention_for_cpu,
     _aten.embedding_dense_backward,
 )
+# Left whole: one operation of ours, where PyTorch writes out eight, fused multiply-adds among them.
+_CONVERTED = (_aten.addcdiv, _aten.addcmul, _aten.lerp)
 
 
 def _norms(
@@ -51,6 +53,8 @@ _OF_LISTS = {_aten._foreach_norm.Scalar: _norms, _aten._foreach_zero.default: _z
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The table for AOTAutograd and `run_decompositions`."""
-    kept = {getattr(packet, name) for packet in _KEPT for name in packet.overloads()}
+    kept = {
+        getattr(packet, name) for packet in (*_KEPT, *_CONVERTED) for name in packet.overloads()
+    }
     table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT), **_OF_LISTS}
     return {operator: write for operator, write in table.items() if operator not in kept}
