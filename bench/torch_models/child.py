@@ -45,7 +45,7 @@ def _serve(command: dict[str, Any], send: Send) -> None:
         send({"event": "machine", "machine": environment.machine()})
     model = registry.find(command["model"])
     way = WAYS[command["kind"]](model, command["dtype"], command["device"], command["small"], send)
-    timed = command["device"] == CUDA and not command["first_only"]
+    timed = command["device"] == CUDA and command["timed"] and not command["first_only"]
     way.run(command["systems"], _meter if timed else None, gpu.held if timed else _free)
 
 

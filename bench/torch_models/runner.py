@@ -30,6 +30,7 @@ class Settings:
     device: str
     small: bool
     output: Path
+    timed: bool = True  # where there is a GPU
     jobs: int = 1
     time_limit_s: float = 300.0
     seconds: float | None = None
@@ -182,6 +183,7 @@ class Run:
             "systems": systems,
             "device": self._settings.device,
             "small": self._settings.small,
+            "timed": self._settings.timed,
             "first_only": again,
             "lock": os.path.join(self._folder, "gpu") if self._settings.jobs > 1 else None,
         }

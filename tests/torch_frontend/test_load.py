@@ -95,3 +95,24 @@ def test_what_has_no_counterpart_is_named():
         tvm_stitch.torch.load(program)
     with pytest.raises(InputError, match="export the model first"):
         tvm_stitch.torch.load(Sorted())
+
+
+class Looked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(5, 3)
+
+    def forward(self, places):
+        return self.embedding(places) * 2
+
+
+def test_positions_are_checked_on_the_cpu_too():
+    torch.manual_seed(0)
+    model, places = Looked(), torch.tensor([4, 0])
+    module = tvm_stitch.torch.load(export(model, (places,)), device="llvm")
+    with torch.no_grad():
+        torch.testing.assert_close(executed(module, places)[0], model(places))
+    with pytest.raises(IndexError):
+        executed(module, torch.tensor([5, 0]))
+    with pytest.raises(InputError, match="unknown device 'cpu'"):
+        tvm_stitch.torch.load(export(model, (places,)), device="cpu")

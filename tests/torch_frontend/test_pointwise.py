@@ -131,3 +131,27 @@ def test_bits_and_truths():
 def test_where_takes_numbers():
     x = torch.tensor([1, -1, 2])
     check(lambda x: (torch.where(x > 0, 1.5, x), torch.where(x > 0, x, 0)), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_what_optimizers_are_made_of(dtype):
+    def updates(x, y, z):
+        return (
+            x.addcmul(y, z), x.addcmul(y, z, value=-0.3), x.addcdiv(y, z, value=0.1),
+            x.lerp(y, 0.25), x.lerp(y, 0.75), x.lerp(y, z[:, :1]), x.lerp(y, 1.0),
+        )  # fmt: skip
+
+    torch.manual_seed(0)
+    x, y = torch.randn(3, 7).to(dtype), torch.randn(3, 7).to(dtype)
+    converted = check(updates, x, y, torch.rand(3, 7).add(0.5).to(dtype))
+    assert set(converted.operators) == {
+        "addcmul", "addcdiv", "lerp.Scalar", "lerp.Tensor", "slice.Tensor",
+    }  # fmt: skip
+
+
+def test_updates_of_several_types_and_shapes():
+    def updates(x, y, z, whole):
+        return x.addcmul(y, z), whole.addcmul(whole, whole[:1], value=2), y.addcdiv(z, x, value=2)
+
+    x, y = torch.rand(2, 1, 3).half() + 1, torch.randn(4, 3)
+    check(updates, x, y, torch.tensor(0.5), torch.arange(3))

@@ -22,18 +22,21 @@ from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
 from tvm_stitch.dump.folder import require_writable
-from tvm_stitch.dynamo.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.cuda_graphs import Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
-from tvm_stitch.dynamo.mutations import without_copies
 from tvm_stitch.dynamo.part import Part, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.report import Log, PartReport
+from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
+from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
+from tvm_stitch.dynamo.rewrites.mutations import without_copies
 from tvm_stitch.dynamo.settings import CUDA, Settings
 from tvm_stitch.dynamo.support import refused, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.frontend.torch.lists import by_tensor
+from tvm_stitch.frontend.torch.numbers import as_vectors
 from tvm_stitch.report import Report, explain
 from tvm_stitch.stages.stage import Refused
 
@@ -93,6 +96,8 @@ class GraphCompiler:
         device = self._device(graph, inputs)
         if device is None:
             return graph.forward
+        with_fused_masks(graph.graph)
+        graph.recompile()
         captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained
         graphs = CudaGraphs(len(inputs)) if captures else None
         compile_ = partial(self.compile_graph, device, graphs)
@@ -145,6 +150,8 @@ class GraphCompiler:
         name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
         self.log.graphs.append(name)
         graph.graph = without_common_subexpressions(graph.graph)
+        as_vectors(graph.graph)
+        by_tensor(graph.graph, accepted=lambda node: refused(node, device) is None)
         append_copies = without_copies(graph.graph)
         ours: dict[fx.Node, bool] = {}
         for node in graph.graph.nodes:

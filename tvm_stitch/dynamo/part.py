@@ -65,7 +65,7 @@ class Part(torch.nn.Module):
             tensor = given[number] if order is None else given[number].permute(order)
             if not tensor.is_contiguous():
                 tensor = tensor.contiguous()
-            elif tensor.data_ptr() % self._alignment:
+            elif tensor.data_ptr() % self._alignment and tensor.numel() > 1:
                 tensor = tensor.clone()
             tensors.append(tensor)
         try:

@@ -14,6 +14,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
+from tvm_stitch.dynamo.components import pieces
 from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.ops import VIEWS
 
@@ -30,7 +31,8 @@ def split(graph_module: fx.GraphModule, is_ours: Callable[[fx.Node], bool], smal
         kept = _without_outer_views(graph_module.graph, set(partition.nodes))
         if sum(map(computes, kept)) >= smallest:
             # In the graph's order, so that equal layers become equal parts.
-            parts.append({node: None for node in graph_module.graph.nodes if node in kept})
+            ordered = [node for node in graph_module.graph.nodes if node in kept]
+            parts += [dict.fromkeys(piece) for piece in pieces(ordered, computes)]
     fuse_by_partitions(graph_module, parts, prefix=PREFIX, always_return_tuple=True)
 
 

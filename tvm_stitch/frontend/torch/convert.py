@@ -319,7 +319,7 @@ class _Writer:
         if is_empty(node.meta["val"]):
             return self.nothing(node.meta["val"])
         positional, named, given = [], {}, []
-        for argument, value in _arguments(node):
+        for argument, value in arguments(node):
             given.append(fx.map_arg(value, lambda n: n.meta["val"]))
             known = self._known(value)
             if argument.kwarg_only:
@@ -347,7 +347,7 @@ class _Writer:
         return value
 
 
-def _arguments(node: fx.Node) -> Iterable[tuple[Any, Any]]:
+def arguments(node: fx.Node) -> Iterable[tuple[Any, Any]]:
     """The arguments of a call in the schema's order, defaults filled in."""
     named: Mapping[str, Any] = node.kwargs
     for place, argument in enumerate(node.target._schema.arguments):

@@ -32,11 +32,29 @@ _KEPT = (
     _aten._scaled_dot_product_flash_attention_for_cpu,
     _aten.embedding_dense_backward,
 )
+# Left whole: one operation of ours, where PyTorch writes out eight, fused multiply-adds among them.
+_CONVERTED = (_aten.addcdiv, _aten.addcmul, _aten.lerp)
+
+
+def _norms(
+    tensors: list[torch.Tensor], ord: float = 2, dtype: torch.dtype | None = None
+) -> list[torch.Tensor]:
+    return [torch.linalg.vector_norm(each, ord, dtype=dtype) for each in tensors]
+
+
+def _zeros(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [torch.zeros_like(each) for each in tensors]
+
+
+# Calls of lists that are not one call for each tensor: `lists.py` has the others.
+_OF_LISTS = {_aten._foreach_norm.Scalar: _norms, _aten._foreach_zero.default: _zeros}
 
 
 @cache
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """The table for AOTAutograd and `run_decompositions`."""
-    kept = {getattr(packet, name) for packet in _KEPT for name in packet.overloads()}
-    table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT)}
+    kept = {
+        getattr(packet, name) for packet in (*_KEPT, *_CONVERTED) for name in packet.overloads()
+    }
+    table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT), **_OF_LISTS}
     return {operator: write for operator, write in table.items() if operator not in kept}

@@ -13,15 +13,20 @@ import tvm
 from torch.export.graph_signature import InputKind, OutputKind
 from tvm import relax
 
+from tvm_stitch.checked_index import on_host
 from tvm_stitch.errors import InputError
-from tvm_stitch.frontend.torch.convert import ENTRY, convert
+from tvm_stitch.frontend.torch.convert import ENTRY, convert, refusal
 from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.frontend.torch.lists import by_tensor
 
+CUDA, LLVM = "cuda", "llvm"
 _STORED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
 def load(
-    exported_program: torch.export.ExportedProgram, keep_params_as_input: bool = False
+    exported_program: torch.export.ExportedProgram,
+    keep_params_as_input: bool = False,
+    device: str = CUDA,
 ) -> tvm.IRModule:
     """The Relax module of an ExportedProgram.
 
@@ -30,13 +35,20 @@ def load(
     buffers become constants; with `keep_params_as_input` they stay parameters of `main`, after the
     inputs, and `relax.frontend.detach_params` finds their values. A TorchError names what has no
     counterpart in Relax.
+
+    Positions (of an embedding, a gather) are checked where they are used, which is written
+    differently for a GPU and for the CPU: `device` is "cuda", or "llvm" for a module that TVM's
+    LLVM target compiles.
     """
+    if device not in (CUDA, LLVM):
+        raise InputError(f"unknown device {device!r}; known are {[CUDA, LLVM]}")
     if not isinstance(exported_program, torch.export.ExportedProgram):
         kind = type(exported_program).__name__
         raise InputError(
             f"load takes what torch.export.export returns, not {kind}: export the model first"
         )
     program = exported_program.run_decompositions(decompositions())
+    by_tensor(program.graph, accepted=lambda node: refusal(node) is None)
     converted = convert(program.graph, stored=False)
     function = _ordered(converted.module[ENTRY], program)
     values = _values(program)
@@ -47,11 +59,12 @@ def load(
     module = converted.module.clone()
     if keep_params_as_input:
         module[ENTRY] = function.with_attr("params", tensors)
-        return module
+        return on_host(module) if device == LLVM else module
     module[ENTRY] = function
     module = relax.transform.Normalize()(module)
     names = {param.name: tensor for param, tensor in zip(stored, tensors, strict=True)}
-    return relax.transform.BindParams(ENTRY, names)(module)
+    module = relax.transform.BindParams(ENTRY, names)(module)
+    return on_host(module) if device == LLVM else module
 
 
 def _values(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:

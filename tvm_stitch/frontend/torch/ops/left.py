@@ -8,6 +8,7 @@ _SPATIAL = "windows over images are PyTorch's"
 _RANDOM = "random numbers come from PyTorch's generator"
 _ATOMIC = "it sums where indices say, by atomics"
 _DATA = "its result's size depends on values"
+_GATHERED = "one of PyTorch's kernels gathers many tensors"
 _MEMORY = "it is about memory, not values"
 
 _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
@@ -32,6 +33,7 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
     _ATOMIC: ("embedding_dense_backward", "_embedding_bag"),
     _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),
+    _GATHERED: ("stack",),
     _MEMORY: ("empty.memory_format", "empty_strided"),
 }  # fmt: skip
 

@@ -315,7 +315,7 @@ def _copied(call: Call, x: Expr, source: Expr, non_blocking: bool = False) -> Ex
 VIEWS = frozenset({
     "alias", "detach", "diagonal", "expand", "permute", "select.int", "slice.Tensor",
     "split_with_sizes", "split.Tensor", "squeeze.dim", "squeeze.dims", "squeeze", "t",
-    "transpose.int", "unsqueeze", "view", "_unsafe_view", "reshape",
+    "transpose.int", "unbind.int", "unsqueeze", "view", "_unsafe_view", "reshape",
 })  # fmt: skip
 """What PyTorch computes without moving anything."""
 

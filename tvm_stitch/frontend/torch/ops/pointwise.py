@@ -163,6 +163,31 @@ def _power(call: Call, base: Expr | Number, exponent: Expr | Number) -> Expr:
     return call.pointwise(precise.power, base, exponent, of=of, to=to)
 
 
+def _update(combine: Callable[[Expr, Expr], Expr]) -> Converter:
+    """x + value * (left combined with right), rounded once."""
+
+    def convert(call: Call, x: Expr, left: Expr, right: Expr, *, value: Number = 1) -> Expr:
+        of = wide(call.dtype)
+        step = call.emit(combine(call.cast(left, of), call.cast(right, of)))
+        if not _is_one(value):
+            step = call.emit(_op.multiply(step, call.number(value, of)))
+        return call.cast(call.emit(_op.add(call.cast(x, of), step)), call.dtype)
+
+    return convert
+
+
+def _interpolated(call: Call, start: Expr, end: Expr, weight: Expr | Number) -> Expr:
+    """start + weight * (end - start), from the end that is nearer: both ends are exact."""
+    of = wide(call.dtype)
+
+    def compute(a: Any, b: Any, w: Any) -> Any:
+        one, half = tirx.const(1.0, of), tirx.const(0.5, of)
+        from_end = b - (b - a) * (one - w)
+        return tirx.Select(tirx.abs(w) < half, a + w * (b - a), from_end)
+
+    return call.pointwise(compute, start, end, weight, of=of, to=call.dtype)
+
+
 _POWERS: dict[float, Callable[[Any], Any]] = {
     0.5: tirx.sqrt,
     1: lambda a: a,
@@ -267,6 +292,8 @@ OPERATORS: dict[str, Converter] = {
     "acosh": _elements(library("acosh")),
     "add.Tensor": _sum(_op.add),
     "add.Scalar": _sum(_op.add),
+    "addcdiv": _update(_op.divide),
+    "addcmul": _update(_op.multiply),
     "asin": unary(_op.asin),
     "asinh": _elements(library("asinh")),
     "atan": unary(_op.atan),
@@ -293,6 +320,8 @@ OPERATORS: dict[str, Converter] = {
     "hardtanh": lambda call, x, low, high: _clamp(call, x, low, high),
     "isinf": _test(_is_infinite, of_integers=False),
     "isnan": _test(is_nan, of_integers=False),
+    "lerp.Scalar": _interpolated,
+    "lerp.Tensor": _interpolated,
     "log": _elements(precise.log),
     "log10": _elements(precise.log10),
     "log1p": _elements(library("log1p")),

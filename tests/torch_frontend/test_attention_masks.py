@@ -1,0 +1,149 @@
+"""Masks of attention: none where it hides nothing, and as PyTorch's fused kernels take them."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks  # noqa: E402
+from tvm_stitch.dynamo.settings import LLVM, Settings  # noqa: E402
+
+attention = torch.nn.functional.scaled_dot_product_attention
+LENGTH = 17  # no multiple of anything
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def heads(batch=2, length=LENGTH):
+    return [torch.randn(batch, 4, length, 8) for _ in range(3)]
+
+
+def masks_of(function, *inputs, dynamic=False):
+    """The masks that are left in the graph, or None; what is computed stays."""
+    found = []
+
+    def backend(graph, _inputs):
+        with_fused_masks(graph.graph)
+        graph.recompile()
+        graph.graph.lint()
+        for call in graph.graph.find_nodes(op="call_function", target=attention):
+            mask = call.args[3] if len(call.args) > 3 else call.kwargs.get("attn_mask")
+            found.append(mask if mask is None else mask.meta["example_value"])
+        found.append({str(node.target) for node in graph.graph.nodes})
+        return graph.forward
+
+    given = [each.clone() for each in inputs]
+    torch.testing.assert_close(
+        torch.compile(function, backend=backend, dynamic=dynamic)(*given), function(*inputs)
+    )
+    return found
+
+
+def positions(x, dim):
+    return torch.arange(x.shape[dim], device=x.device)
+
+
+def as_a_traced_model_makes_it(q, k, v):
+    queries = (positions(q, 2) + 0)[None, None, :, None]
+    everything = queries.new_ones((), dtype=torch.bool) & (queries >= 0).to(q.device)
+    mask = everything.expand(q.shape[0], -1, q.shape[2], k.shape[2])
+    return attention(q, k, v, attn_mask=mask, scale=0.25)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_mask_that_hides_nothing_is_left_out(dynamic):
+    mask, functions = masks_of(as_a_traced_model_makes_it, *heads(), dynamic=dynamic)
+    assert mask is None
+    assert not any("arange" in each for each in functions)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda q: torch.ones(LENGTH, LENGTH, dtype=torch.bool),
+        lambda q: torch.full((LENGTH, LENGTH), True),
+        lambda q: torch.zeros(2, 1, LENGTH, LENGTH),
+        lambda q: (positions(q, 2)[:, None] > -1) | (positions(q, 2) < 3),
+        lambda q: positions(q, 2).expand(LENGTH, LENGTH) > -1,
+    ],
+)
+def test_what_else_hides_nothing(make):
+    mask, _ = masks_of(lambda q, k, v: attention(q, k, v, make(q)), *heads())
+    assert mask is None
+
+
+def changed(q):
+    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+    mask[0, 1:] = False
+    return mask
+
+
+def changed_in_a_view(q):
+    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+    mask[:, 3:].logical_and_(positions(q, 2)[3:] > 5)
+    return mask
+
+
+def changed_in_place(q):
+    mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
+    mask &= positions(q, 2) < 9
+    return mask
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda q: positions(q, 2)[:, None] >= positions(q, 2),
+        lambda q: positions(q, 2).expand(LENGTH, LENGTH) >= 1,
+        lambda q: torch.ones(LENGTH, LENGTH),
+        lambda q: (q[0, 0, :, :1] < 9) & torch.ones(LENGTH, dtype=torch.bool),
+        lambda q: (positions(q, 2) - 200).to(torch.uint8).expand(LENGTH, LENGTH) >= 60,
+        lambda q: torch.arange(LENGTH - 1, -1, -1).expand(LENGTH, LENGTH) >= 4,
+        changed,
+        changed_in_a_view,
+        changed_in_place,
+    ],
+)
+def test_what_may_hide_something_stays(make):
+    mask, _ = masks_of(lambda q, k, v: attention(q, k, v, make(q)), *heads())
+    assert mask is not None
+
+
+def test_a_mask_of_more_than_the_queries_stays():
+    stays = []
+
+    def backend(graph, _inputs):
+        with_fused_masks(graph.graph)
+        (call,) = graph.graph.find_nodes(op="call_function", target=attention)
+        stays.append(call.args[3] is not None)
+        return lambda *_: (torch.zeros(1),)
+
+    def function(q, k, v):
+        return attention(q, k, v, torch.ones(3, 1, 1, LENGTH, dtype=torch.bool))
+
+    torch.compile(function, backend=backend)(*heads(batch=1))
+    assert stays == [True]
+
+
+def test_a_mask_along_the_queries_is_written_out_once():
+    def function(q, k, v, kept):
+        mask = kept[:, None, :, None].expand(-1, 1, -1, LENGTH)
+        return attention(attention(q, k, v, mask), k, v, mask).sum(-1) * kept[:, None]
+
+    kept = torch.rand(2, LENGTH) > 0.3
+    kept[:, 0] = True
+    first, second, _ = masks_of(function, *heads(), kept)
+    assert first.stride(-1) == 1 and first is second
+
+
+def test_attention_stays_one_call():
+    ours, given = GraphCompiler(Settings(device=LLVM)), heads()
+    with torch.no_grad():
+        found = torch.compile(as_a_traced_model_makes_it, backend=ours)(*given)
+    torch.testing.assert_close(found, as_a_traced_model_makes_it(*given))
+    left = {each.operator for each in ours.log.report().left}
+    assert left == {"_scaled_dot_product_flash_attention_for_cpu"}

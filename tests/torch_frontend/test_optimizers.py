@@ -1,0 +1,179 @@
+"""Optimizers as they are on a GPU: lists of tensors (`foreach`), counts of steps on the device."""
+
+import contextlib
+import copy
+from unittest import mock
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch_frontend.programs import agree  # noqa: E402
+
+from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
+from tvm_stitch.dynamo.components import MOST_OPERATORS  # noqa: E402
+from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
+
+SHAPES = [(7, 5), (33,), (31, 4), (), (1,), (7, 5), (1027,), (33,)]
+NAN = float("nan")
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def steps(make, parameters, wrap, count=3):
+    """The parameters and their optimizer's state after some steps."""
+    optimizer = make(parameters)
+    step = wrap(optimizer.step)
+    for number in range(count):
+        for place, parameter in enumerate(parameters):
+            values = torch.linspace(-1, 1, parameter.numel()).view(parameter.shape)
+            parameter.grad = (values * (number + 1) + place / 8).to(parameter.dtype)
+        step()
+    states = [optimizer.state[each] for each in parameters]
+    kept = [value for state in states for value in state.values() if value is not None]
+    return [*(each.detach() for each in parameters), *kept]
+
+
+@contextlib.contextmanager
+def counts_on_the_device():
+    """Eagerly too, a CPU's counts of steps may be tensors, as a GPU's are."""
+    with contextlib.ExitStack() as stack:
+        for name in ("adam", "rmsprop"):
+            where = f"torch.optim.{name}._get_capturable_supported_devices"
+            stack.enter_context(mock.patch(where, lambda *_, **__: ["cpu"]))
+        yield
+
+
+def check(make, device=LLVM, dtype=torch.float32, shapes=SHAPES):
+    """Stitched, an optimizer does what it does eagerly; the report."""
+    eager = [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
+    ours = copy.deepcopy(eager)
+    exact = [each.detach().double().clone().requires_grad_() for each in eager]
+    compiler = GraphCompiler(Settings(device=device, target="sm_90"))
+    with counts_on_the_device():
+        found = steps(make, ours, lambda step: torch.compile(step, backend=compiler))
+        wanted = steps(make, eager, lambda step: step)
+        truths = steps(make, exact, lambda step: step)
+    for got, want, truth in zip(found, wanted, truths, strict=True):
+        agree(got, want, truth.double())
+    report = compiler.log.report()
+    assert not [part.failure for part in report.parts if part.failure]
+    return report, compiler
+
+
+def of_lists(optimizer, **options):
+    return lambda parameters: optimizer(parameters, foreach=True, **options)
+
+
+def left(report):
+    return {each.operator for each in report.left}
+
+
+ADAMW = of_lists(torch.optim.AdamW, lr=0.1, capturable=True)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        of_lists(torch.optim.Adam, lr=0.1, capturable=True, amsgrad=True, weight_decay=0.1),
+        of_lists(torch.optim.SGD, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
+        of_lists(torch.optim.RMSprop, lr=0.1, capturable=True, momentum=0.9, centered=True),
+        of_lists(torch.optim.Adagrad, lr=0.1),
+    ],
+)
+def test_lists_become_parts(make):
+    report, _ = check(make)
+    assert left(report) <= {"stack"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_step_is_few_kernels(dtype):
+    report, compiler = check(ADAMW, EXECUTOR, dtype)
+    assert left(report) == {"stack"}
+    # The counts of the steps and what follows from them; then all parameters.
+    assert len(report.parts) == 2
+    assert sorted(len(set(machine.kernels)) for machine in compiler.machines.values()) == [1, 1]
+
+
+def test_rates_that_are_tensors():
+    rate = torch.tensor(0.1)
+    report, _ = check(of_lists(torch.optim.AdamW, lr=rate, capturable=True))
+    assert left(report) == {"stack"}
+
+
+def test_lists_of_float64_stay_lists():
+    report, _ = check(of_lists(torch.optim.SGD, lr=0.1), dtype=torch.float64)
+    assert not report.parts
+    assert left(report) == {"_foreach_add.List"}
+
+
+def test_layers_are_updated_by_equal_parts():
+    layer = [(5, 5), (5,), (9, 5), (9,)]
+    layers = 2 * MOST_OPERATORS // (10 * len(layer))
+    report, compiler = check(ADAMW, shapes=[(6, 5), *layer * layers, (3,)])
+    assert len(compiler.machines) < len(report.parts)
+    assert left(report) == {"stack"}
+
+
+def test_operators_of_lists():
+    def operators(*given):
+        xs, ys = list(given[:3]), list(given[3:])
+        one = given[0].sum()
+        lists = [
+            torch._foreach_add(xs, ys, alpha=0.3), torch._foreach_add(xs, 2),
+            torch._foreach_add(xs, [1, 2.5, 3]), torch._foreach_add(xs, one, alpha=2),
+            torch._foreach_sub(xs, ys, alpha=2), torch._foreach_mul(xs, [1, 2.5, 3]),
+            torch._foreach_div(xs, one), torch._foreach_div(xs, 3), torch._foreach_mul(xs, ys),
+            torch._foreach_addcmul(xs, ys, xs, 0.5), torch._foreach_addcdiv(xs, xs, ys, [1, 2, 3]),
+            torch._foreach_lerp(xs, ys, 0.3), torch._foreach_lerp(xs, ys, [0.1, 0.5, 0.9]),
+            torch._foreach_lerp(xs, ys, ys), torch._foreach_maximum(xs, ys),
+            torch._foreach_maximum(xs, 0.5), torch._foreach_minimum(xs, [0.5, 0.1, -1.0]),
+            torch._foreach_clamp_min(xs, ys), torch._foreach_clamp_max(xs, 0.1),
+            torch._foreach_pow(torch._foreach_abs(xs), 1.5), torch._foreach_pow(0.9, xs),
+            torch._foreach_pow(torch._foreach_abs(xs), ys), torch._foreach_sqrt(ys),
+            torch._foreach_neg(xs), torch._foreach_reciprocal(ys), torch._foreach_sign(xs),
+            torch._foreach_exp(xs), torch._foreach_norm(xs), torch._foreach_norm(xs, 1),
+            torch._foreach_norm(xs, float("inf")), torch._foreach_max(xs),
+        ]  # fmt: skip
+        return [each for several in lists for each in several]
+
+    shapes = (5, 7), (33,), ()
+    for dtype in (torch.float32, torch.float16):
+        given = [torch.randn(s).to(dtype) for s in shapes] + [
+            torch.rand(s).add(0.5).to(dtype) for s in shapes
+        ]
+        given[0][0, 0] = given[1][1] = NAN
+        compiler = GraphCompiler(Settings(device=LLVM))
+        found = torch.compile(operators, backend=compiler)(*given)
+        exact = operators(*(each.double() for each in given))
+        for got, want, truth in zip(found, operators(*given), exact, strict=True):
+            agree(got, want, truth)
+        assert left(compiler.log.report()) <= {"stack"}
+
+
+def test_results_that_are_numbers_are_their_own():
+    def function(x, y):
+        first, second = torch._foreach_add([x, y], 1)
+        return first, second
+
+    x, y = torch.tensor(1.0), torch.tensor(2.0)
+    first, second = torch.compile(function, backend=GraphCompiler(Settings(device=LLVM)))(x, y)
+    assert first.untyped_storage().data_ptr() != second.untyped_storage().data_ptr()
+    assert (first, second) == (2.0, 3.0)
+
+
+def test_lists_that_are_copied_and_cleared():
+    def function(x, y, z):
+        torch._foreach_copy_([x, y], [y * 2, z.half()])
+        torch._foreach_zero_([z])
+        return x + y
+
+    given = torch.randn(3), torch.randn(3).half(), torch.randn(3)
+    expected = tuple(each.clone() for each in given)
+    run = torch.compile(function, backend=GraphCompiler(Settings(device=LLVM)))
+    torch.testing.assert_close(run(*given), function(*expected))
+    torch.testing.assert_close(given, expected)

@@ -1,0 +1,1 @@
+"""What is changed in graphs before they are cut into parts."""
