@@ -26,6 +26,7 @@ from tvm_stitch.errors import StitchError, last_line
 from tvm_stitch.graph.back.launches import nests, outermost_nests
 from tvm_stitch.graph.back.wide_reductions import with_wide_reductions
 from tvm_stitch.kernel.codegen.prim_func import with_plain_arguments
+from tvm_stitch.light_stacks import quick_import_of_intrinsics
 from tvm_stitch.target import plain_target
 
 # So that it comes out of TVM's pass infrastructure as what it was.
@@ -75,7 +76,8 @@ def _scheduled(
     wide = with_wide_reductions(function)
     for rule in _rules(function):
         try:
-            one = _applied(rule, wide, function, meant)
+            with quick_import_of_intrinsics():
+                one = _applied(rule, wide, function, meant)
         except Exception as error:  # rules fail in many ways on shapes they were not made for
             failed = error
             continue
