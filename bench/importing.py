@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from bench.case import Workload
-from bench.symbolic import Dims
+from bench.symbolic import Dims, as_far_as_allowed
 
 
 def exported(
@@ -29,8 +29,13 @@ def exported(
         with torch.no_grad():
             if workload.differentiates:
                 module = traced(workload, inputs, "real" if dims is None else "symbolic")
-            shapes = None if dims is None else (dims,)  # the module takes any number of inputs
-            return torch.export.export(module, inputs, dynamic_shapes=shapes)
+            if dims is None:
+                return torch.export.export(module, inputs)
+            try:  # the module takes any number of inputs
+                return torch.export.export(module, inputs, dynamic_shapes=(dims,))
+            except torch._dynamo.exc.UserError:
+                shapes = (as_far_as_allowed(dims),)
+                return torch.export.export(module, inputs, dynamic_shapes=shapes)
 
 
 def traced(

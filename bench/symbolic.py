@@ -24,21 +24,27 @@ def dims_of(arrays: Sequence[Array], kind: str) -> Dims:
 
     The batch is the first dimension of all arrays that have as much of it as the first one, but for
     vectors that are as likely to be along its columns; the length is whatever lies between the
-    first and the last.
+    first and the last. The batch is one symbol; lengths are as many as the function allows.
     """
+    named = torch.export.Dim("batch", min=2)
     batch = arrays[0].shape[0] if arrays and arrays[0].shape else 1
     columns = {array.shape[-1] for array in arrays if len(array.shape) > 1}
     found = []
     for array in arrays:
-        own = []
+        own: dict[int, Any] = {}
         is_vector = len(array.shape) == 1 and array.shape[0] in columns
         if kind in (BATCH, BOTH) and array.shape[:1] == (batch,) and not is_vector:
-            own.append(0)
+            own[0] = named
         if kind in (LENGTH, BOTH):
-            own += range(1, len(array.shape) - 1)
+            own |= dict.fromkeys(range(1, len(array.shape) - 1), torch.export.Dim.AUTO)
         # PyTorch takes an extent of 1 for a constant.
-        found.append({dim: torch.export.Dim.AUTO for dim in own if array.shape[dim] > 1})
+        found.append({dim: of for dim, of in own.items() if array.shape[dim] > 1})
     return tuple(found)
+
+
+def as_far_as_allowed(dims: Dims) -> Dims:
+    """The same where a function may take some of the batch for a number after all."""
+    return tuple(dict.fromkeys(each, torch.export.Dim.AUTO) for each in dims)
 
 
 def sizes_of(module: Any, arrays: Sequence[Array]) -> Mapping[str, tuple[int, ...]]:
