@@ -54,8 +54,10 @@ class Options:
         and keep the faster; compiles both, seconds a region.
     extents: representative sizes of symbolic dimensions by name, {"n": (1, 128, 4096)}: plans cost
         what they do on average where every dimension has its first size, its second and so on, or
-        its last where another has more; of others it is 256, or their upper bound. Without any,
-        only bytes that kernels move are compared. No limits: kernels are right for all sizes.
+        its last where another has more; of others it is 256, or their upper bound. Kernels are
+        mapped for them: rows as long as at each have a variant, which the host picks; how many
+        rows and tiles there are is as with the sizes in the middle. Without any, only bytes that
+        kernels move are compared. No limits: kernels are right for all sizes.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     dump: a folder that receives every stage of each compilation as a file, from Relax to CUDA; if
         left out, the one that TVM_STITCH_DUMP names in the environment. Changes no result.
