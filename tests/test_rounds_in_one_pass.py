@@ -157,3 +157,31 @@ def test_unrelated_kernels_meet_at_the_same_barriers():
     few = Options(launch_us=20.0)  # launches worth sharing, whatever kernels take
     check(followed((32, 1031), (8192,), (3, 8192), (8192,)), kernels=2, options=few, orders=2)
     check(followed((9973,), (3, 4000), (2, 9000)), kernels=2, options=few, orders=1)
+
+
+def over_column_sums(dtype: str, shape: tuple[int, int]) -> Case:
+    """Softmax along rows, divided by its column sums."""
+
+    def build(emit, x):
+        h = x if dtype == "float32" else emit(op.astype(x, "float32"))
+        moved = emit(op.exp(emit(op.subtract(h, emit(op.max(h, axis=1, keepdims=True))))))
+        attention = emit(op.divide(moved, emit(op.sum(moved, axis=1, keepdims=True))))
+        total = emit(op.sum(attention, axis=0, keepdims=True))
+        return emit(op.astype(emit(op.divide(attention, total)), dtype))
+
+    def expected(x):
+        moved = np.exp(x - x.max(axis=1, keepdims=True))
+        attention = moved / moved.sum(axis=1, keepdims=True)
+        return attention / attention.sum(axis=0, keepdims=True)
+
+    return graph_of([(shape, dtype, None)], build, expected)
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+@pytest.mark.parametrize("shape", [(4000, 33), (777, 300), (1600, 96), (264, 1027)])
+def test_rows_and_their_columns_in_one_pass(shape, dtype):
+    case = over_column_sums(dtype, shape)
+    programs, _ = programs_of(case)
+    assert [program.round for program in programs] == [0, 1, 2]
+    assert programs[0].row_reductions and programs[0].column_reductions
+    check(case, options=TOGETHER, orders=2)

@@ -39,6 +39,7 @@ ROUND_THREADS = 512  # of a block
 MOST_RESIDENT = 4
 MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
 SHARE_THREADS = 8  # neighbours that read a whole line of memory
+VECTORS = 2  # of a row that is reduced, as where it is summed over in a kernel of its own
 MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
 
 
@@ -49,6 +50,8 @@ def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     while columns % vector:
         vector //= 2
     rows = constant(program.space.segment_rows) or 1
+    if program.row_reductions:
+        return _whole_rows(columns, vector, rows)
     threads = min(ROUND_THREADS, power_of_two(-(-columns // vector)))
     # Shares of all segments are few: what matters is that all of a column are loaded at once.
     narrowest = SHARE_THREADS if constant(program.space.row_segments) == 1 else WARP
@@ -60,6 +63,15 @@ def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     while batch < MOST_BATCH and rows >= 2 * batch * side_by_side:
         batch *= 2
     return RowSegment(threads, side_by_side, vector, 1, batch)
+
+
+def _whole_rows(columns: int, vector: int, rows: int) -> RowSegment:
+    """A block has whole rows, which it reduces as well; as many of its segment as there are."""
+    vectors, least = -(-columns // vector), ROUND_THREADS // power_of_two(rows)
+    threads = max(power_of_two(-(-vectors // VECTORS)), min(least, power_of_two(vectors)))
+    threads = min(ROUND_THREADS, threads)
+    steps = -(-columns // (threads * vector))
+    return RowSegment(threads, ROUND_THREADS // threads, vector, steps)
 
 
 def in_rounds(parts: Parts, device: Device) -> Schedule | Refused:
@@ -98,7 +110,7 @@ def _alike(parts: Parts, device: Device) -> Parts:
     for program, mapping in parts:
         key = program.space.key
         if program.space.row_segment is not None:
-            common[key] = min(common.get(key, mapping), mapping, key=lambda each: each.vector)
+            common[key] = min(common.get(key, mapping), mapping, key=_narrowness)
         elif program.persistent_inputs and (program.reduces or key not in common):
             common[key] = mapping
     for program, _ in parts:
@@ -108,6 +120,11 @@ def _alike(parts: Parts, device: Device) -> Parts:
                 break
             own = common[program.space.key] = replace(own, batch=own.batch // 2)
     return [(p, common[p.space.key] if _finds_rows(p) else mapping) for p, mapping in parts]
+
+
+def _narrowness(mapping: Mapping) -> tuple[int, int]:
+    """Those come first that others can follow: whole rows, then narrow vectors."""
+    return -mapping.reach, mapping.vector
 
 
 def _finds_rows(program: Program) -> bool:

@@ -16,6 +16,9 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tvm import tirx
+from tvm.script import tirx as T
+
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Position, turns_of_segment
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
@@ -113,6 +116,9 @@ class RowSegmentPart:
             self._emit_rows(rows)
             for row in rows:
                 row.leave()
+            if self.program.row_reductions:
+                # The next turn's reductions write where this one's are still being read.
+                self.writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
 
     def _emit_rows(self, rows: list[PersistentRow]) -> None:
         """All rows at hand; sums behind maxima follow when the largest of them are known."""

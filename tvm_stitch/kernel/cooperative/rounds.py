@@ -267,6 +267,8 @@ def _home(stage: Stage) -> Home:
 def _joins(stage: Stage, own: Home | None, home: Any) -> bool:
     """Whether a stage can be computed in the Program of a home, from values that are there."""
     kind, rows, columns = home
+    if own is not None and own[0] == "bands":
+        return kind == "rows" and own[2] == columns and constant(stage.total_size) == rows * columns
     if own is not None:
         return kind == "rows" and own == home
     size = constant(stage.size)

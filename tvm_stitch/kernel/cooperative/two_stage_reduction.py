@@ -50,6 +50,8 @@ SHARES = 264
 # float32 takes 26.0 us with 32 segments in 8 pieces, 30.3 with 128 segments in 4; softmax over the
 # rows of 8192 x 4096 bfloat16 69.4 with 16 segments in 16 pieces, 70.3 with 64 in 8.
 PIECE_BYTES = 512
+# Where rows are reduced first, a block takes whole ones of at most two vectors a thread.
+WHOLE_ROW_BYTES = 1 << 14
 FEWEST_SEGMENTS = 16
 ROWS_A_SEGMENT = 8  # at least: every share is written and read once more
 # Elements: what two blocks of a multiprocessor keep in registers, two reductions behind each other.
@@ -79,8 +81,8 @@ class Axis:
 
 
 @memoized
-def split(stage: Stage, item: int = SUM_BYTES) -> Split | None:
-    """The halves of a reduction, in a kernel that reads elements of so many bytes."""
+def split(stage: Stage, piece: int = PIECE_BYTES // SUM_BYTES) -> Split | None:
+    """The halves of a reduction; of a segment's rows a block takes pieces of so many columns."""
     axes = _memory_order(stage)
     if axes is None or accumulator_dtype(stage) != "float32":
         return None
@@ -92,7 +94,7 @@ def split(stage: Stage, item: int = SUM_BYTES) -> Split | None:
     last = next((n for n in range(first, len(axes)) if not axes[n].is_reduced), len(axes))
     outer, rows, columns = axes[:first], axes[first:last], axes[last:]
     if columns:
-        return _in_row_segments(stage, outer, rows, columns, PIECE_BYTES // item)
+        return _in_row_segments(stage, outer, rows, columns, piece)
     return _in_chunks(stage, outer, rows)
 
 
@@ -228,8 +230,7 @@ def in_two_stages(
     the squares around its mean are found together, and so are a maximum and the sum of what is
     measured against it.
     """
-    item = _narrowest_item(stages)
-    halves = {handle(s.output): split(s, item) for s in stages if s.is_reduction}
+    halves = _halves(stages)
     joining = _Joining(stages, outputs, halves)
     joining.run()
     many = {key: own for key, own in halves.items() if own is not None and own.whole is None}
@@ -317,6 +318,24 @@ class _Joining:
                 return None
             found.append(self.producer[key])
         return found
+
+
+def _halves(stages: tuple[Stage, ...]) -> dict[int, Split | None]:
+    """The halves of all reductions; what follows reductions of whole rows takes whole rows."""
+    item = _narrowest_item(stages)
+    after: dict[int, set[tuple[int, int]]] = {}  # rows and columns that results depend on
+    found: dict[int, Split | None] = {}
+    for stage in stages:
+        key = handle(stage.output)
+        behind = set[tuple[int, int]]().union(*(after.get(handle(b), ()) for b in stage.buffers))
+        if not stage.is_reduction:
+            after[key] = behind
+            continue
+        size, reduced = constant(stage.size) or 0, constant(stage.reduced_size) or 0
+        whole = (reduced, size) in behind and size * item <= WHOLE_ROW_BYTES
+        found[key] = split(stage, size if whole else PIECE_BYTES // item)
+        after[key] = {(size, reduced)} if found[key] is None else set()
+    return found
 
 
 def _narrowest_item(stages: tuple[Stage, ...]) -> int:

@@ -224,6 +224,8 @@ def find_space(
         space = _space_of_elements(outputs)
     if isinstance(space, Refused):
         return space
+    if along and across:
+        space = _in_segments(space, _space_across(across[0]))
     for stage in across:
         if not (space.whole and _same_space(_space_across(stage), space)):
             return Refused(
@@ -240,6 +242,14 @@ def _space_across(stage: Stage) -> Space:
     columns = product(stage.extents[stage.row_segments :])
     rows = product((*stage.extents[: stage.row_segments], stage.reduced_size))
     return Space(rows, columns, columns, row_segment=stage.reduced_size)
+
+
+def _in_segments(space: Space, other: Space) -> Space:
+    """Rows that are reduced along as well, in the segments of those that are reduced over."""
+    if other.row_segment is None or not space.whole:
+        return space
+    same = same_size(space.rows, other.rows) and same_size(space.columns, other.columns)
+    return other if same else space
 
 
 def _same_space(left: Space, right: Space) -> bool:
