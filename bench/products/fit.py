@@ -63,8 +63,8 @@ def _fitted(
     device: Device,
     target: tvm.target.Target,
 ) -> Fit:
-    products = _products([shape_of(row) for row in rows], target)
-    known = [(p, row["library_us"]) for p, row in zip(products, rows, strict=True) if p is not None]
+    found = products([shape_of(row) for row in rows], target)
+    known = [(p, row["library_us"]) for p, row in zip(found, rows, strict=True) if p is not None]
     target_logs = np.log([us for _, us in known])
     first = np.log(_values(start))
 
@@ -86,7 +86,8 @@ def shape_of(row: dict[str, Any]) -> Shape:
     return Shape(**{name: row[name] for name in Shape.__dataclass_fields__})
 
 
-def _products(shapes: Sequence[Shape], target: tvm.target.Target) -> list[TensorProduct | None]:
+def products(shapes: Sequence[Shape], target: tvm.target.Target) -> list[TensorProduct | None]:
+    """The products of shapes as the cost model takes them."""
     functions = modules.functions(modules.fused(shapes, target))
     found: list[TensorProduct | None] = []
     for number in range(len(shapes)):
