@@ -45,7 +45,7 @@ def test_constants_are_found_again():
     tiles = tuple(replace(tile, rate=1.2 * tile.rate) for tile in HALVES.tiles)
     true = replace(HALVES, tiles=tiles, bandwidth_share=0.6)
     rows = [
-        {**asdict(shape), "library_us": library_us(product, DEVICE, true)}
+        {**asdict(shape), "library_us": library_us(product, DEVICE, true) + fit.EVENTS_US}
         for shape, product in zip(shapes, fit.products(shapes, H200), strict=True)
     ]
     (found,) = fit.fit(rows, DEVICE, H200)
