@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, mean_us
+from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, mean_compared_us
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY, Tiles, fitted, tile_reasons
 from tvm_stitch.stages.extents import NOMINAL, Extents
@@ -64,7 +64,7 @@ def choose_tiles(
     if shallow:
         filled = [tiles for tiles in legal if _is_filled(product, tiles)]
         return filled[0] if filled else legal[-1]
-    return min(legal, key=lambda tiles: mean_us(product, tiles, device, points))
+    return min(legal, key=lambda tiles: mean_compared_us(product, tiles, device, points))
 
 
 def _is_filled(product: TensorProduct, tiles: Tiles) -> bool:

@@ -34,6 +34,14 @@ GROUPED = {
     (64, 64, 3): (850, 0.32),
     (64, 64, 0): (800, 0.56),
 }
+# The share of the bandwidth that deep products reach which load more than they multiply, in fp16 on
+# an H200 (bench/products/h200.json): 16 x 4096 x 11008 takes 32 us and 128 x 4096 x 11008 42, where
+# a copy of as much takes 22; 64 x 4096 x 4096 17.6, a copy 8.
+DEEP_BANDWIDTH_SHARE = 0.6
+# How much longer a product takes whose factors have so few neighbours in memory for an access: of
+# 192 heads, 197 x 64 x 197 takes 32.6 us by columns of 197 halves, 13 by lines of 64;
+# 3152 x 768 x 30522 503 us where 431 were predicted.
+NARROW = {1: 2.6, 2: 1.15}
 
 
 def least_bytes(product: TensorProduct, extents: Extents = NOMINAL) -> int:
@@ -48,12 +56,32 @@ def mean_us(
     return fmean(predicted_us(product, tiles, device, point) for point in points or (NOMINAL,))
 
 
+def mean_compared_us(
+    product: TensorProduct, tiles: Tiles, device: Device, points: Sequence[Extents] = ()
+) -> float:
+    """The same as far as tiles differ in it."""
+    return fmean(compared_us(product, tiles, device, point) for point in points or (NOMINAL,))
+
+
 def predicted_us(
     product: TensorProduct, tiles: Tiles, device: Device, extents: Extents = NOMINAL
 ) -> float:
-    """What the kernel should take: the slower of arithmetic and memory, and a launch."""
-    depth = extents.size(as_int64(product.contracted))
-    shallow = depth <= SHALLOW_DEPTH and not tiles.warpgroups
+    """What the kernel should take, its launch included."""
+    start = device.timing.launch_us + device.timing.block_us
+    found = compared_us(product, tiles, device, extents) - start
+    if not _is_shallow(_depth(product, extents), tiles):
+        share = device.bandwidth * DEEP_BANDWIDTH_SHARE
+        found = max(found, least_bytes(product, extents) / share * 1e6)
+    narrow = min(product.left.vector, product.right.vector)
+    return start + NARROW.get(narrow, 1.0) * found
+
+
+def compared_us(
+    product: TensorProduct, tiles: Tiles, device: Device, extents: Extents = NOMINAL
+) -> float:
+    """The same as far as tiles differ in it: the slower of arithmetic and memory, and a launch."""
+    depth = _depth(product, extents)
+    shallow = _is_shallow(depth, tiles)
     together = 1 if shallow else max(1, tiles.min_blocks_per_sm)
     blocks = extents.size(as_int64(blocks_of(product, tiles)))
     iterations = together * -(-blocks // (together * device.multiprocessors))
@@ -61,6 +89,14 @@ def predicted_us(
     multiply = iterations * each / device.clock * 1e6
     memory = least_bytes(product, extents) / device.bandwidth * 1e6
     return device.timing.launch_us + device.timing.block_us + max(multiply, memory)
+
+
+def _depth(product: TensorProduct, extents: Extents) -> int:
+    return extents.size(as_int64(product.contracted))
+
+
+def _is_shallow(depth: int, tiles: Tiles) -> bool:
+    return depth <= SHALLOW_DEPTH and not tiles.warpgroups
 
 
 def _result_cycles(depth: int, tiles: Tiles, shallow: bool) -> float:
