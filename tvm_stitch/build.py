@@ -67,8 +67,8 @@ def stitch_passes(
 
     Without `default_schedules`, what is not stitched stays unscheduled. `plans`, `undone` and
     `left` receive what StitchOps and StitchSchedule decided; `undone` are operators, by their
-    number in the module as it comes, that are left whole to TVM. `asked` receives what became of
-    the convolutions that cuDNN was asked for.
+    number in the module as it comes, that are left whole to TVM. `asked` receives the
+    convolutions that cuDNN does not take, and why.
     """
     dump = Dump(options)
     reasons: list[Fallback] = [] if left is None else left

@@ -50,6 +50,13 @@ class Convolution:
         return ", ".join(filter(None, given))
 
     @property
+    def operators(self) -> tuple[str, ...]:
+        """What it computes, as reports name operators."""
+        transposed = "_transpose" if self.what == DATA else ""
+        names = [f"conv{len(self.strides)}d{transposed}"]
+        return (*names, *["add"] * (self.bias + self.residual), *["relu"] * self.relu)
+
+    @property
     def tensors(self) -> int:
         """How many tensors the call takes, the result left out."""
         return 2 + self.bias + self.residual

@@ -30,6 +30,7 @@ from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report.data import DEFAULT, Kernel, Limits
 from tvm_stitch.report.findings.before import by_default
 from tvm_stitch.report.findings.code import CodeOf
+from tvm_stitch.report.findings.convolutions import library_convolutions
 from tvm_stitch.report.findings.kernels import READY_MADE, kernels_by_function, places
 from tvm_stitch.report.findings.launches import flow
 from tvm_stitch.report.findings.notes import Listener, Notes
@@ -82,6 +83,7 @@ def explain(
     with notes.timed("TVM's way"):
         before = by_default(mod, cuda, device, extents, notes.sources)
     kernels = tuple(kernel for each in found.values() for kernel in each)
+    kernels += library_convolutions(lowered, device, extents)
     cuts = tuple(cut for plan in notes.plans for cut in plan.cuts)
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
@@ -152,7 +154,7 @@ def _fallbacks(
     found.update(dict.fromkeys(each for each in planned if each.op not in in_kernels))
     found.update(dict.fromkeys(notes.asked))
     for name in outside:
-        if name == CONVOLUTION:  # told by whoever made it a call
+        if name == CONVOLUTION:  # it is among the kernels
             continue
         operator = name.removeprefix("relax.run.")
         found[Fallback(operator, f"it runs as the packed function {name}, not as a kernel")] = None

@@ -4,6 +4,7 @@
 // engines and returns the first that computes as exactly and as reproducibly as is wanted.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -109,6 +110,7 @@ struct Tensor {
 // What must hold of an engine.
 struct Wanted {
   std::vector<NumericalNote> without;
+  bool tensor_cores;  // rather than without, whatever comes first
   int64_t workspace;  // bytes at most
 };
 
@@ -213,8 +215,18 @@ class Graph {
     }
     *reason = "no engine for it that is reproducible, as exact as wanted, and small enough";
     for (HeuristicMode mode : {HEUR_MODE_A, HEUR_MODE_FALLBACK}) {
+      std::vector<Node> rest;
       for (Node& config : Configurations(graph, mode)) {
-        if (!Suits(config, wanted)) continue;
+        const std::vector<int> notes = Notes(config);
+        if (!Suits(notes, wanted)) continue;
+        if (wanted.tensor_cores && !Holds(notes, NUMERICAL_NOTE_TENSOR_CORE)) {
+          rest.push_back(std::move(config));
+          continue;
+        }
+        std::unique_ptr<Plan> plan = Planned(std::move(config), wanted, reason);
+        if (plan != nullptr) return plan;
+      }
+      for (Node& config : rest) {
         std::unique_ptr<Plan> plan = Planned(std::move(config), wanted, reason);
         if (plan != nullptr) return plan;
       }
@@ -249,26 +261,29 @@ class Graph {
     return found;
   }
 
-  bool Suits(const Node& config, const Wanted& wanted) {
+  // What cuDNN says of an engine's arithmetic.
+  std::vector<int> Notes(const Node& config) {
     Node engine(functions_, BACKEND_ENGINE_DESCRIPTOR);
     Descriptor descriptor = engine.get();
+    std::vector<int> notes(32);
     int64_t count = 0;
-    if (functions_.get(config.get(), ATTR_ENGINECFG_ENGINE, TYPE_BACKEND_DESCRIPTOR, 1, &count,
-                       &descriptor) != STATUS_SUCCESS) {
-      return false;
-    }
-    std::array<int, 32> notes{};
-    count = 0;
-    if (functions_.get(descriptor, ATTR_ENGINE_NUMERICAL_NOTE, TYPE_NUMERICAL_NOTE, notes.size(),
-                       &count, notes.data()) != STATUS_SUCCESS) {
-      return false;
-    }
-    for (int64_t n = 0; n < count; ++n) {
-      for (NumericalNote note : wanted.without) {
-        if (notes[n] == note) return false;
-      }
-    }
-    return true;
+    functions_.Check(functions_.get(config.get(), ATTR_ENGINECFG_ENGINE, TYPE_BACKEND_DESCRIPTOR, 1,
+                                    &count, &descriptor),
+                     "choosing an engine", text_);
+    functions_.Check(functions_.get(descriptor, ATTR_ENGINE_NUMERICAL_NOTE, TYPE_NUMERICAL_NOTE,
+                                    static_cast<int64_t>(notes.size()), &count, notes.data()),
+                     "choosing an engine", text_);
+    notes.resize(static_cast<size_t>(count));
+    return notes;
+  }
+
+  static bool Holds(const std::vector<int>& notes, NumericalNote note) {
+    return std::find(notes.begin(), notes.end(), note) != notes.end();
+  }
+
+  static bool Suits(const std::vector<int>& notes, const Wanted& wanted) {
+    return std::none_of(wanted.without.begin(), wanted.without.end(),
+                        [&](NumericalNote note) { return Holds(notes, note); });
   }
 
   std::unique_ptr<Plan> Planned(Node config, const Wanted& wanted, std::string* reason) {

@@ -157,7 +157,6 @@ def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
                 tell(operator, convolution.reason)
             else:
                 chain = fused(binding, convolution, readers, definition)
-                tell(operator, f"cuDNN computes it: {chain.convolution}")
                 found.append(chain)
     return found
 

@@ -35,14 +35,16 @@ def worth_decomposing(call: Call) -> bool:
     over trailing axes always: its rows lie contiguous, which is what stitching is best at, and
     the default path has a schedule for every stage. Batch norm always: of its training form the
     default path makes one block with one thread a channel, of its separate means a block a
-    channel. Any other only where TVM's own legalisation refuses the dtype or accumulates in half
-    precision: there, being right comes first. Otherwise it stays whole, because kernels for its
-    separate stages would read strided memory more often than the one that TVM makes of it.
+    channel. Group norm always: with channels last, 8 x 64 x 64 x 320 halves take the default path
+    1742 us on an H200, nearly all of it in a kernel of one block. Any other only where TVM's own
+    legalisation refuses the dtype or accumulates in half precision: there, being right comes
+    first. Otherwise it stays whole, because kernels for its separate stages would read strided
+    memory more often than the one that TVM makes of it.
     """
     axes = reduction_axes(call)
     if not axes or call.op.name == "relax.nn.batch_norm":
         return True
-    if are_trailing(axes, shape_of(call.args[0])) and not _splits_last_axis(call):
+    if are_trailing(axes, shape_of(call.args[0])) or call.op.name == "relax.nn.group_norm":
         return True
     dtypes = _LEGALISED_WELL.get(call.op.name, _LEGALISED_WELL_ELSEWHERE)
     return dtype_of(call.args[0]) not in dtypes
@@ -52,14 +54,6 @@ def legalised_well(call: Call) -> bool:
     """Whether TVM's own legalisation of an operator left whole works in the dtype of its data."""
     dtype = dtype_of(call.args[0])
     return dtype in _LEGALISED_WELL.get(call.op.name, {dtype})
-
-
-def _splits_last_axis(call: Call) -> bool:
-    """Whether the groups of a group norm are pieces of every row: channels last."""
-    if call.op.name != "relax.nn.group_norm":
-        return False
-    rank = rank_of(call.args[0])
-    return bool(call.attrs.axes) and int(call.attrs.channel_axis) % rank == rank - 1
 
 
 def reduction_axes(call: Call) -> list[int]:
