@@ -5,11 +5,17 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import tvm  # noqa: E402
+from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch_frontend.programs import traced  # noqa: E402
 from tvm import relax  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
-from tvm_stitch.dynamo.machine import lowered_for_cuda, lowered_for_llvm  # noqa: E402
+from tvm_stitch.dynamo.machine import (  # noqa: E402
+    lowered_for_cuda,
+    lowered_for_llvm,
+    machine_for,
+)
+from tvm_stitch.dynamo.part import results_of  # noqa: E402
 from tvm_stitch.dynamo.settings import Settings  # noqa: E402
 from tvm_stitch.frontend.torch import convert  # noqa: E402
 from tvm_stitch.graph.back.destinations import ATTRIBUTE, Destinations  # noqa: E402
@@ -117,6 +123,24 @@ def test_that_memory_depends_on_the_sizes():
     for rows in (3, 70):
         x, w = torch.rand(rows, 8), torch.rand(8, 8)
         torch.testing.assert_close(run(x, w), chain(x, w))
+
+
+def test_an_input_that_is_a_result_is_not_held_after_a_call():
+    def function(x):
+        return x.clone(), x + 1
+
+    graph = traced(function, torch.randn(3)).graph
+    converted = convert(graph)
+    run = machine_for(
+        converted, Settings(device="llvm"), torch.device("cpu"), results_of(graph, converted)
+    )
+    given = torch.randn(3)
+    held = StorageWeakRef(given.untyped_storage())
+    results = run((), [given])
+    torch.testing.assert_close(results[0] + 1, results[1])
+    assert held.cdata != results[0].untyped_storage()._cdata
+    del given
+    assert held.expired()
 
 
 def test_nothing_is_held_after_a_call():

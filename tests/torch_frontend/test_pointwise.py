@@ -4,7 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_frontend.programs import check  # noqa: E402
+from torch_frontend.programs import check, run, traced  # noqa: E402
+
+from tvm_stitch.frontend.torch import convert  # noqa: E402
 
 HALVES = [torch.float16, torch.bfloat16]
 NAN, INF = float("nan"), float("inf")
@@ -147,6 +149,19 @@ def test_what_optimizers_are_made_of(dtype):
     assert set(converted.operators) == {
         "addcmul", "addcdiv", "lerp.Scalar", "lerp.Tensor", "slice.Tensor",
     }  # fmt: skip
+
+
+def test_a_fused_multiply_add_rounds_once():
+    pytest.importorskip("torch._inductor.inductor_prims")
+    if not hasattr(torch.ops.prims, "fma"):
+        pytest.skip("this PyTorch has none")
+    x = torch.tensor([1 + 2.0**-12, -3.0])
+
+    def fused(x):
+        return torch.ops.prims.fma(x, x, -(x * x))
+
+    (found,) = run(convert(traced(fused, x).graph), (x,))
+    assert found[0] == 2.0**-24 and found[1] == 0
 
 
 def test_updates_of_several_types_and_shapes():

@@ -38,6 +38,9 @@ from tvm_stitch.verify import stitched_for_cpu
 
 # As Inductor's generated code allocates: a third of torch.empty's time. On the current device.
 _guards: Any = torch._C._dynamo.guards
+# A virtual machine holds what it returned last, be it an input: a function that returns nothing
+# makes it let go, without which PyTorch's CUDA graphs find memory in use that is nobody's.
+_NOTHING = "nothing"
 _KEPT_AS = "results in destinations, storages in one tensor"  # in the cache
 _ALLOCATE = {"cpu": _guards._empty_strided_cpu, "cuda": _guards._empty_strided_cuda}
 
@@ -105,7 +108,8 @@ class _Compiled:
         self._storage = lowered.storage
         self._several = on_gpu and torch.cuda.device_count() > 1
         where = tvm.cuda(self._index) if on_gpu else tvm.cpu()
-        self._main = relax.VirtualMachine(lowered.executable, where)[ENTRY]
+        machine = relax.VirtualMachine(lowered.executable, where)
+        self._main, self._nothing = machine[ENTRY], machine[_NOTHING]
         self._lock = threading.Lock()  # a virtual machine serves one thread at a time
 
     def __call__(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
@@ -132,9 +136,10 @@ class _Compiled:
             given.insert(0, tvm_ffi.Shape(sizes))
         with self._lock:
             returned = self._main(*given)
-        if len(destinations) == len(made):
-            return destinations
-        others = iter(_copies(returned))
+            if len(destinations) == len(made):
+                return destinations
+            others = iter(_copies(returned))
+            self._nothing()
         return [next(others) if tensor is None else tensor for tensor in made]
 
 
@@ -202,7 +207,9 @@ def _lowered(
 ) -> Lowered:
     passes = pipeline_for(lowered=[Destinations(ENTRY)], planned=[Storages(ENTRY)])
     with target:
-        lowered = passes(mod)
+        lowered = passes(mod).clone()
+        nothing = relax.Function([], relax.Tuple([]), relax.TupleType([]))
+        lowered[_NOTHING] = nothing.with_attr("global_symbol", _NOTHING)
         executable = linked(lowered, target, store)
     attributes, params = lowered.attrs, lowered[ENTRY].params
     symbols = [param.ty for param in params[:1] if isinstance(param.ty, relax.ShapeType)]

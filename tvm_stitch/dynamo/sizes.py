@@ -13,17 +13,22 @@ from tvm import tirx
 
 from tvm_stitch.errors import TorchError
 
+_LARGEST = 2**62
 Sizes = tuple[int, ...]
 _WRITTEN = {
     tirx.Add: "({} + {})", tirx.Sub: "({} - {})", tirx.Mul: "({} * {})",
     tirx.FloorDiv: "({} // {})", tirx.FloorMod: "({} % {})", tirx.Max: "max({}, {})",
-    tirx.Min: "min({}, {})",
+    tirx.Min: "min({}, {})", tirx.LE: "({} <= {})", tirx.LT: "({} < {})", tirx.GE: "({} >= {})",
+    tirx.GT: "({} > {})", tirx.EQ: "({} == {})", tirx.NE: "({} != {})",
 }  # fmt: skip
 
 
 def of_expression(variables: Sequence[tirx.Var], expression: Any) -> int | Callable[[Sizes], int]:
     """The value of an integer TIR expression over these variables."""
-    simple = tvm.sym.Analyzer().simplify(expression)
+    analyzer = tvm.sym.Analyzer()
+    for variable in variables:  # sizes, of which TVM does not know that none is below 0
+        analyzer.update(variable, tvm.sym.ConstIntBound(0, _LARGEST), True)
+    simple = analyzer.simplify(expression)
     if isinstance(simple, tirx.IntImm):
         return int(simple)
     names = {variable: f"s{number}" for number, variable in enumerate(variables)}
@@ -39,6 +44,9 @@ def _python(expression: Any, names: dict[tirx.Var, str]) -> str:
         return names[expression]
     if isinstance(expression, tirx.Cast):
         return _python(expression.value, names)
+    if isinstance(expression, tirx.Select):
+        parts = (expression.true_value, expression.condition, expression.false_value)
+        return "({} if {} else {})".format(*(_python(part, names) for part in parts))
     if type(expression) not in _WRITTEN:
         raise TorchError(f"a size of {expression}")
     sides = (_python(side, names) for side in (expression.a, expression.b))

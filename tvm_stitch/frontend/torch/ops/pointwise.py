@@ -340,6 +340,7 @@ OPERATORS: dict[str, Converter] = {
     "pow.Scalar": _power,
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Tensor": _power,
+    "prims.fma": _elements(library("fma")),
     "reciprocal": _elements(_reciprocal),
     "round": _rounding(tirx.nearbyint),
     "round.decimals": _rounded,
