@@ -15,6 +15,7 @@ from tvm_stitch.stages.stage import (
     Expr,
     Var,
     as_int64,
+    constant,
     dtype_of,
     item_bytes,
     place_of,
@@ -176,8 +177,11 @@ def all_of(*conditions: Expr | None) -> Expr | None:
 
 
 def divided(number: Expr, count: int | Expr) -> tuple[Expr, Expr]:
-    """Quotient and rest."""
-    return tirx.floordiv(number, count), tirx.floormod(number, count)
+    """Quotient and rest, of numbers of blocks or less: symbols are divided by in 32 bits."""
+    if isinstance(count, int) or constant(count) is not None:
+        return tirx.floordiv(number, count), tirx.floormod(number, count)
+    few, each = tirx.Cast("uint32", number), tirx.Cast("uint32", count)
+    return as_int64(tirx.floordiv(few, each)), as_int64(tirx.floormod(few, each))
 
 
 def evaluated(

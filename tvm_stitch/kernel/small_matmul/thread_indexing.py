@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import tirx
 
-from tvm_stitch.kernel.codegen.tir_builder import all_of, int64
+from tvm_stitch.kernel.codegen.tir_builder import all_of, divided, int64
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
@@ -96,9 +96,10 @@ class ProductPosition:
         self.blocks = tvm.sym.Analyzer().simplify(program.entries * pieces * parts)
         self.slice = tirx.floormod(block, parts)
         piece = tirx.floordiv(block, parts)
-        alone = constant(program.entries) == 1
-        self.entry = int64(0) if alone else tirx.floordiv(piece, pieces)
-        self.first = (piece if alone else tirx.floormod(piece, pieces)) * mapping.block_rows
+        entry, place = int64(0), piece
+        if constant(program.entries) != 1:
+            entry, place = divided(piece, tvm.sym.Analyzer().simplify(pieces))
+        self.entry, self.first = entry, place * mapping.block_rows
         self.uneven = not is_multiple(program.inner, int64(mapping.block_rows))
 
     # Rows

@@ -42,7 +42,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
 )
 from tvm_stitch.kernel.tensor_core.wgmma import WarpgroupMma
 from tvm_stitch.stages.matmul_pattern import ACCUMULATED
-from tvm_stitch.stages.stage import Expr, Stage, Var, as_int64, constant, dtype_of, substitute
+from tvm_stitch.stages.stage import Expr, Stage, Var, as_int64, dtype_of, substitute
 
 LEAST_COPY = 4  # bytes that go past the registers
 
@@ -88,13 +88,13 @@ class TensorPart:
         across, along = pieces(self.product, tiles)
         entry, rest = int64(0), self.block
         if self.product.entries != 1:
-            entry, rest = _counted(self.block, across * along)
+            entry, rest = divided(self.block, across * along)
         together = _least(across, tiles.group)
-        group, within = _counted(rest, together * along)
+        group, within = divided(rest, together * along)
         beside = tirx.min(across - group * together, as_int64(together))
         if isinstance(across, int) and across % together == 0:
             beside = int64(together)
-        column, row = _counted(within, beside)
+        column, row = divided(within, beside)
         self.entry = writer.value("entry", entry)
         self.row = writer.value("tile_row", group * together + row) * tiles.rows
         self.column = writer.value("tile_column", column) * tiles.columns
@@ -282,14 +282,6 @@ def _inside(
     """What holds if a place is within extents that pieces may not divide; None: they all do."""
     uneven = (var for var, piece in pieces.items() if not divides(piece, extents[var]))
     return all_of(*(here[var] < extents[var] for var in uneven))
-
-
-def _counted(number: Expr, each: Extent) -> tuple[Expr, Expr]:
-    """Quotient and rest of blocks, of which there are fewer than 2^31: symbols are of 64 bits."""
-    if isinstance(each, int) or constant(each) is not None:
-        return divided(number, each)
-    whole = divided(tirx.Cast("uint32", number), tirx.Cast("uint32", each))
-    return as_int64(whole[0]), as_int64(whole[1])
 
 
 def _least(extent: Extent, most: int) -> Extent:
