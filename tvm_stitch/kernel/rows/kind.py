@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tvm_stitch.device import REGISTERS
@@ -11,6 +11,7 @@ from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS, Kind, Problem, fills_a_kernel, unsupported
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.windows import reads_windows
+from tvm_stitch.kernel.codegen.footprint import SPARE_REGISTERS, thread_registers
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
@@ -88,12 +89,23 @@ def _in_round(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
     each = min(mapping.threads, threads)
     steps = mapping.steps * mapping.threads // each
     own = replace(mapping, threads=each, rows=threads // each, steps=steps, min_blocks_per_sm=0)
-    return _in_more_hands(program, own, registers_left(REGISTERS // 2, threads))
+    return _in_more_hands(program, own, registers_left(REGISTERS // 2, threads), _at_once)
 
 
-def _in_more_hands(program: Program, mapping: Rows, most: int) -> Rows:
+def _at_once(program: Program, mapping: Rows) -> int:
+    """Registers of a thread all of whose loads are on their way before it uses the first."""
+    loaded = mapping.elements * phases_of(program, mapping).first_bytes
+    return max(registers(program, mapping), thread_registers(loaded, 0) + SPARE_REGISTERS)
+
+
+def _in_more_hands(
+    program: Program,
+    mapping: Rows,
+    most: int,
+    needed: Callable[[Program, Rows], int] = registers,
+) -> Rows:
     """With more threads a row, as long as a block has several rows and too few registers."""
-    while mapping.rows > 1 and registers(program, mapping) > most:
+    while mapping.rows > 1 and needed(program, mapping) > most:
         own, rows, steps = 2 * mapping.threads, mapping.rows // 2, -(-mapping.steps // 2)
         mapping = replace(mapping, threads=own, rows=rows, steps=steps)
     return mapping
