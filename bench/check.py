@@ -72,6 +72,6 @@ def _one_error(reference: torch.Tensor, output: torch.Tensor, least: float) -> f
         return 0.0
     difference = (output.double() - reference).abs_()
     rms = max(_rms(reference), least)
-    scale = reference.abs().add_(rms).clamp_(min=1e-30)
+    scale = reference.double().abs().add_(rms).clamp_(min=1e-30)
     worst = difference.div_(scale).max().item()
     return worst if math.isfinite(worst) else math.inf

@@ -49,7 +49,8 @@ def test_a_wrong_element_shows(case):
     workload, inputs = prepared(case)
     with torch.no_grad():
         outputs = [o.clone() for o in as_list(workload.function(*inputs))]
-    outputs[-1].view(-1)[-1] += 3 * outputs[-1].float().abs().max().item() + 1
+    last = outputs[-1]
+    last.view(-1)[-1] += (3 * last.float().abs().max() + 1).to(last.dtype)
     assert error(workload, inputs, outputs) > workload.allowed
 
 

@@ -275,6 +275,8 @@ def test_what_columns_read_across_is_refused():
         ({"unroll": 8}, "loaded at once"),
         ({"residence": "nowhere", "unroll": 512}, "steps at once"),
         ({"online": True}, "one pass, where no sum"),
+        ({"batch": 2}, "columns of a batch are those of one thread"),
+        ({"batch": 8}, "batches of 8 columns"),
     ),
 )
 def test_mappings_that_would_not_work_are_refused(changes, reason):
@@ -282,3 +284,15 @@ def test_mappings_that_would_not_work_are_refused(changes, reason):
     mapping = replace(Panel(32, 8, 1, 32), **changes)
     refused = legal((program_of(case.module),), Schedule((mapping,)), device_of(H200))
     assert refused is not None and reason in refused.reason
+
+
+@pytest.mark.parametrize("batch", (2, 4))
+def test_batches_of_short_columns(batch):
+    """A thread's columns are all asked for before it reduces the first."""
+    case = standardised("float32", 3, 9, 71)
+    check_scheduled(case, Panel(1, 32, 1, 9, batch=batch))
+
+
+def test_many_short_columns_are_read_in_batches():
+    case = mean_of_columns("float16", 8, 4, 1 << 19)
+    assert mapping_of(case).batch == 4

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from bench.case import Case
 from bench.cases import (
+    across,
     backward,
     blocks,
     cells,
     irregular,
+    multi_tensor,
     optimizer,
     peers,
     plans,
+    pooling,
     products,
     rows,
     transposes,
@@ -21,7 +24,7 @@ from bench.cases import (
 def _subgraphs() -> list[Case]:
     parts = (
         peers, irregular, backward, blocks, cells, products, transposes, optimizer, whole, plans,
-        rows,
+        across, pooling, multi_tensor, rows,
     )  # fmt: skip
     return [case for part in parts for case in part.cases()]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tvm_stitch.kernel.analysis.windows import reads_windows
 from tvm_stitch.kernel.cooperative.rounds import make_rounds
 from tvm_stitch.kernel.cooperative.two_stage_reduction import GROUP
 from tvm_stitch.kernel.ir.mapping import SCHEMES
@@ -96,7 +97,7 @@ def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
         return make_product_program(stages, outputs)
     program = make_program(stages, outputs)
     supported = _is_supported(program)
-    if not supported or _waits_for_little(program):
+    if not supported or _waits_for_little(program) or _has_windows(program):
         panel = panel_program(stages, outputs)
         # Of two that nobody takes, why it is no panel says more.
         says_more = not supported and isinstance(panel, Program)
@@ -110,6 +111,11 @@ def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program
 def _is_supported(program: Program | Refused) -> bool:
     """Whether there is a program, and a kind of kernel that takes it."""
     return isinstance(program, Program) and kind_of(program).unsupported(program) is None
+
+
+def _has_windows(program: Program | Refused) -> bool:
+    """Whether rows are windows, perhaps those that do not overlap."""
+    return isinstance(program, Program) and reads_windows(program)
 
 
 def _waits_for_little(program: Program | Refused) -> bool:

@@ -222,7 +222,8 @@ class Panel(Mapping):
     """Rows whose elements lie apart, and side by side with those of their neighbours.
 
     Neighbouring threads of a block have neighbouring rows, `rows` of them, so that they read whole
-    sectors of memory; `threads` of these groups share the elements of the rows.
+    sectors of memory; `threads` of these groups share the elements of the rows. Where a thread has
+    short rows alone, it works on a `batch` of them at once.
     """
 
     rows: int
@@ -232,6 +233,7 @@ class Panel(Mapping):
     recompute: bool = False
     online: bool = False
     unroll: int = 0
+    batch: int = 1
     kind = "panel"
 
     @property

@@ -29,6 +29,10 @@ class PanelPosition(Position):
 
 def emit_panel(program: Program, mapping: Mapping, place: Place) -> Expr:
     """Write a part; the number of its blocks."""
-    position = PanelPosition(program.space, mapping, place)
-    emit_batch([Part(program, mapping, place, position)])
-    return position.blocks
+    positions = [
+        PanelPosition(program.space, mapping, place, number=number)
+        for number in range(mapping.batch)
+    ]
+    part = Part(program, mapping, place, positions[0])
+    emit_batch([part, *map(part.beside, positions[1:])])
+    return part.position.blocks

@@ -24,6 +24,7 @@ from tvm_stitch.kernel.panels.program import is_panel, unsupported_panel
 from tvm_stitch.kernel.rows.choose import NO_ELEMENTS
 from tvm_stitch.kernel.rows.footprint import registers_left
 from tvm_stitch.kernel.rows.kind import MAX_AHEAD_BYTES, held_elements
+from tvm_stitch.kernel.rows.row_batching import MAX_BATCH
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import Refused
@@ -53,6 +54,10 @@ def _illegal(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
             yield f"{mapping.steps} steps"
     elif mapping.capacity < (1 if problem.others_follow else problem.columns):
         yield f"columns of {problem.columns} elements, of which it covers {mapping.capacity}"
+    if mapping.batch > MAX_BATCH:
+        yield f"batches of {mapping.batch} columns"
+    if mapping.batch > 1 and (mapping.threads > 1 or mapping.residence != "register"):
+        yield "columns of a batch are those of one thread, and wait in registers"
     if mapping.residence == "shared" and mapping.threads <= mapping.warp_threads:
         # No barrier of ours stands between the phases, and TVM finds no place for its own.
         yield "columns of a warp or less wait in registers"

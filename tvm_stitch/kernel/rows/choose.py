@@ -13,6 +13,7 @@ from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
+from tvm_stitch.kernel.analysis.windows import reads_windows
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
@@ -213,6 +214,8 @@ def _row_mapping_in(
     threads = power_of_two(-(-own * kept // each))
     most = threads if each > KEPT_BYTES else MAX_BLOCK_THREADS
     narrowest = min(ROW_BYTES // (vector * item), WARP)
+    if reads_windows(program):  # side by side are those of other threads
+        narrowest, most = 1, threads
     threads = min(max(threads, narrowest), widest, MAX_BLOCK_THREADS)
     threads = _fill_device(program, threads, cluster, min(widest, most), device)
     if cluster > 1:

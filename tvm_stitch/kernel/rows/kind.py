@@ -10,6 +10,7 @@ from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS, Kind, Problem, fills_a_kernel, unsupported
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
+from tvm_stitch.kernel.analysis.windows import reads_windows
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
@@ -46,7 +47,7 @@ def unsupported_rows(program: Program) -> Refused | None:
     # What an earlier round left is small: caches hold it.
     checked = program.reads_at(Where.OTHER) if program.reduces and not program.round else []
     for stage, read in checked:
-        cached = read.guarded or is_small(read.buffer, program)
+        cached = read.guarded or is_small(read.buffer, program) or reads_windows(program)
         if frame.address(stage, read).stride is Stride.GATHER and not cached:
             return Refused(f"{stage.name} reads {read.buffer.name} across the rows")
     space = program.space

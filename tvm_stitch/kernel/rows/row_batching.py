@@ -12,7 +12,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
-from tvm_stitch.kernel.ir.mapping import WARP, Rows
+from tvm_stitch.kernel.ir.mapping import WARP, Panel, Rows
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import registers
 from tvm_stitch.stages.stage import constant
@@ -53,17 +53,23 @@ def batched(program: Program, mapping: Rows, device: Device) -> Rows:
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
     if row_bytes <= AHEAD_BYTES and weights(program) and not mapping.peeled:
         mapping = replace(mapping, prefetch_weights=mapping.vector > 1)
-    rows = constant(program.space.rows)
-    busy = device.multiprocessors * device.max_threads // 2
-    wanted = WRITTEN_FLIGHT_BYTES if _writes_rows(program) else FLIGHT_BYTES
-    while mapping.batch * row_bytes < wanted and mapping.batch < MAX_BATCH:
-        wider = replace(mapping, batch=2 * mapping.batch)
-        if rows is not None and rows * mapping.threads < wider.batch * busy:
-            break
-        mapping = wider
+    mapping = replace(mapping, batch=rows_at_once(program, mapping, device))
     return replace(
         mapping, min_blocks_per_sm=max(wave, RESIDENT_THREADS // mapping.block_threads, 1)
     )
+
+
+def rows_at_once(program: Program, mapping: Rows | Panel, device: Device) -> int:
+    """How many rows a thread of a short one should have, for enough loads to be in flight."""
+    row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
+    rows, batch = constant(program.space.rows), mapping.batch
+    busy = device.multiprocessors * device.max_threads // 2
+    wanted = WRITTEN_FLIGHT_BYTES if _writes_rows(program) else FLIGHT_BYTES
+    while batch * row_bytes < wanted and batch < MAX_BATCH:
+        if rows is not None and rows * mapping.threads < 2 * batch * busy:
+            break
+        batch *= 2
+    return batch
 
 
 def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:

@@ -181,7 +181,7 @@ PANEL_AXES: Axes = {
     "residence": ("register", "shared", "nowhere"),
     "recompute": (False, True),
 }
-PANEL_EXTRAS: Axes = {"unroll": (0, 8, 16)}
+PANEL_EXTRAS: Axes = {"unroll": (0, 8, 16), "batch": (1, 2, 4)}
 
 
 def _fitted_panel(problem: Problem[Program], values: Values) -> Panel:

@@ -1,0 +1,61 @@
+"""Rows that are windows of an image: a pooling's, of a few short pieces that neighbours overlap.
+
+In: a Program. Out: whether neighbouring rows read neighbouring memory and neighbouring columns do
+not, so that a thread is better off with a window of its own. Must not know threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Expr, Read, Stage, Var, constant, element_bytes, substitute
+from tvm_stitch.stages.symbolic_analyzer import analyzer_of
+
+PIECE_BYTES = 32  # of a window: as long as a sector, columns are better in several hands
+STEP_BYTES = 16  # between neighbours: of a warp's sectors at least every second element is used
+
+
+@memoized
+def reads_windows(program: Program) -> bool:
+    """Whether all that rows read of inputs are windows."""
+    found = [
+        _is_window(stage, read)
+        for stage in program.row_reductions
+        for read in stage.reads
+        if read.buffer not in program.producer and program.place(stage, read) is Where.OTHER
+    ]
+    return bool(found) and all(found)
+
+
+def _is_window(stage: Stage, read: Read) -> bool:
+    item = element_bytes(read.buffer)
+    across = _steps(stage, read, stage.axes, stage.extents)
+    if not across or not 0 < across[0][0] * item <= STEP_BYTES:
+        return False
+    piece = 1
+    for step, extent in _steps(stage, read, stage.reduced, stage.reduced_extents):
+        if step != piece:
+            break
+        piece *= extent
+    return piece * item < PIECE_BYTES
+
+
+def _steps(
+    stage: Stage, read: Read, axes: Iterable[Var], extents: Iterable[Expr]
+) -> list[tuple[int, int]]:
+    """By how much an address moves with each axis and how long that is, the innermost first.
+
+    As far as both are known; axes of one element are left out.
+    """
+    analyzer, found = analyzer_of({}), []
+    for axis, extent in reversed(list(zip(axes, extents, strict=True))):
+        length = constant(extent)
+        if length == 1:
+            continue
+        step = constant(analyzer.simplify(substitute(read.place, {axis: axis + 1}) - read.place))
+        if step is None or length is None:
+            break
+        found.append((step, length))
+    return found
