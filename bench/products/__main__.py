@@ -103,10 +103,8 @@ def _fit(path: Path) -> int:
         print(f"{found.dtype}: {found.products} products, off by {found.typical_error:.0%}")
         for tile in found.timing.tiles:
             print(f"    {tile.rows:4} x {tile.columns:4}  {tile.rate:8.1f} {tile.besides:7.3f}")
-        others = found.timing
-        print(
-            f"    {others.division_us:.2f} us, {others.bandwidth_share:.3f}, {others.unaligned:.2f}"
-        )
+        named = ((name, getattr(found.timing, name)) for name in fitting.OTHERS)
+        print("    " + ", ".join(f"{name} {value:.3f}" for name, value in named))
     return 0
 
 

@@ -103,7 +103,8 @@ class Machine:
 
 def array_of_device(tensor: Any) -> np.ndarray:
     """A tensor of the GPU as an array; bfloat16 as its bits."""
-    return array_of(tensor.copyto(tvm.cpu())).copy()
+    copied = tensor.copyto(tvm.cpu())  # held while its memory is read
+    return array_of(copied).copy()
 
 
 def measure(

@@ -10,7 +10,7 @@ from tvm.relax import op
 from tvm_stitch import transform
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.kernel.library_product.epilogue import library_epilogue
-from tvm_stitch.kernel.library_product.matrices import Matrices, matrices
+from tvm_stitch.kernel.library_product.matrices import Matrices, batches
 from tvm_stitch.kernel.tensor_core.program import tensor_product
 from tvm_stitch.library import locate
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
@@ -123,24 +123,32 @@ def test_a_scale_behind_a_bias_is_none_of_the_product():
 
 
 def test_matrices_in_tensors():
-    plain = read(lambda emit, x, w: op.matmul(x, w))
-    assert matrices(plain.left) == Matrices(0, True, DEPTH, 0)
-    assert matrices(plain.right) == Matrices(0, False, COLUMNS, 0)
+    plain = batches(read(lambda emit, x, w: op.matmul(x, w)))
+    assert plain.left == Matrices(0, True, DEPTH, 0)
+    assert plain.right == Matrices(0, False, COLUMNS, 0)
     turned = read(
         lambda emit, x, w: op.matmul(x, emit(op.permute_dims(w))), shapes=((24, 40), (56, 40))
     )
-    assert matrices(turned.right) == Matrices(0, True, 40, 0)
-    batch = read(lambda emit, x, w: op.matmul(x, w), shapes=((3, 24, 40), (3, 40, 56)))
-    assert matrices(batch.left) == Matrices(0, True, 40, 24 * 40)
-    assert matrices(batch.right) == Matrices(0, False, 56, 40 * 56)
+    assert batches(turned).right == Matrices(0, True, 40, 0)
+    batch = batches(read(lambda emit, x, w: op.matmul(x, w), shapes=((3, 24, 40), (3, 40, 56))))
+    assert (batch.calls, batch.batch, batch.stride) == (1, 3, 24 * 56)
+    assert batch.left == Matrices(0, True, 40, 24 * 40)
+    assert batch.right == Matrices(0, False, 56, 40 * 56)
 
 
-def test_heads_that_lie_beside_each_other_have_no_equal_distances():
-    def attention(emit, q, k):
-        q, k = emit(op.permute_dims(q, [0, 2, 1, 3])), emit(op.permute_dims(k, [0, 2, 3, 1]))
-        return op.matmul(q, k)
+def attention(emit, q, k):
+    q, k = emit(op.permute_dims(q, [0, 2, 1, 3])), emit(op.permute_dims(k, [0, 2, 3, 1]))
+    return op.matmul(q, k)
 
-    several = read(attention, shapes=((2, 24, 4, 40), (2, 56, 4, 40)))
-    assert isinstance(matrices(several.left), Refused)
-    one = read(attention, shapes=((1, 24, 4, 40), (1, 56, 4, 40)))
-    assert matrices(one.left) == Matrices(0, True, 160, 40)
+
+def test_heads_that_lie_beside_each_other_take_the_fewest_calls():
+    one = batches(read(attention, shapes=((1, 24, 4, 40), (1, 56, 4, 40))))
+    assert (one.calls, one.batch) == (1, 4) and one.left == Matrices(0, True, 160, 40)
+    several = batches(read(attention, shapes=((2, 24, 4, 40), (2, 56, 4, 40))))
+    assert (several.calls, several.batch) == (2, 4)
+    assert several.left == Matrices(0, True, 160, 40, 24 * 160)
+    assert (several.stride, several.leap) == (24 * 56, 4 * 24 * 56)
+    many = batches(read(attention, shapes=((16, 24, 4, 40), (16, 56, 4, 40))))
+    assert (many.calls, many.batch) == (4, 16)
+    assert many.left == Matrices(0, True, 160, 24 * 160, 40)
+    assert (many.stride, many.leap) == (4 * 24 * 56, 24 * 56)

@@ -103,6 +103,21 @@ def test_batches_and_transposed_weights(cheap, dtype, transposed):
     assert verified.ok, str(verified)
 
 
+@pytest.mark.parametrize("batch", [2, 6])
+def test_heads_of_attention(cheap, batch):
+    def build(emit, q, k):
+        q, k = emit(op.permute_dims(q, [0, 2, 1, 3])), emit(op.permute_dims(k, [0, 2, 3, 1]))
+        return emit(op.matmul(q, k))
+
+    def expected(q, k):
+        return np.einsum("bihd,bjhd->bhij", q, k)
+
+    case = graph("float32", [(batch, 24, 4, 40), (batch, 33, 4, 40)], build, expected)
+    assert len(library_calls(case)) == 1
+    verified = tvm_stitch.verify(case.module, H200, orders=1)
+    assert verified.ok, str(verified)
+
+
 def test_the_report_says_what_a_missing_library_would_have(monkeypatch, tmp_path):
     monkeypatch.setenv(locate.FOLDER, str(tmp_path))
     case = product("float32", 130, 200, 264, "bias")

@@ -48,10 +48,10 @@ def multiply(
     shim.load()["matmul"](
         *tensors, result, tensor(np.zeros(workspace, np.uint8)),
         left.itemsize * 8, np.dtype(TYPES[output]).itemsize * 8, left.dtype == TYPES["bfloat16"],
-        batch, rows, columns, depth,
-        0, int(left_by_depth), left.shape[2], rows * depth,
-        0, int(right_by_depth), right.shape[2], depth * columns,
-        activation, scale,
+        1, batch, rows, columns, depth,
+        0, int(left_by_depth), left.shape[2], rows * depth, 0,
+        0, int(right_by_depth), right.shape[2], depth * columns, 0,
+        rows * columns, 0, activation, scale,
     )  # fmt: skip
     return (result.numpy() if hasattr(result, "numpy") else np.from_dlpack(result)).astype(float)
 
@@ -145,6 +145,24 @@ def test_tensors_that_do_not_fit_are_refused(seen):
         multiply(left, right, bias=np.zeros(4, np.float32))
     with pytest.raises(TypeError, match="of another type than its product: 5x7 by 7x3, float32"):
         multiply(left, right.astype(np.float16))
+
+
+def test_heads_that_lie_side_by_side_take_a_call_each(seen):
+    batch, length, heads, size = 2, 6, 3, 4
+    random = np.random.default_rng(2)
+    q, k = (random.normal(size=(batch, length, heads, size)).astype(np.float32) for _ in range(2))
+    result = tensor(np.zeros((batch, heads, length, length), np.float32))
+    whole, line = length * heads * size, heads * size
+    place = 0, 1, line, whole, size
+    before = seen.multiplied
+    shim.load()["matmul"](
+        tensor(q), tensor(k), None, None, result, tensor(np.zeros(64, np.uint8)), 32, 32, False,
+        heads, batch, length, length, size, *place, *place,
+        heads * length**2, length**2, 0, 1.0,
+    )  # fmt: skip
+    assert seen.multiplied == before + heads
+    exact = np.einsum("bihd,bjhd->bhij", q.astype(float), k.astype(float))
+    assert np.from_dlpack(result) == pytest.approx(exact, rel=1e-5, abs=1e-5)
 
 
 def test_a_scale(seen):

@@ -33,31 +33,42 @@ def matmul(
     *numbers: Any,
 ) -> None:
     """output = activation(scale * left * right + residual + bias), in float32."""
-    batch, rows, columns, depth, *places, activation, scale = numbers
-    one = _matrices(_typed(left, is_bfloat), batch, rows, depth, places[:4])
-    other = _matrices(_typed(right, is_bfloat), batch, columns, depth, places[4:])
-    found = np.float32(scale) * (one @ other.swapaxes(1, 2))
+    calls, batch, rows, columns, depth, *places, stride, leap, activation, scale = numbers
+    one = _matrices(_typed(left, is_bfloat), calls, batch, rows, depth, places[:5])
+    other = _matrices(_typed(right, is_bfloat), calls, batch, columns, depth, places[5:])
+    found = np.float32(scale) * (one @ other.swapaxes(-1, -2))
     if residual is not None:
-        found = found + _typed(residual, is_bfloat).reshape(found.shape).astype(np.float32)
+        added = _typed(residual, is_bfloat)
+        found = found + _results(added, found.shape, leap, stride).astype(np.float32)
     if bias is not None:
         found = found + _typed(bias, is_bfloat).astype(np.float32)
-    written = _typed(output, is_bfloat)
-    written[...] = _ACTIVATIONS[activation](found).reshape(output.shape).astype(written.dtype)
+    written = _results(_typed(output, is_bfloat), found.shape, leap, stride)
+    written[...] = _ACTIVATIONS[activation](found).astype(written.dtype)
 
 
 def _matrices(
-    array: np.ndarray, batch: int, side: int, depth: int, place: Sequence[int]
+    array: np.ndarray, calls: int, batch: int, side: int, depth: int, place: Sequence[int]
 ) -> np.ndarray:
-    """A factor as [batch, side, depth], in float32."""
-    start, by_depth, line, stride = map(int, place)
-    steps = (stride, line, 1) if by_depth else (stride, 1, line)
-    shape = (batch, side, depth)
+    """A factor as [calls, batch, side, depth], in float32."""
+    start, by_depth, line, stride, leap = map(int, place)
+    steps = (leap, stride, line, 1) if by_depth else (leap, stride, 1, line)
+    return _seen(array, (calls, batch, side, depth), steps, start).astype(np.float32)
+
+
+def _results(array: np.ndarray, shape: tuple[int, ...], leap: int, stride: int) -> np.ndarray:
+    """What has an element for each result, in the order of the factors."""
+    return _seen(array, shape, (leap, stride, shape[-1], 1), 0)
+
+
+def _seen(
+    array: np.ndarray, shape: tuple[int, ...], steps: tuple[int, ...], start: int
+) -> np.ndarray:
+    """Elements of an array at equal distances."""
     last = start + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
     if last >= array.size:
-        raise InputError("a factor of a product is smaller than what is read of it")
+        raise InputError("a tensor of a product is smaller than what it should hold")
     flat = array.reshape(-1)[start:]
-    strides = [step * flat.itemsize for step in steps]
-    return np.lib.stride_tricks.as_strided(flat, shape, strides).astype(np.float32)
+    return np.lib.stride_tricks.as_strided(flat, shape, [step * flat.itemsize for step in steps])
 
 
 def _typed(array: np.ndarray, is_bfloat: bool) -> np.ndarray:

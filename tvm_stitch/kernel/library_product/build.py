@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tvm
 import tvm_ffi
@@ -25,7 +25,7 @@ from tvm_stitch.kernel.library_product.epilogue import (
     LibraryEpilogue,
     library_epilogue,
 )
-from tvm_stitch.kernel.library_product.matrices import Matrices, matrices
+from tvm_stitch.kernel.library_product.matrices import Batches, batches
 from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
 from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUBLASLT, is_off
@@ -43,8 +43,7 @@ class LibraryKernel:
     """A product, how its factors lie in memory, what it ends with, and what that should take."""
 
     product: TensorProduct
-    left: Matrices
-    right: Matrices
+    batches: Batches
     epilogue: LibraryEpilogue
     cost_us: float
 
@@ -79,15 +78,14 @@ def _readable(
     output = dtype_of(product.outputs[0])
     if output not in ("float32", product.multiplied):
         return Refused(f"the library has no products of {product.multiplied} in {output}")
-    left, right = matrices(product.left), matrices(product.right)
-    for found in (left, right):
-        if isinstance(found, Refused):
-            return found
+    found = batches(product)
+    if isinstance(found, Refused):
+        return found
     epilogue = library_epilogue(product)
     if isinstance(epilogue, Refused):
         return epilogue
-    assert isinstance(left, Matrices) and isinstance(right, Matrices)
-    return LibraryKernel(product, left, right, epilogue, library_us(product, device))
+    cost = found.calls * library_us(replace(product, entries=found.batch), device)
+    return LibraryKernel(product, found, epilogue, cost)
 
 
 def library_function(func: tirx.PrimFunc, kernel: LibraryKernel) -> tirx.PrimFunc:
@@ -101,15 +99,15 @@ def library_function(func: tirx.PrimFunc, kernel: LibraryKernel) -> tirx.PrimFun
 
 def _arguments(kernel: LibraryKernel, workspace: Var) -> list[Expr]:
     """In the order of the shim's function."""
-    product, epilogue = kernel.product, kernel.epilogue
+    product, epilogue, found = kernel.product, kernel.epilogue, kernel.batches
     tensors = [product.left.buffer, product.right.buffer, epilogue.bias, epilogue.residual]
     nothing = tirx.reinterpret("handle", tirx.const(0, "uint64"))
     types = [8 * element_bytes(product.left.buffer), 8 * element_bytes(product.outputs[0])]
     is_bfloat = product.multiplied == "bfloat16"
-    sizes = [product.entries, product.rows, product.columns, product.contracted]
-    for factor in (kernel.left, kernel.right):
-        sizes += [factor.start, int(factor.by_depth), factor.line, factor.stride]
-    sizes.append(_CODES[epilogue.activation])
+    sizes = [found.calls, found.batch, product.rows, product.columns, product.contracted]
+    for factor in (found.left, found.right):
+        sizes += [factor.start, int(factor.by_depth), factor.line, factor.stride, factor.leap]
+    sizes += [found.stride, found.leap, _CODES[epilogue.activation]]
     return [
         *(nothing if tensor is None else tensor for tensor in tensors),
         product.outputs[0],

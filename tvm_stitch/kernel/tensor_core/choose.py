@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, predicted_us
+from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, compared_us
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY, Tiles, fitted, tile_reasons
 from tvm_stitch.stages.stage import Refused
@@ -61,7 +61,7 @@ def choose_tiles(product: TensorProduct, device: Device) -> Tiles | Refused:
     if shallow:
         filled = [tiles for tiles in legal if _is_filled(product, tiles)]
         return filled[0] if filled else legal[-1]
-    return min(legal, key=partial(predicted_us, product, device=device))
+    return min(legal, key=partial(compared_us, product, device=device))
 
 
 def _is_filled(product: TensorProduct, tiles: Tiles) -> bool:

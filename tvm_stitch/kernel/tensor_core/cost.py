@@ -30,6 +30,14 @@ GROUPED = {
     (64, 64, 3): (850, 0.32),
     (64, 64, 0): (800, 0.56),
 }
+# The share of the bandwidth that deep products reach which load more than they multiply, in fp16 on
+# an H200 (bench/products/h200.json): 16 x 4096 x 11008 takes 32 us and 128 x 4096 x 11008 42, where
+# a copy of as much takes 22; 64 x 4096 x 4096 17.6, a copy 8.
+DEEP_BANDWIDTH_SHARE = 0.6
+# How much longer a product takes whose factors have so few neighbours in memory for an access: of
+# 192 heads, 197 x 64 x 197 takes 32.6 us by columns of 197 halves, 13 by lines of 64;
+# 3152 x 768 x 30522 503 us where 431 were predicted.
+NARROW = {1: 2.6, 2: 1.15}
 
 
 def least_bytes(product: TensorProduct) -> int:
@@ -38,7 +46,18 @@ def least_bytes(product: TensorProduct) -> int:
 
 
 def predicted_us(product: TensorProduct, tiles: Tiles, device: Device) -> float:
-    """What the kernel should take: the slower of arithmetic and memory, and a launch."""
+    """What the kernel should take, its launch included."""
+    start = device.timing.launch_us + device.timing.block_us
+    found = compared_us(product, tiles, device) - start
+    if not _is_shallow(product, tiles):
+        share = device.bandwidth * DEEP_BANDWIDTH_SHARE
+        found = max(found, least_bytes(product) / share * 1e6)
+    narrow = min(product.left.vector, product.right.vector)
+    return start + NARROW.get(narrow, 1.0) * found
+
+
+def compared_us(product: TensorProduct, tiles: Tiles, device: Device) -> float:
+    """The same as far as tiles differ in it: the slower of arithmetic and memory, and a launch."""
     together = 1 if _is_shallow(product, tiles) else max(1, tiles.min_blocks_per_sm)
     iterations = together * -(-blocks_of(product, tiles) // (together * device.multiprocessors))
     each = tiles.rows * tiles.columns * _result_cycles(product, tiles)

@@ -35,6 +35,7 @@ struct Product {
   // Of a factor: whether neighbours along the depth are neighbours in memory; elements from line to
   // line, and from entry to entry of the batch.
   int64_t left_by_depth, left_line, left_stride, right_by_depth, right_line, right_stride;
+  int64_t output_stride;
   int64_t factors, output;  // DataType
   int64_t has_bias, has_residual, activation;
   int64_t left_alignment, right_alignment, residual_alignment, output_alignment;
@@ -62,10 +63,10 @@ struct Product {
   }
 
  private:
-  std::array<int64_t, 20> Fields() const {
+  std::array<int64_t, 21> Fields() const {
     return {batch,          rows,           columns,      depth,          left_by_depth,
             left_line,      left_stride,    right_by_depth, right_line,   right_stride,
-            factors,        output,         has_bias,     has_residual,   activation,
+            output_stride,  factors,        output,         has_bias,     has_residual,   activation,
             left_alignment, right_alignment, residual_alignment, output_alignment, workspace};
   }
 };
@@ -116,7 +117,7 @@ class Plan {
         b_(Layout(product.factors, product.left_by_depth, product.rows, product.left_line,
                   product.left_stride)),
         d_(Layout(product.output, false, product.columns, product.columns,
-                  product.rows * product.columns, product.rows)) {
+                  product.output_stride, product.rows)) {
     Describe();
     Choose(handle);
   }
@@ -273,49 +274,42 @@ char* Data(const ffi::TensorView& tensor, int64_t start = 0) {
          start * (tensor.dtype().bits / 8);
 }
 
-// The largest power of two that divides an address, as far as cuBLASLt cares.
-int64_t Alignment(const void* address) {
-  const uintptr_t bits = reinterpret_cast<uintptr_t>(address) | 256u;
+// Where a tensor's matrices are, all in elements: from line to line, from matrix to matrix of a
+// batch, and from batch to batch.
+struct Place {
+  int64_t start, by_depth, line, stride, leap;
+
+  // How many elements lie between the first and behind the last.
+  int64_t End(int64_t calls, int64_t batch, int64_t side, int64_t depth) const {
+    const int64_t lines = by_depth ? side : depth, across = by_depth ? depth : side;
+    return start + (calls - 1) * leap + (batch - 1) * stride + (lines - 1) * line + across;
+  }
+};
+
+// The largest power of two that divides the address of every matrix, as far as cuBLASLt cares.
+int64_t Alignment(const void* address, int64_t stride, int64_t leap, int64_t element) {
+  const uint64_t steps = static_cast<uint64_t>((stride | leap) * element);
+  const uint64_t bits = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(address)) | steps | 256u;
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
-// How many elements of a matrix lie between its first and behind its last.
-int64_t Extent(int64_t batch, int64_t stride, int64_t lines, int64_t line, int64_t across) {
-  return (batch - 1) * stride + (lines - 1) * line + across;
-}
-
-void CheckSizes(const Product& p, const ffi::TensorView& left, int64_t left_start,
-                const ffi::TensorView& right, int64_t right_start,
-                const ffi::Optional<ffi::TensorView>& bias,
-                const ffi::Optional<ffi::TensorView>& residual, const ffi::TensorView& output) {
-  auto extent = [&](bool by_depth, int64_t side, int64_t line, int64_t stride) {
-    return by_depth ? Extent(p.batch, stride, side, line, p.depth)
-                    : Extent(p.batch, stride, p.depth, line, side);
-  };
-  const int64_t results = p.batch * p.rows * p.columns;
-  const bool fits =
-      left_start + extent(p.left_by_depth, p.rows, p.left_line, p.left_stride) <= left.numel() &&
-      right_start + extent(p.right_by_depth, p.columns, p.right_line, p.right_stride) <=
-          right.numel() &&
-      output.numel() == results && (!bias || bias.value().numel() == p.columns) &&
-      (!residual || residual.value().numel() == results);
-  if (!fits) {
-    TVM_FFI_THROW(ValueError) << "tensors have other sizes than their product: " << p.Text();
-  }
-}
-
-// Sizes and strides are in elements; `start` is where a factor begins in its tensor.
+// Sizes and strides are in elements. Each of the calls multiplies a batch.
 void Multiply(ffi::TensorView left, ffi::TensorView right, ffi::Optional<ffi::TensorView> bias,
               ffi::Optional<ffi::TensorView> residual, ffi::TensorView output,
-              ffi::TensorView workspace, int64_t factor_bits, int64_t output_bits,
-              bool is_bfloat, int64_t batch, int64_t rows, int64_t columns, int64_t depth, int64_t left_start, int64_t left_by_depth, int64_t left_line,
-              int64_t left_stride, int64_t right_start, int64_t right_by_depth,
-              int64_t right_line, int64_t right_stride, int64_t activation, double scale) {
-  if (batch == 0 || rows == 0 || columns == 0) return;
+              ffi::TensorView workspace, int64_t factor_bits, int64_t output_bits, bool is_bfloat,
+              int64_t calls, int64_t batch, int64_t rows, int64_t columns, int64_t depth,
+              int64_t left_start, int64_t left_by_depth, int64_t left_line, int64_t left_stride,
+              int64_t left_leap, int64_t right_start, int64_t right_by_depth, int64_t right_line,
+              int64_t right_stride, int64_t right_leap, int64_t stride, int64_t leap,
+              int64_t activation, double scale) {
+  if (calls == 0 || batch == 0 || rows == 0 || columns == 0) return;
+  const Place left_place{left_start, left_by_depth, left_line, left_stride, left_leap};
+  const Place right_place{right_start, right_by_depth, right_line, right_stride, right_leap};
+  const int64_t factor_bytes = factor_bits / 8, output_bytes = output_bits / 8;
   const char* left_data = Data(left, left_start);
   const char* right_data = Data(right, right_start);
   char* output_data = Data(output);
-  const void* bias_data = bias ? Data(bias.value()) : nullptr;
+  const char* bias_data = bias ? Data(bias.value()) : nullptr;
   const char* residual_data = residual ? Data(residual.value()) : output_data;
   const Product product{batch,
                         rows,
@@ -327,27 +321,42 @@ void Multiply(ffi::TensorView left, ffi::TensorView right, ffi::Optional<ffi::Te
                         right_by_depth,
                         right_line,
                         right_stride,
+                        stride,
                         TypeOf(factor_bits, is_bfloat),
                         TypeOf(output_bits, is_bfloat),
                         bias.has_value(),
                         residual.has_value(),
                         activation,
-                        Alignment(left_data),
-                        Alignment(right_data),
-                        Alignment(residual_data),
-                        Alignment(output_data),
+                        Alignment(left_data, left_stride, left_leap, factor_bytes),
+                        Alignment(right_data, right_stride, right_leap, factor_bytes),
+                        Alignment(residual_data, stride, leap, output_bytes),
+                        Alignment(output_data, stride, leap, output_bytes),
                         workspace.numel() * (workspace.dtype().bits / 8)};
   CheckType(left, factor_bits, product);
   CheckType(right, factor_bits, product);
   CheckType(output, output_bits, product);
   if (bias) CheckType(bias.value(), output_bits, product);
   if (residual) CheckType(residual.value(), output_bits, product);
-  CheckSizes(product, left, left_start, right, right_start, bias, residual, output);
+  const int64_t results = calls * batch * rows * columns;
+  const bool fits = left_place.End(calls, batch, rows, depth) <= left.numel() &&
+                    right_place.End(calls, batch, columns, depth) <= right.numel() &&
+                    (calls - 1) * leap + (batch - 1) * stride + rows * columns <= results &&
+                    output.numel() == results && (!bias || bias.value().numel() == columns) &&
+                    (!residual || residual.value().numel() == results);
+  if (!fits) {
+    TVM_FFI_THROW(ValueError) << "tensors have other sizes than their product: " << product.Text();
+  }
   const DLDevice device = output.device();
   Context& context = Context::OfThisThread(device.device_id);
-  context.PlanOf(product).Run(
-      context.handle(), static_cast<float>(scale), left_data, right_data, bias_data, residual_data, output_data,
-      Data(workspace), TVMFFIEnvGetStream(device.device_type, device.device_id));
+  const Plan& plan = context.PlanOf(product);
+  const Stream stream = TVMFFIEnvGetStream(device.device_type, device.device_id);
+  for (int64_t call = 0; call < calls; ++call) {
+    const int64_t moved = call * leap * output_bytes;
+    plan.Run(context.handle(), static_cast<float>(scale),
+             left_data + call * left_leap * factor_bytes,
+             right_data + call * right_leap * factor_bytes, bias_data, residual_data + moved,
+             output_data + moved, Data(workspace), stream);
+  }
 }
 
 void UseCublasLt(const ffi::String& path) { Library().Use(std::string(path)); }

@@ -1,0 +1,53 @@
+"""The measuring of products: its shapes, its table, and constants that are found again."""
+
+from dataclasses import asdict, replace
+
+import pytest
+from check import H200
+
+from bench.products import fit, grid, modules, table
+from bench.products.__main__ import parser
+from tvm_stitch.device import device_of
+from tvm_stitch.kernel.library_product.cost import HALVES, library_us
+
+DEVICE = device_of(H200)
+
+
+def test_every_shape_has_a_name_of_its_own():
+    for shapes in (grid.timed(), grid.checked()):
+        assert len({shape.name for shape in shapes}) == len(shapes) > 150
+    assert parser().parse_args(["--list"]).list
+
+
+def test_what_is_multiplied_is_what_the_name_says():
+    shape = grid.Shape("float16", 32, 64, 48, 3, False, True, "residual bias")
+    assert shape.name == "float16 3*32x64x48 TT residual bias"
+    assert modules.parameters(shape) == [(3, 64, 32), (3, 48, 64), (48,), (3, 32, 48)]
+    (predicted,) = modules.predicted(modules.fused([shape], H200), DEVICE).values()
+    assert predicted.library is None and predicted.ours > 0
+
+
+def row(name, library, ours, predicted_library, predicted_ours):
+    predicted = {"library": predicted_library, "ours": predicted_ours}
+    return {"shape": name, "library_us": library, "ours_us": ours, "predicted": predicted}
+
+
+def test_the_table_says_how_far_the_chosen_way_is_behind():
+    rows = [row("a", 10.0, 12.0, 9.0, 11.0), row("b", 15.0, 12.0, 9.0, 11.0)]
+    rows.append(row("c", 15.0, None, 9.0, None))
+    assert [table.behind(each) for each in rows] == [1.0, 1.25, 1.0]
+    said = table.summary(rows)
+    assert "within 5 % of the best on 67%" in said and "1.25  b" in said
+
+
+def test_constants_are_found_again():
+    shapes = [shape for shape in grid.timed() if shape.dtype == "float16" and shape.rows > 200][::4]
+    tiles = tuple(replace(tile, rate=1.2 * tile.rate) for tile in HALVES.tiles)
+    true = replace(HALVES, tiles=tiles, bandwidth_share=0.6)
+    rows = [
+        {**asdict(shape), "library_us": library_us(product, DEVICE, true) + fit.EVENTS_US}
+        for shape, product in zip(shapes, fit.products(shapes, H200), strict=True)
+    ]
+    (found,) = fit.fit(rows, DEVICE, H200)
+    assert found.typical_error < 0.02
+    assert found.timing.tiles[0].rate == pytest.approx(true.tiles[0].rate, rel=0.1)
