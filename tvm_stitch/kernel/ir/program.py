@@ -375,6 +375,8 @@ class _SpacePlacing(Placing):
 
 def _is_at(position: Position, number: int, read: Read) -> bool:
     """Whether a read of a stage, by its number, goes to a position, unless memory says where."""
+    if read.nested:
+        return False
     if linear.places(position.stage)[number] is not None and position.linear is not None:
         return position.is_read_by(number)
     at = address_of(read)
