@@ -29,7 +29,8 @@ from tvm_stitch.graph.front.read import StitchGraph
 from tvm_stitch.kernel.build import ProductKernel
 from tvm_stitch.library.convolution import NAME as CONVOLUTION
 from tvm_stitch.options import Options
-from tvm_stitch.plan.plan import Group, Measured, Plan
+from tvm_stitch.plan.measured import all_measured
+from tvm_stitch.plan.plan import Group, Plan
 from tvm_stitch.plan.planner import Known
 from tvm_stitch.transform import Grouped, bounds_of_module, grouped
 
@@ -150,7 +151,7 @@ class _Way:
             attempts += 1
             found = self._grouped(tvm.transform.Sequential(self._between())(self.decompose()))
             again = [plan.measured for _, plan in found.blocks]
-            measured = list(map(_all_measured, measured, again))
+            measured = list(map(all_measured, measured, again))
         return replace(
             found,
             blocks=tuple(
@@ -356,18 +357,6 @@ class _Way:
                 return len(kernel.functions)
         functions = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
         return max(1, sum(len(nests(function)) for function in functions))
-
-
-def _all_measured(
-    before: tuple[Measured, ...], after: tuple[Measured, ...]
-) -> tuple[Measured, ...]:
-    """What was timed before a plan was made again, and what it was made with."""
-    counted_anew = {(each.operators, each.stitched_us, each.default_us) for each in after}
-    return after + tuple(
-        each
-        for each in before
-        if (each.operators, each.stitched_us, each.default_us) not in counted_anew
-    )
 
 
 def _by_default(mod: tvm.IRModule, numbers: Mapping[relax.Var, int]) -> list[Launched]:

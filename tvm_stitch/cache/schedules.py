@@ -1,7 +1,7 @@
 """Schedules that took TVM long to find, by the function that they are of.
 
-In: a PrimFunc, and who schedules it. Out: the scheduled PrimFunc. Some of DLight's rules take half
-a minute for one matrix product; models that are otherwise different share such functions.
+In: a PrimFunc, and who schedules it. Out: the scheduled PrimFunc. Some of DLight's rules take
+seconds for one function; models that are otherwise different share such functions.
 """
 
 from __future__ import annotations

@@ -95,3 +95,13 @@ def counted(found: Iterable[Measured | None]) -> tuple[Measured, ...]:
             known = counts.get(id(each))
             counts[id(each)] = replace(each, count=known.count + 1 if known else 1)
     return tuple(counts.values())
+
+
+def all_measured(before: tuple[Measured, ...], after: tuple[Measured, ...]) -> tuple[Measured, ...]:
+    """What was timed before a plan was made again, and what it was made with."""
+    counted_anew = {(each.operators, each.stitched_us, each.default_us) for each in after}
+    return after + tuple(
+        each
+        for each in before
+        if (each.operators, each.stitched_us, each.default_us) not in counted_anew
+    )

@@ -334,7 +334,7 @@ class _SpacePlacing(Placing):
         for number, read in enumerate(stage.reads):
             if read.key in known and not read.nested:
                 found.append(known[read.key])
-            elif linear.places(stage)[number] is None and _is_too_long(read):
+            elif max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
                 return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
             else:
                 found.append(look(number, read))
@@ -381,10 +381,6 @@ def _is_at(position: Position, number: int, read: Read) -> bool:
         return position.is_read_by(number)
     at = address_of(read)
     return at is not None and position.is_read_by(number, at)
-
-
-def _is_too_long(read: Read) -> bool:
-    return max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS
 
 
 def address_of(read: Read) -> Expr | None:
