@@ -98,7 +98,7 @@ def reasons_of(build, *inputs) -> list[str]:
 
 
 X = ((40, 50), "float32", None)
-BLOCKS = ((4, 10, 5, 10), "float32", None)
+BLOCKS = ((4, 10, 5, 3), "float32", None)
 
 
 def test_axes_that_are_apart():

@@ -434,7 +434,7 @@ def test_records_of_other_gpus_teach_nothing(path, tmp_path):
 # Kernels in rounds
 
 
-def over_rows_model(rows=4096, columns=256):
+def over_rows_model(rows=8192, columns=256):
     """A softmax over the first axis: sums over the rows, and what needs them."""
     x = relax.Var("x", relax.TensorType((rows, columns), "float32"))
     builder = relax.BlockBuilder()
@@ -454,7 +454,7 @@ def test_kernels_in_rounds_are_tuned_and_applied(path, grid_barriers):
             slow = [1 + (schedule == reference) for schedule in schedules]
             return [Outcome(time * each) for time, each in zip(times, slow, strict=True)]
 
-    module, other = over_rows_model(), over_rows_model(6000)
+    module, other = over_rows_model(), over_rows_model(12000)
     (kernel,) = tuned(path, Runner(), module=module).kernels
     assert kernel.best < kernel.analytic
     (entry,) = tvm_stitch.explain(module, H200, database=path).kernels

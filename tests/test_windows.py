@@ -71,3 +71,22 @@ def test_channels_that_come_last():
     case = graph("float16", [(2, 15, 17, 12)], build, expected)
     assert reads_windows(program_of(case.module))
     check(case, orders=2)
+
+
+@pytest.mark.parametrize("last", (6, 33))
+def test_axes_that_are_apart(last):
+    """Neighbours lie side by side, what each of them sums up does not."""
+    case = graph(
+        "float32",
+        [(4, 40, 7, last)],
+        lambda emit, x: emit(op.sum(x, [0, 2])),
+        lambda x: x.sum((0, 2)),
+    )
+    check(case, orders=2)
+
+
+def test_few_neighbours_are_no_windows():
+    case = graph(
+        "float32", [(4, 40, 7, 3)], lambda emit, x: emit(op.sum(x, [0, 2])), lambda x: x.sum((0, 2))
+    )
+    assert not reads_windows(program_of(case.module))

@@ -37,7 +37,7 @@ def column_sums(rows=4200, columns=256):
     return x, topi.sum(topi.multiply(x, x), axis=0)
 
 
-def softmax_over_rows(rows=4200, columns=33):
+def softmax_over_rows(rows=6200, columns=33):
     """The tensors of a softmax over the first axis: sums over the rows, and what needs them."""
     x = te.placeholder((rows, columns), "float32", "x")
     exps = topi.exp(topi.subtract(x, topi.max(x, axis=0, keepdims=True)))

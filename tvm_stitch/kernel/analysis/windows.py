@@ -14,7 +14,9 @@ from tvm_stitch.stages.stage import Expr, Read, Stage, Var, constant, element_by
 from tvm_stitch.stages.symbolic_analyzer import analyzer_of
 
 PIECE_BYTES = 32  # of a window: as long as a sector, columns are better in several hands
-STEP_BYTES = 16  # between neighbours: of a warp's sectors at least every second element is used
+# Between neighbours, at most: of a warp's sectors at least every second element is used. And of all
+# neighbours side by side, at least.
+STEP_BYTES = 16
 
 
 @memoized
@@ -32,7 +34,8 @@ def reads_windows(program: Program) -> bool:
 def _is_window(stage: Stage, read: Read) -> bool:
     item = element_bytes(read.buffer)
     across = _steps(stage, read, stage.axes, stage.extents)
-    if not across or not 0 < across[0][0] * item <= STEP_BYTES:
+    step, neighbours = across[0] if across else (0, 0)
+    if not 0 < step * item <= STEP_BYTES <= step * neighbours * item:
         return False
     piece = 1
     for step, extent in _steps(stage, read, stage.reduced, stage.reduced_extents):
