@@ -106,3 +106,8 @@ def test_what_a_room_must_not_know(room):
 def test_no_folder_of_a_room_holds_more_than_one_can_take_in(room):
     folders = [path.parent for module, path in MODULES.items() if is_in(module, room)]
     assert max(map(folders.count, folders)) <= 14
+
+
+def test_no_file_is_longer_than_one_can_take_in():
+    longest = max(MODULES.values(), key=lambda path: len(path.read_text().splitlines()))
+    assert len(longest.read_text().splitlines()) <= 400, longest

@@ -5,7 +5,8 @@ from tvm import te, topi
 from tvm.relax import op
 from zoo import graph, layer_norm, softmax
 
-from tvm_stitch.kernel.ir.program import Program, Where, make_program
+from tvm_stitch.kernel.ir.placing import make_program
+from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.partition import make_programs
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import Refused, constant

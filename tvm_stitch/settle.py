@@ -9,13 +9,14 @@ FuseOps. Must not know how plans are made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import tvm
 from tvm import relax, tirx
 
+from tvm_stitch.compare_launches import Launched, connected, to_give_up
 from tvm_stitch.device import device_of
 from tvm_stitch.few_collections import few_collections
 from tvm_stitch.graph.back.default_fusion import DefaultKernel, Numbers, default_kernels
@@ -30,7 +31,7 @@ from tvm_stitch.kernel.build import ProductKernel
 from tvm_stitch.library.convolution import NAME as CONVOLUTION
 from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import all_measured
-from tvm_stitch.plan.plan import Group, Plan
+from tvm_stitch.plan.plan import Plan
 from tvm_stitch.plan.planner import Known
 from tvm_stitch.transform import Grouped, bounds_of_module, grouped
 
@@ -51,16 +52,6 @@ _REDUCTIONS = {
 # Receives what became of a module: the graph and plan of each dataflow block, and the operators
 # that were left to TVM after all, by number, with the reasons.
 Heard = Callable[[Sequence[tuple[StitchGraph, Plan]], Mapping[int, str]], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Launched:
-    """One stitched kernel, or what FuseOps puts together, by the operators that it computes."""
-
-    numbers: Numbers
-    group: Group | None = None
-    default: DefaultKernel | None = None
-    holds_product: bool = False  # a group with a product on tensor cores
 
 
 class Settling:
@@ -199,13 +190,13 @@ class _Way:
             return {}
         written = self.decomposed.halves | self.decomposed.others
         worse: dict[int, str] = {}
-        for ours, theirs in _connected([*stitched, *default], self._tvm):
+        for ours, theirs in connected([*stitched, *default], self._tvm):
             if len(ours) <= len(theirs) and all(each.group for each in ours):
                 continue
             reason = self._lost(ours, theirs)
             if not reason or self._on_tensor_cores(ours) > self._on_tensor_cores(theirs):
                 continue
-            dropped = ours if everything else _dropped(ours, theirs, self._count)
+            dropped = ours if everything else to_give_up(ours, theirs, self._count)
             numbers = {number for each in dropped for number in each.numbers}
             if not dropped:
                 numbers = {number for each in ours for number in each.numbers & written}
@@ -363,48 +354,3 @@ def _by_default(mod: tvm.IRModule, numbers: Mapping[relax.Var, int]) -> list[Lau
     with tvm.transform.PassContext(opt_level=3):
         kernels = default_kernels(mod, numbers)
     return [Launched(each.numbers, default=each) for each in kernels if not each.is_view]
-
-
-def _connected(
-    ours: Sequence[Launched], theirs: Sequence[Launched]
-) -> list[tuple[list[Launched], list[Launched]]]:
-    """Kernels of both sides that share operators, directly or through others; ours among them."""
-    holders: dict[int, list[Launched]] = {}
-    for each in (*ours, *theirs):
-        for number in each.numbers:
-            holders.setdefault(number, []).append(each)
-    place: dict[Launched, int] = {}
-    for start, first in enumerate(ours):
-        pending = [first]
-        while pending:
-            each = pending.pop()
-            if each not in place:
-                place[each] = start
-                pending += [near for number in each.numbers for near in holders[number]]
-    found: dict[int, tuple[list[Launched], list[Launched]]] = {}
-    for side, kernels in enumerate((ours, theirs)):
-        for each in kernels:
-            if each in place:
-                found.setdefault(place[each], ([], []))[side].append(each)
-    return list(found.values())
-
-
-def _dropped(
-    ours: Sequence[Launched], theirs: Sequence[Launched], count: Callable[[Launched], int]
-) -> list[Launched]:
-    """Stitched kernels without which no more is launched than by TVM, those that save least."""
-    kept = [each for each in ours if each.group is not None]
-    most = sum(map(count, theirs))
-
-    def launches(stitched: Sequence[Launched]) -> int:
-        covered = frozenset().union(*(each.numbers for each in stitched))
-        return len(stitched) + sum(count(each) for each in theirs if each.numbers - covered)
-
-    dropped: list[Launched] = []
-    while kept and (not dropped or launches(kept) > most):
-        rest = [[other for other in kept if other is not each] for each in kept]
-        saved = [each.group.bytes_saved if each.group else 0 for each in kept]
-        _, _, place = min((launches(rest[i]), saved[i], i) for i in range(len(kept)))
-        dropped.append(kept[place])
-        kept = rest[place]
-    return dropped

@@ -12,7 +12,8 @@ from tvm_stitch.kernel.analysis.windows import reads_windows
 from tvm_stitch.kernel.cooperative.rounds import make_rounds
 from tvm_stitch.kernel.cooperative.two_stage_reduction import GROUP
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.kernel.ir.program import Program, make_program, unit_reductions_as_elements
+from tvm_stitch.kernel.ir.placing import make_program, unit_reductions_as_elements
+from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.panels.program import fits_a_block, is_panel, panel_program
 from tvm_stitch.kernel.rows.shared_input import co_scheduled_programs

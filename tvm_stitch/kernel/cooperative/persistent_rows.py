@@ -15,7 +15,8 @@ from dataclasses import replace
 from functools import partial
 
 from tvm_stitch.kernel.ir.iteration_space import Space
-from tvm_stitch.kernel.ir.program import Program, make_program
+from tvm_stitch.kernel.ir.placing import make_program
+from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import Refused, Var, constant, handle, same_size
 

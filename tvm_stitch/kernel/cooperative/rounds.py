@@ -20,7 +20,8 @@ from tvm_stitch.kernel.cooperative.persistent_rows import with_persistent_inputs
 from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages, is_split
 from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
 from tvm_stitch.kernel.ir.iteration_space import goes_across
-from tvm_stitch.kernel.ir.program import Program, make_program
+from tvm_stitch.kernel.ir.placing import make_program
+from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.stage import (

@@ -14,7 +14,8 @@ from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame, S
 from tvm_stitch.kernel.analysis.keep_or_recompute import plan_phases
 from tvm_stitch.kernel.analysis.kind import unsupported
 from tvm_stitch.kernel.ir.iteration_space import strided_space
-from tvm_stitch.kernel.ir.program import Program, Where, make_program
+from tvm_stitch.kernel.ir.placing import make_program
+from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.panels.footprint import REGISTER_BYTES, live_bytes
 from tvm_stitch.kernel.rows.kind import PIECE_BYTES, is_small
 from tvm_stitch.kernel.rows.vector_width import narrowest_item

@@ -17,7 +17,8 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.mapping import Mapping, Rows
-from tvm_stitch.kernel.ir.program import Program, make_program
+from tvm_stitch.kernel.ir.placing import make_program
+from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, constant, same_size, substitute
 
 MOST_SPACES = 3

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
-from tvm_stitch.kernel.ir.program import Where, address_of
+from tvm_stitch.kernel.ir.placing import address_of
+from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.stages.matmul_pattern import MAX_OUTPUTS, Factors
 from tvm_stitch.stages.stage import (
     Expr,

@@ -1,0 +1,316 @@
+"""Stages are placed in a space: which element of what another stage computes each of them reads.
+
+In: Stages in order and the buffers that must be written. Out: a Program, whose stages compute again
+what they would read at other places than their own; or why there is none. Must not know threads.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import tvm
+from tvm import tirx
+
+from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
+from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.stages import linear
+from tvm_stitch.stages.linear import Position
+from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.stage import (
+    Expr,
+    Read,
+    Refused,
+    Stage,
+    Var,
+    as_int64,
+    bind_axes,
+    buffer_shape,
+    buffer_size,
+    constant,
+    find_reads,
+    flatten,
+    handle,
+    replaced,
+    same_size,
+    shown,
+    substitute,
+    unflatten,
+)
+from tvm_stitch.stages.visit import walked
+
+# A value read at other places than its own is computed again there; this bounds how often.
+MAX_INLINED = 64
+# Of an index, once values are inlined: every nested one doubles the time that TVM takes over it.
+MAX_DIVISIONS = 12
+
+
+def make_program(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], space: Space | None = None
+) -> Program | Refused:
+    """Place stages in one space, a given one or their own; refuse if they do not share it."""
+    stages = unit_reductions_as_elements(stages)
+    # Of columns that are rows of their own, no reduction goes over the rows.
+    strided = space is not None and space.strided
+    across = [stage for stage in stages if not strided and goes_across(stage)]
+    own = space or find_space(stages, across, outputs)
+    if isinstance(own, Refused):
+        return own
+    return _SpacePlacing(own, stages, columnwise_of(stages, across), outputs).program()
+
+
+def unit_reductions_as_elements(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """A reduction over one element is that element."""
+
+    def plain(stage: Stage) -> Stage:
+        if not stage.is_reduction or constant(stage.reduced_size) != 1:
+            return stage
+        zero = tirx.IntImm("int64", 0)
+        value = substitute(stage.value, dict.fromkeys(stage.reduced, zero))
+        return replace(
+            stage, value=value, reduced=(), reduced_extents=(), combiner="", identity=None
+        )
+
+    return tuple(map(plain, stages))
+
+
+class Placing(ABC):
+    """Works backwards from the outputs, inlining what is read at other places than its own."""
+
+    def __init__(self, stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> None:
+        self.outputs = outputs
+        self.producer = {stage.output: stage for stage in stages}
+        self.order: dict[Var, float] = {stage.output: n for n, stage in enumerate(stages)}
+        self.placed: dict[Var, Stage] = {}
+        self.where: dict[tuple[int, int], Where] = {}
+
+    def place_all(self) -> tuple[tuple[Stage, ...], tuple[Var, ...]] | Refused:
+        """All stages that the outputs need, in order, and the inputs of these."""
+        pending = list(self.outputs)
+        while pending:
+            buffer = pending.pop()
+            if buffer in self.placed:
+                continue
+            if buffer not in self.producer:
+                return Refused(f"output {buffer} is computed by no stage")
+            stage = self.place(self.producer[buffer])
+            if isinstance(stage, Refused):
+                return stage
+            self.placed[buffer] = stage
+            pending.extend(r.buffer for r in stage.reads if r.buffer in self.producer)
+        stages = tuple(sorted(self.placed.values(), key=lambda stage: self.order[stage.output]))
+        read = dict.fromkeys(read.buffer for stage in stages for read in stage.reads)
+        return stages, tuple(buffer for buffer in read if buffer not in self.placed)
+
+    @abstractmethod
+    def place(self, stage: Stage) -> Stage | Refused:
+        """A stage that reads what is where it may be read, and a note of where that is."""
+
+    def inline(
+        self, stage: Stage, elsewhere: Callable[[Stage], dict[int, Read] | Refused]
+    ) -> Stage | Refused:
+        """Inline what is read elsewhere, until there is nothing."""
+        for _ in range(MAX_INLINED):
+            reads = elsewhere(stage)
+            if isinstance(reads, Refused):
+                return reads
+            if not reads:
+                return stage
+            if len(reads) > MAX_INLINED:
+                break
+            stage = with_inlined(stage, reads, self.producer)
+        return Refused(f"{stage.name} reads computed values at too many places")
+
+
+class _SpacePlacing(Placing):
+    """Every computed value is read at its own row, column or both of a space."""
+
+    def __init__(
+        self,
+        space: Space,
+        stages: tuple[Stage, ...],
+        columnwise: frozenset[Var],
+        outputs: tuple[Var, ...],
+    ) -> None:
+        super().__init__(stages, outputs)
+        self.space, self.columnwise = space, columnwise
+
+    def program(self) -> Program | Refused:
+        placed = self.place_all()
+        if isinstance(placed, Refused):
+            return placed
+        stages, inputs = placed
+        reduces = any(stage.is_reduction for stage in stages)
+        columnwise = frozenset(s.output for s in stages if s.output in self.columnwise)
+        maxima = {stage.output: self._maximum(stage) for stage in stages}
+        behind = {output: maximum for output, maximum in maxima.items() if maximum is not None}
+        own = (self.space, reduces, self.where, columnwise, behind)
+        return Program(stages, inputs, self.outputs, *own)
+
+    def _maximum(self, stage: Stage) -> Var | None:
+        """What a reduction over the rows of a segment is measured against while both go by."""
+        if self.space.row_segment is None or not stage.is_reduction:
+            return None
+        read = {r.buffer for r in stage.reads} & self.columnwise
+        producer = {handle(buffer): self.producer[buffer] for buffer in read}
+        maximum = maximum_behind(stage, producer)
+        return None if maximum is None else maximum.output
+
+    def _fits(self, stage: Stage) -> Refused | None:
+        if stage.output in self.columnwise:
+            if same_size(stage.size, self.space.sums) and not self._reduces_along(stage):
+                return None
+            return Refused(f"{stage.name} needs sums over all rows before the first row")
+        sizes = (self.space.rows, self.space.size)
+        if stage.is_reduction or any(same_size(stage.size, size) for size in sizes):
+            return None
+        return Refused(
+            f"{stage.name} has {shown(stage.size)} elements, which is neither one a row nor one an "
+            f"element of {shown(self.space.rows)} rows x {shown(self.space.columns)} columns"
+        )
+
+    def _reduces_along(self, stage: Stage) -> bool:
+        return stage.is_reduction and not goes_across(stage)
+
+    def place(self, stage: Stage) -> Stage | Refused:
+        return self._fits(stage) or self.inline(stage, partial(self._elsewhere, {}))
+
+    def _elsewhere(self, known: dict[int, Where], stage: Stage) -> dict[int, Read] | Refused:
+        """Reads of other places than a stage's own; `known` are those of the look before."""
+        found = self._places(stage, known)
+        if isinstance(found, Refused):
+            return found
+        known.clear()
+        known |= {read.key: found[read.key] for read in stage.reads if not read.nested}
+        inline: dict[int, Read] = {}
+        for read in stage.reads:
+            where = self.where[handle(stage.output), read.key] = found[read.key]
+            if where is Where.OTHER and read.buffer in self.producer:
+                source = self.producer[read.buffer]
+                if source.is_reduction:
+                    why = "for an address" if read.nested else "of other rows"
+                    return Refused(f"{stage.name} needs {source.name} {why}")
+                inline[read.key] = read
+        return inline
+
+    def _places(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
+        """Where each read of a stage goes; some are known from before others were inlined."""
+        across = stage.output in self.columnwise
+        key = ("places", self.space.key, across, self._of_columns(stage))
+        if key not in stage.copies_memo:
+            found = self._look(stage, known)
+            if isinstance(found, Refused):
+                return found  # it names buffers
+            stage.copies_memo[key] = found
+        places: tuple[Where, ...] = stage.copies_memo[key]
+        return {read.key: where for read, where in zip(stage.reads, places, strict=True)}
+
+    def _look(self, stage: Stage, known: dict[int, Where]) -> tuple[Where, ...] | Refused:
+        """The same in the order of the reads."""
+        look = self._looked_at(stage)
+        found: list[Where] = []
+        for number, read in enumerate(stage.reads):
+            if read.key in known and not read.nested:
+                found.append(known[read.key])
+            elif max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
+                return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
+            else:
+                found.append(look(number, read))
+        return tuple(found)
+
+    def _of_columns(self, stage: Stage) -> tuple[bool, ...]:
+        """Which of a stage's reads may be of what there is one of for each column."""
+        if stage.output not in self.columnwise:
+            return ()
+        if not stage.is_reduction:
+            return tuple(read.buffer in self.columnwise for read in stage.reads)
+        maximum = self._maximum(stage)
+        return () if maximum is None else tuple(read.buffer == maximum for read in stage.reads)
+
+    def _looked_at(self, stage: Stage) -> Callable[[int, Read], Where]:
+        """What says of a read, by its number, where it goes."""
+        across, of_columns = stage.output in self.columnwise, self._of_columns(stage)
+        if across and not stage.is_reduction:
+            return partial(self._where_in_column, linear.own_position(stage))
+        in_rows = partial(self._where, *self.space.position(stage, across))
+        if not of_columns:
+            return in_rows
+        in_columns = partial(self._where_in_column, linear.position_of_result(stage))
+        return lambda number, read: (in_columns if of_columns[number] else in_rows)(number, read)
+
+    def _where_in_column(self, own: Position, number: int, read: Read) -> Where:
+        is_own = read.buffer in self.columnwise and _is_at(own, number, read)
+        return Where.COLUMN if is_own else Where.OTHER
+
+    def _where(self, row: Position, flat: Position | None, number: int, read: Read) -> Where:
+        size = buffer_size(read.buffer)
+        if same_size(size, self.space.size):
+            is_same = flat is not None and _is_at(flat, number, read)
+            return Where.SAME if is_same else Where.OTHER
+        is_of_row = same_size(size, self.space.rows) and _is_at(row, number, read)
+        return Where.ROW if is_of_row else Where.OTHER
+
+
+def _is_at(position: Position, number: int, read: Read) -> bool:
+    """Whether a read of a stage, by its number, goes to a position, unless memory says where."""
+    if read.nested:
+        return False
+    if linear.places(position.stage)[number] is not None and position.linear is not None:
+        return position.is_read_by(number)
+    at = address_of(read)
+    return at is not None and position.is_read_by(number, at)
+
+
+def address_of(read: Read) -> Expr | None:
+    """Where a read lies in its buffer, unless that is itself read from memory.
+
+    Of an axis with one element there is but one to read, whatever memory says.
+    """
+    if read.nested:
+        return None
+    shape = buffer_shape(read.buffer)
+    zero = tirx.IntImm("int64", 0)
+    indices = tuple(
+        zero if constant(extent) == 1 else index
+        for index, extent in zip(read.load.indices, shape, strict=True)
+    )
+    if any(find_reads(index) for index in indices):
+        return None
+    return flatten(indices, shape)
+
+
+def with_inlined(stage: Stage, reads: Mapping[int, Read], producer: Mapping[Var, Stage]) -> Stage:
+    """A stage that computes some of its reads itself."""
+
+    def find() -> Stage:
+        analyzer = bind_axes(stage)
+        values = {key: inlined(producer[r.buffer], r, analyzer) for key, r in reads.items()}
+        return replace(stage, value=replaced(stage.value, values))
+
+    return remembered(stage, frozenset(reads), find)
+
+
+def inlined(source: Stage, read: Read, analyzer: tvm.sym.Analyzer) -> Expr:
+    """The value of an element-wise stage at the place that a load asks for."""
+    # Indices that are read from memory may be of int32, which axes are not.
+    indices = tuple(as_int64(analyzer.simplify(index)) for index in read.load.indices)
+    if len(indices) != len(source.axes):  # axes of extent 1 that only one of the two counts
+        place = flatten(indices, buffer_shape(read.buffer))
+        return substitute(source.value, unflatten(place, source.axes, source.extents))
+    return substitute(source.value, dict(zip(source.axes, indices, strict=True)))
+
+
+def _divisions(index: Expr) -> int:
+    if isinstance(index, (tirx.Var, tirx.IntImm)):
+        return 0
+    count = 0
+
+    def visit(node: Expr) -> None:
+        nonlocal count
+        count += type(node).__name__ in ("FloorDiv", "FloorMod")
+
+    walked(index, (tvm.ir.Expr, visit))
+    return count
