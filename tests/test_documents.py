@@ -58,7 +58,11 @@ def models(tmp_path_factory):
 
 @pytest.mark.skipif(simt.available() is not None, reason="needs g++")
 @pytest.mark.filterwarnings("ignore:the model's tensors lie on cpu")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=() if p.name == "README.md" else pytest.mark.slow) for p in PAGES],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
 def test_a_page_runs_from_top_to_bottom(page, models, tmp_path, monkeypatch):
     if not any(block.language in RUN and not block.reason for block in blocks(page)):
         pytest.skip("nothing on it runs")
