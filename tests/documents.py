@@ -22,6 +22,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import tvm
+from tvm import relax
+
 from tvm_stitch import cli
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +35,19 @@ _BLOCK = re.compile(
     r"^(?P<fence>```+)(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$",
     re.M | re.S,
 )
+
+
+def masked_softmax(rows: int, columns: int) -> tvm.IRModule:
+    """softmax(x + mask), the documents' example."""
+    x = relax.Var("x", relax.TensorType((rows, columns), "float32"))
+    mask = relax.Var("mask", relax.TensorType((columns,), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, mask]):
+        with builder.dataflow():
+            masked = builder.emit(relax.op.add(x, mask))
+            out = builder.emit_output(relax.op.nn.softmax(masked))
+        builder.emit_func_output(out)
+    return builder.get()
 
 
 @dataclass(frozen=True)

@@ -4,26 +4,12 @@ import re
 import textwrap
 from pathlib import Path
 
-import tvm
 from check import program_of, schedule_of, the_kernel
+from documents import masked_softmax
 from test_arrows import KERNEL
-from tvm import relax
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-
-
-def example() -> tvm.IRModule:
-    """softmax(x + mask)"""
-    x = relax.Var("x", relax.TensorType((128, 1024), "float32"))
-    mask = relax.Var("mask", relax.TensorType((1024,), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, mask]):
-        with builder.dataflow():
-            masked = builder.emit(relax.op.add(x, mask))
-            out = builder.emit_output(relax.op.nn.softmax(masked))
-        builder.emit_func_output(out)
-    return builder.get()
 
 
 def test_the_files_exist():
@@ -45,8 +31,8 @@ def test_the_questions_are_thirteen():
 
 def test_the_example_is_what_comes_out():
     (program,) = re.findall(r"```\n(   program over .*?)```", TEXT, re.S)
-    assert textwrap.dedent(program).strip() == str(program_of(example()))
-    mapping = schedule_of(the_kernel(example())).parts[0]
+    assert textwrap.dedent(program).strip() == str(program_of(masked_softmax(128, 1024)))
+    mapping = schedule_of(the_kernel(masked_softmax(128, 1024))).parts[0]
     (fields,) = re.findall(r"`(\"kind\":[^`]*)`", TEXT.replace("\n   ", " "))
     for name, value in re.findall(r'"(\w+)": "?(\w+)', fields):
         assert str(getattr(mapping, name)) == value

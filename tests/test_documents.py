@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 import tvm
-from documents import PAGES, ROOT, RUN, Reader, blocks
-from tvm import relax
+from documents import PAGES, ROOT, RUN, Reader, blocks, masked_softmax
 
 from tvm_stitch import simt
 
@@ -17,19 +16,6 @@ BUILT = [path for path in DOCS.rglob("*") if path.suffix in (".md", ".svg", ".pn
 NOT_RUN = {"needs a GPU": 8, "needs a network": 4, "needs other machines": 1}
 
 
-def softmax() -> tvm.IRModule:
-    """softmax(x + mask)"""
-    x = relax.Var("x", relax.TensorType((4, 96), "float32"))
-    mask = relax.Var("mask", relax.TensorType((96,), "float32"))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, mask]):
-        with builder.dataflow():
-            masked = builder.emit(relax.op.add(x, mask))
-            out = builder.emit_output(relax.op.nn.softmax(masked))
-        builder.emit_func_output(out)
-    return builder.get()
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """A folder with the same model in the formats that the pages name."""
@@ -37,7 +23,7 @@ def models(tmp_path_factory):
     torch = pytest.importorskip("torch")
     helper = onnx.helper
     folder = tmp_path_factory.mktemp("models")
-    (folder / "model.json").write_text(tvm.ir.save_json(softmax()))
+    (folder / "model.json").write_text(tvm.ir.save_json(masked_softmax(4, 96)))
     types = [
         helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
         for name, shape in (("x", ["batch", 96]), ("mask", [96]), ("y", ["batch", 96]))
@@ -70,7 +56,7 @@ def test_a_page_runs_from_top_to_bottom(page, models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     torch = pytest.importorskip("torch")
-    given = {"model": torch.nn.LayerNorm(8), "module": softmax()}
+    given = {"model": torch.nn.LayerNorm(8), "module": masked_softmax(4, 96)}
     Reader(page, given if page.name == "README.md" else {}).read()
 
 

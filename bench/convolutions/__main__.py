@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fnmatch
-import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 from bench import environment
 from bench.convolutions import table
 from bench.convolutions.shapes import shapes
+from bench.libraries import is_named, keep
 from tvm_stitch.errors import StitchError
 from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUDNN, find
@@ -41,7 +40,7 @@ def main() -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    chosen = [shape for shape in shapes() if _is_named(shape.name, options.only)]
+    chosen = [shape for shape in shapes() if is_named(shape.name, options.only)]
     if options.list:
         print("\n".join(shape.name for shape in chosen))
         return 0
@@ -77,13 +76,7 @@ def _collect(
     """Each row as it comes, written at once."""
     for row in rows:
         result[name].append(row)
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(result, indent=1))
-
-
-def _is_named(name: str, patterns: list[str] | None) -> bool:
-    return not patterns or any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+        keep(path, result)
 
 
 if __name__ == "__main__":

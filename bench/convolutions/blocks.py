@@ -6,7 +6,6 @@ constants, as in inference: what is measured holds every transposition that the 
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from tvm import relax
 from tvm.relax import op
 
 from bench.convolutions.run import error_of, settings
+from bench.libraries import is_named
 from bench.measure import Meter
 from tvm_stitch import Options
 from tvm_stitch import compile as compile_module
@@ -190,7 +190,7 @@ def measure(patterns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
     settings()
     meter = Meter()
     for block in blocks():
-        if not patterns or any(fnmatch.fnmatch(block.name, pattern) for pattern in patterns):
+        if is_named(block.name, patterns):
             yield _measured(block, meter)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
+
+from bench.libraries import how_near
 
 
 def behind(row: dict[str, Any]) -> float | None:
@@ -30,11 +31,10 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
         )
         lines += [f"    {row['library_said']}"] if "library_said" in row else []
     if ratios:
-        near = sum(ratio <= 1.05 for ratio in ratios) / len(ratios)
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        near, mean, worst_ratio = how_near(ratios)
         lines.append(
             f"{len(ratios)} convolutions: within 5 % of PyTorch's best on {near:.0%}, "
-            f"{mean:.3f} times it in the mean, at worst {max(ratios):.2f}"
+            f"{mean:.3f} times it in the mean, at worst {worst_ratio:.2f}"
         )
     wrong = [row["shape"] for row in rows if not row["ok"]]
     lines.append(f"{len(rows)} checked, {len(wrong)} wrong or refused")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import json
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import tvm
 
 from bench import environment
+from bench.libraries import is_named, keep
 from bench.products import fit as fitting
 from bench.products import grid, run, table
 from tvm_stitch.device import device_of
@@ -46,7 +46,10 @@ def main() -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    timed, checked = _chosen(grid.timed(), options.only), _chosen(grid.checked(), options.only)
+    timed, checked = (
+        [shape for shape in shapes if is_named(shape.name, options.only)]
+        for shapes in (grid.timed(), grid.checked())
+    )
     if options.list:
         print("\n".join(shape.name for shape in timed))
         print(f"{len(timed)} are timed, {len(checked)} are checked")
@@ -75,12 +78,12 @@ def _measure(
     }
     if options.checks != "none":
         result["checks"] = list(run.check_on_gpu(checked, target))
-        _write(options.output, result)
+        keep(options.output, result)
         print(_failures(result["checks"]))
     if options.checks != "only":
         for row in run.measure(timed, target, options.seconds):
             result["rows"].append(row)
-            _write(options.output, result)
+            keep(options.output, result)
         print(table.summary(result["rows"]))
     return 0 if all(check["ok"] for check in result["checks"]) else 1
 
@@ -108,20 +111,8 @@ def _fit(path: Path) -> int:
     return 0
 
 
-def _chosen(shapes: Sequence[grid.Shape], patterns: Sequence[str] | None) -> list[grid.Shape]:
-    if not patterns:
-        return list(shapes)
-    return [s for s in shapes if any(fnmatch.fnmatch(s.name, pattern) for pattern in patterns)]
-
-
 def _target(arch: str) -> tvm.target.Target:
     return full_target(tvm.target.Target({"kind": "cuda", "arch": arch}))
-
-
-def _write(path: Path | None, result: dict[str, Any]) -> None:
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -23,10 +23,8 @@ from tvm_stitch.default_schedules import DefaultSchedules
 from tvm_stitch.device import Device
 from tvm_stitch.executable.link import linked
 from tvm_stitch.graph.front.legalize import Legalize
-from tvm_stitch.kernel.build import choose_kernel
+from tvm_stitch.kernel.build import ProductKernel, choose_kernel
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
-from tvm_stitch.kernel.library_product.build import LibraryKernel
-from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Refused
 
@@ -141,8 +139,7 @@ def predicted(mod: tvm.IRModule, device: Device) -> dict[str, Predicted]:
         costs = {}
         for way, schemes in WAYS.items():
             kernel = choose_kernel(stages, outputs_of(function, stages), device, schemes=schemes)
-            is_product = isinstance(kernel, TensorKernel | LibraryKernel)
-            costs[way] = kernel.cost_us if is_product else None  # type: ignore[union-attr]
+            costs[way] = kernel.cost_us if isinstance(kernel, ProductKernel) else None
         found[name] = Predicted(**costs)
     return found
 

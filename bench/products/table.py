@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
+
+from bench.libraries import how_near
 
 WAYS = ("library", "ours")
 
@@ -27,21 +28,20 @@ def behind(row: dict[str, Any]) -> float | None:
 def summary(rows: Sequence[dict[str, Any]], worst: int = 20) -> str:
     """A table for people."""
     lines = [f"{'product':50} {'library':>9} {'ours':>9} {'predicted':>19}  chosen / best"]
-    ratios = []
+    ratios: list[tuple[float, str]] = []
     for row in rows:
         ratio = behind(row)
-        ratios += [] if ratio is None else [ratio]
+        ratios += [] if ratio is None else [(ratio, row["shape"])]
         predicted = row["predicted"] or {}
         cells = [row.get("library_us"), row.get("ours_us"), *(predicted.get(way) for way in WAYS)]
         shown = " ".join(f"{'-' if cell is None else f'{cell:.1f}':>9}" for cell in cells)
         lines.append(f"{row['shape']:50} {shown}  {'-' if ratio is None else f'{ratio:.2f}'}")
     if ratios:
-        near = sum(ratio <= 1.05 for ratio in ratios) / len(ratios)
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        near, mean, worst_ratio = how_near([ratio for ratio, _ in ratios])
         lines.append(
             f"{len(ratios)} products: the chosen way within 5 % of the best on {near:.0%}, "
-            f"{mean:.3f} times the best in the mean, at worst {max(ratios):.2f}"
+            f"{mean:.3f} times the best in the mean, at worst {worst_ratio:.2f}"
         )
-    far = sorted((row for row in rows if (behind(row) or 1) > 1.05), key=lambda r: -behind(r))  # type: ignore[operator]
-    lines += [f"  {behind(row):.2f}  {row['shape']}" for row in far[:worst]]
+    far = sorted(ratios, key=lambda each: -each[0])[:worst]
+    lines += [f"  {ratio:.2f}  {shape}" for ratio, shape in far if ratio > 1.05]
     return "\n".join(lines)

@@ -198,19 +198,21 @@ class _SpacePlacing(Placing):
 
     def _places(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
         """Where each read of a stage goes; some are known from before others were inlined."""
-        across = stage.output in self.columnwise
-        key = ("places", self.space.key, across, self._of_columns(stage))
+        of_columns = self._of_columns(stage)
+        key = ("places", self.space.key, stage.output in self.columnwise, of_columns)
         if key not in stage.copies_memo:
-            found = self._look(stage, known)
+            found = self._look(stage, known, of_columns)
             if isinstance(found, Refused):
                 return found  # it names buffers
             stage.copies_memo[key] = found
         places: tuple[Where, ...] = stage.copies_memo[key]
         return {read.key: where for read, where in zip(stage.reads, places, strict=True)}
 
-    def _look(self, stage: Stage, known: dict[int, Where]) -> tuple[Where, ...] | Refused:
+    def _look(
+        self, stage: Stage, known: dict[int, Where], of_columns: tuple[bool, ...]
+    ) -> tuple[Where, ...] | Refused:
         """The same in the order of the reads."""
-        look = self._looked_at(stage)
+        look = self._looked_at(stage, of_columns)
         found: list[Where] = []
         for number, read in enumerate(stage.reads):
             if read.key in known and not read.nested:
@@ -230,9 +232,11 @@ class _SpacePlacing(Placing):
         maximum = self._maximum(stage)
         return () if maximum is None else tuple(read.buffer == maximum for read in stage.reads)
 
-    def _looked_at(self, stage: Stage) -> Callable[[int, Read], Where]:
+    def _looked_at(
+        self, stage: Stage, of_columns: tuple[bool, ...]
+    ) -> Callable[[int, Read], Where]:
         """What says of a read, by its number, where it goes."""
-        across, of_columns = stage.output in self.columnwise, self._of_columns(stage)
+        across = stage.output in self.columnwise
         if across and not stage.is_reduction:
             return partial(self._where_in_column, linear.own_position(stage))
         in_rows = partial(self._where, *self.space.position(stage, across))

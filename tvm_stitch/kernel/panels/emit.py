@@ -10,7 +10,7 @@ from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.emit import Part, emit_batch
+from tvm_stitch.kernel.rows.emit import emit_rows
 from tvm_stitch.stages.stage import Expr
 
 
@@ -29,10 +29,4 @@ class PanelPosition(Position):
 
 def emit_panel(program: Program, mapping: Mapping, place: Place) -> Expr:
     """Write a part; the number of its blocks."""
-    positions = [
-        PanelPosition(program.space, mapping, place, number=number)
-        for number in range(mapping.batch)
-    ]
-    part = Part(program, mapping, place, positions[0])
-    emit_batch([part, *map(part.beside, positions[1:])])
-    return part.position.blocks
+    return emit_rows(program, mapping, place, PanelPosition)

@@ -44,6 +44,14 @@ def emit_batch(parts: list[Part]) -> list[PhaseState]:
     return states
 
 
+def emit_rows(program: Program, mapping: Mapping, place: Place, at: type[Position]) -> Expr:
+    """Write a part batch by batch, each row of one at a position; the number of its blocks."""
+    positions = [at(program.space, mapping, place, number=n) for n in range(mapping.batch)]
+    part = Part(program, mapping, place, positions[0])
+    emit_batch([part, *map(part.beside, positions[1:])])
+    return part.position.blocks
+
+
 class Part(RowState):
     """One program on its way into TIR, for one row of a thread."""
 

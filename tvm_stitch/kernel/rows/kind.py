@@ -18,7 +18,7 @@ from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.rows.choose import CLUSTER_CAPABILITY, CLUSTERS, NO_ELEMENTS, row_mapping
-from tvm_stitch.kernel.rows.emit import IteratedPart, Part, emit_batch
+from tvm_stitch.kernel.rows.emit import IteratedPart, emit_rows
 from tvm_stitch.kernel.rows.footprint import fits, footprint, registers, registers_left
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, single_wave
 from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
@@ -160,12 +160,7 @@ def _emit(program: Program, mapping: Rows, place: Place) -> Expr:
     """Row by row, batch by batch, or in a grid-stride loop."""
     if mapping.blocks:
         return IteratedPart(program, mapping, place).emit()
-    positions = [
-        Position(program.space, mapping, place, number=number) for number in range(mapping.batch)
-    ]
-    part = Part(program, mapping, place, positions[0])
-    emit_batch([part, *map(part.beside, positions[1:])])
-    return part.position.blocks
+    return emit_rows(program, mapping, place, Position)
 
 
 def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:

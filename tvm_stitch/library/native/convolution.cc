@@ -299,17 +299,6 @@ class Context {
   int generation() const { return generation_; }
   std::map<Numbers, std::unique_ptr<Way>>& ways() { return ways_; }
 
-  static Context& OfThisThread(int device) {
-    static thread_local std::map<int, std::unique_ptr<Context>> contexts;
-    std::unique_ptr<Context>& context = contexts[device];
-    const int generation = Library().Generation();
-    if (context == nullptr || context->generation() != generation) {
-      context.reset();
-      context = std::make_unique<Context>(generation);
-    }
-    return *context;
-  }
-
  private:
   Functions functions_;
   Handle handle_ = nullptr;
@@ -370,7 +359,7 @@ void Convolve(const ffi::AnyView* args, int32_t count) {
   if (output.numel() == 0) return;
   const int64_t bytes = workspace.numel() * (workspace.dtype().bits / 8);
   const DLDevice device = output.device();
-  Context& context = Context::OfThisThread(device.device_id);
+  Context& context = OfThisThread<Context>(Library(), device.device_id);
   std::unique_ptr<Way>& way = context.ways()[KeyOf(numbers, tensors, bytes)];
   if (way == nullptr) {
     way = std::make_unique<Way>(context.functions(), context.handle(), convolution,

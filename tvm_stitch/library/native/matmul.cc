@@ -240,17 +240,6 @@ class Context {
   Handle handle() const { return handle_; }
   int generation() const { return generation_; }
 
-  static Context& OfThisThread(int device) {
-    static thread_local std::map<int, std::unique_ptr<Context>> contexts;
-    std::unique_ptr<Context>& context = contexts[device];
-    const int generation = Library().Generation();
-    if (context == nullptr || context->generation() != generation) {
-      context.reset();
-      context = std::make_unique<Context>(generation);
-    }
-    return *context;
-  }
-
  private:
   Functions functions_;
   Handle handle_ = nullptr;
@@ -347,7 +336,7 @@ void Multiply(ffi::TensorView left, ffi::TensorView right, ffi::Optional<ffi::Te
     TVM_FFI_THROW(ValueError) << "tensors have other sizes than their product: " << product.Text();
   }
   const DLDevice device = output.device();
-  Context& context = Context::OfThisThread(device.device_id);
+  Context& context = OfThisThread<Context>(Library(), device.device_id);
   const Plan& plan = context.PlanOf(product);
   const Stream stream = TVMFFIEnvGetStream(device.device_type, device.device_id);
   for (int64_t call = 0; call < calls; ++call) {

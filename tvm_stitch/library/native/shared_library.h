@@ -5,6 +5,8 @@
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <atomic>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -66,5 +68,18 @@ class SharedLibrary {
   std::atomic<int> generation_{0};
   std::mutex mutex_;
 };
+
+// What a library wants once for each thread and device; made anew where another file is opened.
+template <typename Context>
+Context& OfThisThread(const SharedLibrary& library, int device) {
+  static thread_local std::map<int, std::unique_ptr<Context>> contexts;
+  std::unique_ptr<Context>& context = contexts[device];
+  const int generation = library.Generation();
+  if (context == nullptr || context->generation() != generation) {
+    context.reset();
+    context = std::make_unique<Context>(generation);
+  }
+  return *context;
+}
 
 }  // namespace tvm_stitch
