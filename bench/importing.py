@@ -6,6 +6,7 @@ a tuple of the outputs.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any
 
@@ -61,7 +62,38 @@ def module_of(workload: Workload) -> Any:
 
 
 def to_relax(workload: Workload, inputs: tuple[torch.Tensor, ...], dims: Dims | None = None) -> Any:
-    """The workload as a Relax module; `dims` are symbolic."""
+    """The workload as a Relax module; `dims` are symbolic.
+
+    Some functions of symbolic dimensions TVM's importer does not read: tvm_stitch's own does.
+    """
+    if dims is None:
+        return _by_tvm(workload, inputs, None)
+    with contextlib.suppress(Exception):  # of many kinds: assertions, too
+        module = _by_tvm(workload, inputs, dims)
+        if _knows_extents(module):
+            return module
+    import tvm_stitch.torch
+
+    return tvm_stitch.torch.load(exported(workload, inputs, dims))
+
+
+def _knows_extents(module: Any) -> bool:
+    """Whether the importer knew the extents of every tensor, which TVM's LegalizeOps must.
+
+    Of some that are numbers it makes symbols, which are called by the number.
+    """
+    from tvm import relax
+
+    params = [extent for param in module["main"].params for extent in param.ty.shape]
+    if any(getattr(extent, "name", "n").isdigit() for extent in params):
+        return False
+    bindings = [binding for block in module["main"].body.blocks for binding in block.bindings]
+    types = [binding.var.ty for binding in bindings]
+    tensors = [each for each in types if isinstance(each, relax.TensorType)]
+    return all(isinstance(each.shape, relax.ShapeExpr) for each in tensors)
+
+
+def _by_tvm(workload: Workload, inputs: tuple[torch.Tensor, ...], dims: Dims | None) -> Any:
     from tvm.relax.frontend.torch import from_exported_program
 
     # The importer warns of every operator it approximates; its errors are exceptions.

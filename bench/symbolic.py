@@ -23,8 +23,9 @@ def dims_of(arrays: Sequence[Array], kind: str) -> Dims:
     """For each array the dimensions that are symbolic, as far as the function lets them be.
 
     The batch is the first dimension of all arrays that have as much of it as the first one, but for
-    vectors that are as likely to be along its columns; the length is whatever lies between the
-    first and the last. The batch is one symbol; lengths are as many as the function allows.
+    vectors that are as likely to be along its columns, unless of indices; the length is whatever
+    lies between the first and the last. The batch is one symbol; lengths are as many as the
+    function allows.
     """
     named = torch.export.Dim("batch", min=2)
     batch = arrays[0].shape[0] if arrays and arrays[0].shape else 1
@@ -32,7 +33,7 @@ def dims_of(arrays: Sequence[Array], kind: str) -> Dims:
     found = []
     for array in arrays:
         own: dict[int, Any] = {}
-        is_vector = len(array.shape) == 1 and array.shape[0] in columns
+        is_vector = len(array.shape) == 1 and array.shape[0] in columns and array.fill != "index"
         if kind in (BATCH, BOTH) and array.shape[:1] == (batch,) and not is_vector:
             own[0] = named
         if kind in (LENGTH, BOTH):

@@ -1,6 +1,7 @@
 """The directive `commands`: a section for every command of the command line, made of its parser.
 
-In: the parser of tvm_stitch.cli. Out: nodes of docutils: usage, description, arguments, examples.
+In: the parser of tvm_stitch.commands.cli. Out: nodes of docutils: usage, description, arguments,
+examples.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from tvm_stitch.cli import parser
+from tvm_stitch.commands.cli import parser
 
 
 class Commands(SphinxDirective):

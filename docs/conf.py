@@ -1,6 +1,7 @@
 """How Sphinx builds the documentation: `sphinx-build -W docs build/docs`, with the extra `docs`."""
 
 import inspect
+import os
 import re
 import sys
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -13,7 +14,7 @@ import tvm_stitch
 project = "tvm_stitch"
 author = "the tvm_stitch developers"
 version = release = tvm_stitch.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "commands"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery", "commands"]
 html_theme = "furo"
 html_title = f"tvm_stitch {version}"
 html_static_path = ["page.css"]
@@ -28,6 +29,24 @@ default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 python_maximum_signature_line_length = 88
+
+# Tutorials are run, and shown with what they print; `-D plot_gallery=0` leaves that out.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+sphinx_gallery_conf = {
+    "examples_dirs": "../tutorials",
+    "gallery_dirs": "tutorials",  # made anew by every build
+    "filename_pattern": "",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "image_scrapers": (),
+    "reset_modules": (),
+    "capture_repr": (),
+    "copyfile_regex": "",
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "min_reported_time": float("inf"),
+}
 
 # "name: what it is", with further lines set in: a field of a dataclass, an argument of a function.
 _ENTRY = re.compile(r"^(\w+): (?=\S)")

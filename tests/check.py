@@ -13,12 +13,13 @@ import tvm
 from tvm import tirx
 from zoo import Case
 
-from tvm_stitch import Options
+from tvm_stitch import Options, transform
 from tvm_stitch.build import lowering_context, stitch_passes
-from tvm_stitch.kernel import build
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, is_emitted, read_programs
+from tvm_stitch.kernel.build import is_emitted, read_programs
+from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE, StitchedKernel
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.reference import reference
 from tvm_stitch.stages.op_pattern import Pattern, classify
@@ -168,6 +169,6 @@ def schedule_by(monkeypatch: pytest.MonkeyPatch, choose: Callable[..., Schedule 
         schedule = programs if isinstance(programs, Refused) else choose(programs, *rest)
         if isinstance(programs, Refused) or isinstance(schedule, Refused):
             return schedule
-        return build.StitchedKernel(programs, schedule, schedule.parts)
+        return StitchedKernel(rest[0], NO_BOUNDS, programs, schedule, schedule.parts)
 
-    monkeypatch.setattr(build, "kernel_of", kernel_of)
+    monkeypatch.setattr(transform, "kernel_of", kernel_of)

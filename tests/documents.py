@@ -25,7 +25,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from tvm_stitch import cli
+from tvm_stitch.commands import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

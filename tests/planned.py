@@ -84,4 +84,4 @@ def layers(count: int):
             x = emit(op.nn.softmax(emit(op.add(product, x))))
         return x
 
-    return graph("float32", [(64, 80), (80, 80)], build, lambda x, w: ()).module
+    return graph("float32", [(65, 80), (80, 80)], build, lambda x, w: ()).module

@@ -12,7 +12,7 @@ from tvm.script import tirx as T
 from zoo import gelu64, graph_of
 
 from tvm_stitch import Options
-from tvm_stitch.graph.front.approximate import ERF, Approximate
+from tvm_stitch.graph.front.functions.approximate import ERF, Approximate
 from tvm_stitch.tuning.workloads import find_workloads
 
 FAST = Options(fast_math=True)

@@ -1,6 +1,7 @@
 """Which room may import which (ARCHITECTURE.md), and that nothing imports in a circle."""
 
 import ast
+from collections import Counter
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -20,8 +21,10 @@ KERNEL = (
     ("kernel.elementwise", "kernel.cooperative", "kernel.panels", "kernel.small_matmul"),
     ("kernel.kinds",),
     ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),
-    ("kernel.legal", "kernel.tensor_core"),
+    ("kernel.kernel", "kernel.distinct_parts"),
+    ("kernel.legal", "kernel.stitched", "kernel.tensor_core"),
     ("kernel.library_product",),
+    ("kernel.implementations",),
     ("kernel.build",),
 )
 BELOW = ("errors", "device", "json_data", "library", "stages")  # what every room may import
@@ -86,11 +89,6 @@ def test_every_module_of_the_kernel_is_in_a_room():
     assert [m for m in inside if not any(is_in(m, room) for room in rooms)] == []
 
 
-def test_no_folder_is_a_heap():
-    folders = [path.parent for module, path in MODULES.items() if is_in(module, "plan")]
-    assert max(map(folders.count, folders)) <= 14
-
-
 @pytest.mark.parametrize("room", FORBIDDEN)
 def test_what_a_room_must_not_know(room):
     found = [
@@ -102,10 +100,11 @@ def test_what_a_room_must_not_know(room):
     assert found == []
 
 
-@pytest.mark.parametrize("room", ["kernel", "tuning"])
-def test_no_folder_of_a_room_holds_more_than_one_can_take_in(room):
-    folders = [path.parent for module, path in MODULES.items() if is_in(module, room)]
-    assert max(map(folders.count, folders)) <= 14
+def test_no_folder_holds_more_than_one_can_take_in():
+    """What counts are modules of the package, the folder's own `__init__` and sub-folders aside."""
+    modules = (path for path in MODULES.values() if path.name != "__init__.py")
+    folder, count = Counter(path.parent for path in modules).most_common(1)[0]
+    assert count <= 14, (folder, count)
 
 
 def test_no_file_is_longer_than_one_can_take_in():

@@ -8,13 +8,14 @@ from check import H200
 
 torch = pytest.importorskip("torch")
 
+from bench import symbolic  # noqa: E402
 from bench.case import Array, as_list, make_inputs  # noqa: E402
 from bench.cases import find, suite  # noqa: E402
 from bench.check import error  # noqa: E402
 from bench.flops import count  # noqa: E402
-from bench.importing import to_relax  # noqa: E402
+from bench.importing import to_relax, to_relax_by_shape  # noqa: E402
 from bench.models.build import meta, training  # noqa: E402
-from tvm_stitch import explain  # noqa: E402
+from tvm_stitch import Options, explain  # noqa: E402
 
 CASES = suite("all")
 # One width of the grid stands for all: they differ in nothing else.
@@ -172,3 +173,15 @@ def test_the_glue_of_a_bert_layer_is_one_kernel():
     inputs = [x.expand(a.shape) for x, a in zip(unread, workload.arrays, strict=True)]
     (kernel,) = explain(to_relax(workload, tuple(inputs)), H200).kernels
     assert kernel.scheme == "independent"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ("rotary", "segment-softmax", "batch-norm-relu", "group-norm-silu")
+)
+def test_twins_that_only_our_own_importer_reads_are_one_kernel(name):
+    workload = find(name).workload()
+    module = to_relax_by_shape(workload, symbolic.dims_of(workload.arrays, symbolic.BOTH))
+    sizes = symbolic.sizes_of(module, workload.arrays)
+    assert len(sizes) >= 2
+    assert explain(module, H200, Options(extents=sizes)).launches == 1

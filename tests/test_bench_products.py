@@ -50,4 +50,8 @@ def test_constants_are_found_again():
     ]
     (found,) = fit.fit(rows, DEVICE, H200)
     assert found.typical_error < 0.02
-    assert found.timing.tiles[0].rate == pytest.approx(true.tiles[0].rate, rel=0.1)
+    # The tiles that compute none of these products faster than others keep their rates.
+    pairs = zip(found.timing.tiles, HALVES.tiles, strict=True)
+    ratios = [tile.rate / first.rate for tile, first in pairs]
+    moved = [ratio for ratio in ratios if abs(ratio - 1) > 0.05]
+    assert len(moved) >= 3 and moved == pytest.approx([1.2] * len(moved), rel=0.1)

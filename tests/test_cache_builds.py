@@ -1,5 +1,8 @@
 """What a second build of a model takes from the cache: the plan, the kernels, all of it or none."""
 
+import subprocess
+import sys
+import time
 import warnings
 from dataclasses import replace
 
@@ -13,11 +16,12 @@ from tvm import relax
 from zoo import softmax
 
 import tvm_stitch
-from tvm_stitch import Options, cli, default_schedules, device
+from tvm_stitch import Options, device
 from tvm_stitch.build import lowering_context, pipeline
 from tvm_stitch.cache import lowered as cache_lowered
 from tvm_stitch.cache import schedules
 from tvm_stitch.cache.store import CacheWarning
+from tvm_stitch.commands import cli
 from tvm_stitch.plan import planner
 from tvm_stitch.transform import grouped
 from tvm_stitch.tuning.measuring.library import Outcome
@@ -25,6 +29,7 @@ from tvm_stitch.tuning.search import Trial
 from tvm_stitch.tuning.store import Store
 from tvm_stitch.tuning.tune import record_of
 from tvm_stitch.tuning.workloads import find_workloads
+from tvm_stitch.tvm_default import default_schedules
 
 MODULE = softmax("float32", 4, 8).module
 
@@ -51,7 +56,7 @@ def lowered(module, cache, target=H200, **named):
 def weighted(seed=0, scale=2.0, symbolic=False, size=64) -> tvm.IRModule:
     """softmax(x @ w * scale), the weights constants."""
     weight = relax.const(np.random.default_rng(seed).random((size, size), "float32"))
-    rows = tvm.tirx.Var("n", "int64") if symbolic else 8
+    rows = tvm.tirx.Var("n", "int64") if symbolic else 65
     x = relax.Var("x", relax.TensorType((rows, size), "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
@@ -255,3 +260,88 @@ def test_options_say_what_a_cache_is():
     for wrong in (3, b"x", True):
         with pytest.raises(tvm_stitch.InputError, match="cache must name a folder"):
             Options(cache=wrong)
+
+
+# Builds a model whose kernels and plans are kept, and tells how often it planned.
+BUILD = """
+import sys
+import tvm
+import tvm_stitch
+from tvm_stitch import Options, transform
+from tvm_stitch.plan import planner
+
+plans = []
+
+def counted(*arguments, **named):
+    plans.append(1)
+    return planner.plan_graph(*arguments, **named)
+
+transform.grouped.__globals__["plan_graph"] = counted
+model = tvm.ir.load_json(open(sys.argv[1]).read())
+target = tvm.target.Target({"kind": "cuda", "arch": "sm_90a"})
+print("ready", flush=True)
+sys.stdin.readline()
+tvm_stitch.compile(model, target, Options(cache=sys.argv[2])).export_library(sys.argv[3])
+print(len(plans), flush=True)
+"""
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """Starts a process that builds as soon as it reads a line."""
+    model = tmp_path / "model.json"
+    model.write_text(tvm.ir.save_json(weighted()))
+    processes = []
+
+    def start():
+        number = len(processes)
+        command = [
+            sys.executable,
+            "-c",
+            BUILD,
+            model,
+            tmp_path / "cache",
+            tmp_path / f"{number}.so",
+        ]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        processes.append(subprocess.Popen(command, text=True, **pipes))
+        assert processes[-1].stdout.readline() == "ready\n"
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def goes(process) -> None:
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+@pytest.mark.slow
+def test_of_two_processes_that_build_a_model_at_once_one_plans(begun, tmp_path):
+    both = begun(), begun()
+    for process in both:
+        goes(process)
+    planned = [int(process.stdout.readline()) for process in both]
+    assert sorted(map(bool, planned)) == [False, True]
+    one, other = ((tmp_path / f"{number}.so").stat().st_size for number in range(2))
+    assert one == other
+
+
+@pytest.mark.slow
+def test_a_build_that_is_killed_at_any_time_leaves_a_cache_that_is_used(begun):
+    for seconds in (0.1, 0.5, 1.5):
+        process = begun()
+        goes(process)
+        time.sleep(seconds)
+        process.kill()
+        process.wait()
+    planned = []
+    for _ in range(2):
+        whole = begun()
+        goes(whole)
+        planned.append(whole.stdout.readline())
+        assert "CacheWarning" not in whole.communicate()[1] and whole.returncode == 0
+    assert planned[1] == "0\n", planned

@@ -1,24 +1,28 @@
 """What the last look at a kernel refuses is planned anew."""
 
-from planned import assert_sound, graph_and_plan, random_module
+from check import H200, primfuncs
+from planned import DEVICE, assert_sound, graph_and_plan, random_module
+from tvm import relax
 from tvm.relax import op
 from zoo import graph, softmax64
 
-from tvm_stitch.plan import pack as packs
-from tvm_stitch.plan.search import judge as judges
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.distinct_parts import distinct_parts
+from tvm_stitch.kernel.stitched import StitchedKernel
 from tvm_stitch.stages.stage import Refused
 
 
 def refusing(monkeypatch, name: str, reason: str = "not today") -> None:
     """The last look at a kernel refuses those that hold a stage of this name and another."""
-    real = judges.check_emitted
+    real = StitchedKernel.check
 
-    def look(programs, schedule, device):
-        names = [stage.name for program in programs for stage in program.stages]
+    def look(kernel):
+        names = [stage.name for program in kernel.programs for stage in program.stages]
         wrong = any(name in each for each in names) and len(names) > 1
-        return Refused(reason) if wrong else real(programs, schedule, device)
+        return Refused(reason) if wrong else real(kernel)
 
-    monkeypatch.setattr(judges, "check_emitted", look)
+    monkeypatch.setattr(StitchedKernel, "check", look)
 
 
 def test_what_the_last_look_refuses_is_planned_anew(monkeypatch):
@@ -34,7 +38,7 @@ def test_what_the_last_look_refuses_is_planned_anew(monkeypatch):
 
 
 def test_a_region_whose_kernels_never_pass_is_left_to_tvm(monkeypatch):
-    monkeypatch.setattr(judges, "check_emitted", lambda *_: Refused("not today"))
+    monkeypatch.setattr(StitchedKernel, "check", lambda _: Refused("not today"))
     module = random_module(4, operators=20)
     found, plan = graph_and_plan(module)
     assert_sound(found, plan)
@@ -50,12 +54,46 @@ def test_kernels_that_are_refused_side_by_side_have_launches_of_their_own(monkey
     (together,) = graph_and_plan(module)[1].groups
     looked = []
 
-    def look(programs, schedule, device):
-        looked.append(len(programs))
-        return Refused("not today")
+    def look(kernel):
+        looked.append(len(kernel.programs))
+        return Refused("not today") if len(kernel.programs) > 1 else None
 
-    monkeypatch.setattr(packs, "check_emitted", look)
+    monkeypatch.setattr(StitchedKernel, "check", look)
     found, plan = graph_and_plan(module)
     assert_sound(found, plan)
-    assert looked == [2] and len(plan.groups) == 2
+    assert looked.count(2) == 1 and len(plan.groups) == 2
     assert sorted(node for group in plan.groups for node in group.nodes) == sorted(together.nodes)
+
+
+def norms(*shapes):
+    """The programs of a kernel that divides tensors by their norms, and its schedule."""
+
+    def build(emit, *tensors):
+        for number, x in enumerate(tensors):
+            square = emit(op.multiply(emit(op.multiply(x, x)), relax.const(0.1 + 0.1 * number)))
+            yield emit(op.divide(x, emit(op.sqrt(emit(op.sum(square, axis=-1, keepdims=True))))))
+
+    module = graph("float32", shapes, lambda *given: tuple(build(*given)), lambda *_: ()).module
+    (function,) = primfuncs(module, H200, before="StitchSchedule").values()
+    programs = read_programs(function)
+    return programs, choose(programs, DEVICE)
+
+
+def test_of_parts_of_one_sort_one_is_looked_at():
+    programs, schedule = norms((9, 70), (9, 70), (5, 33), (9, 70))
+    kept, taken = distinct_parts(programs, schedule)
+    assert kept == (programs[0], programs[2]) and len(taken.parts) == 2
+    assert taken.parts == (schedule.parts[0], schedule.parts[2])
+
+
+def test_parts_that_read_otherwise_are_of_other_sorts():
+    def build(emit, x, y, z):
+        doubled = emit(op.add(x, x))
+        added = emit(op.add(y, z))
+        return emit(op.nn.softmax(doubled)), emit(op.nn.softmax(added))
+
+    module = graph("float32", [(9, 70)] * 3, build, lambda *_: ()).module
+    (function,) = primfuncs(module, H200, before="StitchSchedule").values()
+    programs = read_programs(function)
+    kept, _ = distinct_parts(programs, choose(programs, DEVICE))
+    assert len(kept) == len(programs) == 2

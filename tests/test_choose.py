@@ -5,7 +5,7 @@ from check import A100, H200
 from tvm import te, topi
 
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.build import read_programs, stitch_function
+from tvm_stitch.kernel.build import kernel_of, read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, side_by_side
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping, Rows
 from tvm_stitch.stages.stage import Refused
@@ -237,7 +237,7 @@ def test_dtypes_without_kernels():
 
 
 def test_matrix_products():
-    x, y = tensor(4, 80), tensor(80, 6, name="y")
+    x, y = tensor(65, 80), tensor(80, 6, name="y")
     found = read_programs(te.create_prim_func([x, y, topi.matmul(x, y)]))
     assert isinstance(found, Refused) and "small enough" in found.reason
 
@@ -310,4 +310,4 @@ def test_parts_of_different_block_sizes():
 def test_a_view_is_no_kernel():
     x = tensor(4, 5)
     function = te.create_prim_func([x, topi.reshape(x, (20,))])
-    assert stitch_function(function, BIG) == Refused("a view costs nothing")
+    assert kernel_of(function, BIG) == Refused("a view costs nothing")

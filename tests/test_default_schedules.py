@@ -11,9 +11,10 @@ from tvm.s_tir import dlight
 from zoo import Case, Graph, graph, graph_of
 
 import tvm_stitch
-from tvm_stitch import InputError, StitchError, default_schedules, simt
+from tvm_stitch import InputError, StitchError, simt
 from tvm_stitch.build import stitch_passes
 from tvm_stitch.simt.lowering import cuda_source
+from tvm_stitch.tvm_default import default_schedules
 
 
 def launched(module: tvm.IRModule) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from tvm.relax import op
 import tvm_stitch
 from tvm_stitch import InputError, device, transform
 from tvm_stitch.device import device_of, preset
-from tvm_stitch.graph.back.argument_checks import Demand, check_functions
+from tvm_stitch.graph.back.vm_calls.argument_checks import Demand, check_functions
 from tvm_stitch.target import cuda_target, full_target
 
 
@@ -123,7 +123,7 @@ def checks_of(mod: tvm.IRModule, target) -> str:
     """The host functions that check arguments, as compile makes them."""
     with target:
         lowered = tvm_stitch.pipeline(target)(mod)
-    return "\n".join(f.script() for v, f in lowered.functions_items() if "_checked" in v.name_hint)
+    return "\n".join(f.script() for v, f in lowered.functions_items() if "_called" in v.name_hint)
 
 
 @pytest.mark.parametrize(("name", "most"), [("H100 PCIe", 114), ("H200", 132), ("A100", 108)])
@@ -145,7 +145,7 @@ def test_a_module_without_such_barriers_needs_none():
 
 def test_arguments_on_the_host_are_asked_nothing_of_a_gpu():
     functions = check_functions("sizes", [Demand("", 1, "float32", (4,))], multiprocessors=1000)
-    mod = tvm.IRModule({"sizes_checked": functions["sizes_checked"]})
+    mod = tvm.IRModule({"sizes_called": functions["sizes_called"]})
     built = tvm.tirx.build(mod, target="llvm")
     built["sizes"](tvm.runtime.tensor(np.zeros(4, "float32")))
 
@@ -191,7 +191,7 @@ def asked():
 @pytest.mark.parametrize(("needed", "fits"), [(114, True), (115, False)])
 def test_the_gpu_of_the_arguments_is_asked_for_its_size(asked, needed, fits):
     functions = check_functions("sizes", [Demand("", 1, "float32", (4,))], needed)
-    mod = tvm.IRModule({"sizes_checked": functions["sizes_checked"]})
+    mod = tvm.IRModule({"sizes_called": functions["sizes_called"]})
     check = tvm.tirx.build(mod, target="llvm")["sizes"]
     with nullcontext() if fits else pytest.raises(RuntimeError, match="at least 115 multiproc"):
         check(tvm_ffi.from_dlpack(OnCuda()))

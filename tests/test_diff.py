@@ -5,7 +5,7 @@ import json
 import pytest
 from pages import kernel, report
 
-from tvm_stitch.cli import main
+from tvm_stitch.commands.cli import main
 from tvm_stitch.errors import InputError
 from tvm_stitch.report.diff import compare, load
 

@@ -6,15 +6,19 @@ import threading
 import pytest
 import tvm
 from check import H200, cuda_of, the_kernel
+from library.stand_in import folder
 from test_tensor_core import linear
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, Graph, norm_gelu_softmax, softmax
 
 import tvm_stitch
-from tvm_stitch import InputError, Options, cli, demo
+from tvm_stitch import InputError, Options
+from tvm_stitch.commands import cli, demo
 from tvm_stitch.dump.folder import VARIABLE, Folder
 from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
+from tvm_stitch.library import locate
 from tvm_stitch.simt.lowering import cuda_source
 
 STAGES = [
@@ -201,3 +205,11 @@ def test_the_kernel_of_a_stage_is_the_golden_one(tmp_path):
     kernel = cuda_of(the_kernel(SOFTMAX.module), name="main")
     body = kernel[kernel.rindex("main_kernel(") :].partition("(")[2]
     assert body.strip() in stages["09_cuda.cu"]
+
+
+def test_calls_of_a_library_are_among_the_schedules(tmp_path, monkeypatch):
+    monkeypatch.setenv(locate.FOLDER, str(folder()))
+    tvm_stitch.explain(linear("float16", 2048, 4096, 1024).module, H200, Options(dump=tmp_path))
+    (stages,) = compilations(tmp_path)
+    (found,) = json.loads(stages["06_schedules.json"]).values()
+    assert found[LIBRARY_ATTRIBUTE]["function"] == "matmul"

@@ -13,7 +13,7 @@ from tvm.script import relax as R
 from zoo import gelu64, graph_of
 
 from tvm_stitch import simt
-from tvm_stitch.graph.front.erf import EXPONENT, SumOfErf
+from tvm_stitch.graph.front.functions.erf import EXPONENT, SumOfErf
 
 erf64 = np.vectorize(math.erf)
 X = np.linspace(-9, 9, 7 * 33).reshape(7, 33)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from tvm_stitch.few_collections import OBJECTS, few_collections
+from tvm_stitch.workarounds.few_collections import OBJECTS, few_collections
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import tvm_stitch
-from tvm_stitch.graph.back.fewer_calls import CHECKED_AT_ONCE
+from tvm_stitch.graph.back.vm_calls.fewer_calls import CHECKED_AT_ONCE
 from tvm_stitch.transform import FewerCalls
 
 MODES = ("bytecode", "compiled")

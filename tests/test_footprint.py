@@ -9,13 +9,14 @@ from tuning import DEVICE, KINDS, chosen, workload
 from tvm import te, topi
 from zoo import ZOO
 
-from tvm_stitch.kernel.build import check_emitted, read_programs
-from tvm_stitch.kernel.choose import choose
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import NO_BOUNDS, choose
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.stitched import StitchedKernel
 from tvm_stitch.stages.stage import Refused
 
 
@@ -23,7 +24,8 @@ def fits(programs, schedule) -> bool:
     """Whether the check of the emitted kernel finds no more shared memory than was said."""
     own = zip(programs, schedule.parts, strict=True)
     said = sum(kind_of(program).footprint(program, mapping).shared for program, mapping in own)
-    return check_emitted(programs, schedule, replace(DEVICE, shared_block=said)) is None
+    device = replace(DEVICE, shared_block=said)
+    return StitchedKernel(device, NO_BOUNDS, programs, schedule).check() is None
 
 
 @pytest.mark.parametrize("name", ZOO)

@@ -17,7 +17,7 @@ from test_tensor_core import linear
 from tvm import tirx
 from zoo import Case, layer_norm, residual_rms_norm, row_and_group_statistics, softmax, transposed
 
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
+from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
 from tvm_stitch.target import full_target
 

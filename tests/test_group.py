@@ -15,15 +15,15 @@ FUNCTIONS = """
 @I.ir_module
 class Module:
     @T.prim_func(private=True, s_tir=True)
-    def exp(x: T.Buffer((4, 72), "float32"), y: T.Buffer((4, 72), "float32")):
-        for i, j in T.grid(4, 72):
+    def exp(x: T.Buffer((65, 72), "float32"), y: T.Buffer((65, 72), "float32")):
+        for i, j in T.grid(65, 72):
             with T.sblock("exp"):
                 v, w = T.axis.remap("SS", [i, j])
                 y[v, w] = T.exp(x[v, w])
 
     @T.prim_func(private=True, s_tir=True)
-    def sum(x: T.Buffer((4, 72), "float32"), y: T.Buffer((4, 1), "float32")):
-        for i, j, k in T.grid(4, 1, 72):
+    def sum(x: T.Buffer((65, 72), "float32"), y: T.Buffer((65, 1), "float32")):
+        for i, j, k in T.grid(65, 1, 72):
             with T.sblock("sum"):
                 v, w, r = T.axis.remap("SSR", [i, j, k])
                 with T.init():
@@ -31,17 +31,17 @@ class Module:
                 y[v, w] = y[v, w] + x[v, r]
 
     @T.prim_func(private=True, s_tir=True)
-    def divide(x: T.Buffer((4, 72), "float32"), y: T.Buffer((4, 1), "float32"),
-               z: T.Buffer((4, 72), "float32")):
-        for i, j in T.grid(4, 72):
+    def divide(x: T.Buffer((65, 72), "float32"), y: T.Buffer((65, 1), "float32"),
+               z: T.Buffer((65, 72), "float32")):
+        for i, j in T.grid(65, 72):
             with T.sblock("divide"):
                 v, w = T.axis.remap("SS", [i, j])
                 z[v, w] = x[v, w] / y[v, 0]
 
     @T.prim_func(private=True, s_tir=True)
-    def matmul(x: T.Buffer((4, 72), "float32"), y: T.Buffer((72, 72), "float32"),
-               z: T.Buffer((4, 72), "float32")):
-        for i, j, k in T.grid(4, 72, 72):
+    def matmul(x: T.Buffer((65, 72), "float32"), y: T.Buffer((72, 72), "float32"),
+               z: T.Buffer((65, 72), "float32")):
+        for i, j, k in T.grid(65, 72, 72):
             with T.sblock("matmul"):
                 v, w, r = T.axis.remap("SSR", [i, j, k])
                 with T.init():
@@ -51,13 +51,13 @@ class Module:
 
 BEFORE = """
     @R.function
-    def main(x: R.Tensor((4, 72), "float32"), w: R.Tensor((72, 72), "float32")):
+    def main(x: R.Tensor((65, 72), "float32"), w: R.Tensor((72, 72), "float32")):
         cls = Module
         with R.dataflow():
-            exps = R.call_tir(cls.exp, (x,), out_ty=R.Tensor((4, 72), "float32"))
-            total = R.call_tir(cls.sum, (exps,), out_ty=R.Tensor((4, 1), "float32"))
-            ratio = R.call_tir(cls.divide, (exps, total), out_ty=R.Tensor((4, 72), "float32"))
-            result = R.call_tir(cls.matmul, (ratio, w), out_ty=R.Tensor((4, 72), "float32"))
+            exps = R.call_tir(cls.exp, (x,), out_ty=R.Tensor((65, 72), "float32"))
+            total = R.call_tir(cls.sum, (exps,), out_ty=R.Tensor((65, 1), "float32"))
+            ratio = R.call_tir(cls.divide, (exps, total), out_ty=R.Tensor((65, 72), "float32"))
+            result = R.call_tir(cls.matmul, (ratio, w), out_ty=R.Tensor((65, 72), "float32"))
             R.output(total, result)
         return (result, total)
 """
@@ -65,30 +65,30 @@ BEFORE = """
 AFTER = """
     @R.function(private=True)
     def stitched_exp_sum_divide(
-        x: R.Tensor((4, 72), "float32"),
-    ) -> R.Tuple(R.Tensor((4, 1), "float32"), R.Tensor((4, 72), "float32")):
+        x: R.Tensor((65, 72), "float32"),
+    ) -> R.Tuple(R.Tensor((65, 1), "float32"), R.Tensor((65, 72), "float32")):
         R.func_attr({"Primitive": True})
         cls = Module
         with R.dataflow():
-            exps = R.call_tir(cls.exp, (x,), out_ty=R.Tensor((4, 72), "float32"))
-            total = R.call_tir(cls.sum, (exps,), out_ty=R.Tensor((4, 1), "float32"))
-            ratio = R.call_tir(cls.divide, (exps, total), out_ty=R.Tensor((4, 72), "float32"))
+            exps = R.call_tir(cls.exp, (x,), out_ty=R.Tensor((65, 72), "float32"))
+            total = R.call_tir(cls.sum, (exps,), out_ty=R.Tensor((65, 1), "float32"))
+            ratio = R.call_tir(cls.divide, (exps, total), out_ty=R.Tensor((65, 72), "float32"))
             both: R.Tuple(
-                R.Tensor((4, 1), "float32"), R.Tensor((4, 72), "float32")
+                R.Tensor((65, 1), "float32"), R.Tensor((65, 72), "float32")
             ) = (total, ratio)
             R.output(both)
         return both
 
     @R.function
-    def main(x: R.Tensor((4, 72), "float32"), w: R.Tensor((72, 72), "float32")):
+    def main(x: R.Tensor((65, 72), "float32"), w: R.Tensor((72, 72), "float32")):
         cls = Module
         with R.dataflow():
-            both: R.Tuple(R.Tensor((4, 1), "float32"), R.Tensor((4, 72), "float32")) = (
+            both: R.Tuple(R.Tensor((65, 1), "float32"), R.Tensor((65, 72), "float32")) = (
                 cls.stitched_exp_sum_divide(x)
             )
-            total: R.Tensor((4, 1), "float32") = both[0]
-            ratio: R.Tensor((4, 72), "float32") = both[1]
-            result = R.call_tir(cls.matmul, (ratio, w), out_ty=R.Tensor((4, 72), "float32"))
+            total: R.Tensor((65, 1), "float32") = both[0]
+            ratio: R.Tensor((65, 72), "float32") = both[1]
+            result = R.call_tir(cls.matmul, (ratio, w), out_ty=R.Tensor((65, 72), "float32"))
             R.output(total, result)
         return (result, total)
 """

@@ -7,14 +7,14 @@ import traceback
 
 import pytest
 
-from tvm_stitch import light_stacks
+from tvm_stitch.workarounds import light_stacks
 
 PROGRAM = """
 import inspect
 import time
 
 import tvm_stitch
-from tvm_stitch.light_stacks import INTRINSICS, quick_import_of_intrinsics
+from tvm_stitch.workarounds.light_stacks import INTRINSICS, quick_import_of_intrinsics
 
 usual, start = inspect.stack, time.process_time()
 with quick_import_of_intrinsics():

@@ -96,7 +96,8 @@ def test_rows_of_up_to_4096_elements(target, tmp_path):
             kernels.add(f"{name}_few_{dtype}", graph(dtype, 64, columns).module)
             kernels.add(f"{name}_many_{dtype}", graph(dtype, ANY_ROWS, columns).module)
     reports = kernels.reports(tmp_path)
-    assert len(reports) == 4 * len(LONG)
+    # Of any number of rows, few may have a kernel of their own.
+    assert 4 * len(LONG) <= len(reports) <= 6 * len(LONG)
     assert not list(wasteful(reports))
 
 

@@ -49,7 +49,7 @@ def cost(division) -> float:
     for own in division:
         together = Pack.of(own[0])
         for item in own[1:]:
-            joined = together.joined(Pack.of(item), DEVICE, LAUNCH_US)
+            joined = together.joined(Pack.of(item), LAUNCH_US)
             if joined is None:
                 return float("inf")
             together = joined
@@ -60,7 +60,7 @@ def cost(division) -> float:
 @pytest.mark.parametrize("seed", range(12))
 def test_no_division_is_cheaper(seed):
     items = unrelated(seed)
-    found = sum(each.cost_us for each in pack(items, {}, DEVICE, LAUNCH_US))
+    found = sum(each.cost_us for each in pack(items, {}, LAUNCH_US))
     best = min(map(cost, partitions(items)))
     assert found <= best * 1.001
 
@@ -75,7 +75,7 @@ def test_parts_of_blocks_that_do_not_fit_are_refused():
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
     plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
     items = [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
-    assert len(pack(items, {}, DEVICE, LAUNCH_US)) == len(items) == 2
+    assert len(pack(items, {}, LAUNCH_US)) == len(items) == 2
 
 
 def test_equal_kernels_of_other_inputs_share_none():
@@ -88,7 +88,7 @@ def test_equal_kernels_of_other_inputs_share_none():
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
     plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
     one, other = (Pack.of(_items(*pair)[0]) for pair in zip(regions, plans, strict=True))
-    together = one.joined(other, DEVICE, LAUNCH_US)
+    together = one.joined(other, LAUNCH_US)
     read_and_written = 4 * 2048 * 512 * 4
     assert one.items[0].verdict.kernel is other.items[0].verdict.kernel
     assert together.cost_us > read_and_written / DEVICE.bandwidth * 1e6

@@ -85,7 +85,7 @@ def test_the_wheel_holds_what_the_package_reads(tmp_path):
         names = opened.namelist()
     held = {name.removeprefix("tvm_stitch/") for name in names if name.startswith("tvm_stitch/")}
     assert data_files() <= held
-    assert {"cli.py", "__main__.py"} <= held
+    assert {"commands/cli.py", "__main__.py"} <= held
     assert not [name for name in names if name.startswith(("tests/", "bench/"))]
     assert wheel.stat().st_size < 3_000_000
 

@@ -21,13 +21,14 @@ from tvm.relax import op
 from zoo import Case, graph, norm64, softmax64
 
 import tvm_stitch
-from tvm_stitch import simt
+from tvm_stitch import Options, simt
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.build import read_programs, scheduled
-from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.ir.mapping import Panel
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import NO_BOUNDS, choose
+from tvm_stitch.kernel.ir.mapping import SCHEMES, Panel
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.stitched import StitchedKernel
 from tvm_stitch.stages.stage import Refused
 
 EXTENTS = (1, 2, 7, 12, 21, 31, 33, 197, 1000, 1027, 1500)
@@ -95,7 +96,8 @@ def check_scheduled(case: Case, mapping: Panel) -> None:
     (function,) = primfuncs(case.module, before="StitchSchedule").values()
     programs, schedule = read_programs(function), Schedule((mapping,))
     assert legal(programs, schedule, device_of(H200)) is None
-    kernel = simt.Function(scheduled(function, programs, schedule, device_of(H200)), H200)
+    kernel = StitchedKernel(device_of(H200), NO_BOUNDS, programs, schedule).emit(function)
+    kernel = simt.Function(kernel, H200)
     arrays = [array.astype("float32") for array in (*case.arrays, *case.expected)]
     for seed in range(3):
         arrays[-1][...] = np.nan
@@ -128,9 +130,10 @@ def test_sizes(extent, columns, make, batch, dtype):
     check(make(dtype, batch, extent, columns), orders=2)
 
 
+@pytest.mark.parametrize("columns", (32, 33))
 @pytest.mark.parametrize("make", MAKERS)
-def test_any_batch(make):
-    check(make("float32", (BATCH, 3), 40, 33), orders=2)
+def test_any_batch(make, columns):
+    check(make("float32", (BATCH, 3), 40, columns), orders=2)
 
 
 def test_any_columns():
@@ -172,7 +175,18 @@ def test_short_columns_of_many_take_one_thread_each():
 
 @pytest.mark.parametrize("dtype, columns", (("float32", 8), ("float16", 16)))
 def test_panels_are_whole_sectors(dtype, columns):
-    assert mapping_of(softmax_of_columns(dtype, 4, 1500, 256)).rows == columns
+    assert mapping_of(softmax_of_columns(dtype, 4, 1500, 257)).rows == columns
+
+
+@pytest.mark.parametrize("dtype, columns", (("float32", 32), ("float16", 64)))
+def test_panels_of_clusters_are_whole_lines(dtype, columns):
+    """Blocks share the columns where one would have few of them, or much of each."""
+    mapping = mapping_of(softmax_of_columns(dtype, 8, 1500, 256))
+    assert (mapping.block_rows, mapping.scheme, mapping.adjacent) == (columns, "cluster", True)
+    without = Options(schemes=tuple(scheme for scheme in SCHEMES if scheme != "cluster"))
+    case = softmax_of_columns(dtype, 8, 1500, 256)
+    (alone,) = schedule_of(the_kernel(case.module, options=without)).parts
+    assert alone.cluster == 1
 
 
 def test_a_block_reads_its_panel_once():
@@ -277,6 +291,7 @@ def test_what_columns_read_across_is_refused():
         ({"online": True}, "one pass, where no sum"),
         ({"batch": 2}, "columns of a batch are those of one thread"),
         ({"batch": 8}, "batches of 8 columns"),
+        ({"batch": 4, "adjacent": True}, "that lie side by side by 4"),
     ),
 )
 def test_mappings_that_would_not_work_are_refused(changes, reason):
@@ -284,6 +299,65 @@ def test_mappings_that_would_not_work_are_refused(changes, reason):
     mapping = replace(Panel(32, 8, 1, 32), **changes)
     refused = legal((program_of(case.module),), Schedule((mapping,)), device_of(H200))
     assert refused is not None and reason in refused.reason
+
+
+@pytest.mark.parametrize(
+    "threads, rows, batch, columns", ((16, 2, 4, 40), (64, 8, 2, 6), (4, 16, 4, 12), (256, 1, 4, 8))
+)
+def test_threads_of_adjacent_columns(threads, rows, batch, columns):
+    """Panels that end inside of a block, threads of a warp and of several."""
+    case = standardised("float32", 3, 100, columns)
+    steps = -(-100 // threads)
+    check_scheduled(case, Panel(threads, rows, 1, steps, batch=batch, adjacent=True))
+
+
+@pytest.mark.parametrize(
+    "threads, rows, batch, cluster, columns",
+    (
+        (8, 8, 4, 2, 40),  # lanes of a row for each block
+        (4, 16, 4, 8, 72),  # fewer
+        (32, 2, 4, 16, 12),
+        (64, 1, 4, 4, 8),
+        (16, 8, 1, 4, 33),
+        (2, 32, 1, 2, 33),
+    ),
+)
+def test_clusters_share_columns(threads, rows, batch, cluster, columns):
+    """Every block has some elements of the same columns, and gets what the others found."""
+    case = standardised("float32", 3, 100, columns)
+    steps = -(-100 // (threads * cluster))
+    check_scheduled(
+        case, Panel(threads, rows, 1, steps, batch=batch, adjacent=batch > 1, cluster=cluster)
+    )
+
+
+@pytest.mark.parametrize("dtype, width", (("float32", 4), ("float16", 8), ("bfloat16", 8)))
+@pytest.mark.parametrize("make", (mean_of_columns, standardised))
+def test_adjacent_columns(make, dtype, width):
+    """A thread reads and writes 16 bytes of neighbouring columns at once."""
+    case = make(dtype, 33, 40, 32 * width)
+    mapping = mapping_of(case)
+    assert (mapping.batch, mapping.adjacent) == (width, True)
+    source = cuda_of(the_kernel(case.module))
+    # One barrier for each reduction, however many columns a thread has.
+    assert source.count("__syncthreads()") <= 2
+    check(case, orders=2)
+
+
+def test_columns_that_are_not_aligned_are_read_one_by_one():
+    assert not mapping_of(softmax_of_columns("float32", 132, 197, 33)).adjacent
+    assert mapping_of(softmax_of_columns("float32", 132, 197, 34)).batch == 2
+
+
+def test_what_else_is_read_by_column_is_read_one_by_one():
+    """A residual that all of a batch share would come in pieces that lie apart."""
+
+    def build(emit, x, r):
+        return emit(op.nn.softmax(emit(op.add(x, r)), 1))
+
+    shapes = [(132, 100, 32), (100, 32)]
+    case = graph("float32", shapes, build, lambda x, r: softmax64(x + r, axis=1))
+    assert not mapping_of(case).adjacent
 
 
 @pytest.mark.parametrize("batch", (2, 4))

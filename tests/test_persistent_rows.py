@@ -19,14 +19,15 @@ from zoo import Case, graph, graph_of
 
 from tvm_stitch import explain, simt
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.build import read_programs, scheduled
-from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.codegen.thread_indexing import turns_of_segment
-from tvm_stitch.kernel.cooperative import two_stage_reduction
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import NO_BOUNDS, choose
+from tvm_stitch.kernel.codegen.thread_indexing import iterations_of_segment
+from tvm_stitch.kernel.cooperative import split_reduction
 from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.stitched import StitchedKernel
 from tvm_stitch.stages.stage import Refused
 
 pytestmark = pytest.mark.usefixtures("grid_barriers")
@@ -37,8 +38,8 @@ SMALL = replace(device_of(H200), multiprocessors=2)
 @pytest.fixture(autouse=True)
 def long_bands(monkeypatch):
     """Few bands, so that small tensors make long ones."""
-    monkeypatch.setattr(two_stage_reduction, "SHARES", 6)
-    monkeypatch.setattr(two_stage_reduction, "FEWEST_SEGMENTS", 2)
+    monkeypatch.setattr(split_reduction, "SHARES", 6)
+    monkeypatch.setattr(split_reduction, "FEWEST_SEGMENTS", 2)
 
 
 def run(case: Case, share: float) -> list[np.ndarray]:
@@ -58,7 +59,7 @@ def run(case: Case, share: float) -> list[np.ndarray]:
     roomy = replace(SMALL, shared_block=1 << 24, shared_total=1 << 25)
     schedule = replace(schedule, parts=tuple(parts))
     assert legal(programs, schedule, roomy) is None
-    kernel = scheduled(function, programs, schedule, roomy)
+    kernel = StitchedKernel(roomy, NO_BOUNDS, programs, schedule).emit(function)
     assert not isinstance(kernel, Refused), kernel
     arrays = [np.zeros(tuple(map(int, p.ty.shape)), str(p.ty.dtype)) for p in kernel.params]
     for array, given in zip(arrays, case.arrays, strict=False):
@@ -71,7 +72,7 @@ def most_rows(program: Program, mapping: Mapping) -> int:
     """Rows of a band that can stay, or of a tensor."""
     if program.space.row_segment is None:
         return int(program.space.rows)
-    return mapping.rows * turns_of_segment(program.space, mapping)
+    return mapping.rows * iterations_of_segment(program.space, mapping)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_groups_around_a_product_form_no_cycle():
 
     case = graph(
         "float32",
-        [(16, 80), (80, 80)],
+        [(65, 80), (80, 80)],
         build,
         lambda x, w: softmax64(softmax64(x) + softmax64(x) @ w),
     )

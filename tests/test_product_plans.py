@@ -12,9 +12,10 @@ from zoo import Case, graph, norm64, softmax64
 import tvm_stitch
 from tvm_stitch import Options
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.build import StitchedKernel, choose_kernel
-from tvm_stitch.kernel.cost_model.kernel_model import predicted_us
+from tvm_stitch.kernel.build import choose_kernel
+from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.stitched import stitched_kernel
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, TensorKernel, tensor_kernel
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
 
@@ -141,11 +142,9 @@ def test_small_products_take_the_cheaper_of_both_ways(rows, depth, columns):
     stages = read_stages(function)
     outputs = outputs_of(function, stages)
     found = choose_kernel(stages, outputs, DEVICE)
-    product = tensor_kernel(stages, outputs, DEVICE)
+    product = tensor_kernel(stages, outputs, DEVICE, NO_BOUNDS, SCHEMES)
     assert isinstance(product, TensorKernel)
-    if isinstance(found, StitchedKernel):
-        assert predicted_us(found.programs, found.schedule, DEVICE) <= product.cost_us
-    else:
-        assert found.cost_us == product.cost_us
+    stitched = stitched_kernel(stages, outputs, DEVICE, NO_BOUNDS, SCHEMES)
+    assert found.cost_us == min(stitched.cost_us, product.cost_us)
     (kernel,) = primfuncs(module).values()
     assert (TILES_ATTRIBUTE in kernel.attrs) == isinstance(found, TensorKernel)

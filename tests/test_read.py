@@ -10,7 +10,8 @@ import tvm
 from test_cli import refused, run
 from tvm import relax
 
-from tvm_stitch import demo, simt
+from tvm_stitch import simt
+from tvm_stitch.commands import demo
 from tvm_stitch.frontend.read import read
 
 SAVED = Path(__file__).parent / "relay" / "saved"
@@ -126,7 +127,7 @@ def test_without_the_package_it_says_what_to_install(package, request):
     path = request.getfixturevalue({"onnx": "onnx_model", "torch": "exported_model"}[package])
     code = (
         f"import sys; sys.modules[{package!r}] = None\n"
-        f"from tvm_stitch.cli import main; sys.exit(main(['explain', {str(path)!r}]))"
+        f"from tvm_stitch.commands.cli import main; sys.exit(main(['explain', {str(path)!r}]))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 2

@@ -9,7 +9,12 @@ import pytest
 from documents import ROOT, blocks
 
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.stages.matmul_pattern import MAX_CONTRACTED, MAX_OUTPUTS
+from tvm_stitch.stages.matmul_pattern import (
+    FEW_ROWS,
+    MAX_COLUMNS,
+    MAX_CONTRACTED,
+    MAX_CONTRACTED_OF_FEW,
+)
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXACT = "concepts/exactness"
@@ -52,7 +57,10 @@ def test_small_products_are_as_small_as_it_says():
     text = page("concepts/stitching")
     limits = re.search(r"sums over up to (\d+) elements, rows of up to (\d+) results", text)
     assert limits
-    assert tuple(map(int, limits.groups())) == (MAX_CONTRACTED, MAX_OUTPUTS)
+    assert tuple(map(int, limits.groups())) == (MAX_CONTRACTED, MAX_COLUMNS)
+    of_few = re.search(r"up to (\d+) rows\s+with sums over up to (\d+) elements", text)
+    assert of_few
+    assert tuple(map(int, of_few.groups())) == (FEW_ROWS, MAX_CONTRACTED_OF_FEW)
 
 
 def test_the_headline_table_is_what_was_measured():

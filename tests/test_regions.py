@@ -17,6 +17,30 @@ def test_equal_layers_are_planned_once():
     assert {len(group.nodes) for group in plan.groups} == {6}
 
 
+def scaled(first: float, second: float):
+    """Two layers without anything in common, each scaled by a number of its own."""
+
+    def build(emit, x, y):
+        return tuple(
+            emit(op.multiply(emit(op.nn.softmax(each)), relax.const(factor, "float32")))
+            for each, factor in ((x, first), (y, second))
+        )
+
+    return graph("float32", [(64, 256)] * 2, build, lambda *_: ()).module
+
+
+def test_numbers_that_choose_no_kernel_tell_nothing_apart():
+    regions = find_regions(read(scaled(0.3, 0.7)))
+    assert len(regions) == 2 and len({region.key for region in regions}) == 1
+
+
+def test_counts_do():
+    """A mean is a sum times the inverse of how many it is of: its variance has a kernel."""
+    for number in (1 / 256, 256.0, 0.0, 2.0, 1 / 3):
+        regions = find_regions(read(scaled(0.3, number)))
+        assert len({region.key for region in regions}) == 2, number
+
+
 def test_what_a_node_needs_is_of_no_later_level():
     for module in (layers(3), *(random_module(seed, operators=30) for seed in range(5))):
         found = read(module)

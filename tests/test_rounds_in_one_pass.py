@@ -14,7 +14,7 @@ from tvm_stitch import Options, simt, transform
 from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel import partition
-from tvm_stitch.kernel.cooperative import two_stage_reduction
+from tvm_stitch.kernel.cooperative import split_reduction
 
 pytestmark = pytest.mark.usefixtures("grid_barriers")
 
@@ -28,7 +28,7 @@ def short_chunks(monkeypatch):
 
     monkeypatch.setattr(transform, "device_of", found)
     monkeypatch.setattr(partition, "LONG_ROW", 1 << 10)
-    monkeypatch.setattr(two_stage_reduction, "CHUNK", 1 << 10)
+    monkeypatch.setattr(split_reduction, "CHUNK", 1 << 10)
 
 
 def standardised(dtype: str, shape: tuple[int, ...], values: np.ndarray | None = None) -> Case:

@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.relax import op
 
 import tvm_stitch
-from tvm_stitch.cli import main
+from tvm_stitch.commands.cli import main
 from tvm_stitch.errors import InputError
 from tvm_stitch.profiling.cupti import Cupti, device_events
 from tvm_stitch.profiling.data import Event, Run

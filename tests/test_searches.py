@@ -6,7 +6,8 @@ import shutil
 import pytest
 from tuning import MadeUpRunner, softmax_model
 
-from tvm_stitch import cli, tune
+from tvm_stitch import tune
+from tvm_stitch.commands import cli
 from tvm_stitch.report.searches import Measurement, parameters, searches, write_searches
 from tvm_stitch.tuning.store import Store
 

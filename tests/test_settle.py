@@ -92,13 +92,13 @@ def test_what_tvm_refuses_stays_written_out():
 
 def refuse_merged(monkeypatch, reason: str) -> None:
     """No function that FuseTIR merged into a group can be made a kernel of."""
-    real = transform.stitch_function
+    real = transform.kernel_of
 
-    def stitch_function(func, *arguments):
+    def kernel_of(func, *arguments):
         is_group = str(func.attrs.get("global_symbol", "")) == "" and _operators(func) > 3
         return Refused(reason) if is_group else real(func, *arguments)
 
-    monkeypatch.setattr(transform, "stitch_function", stitch_function)
+    monkeypatch.setattr(transform, "kernel_of", kernel_of)
 
 
 def _operators(func: tvm.tirx.PrimFunc) -> int:

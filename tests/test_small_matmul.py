@@ -146,10 +146,10 @@ def test_steps_of_a_recurrent_layer_are_one_kernel():
 def laid_out(monkeypatch):
     """Has every kernel laid out as told."""
 
-    def by(threads, rows, batch, split=False, **changes):
+    def by(threads, rows, batch, split=False, depth_split=1, **changes):
         def choose(programs, *rest):
             (program,) = programs
-            mapping = mapping_of_products(program, threads, rows, batch, split)
+            mapping = mapping_of_products(program, threads, rows, batch, split, depth_split)
             mapping = replace(mapping, **changes)
             assert kind_of(program).refusal(problem_of(program, device_of(H200)), mapping) is None
             return Schedule((mapping,))
@@ -195,6 +195,49 @@ def test_blocks_with_some_units_of_a_cell(laid_out, threads, rows, batch, asynch
     case = lstm_cell("float32", 33, 20, 24)
     check(case, options=TOGETHER, orders=2)
     assert ("cp_async" in cuda_of(the_kernel(case.module, options=TOGETHER))) == asynchronous
+
+
+# Few rows of some depth
+
+
+@pytest.mark.parametrize(
+    "threads, rows, batch, shares, asynchronous",
+    [(8, 4, 1, 2, True), (4, 8, 2, 8, False), (32, 1, 2, 4, True)],
+)
+def test_threads_that_share_a_depth(laid_out, threads, rows, batch, shares, asynchronous):
+    """Rows and units that are no whole blocks; the sums are the same in any order of threads."""
+    flags = {"asynchronous": asynchronous, "prefetch_weights": True}
+    laid_out(threads, rows, batch, split=True, depth_split=shares, **flags)
+    check(lstm_cell("float32", 33, 64, 32), options=TOGETHER, orders=3)
+
+
+def test_a_cell_of_some_size_is_one_kernel():
+    case = lstm_cell("float32", 3, 128, 128)
+    check(case, options=TOGETHER, orders=2)
+    (mapping,) = schedule_of(the_kernel(case.module, options=TOGETHER)).parts
+    assert (mapping.depth_split, mapping.block_threads % 64) == (2, 0)
+
+
+def test_blocks_with_whole_rows_are_for_few_weights():
+    """Each block would read all of them."""
+    for inner, columns, reason in ((96, 64, "sums over 96 elements"), (8, 512, "rows of 512")):
+        program = products_of(activated("float32", 3, inner, columns))
+        mapping = mapping_of_products(program, 32, 1, 1)
+        problem = problem_of(program, device_of(H200))
+        assert reason in str(kind_of(program).refusal(problem, mapping))
+
+
+def test_a_depth_is_shared_in_equal_parts_by_whole_warps():
+    program = products_of(activated("float32", 3, 96, 64))
+    problem, kind = problem_of(program, device_of(H200)), kind_of(program)
+
+    def refusal(threads, rows, shares):
+        mapping = mapping_of_products(program, threads, rows, 1, split=True, depth_split=shares)
+        return kind.refusal(problem, mapping)
+
+    assert refusal(8, 4, 8) is None
+    assert "a depth of 96 shared by 16" in str(refusal(8, 4, 16))
+    assert "different shares of the depth" in str(refusal(8, 2, 8))
 
 
 def test_loads_ahead_of_the_products_stay_where_they_are():
@@ -304,8 +347,8 @@ UNKNOWN = "rows or sums of a length that is known at run time only"
 @pytest.mark.parametrize(
     "case, why",
     [
-        (softmax_of_product("float32", 4, 65, 16), "sums over 65 elements, more than 64"),
-        (softmax_of_product("float32", 4, 16, 257), "rows of 257 results, more than 256"),
+        (softmax_of_product("float32", 65, 65, 16), "sums over 65 elements, more than 64"),
+        (softmax_of_product("float32", 65, 16, 257), "rows of 257 results, more than 256"),
         (softmax_of_product("float32", 4, (ROWS, 16), 16), UNKNOWN),
         (softmax_of_product("float64", 4, 16, 16), "results of float64"),
     ],
@@ -320,6 +363,14 @@ def test_the_tuner_tries_more_and_fewer_rows_a_thread():
     choices = Space((program,), ((0,),), device_of(H200))
     batches = {point.schedule.parts[0].batch for point in choices}
     assert batches == {1, 2, 4, 8}
+
+
+def test_the_tuner_tries_more_and_fewer_threads_that_share_a_depth():
+    case = lstm_cell("float32", 3, 128, 128)
+    (chosen,) = schedule_of(the_kernel(case.module, options=TOGETHER)).parts
+    found = Space((products_of(case),), ((0,),), device_of(H200))
+    parts = [point.schedule.parts[0] for point in found]
+    assert chosen in parts and {each.depth_split for each in parts} == {1, 2, 4, 8}
 
 
 @pytest.mark.slow

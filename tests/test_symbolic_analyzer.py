@@ -34,6 +34,16 @@ EQUAL = {
     "one division after another": ({F: B * S * 64}, div(div(F, 64), S), div(F, 64 * S)),
     "heads of a row": ({F: N * 64}, mod(div(F, 64), N), div(F, 64)),
     "in vain modulo": ({F: B * S}, mod(div(F, S), B) * S + mod(F, S), F),
+    "channels of a group": (
+        {A: number(8), J: number(320), F: 64 * S},
+        div((A * 320 + J) * (64 * S) + F, 640 * S),
+        32 * A + div(J, 10),
+    ),
+    "rest of channels of a group": (
+        {J: number(320), F: N * M},
+        mod(J * (N * M) + F, 10 * N * M),
+        mod(J, 10) * (N * M) + F,
+    ),
     "constants within": (
         {A: number(16), J: 4 * N},
         mod(div(A * 4 * N + J, N), 64),
@@ -45,6 +55,12 @@ DIFFERENT = {
     "a rest of any size": ({A: B, J: S}, div(A * N + J, N), A),
     "a symbol that may be 0": ({K: number(2)}, div(K, N + 1), number(0)),
     "a rest that is negative": ({A: B, J: S}, div(A * S - J, S), A),
+    "channels of other groups": ({J: number(320), F: N}, div(J * N + F, 10 * N), div(J, 5)),
+    "a rest that may reach the next group": (
+        {J: number(320), F: N + 1},
+        div(J * N + F, 10 * N),
+        div(J, 10),
+    ),
     "as large as the divisor": ({A: B, J: S + 1}, div(A * S + J, S), A),
 }
 

@@ -12,8 +12,8 @@ from zoo import softmax
 
 import tvm_stitch
 from tvm_stitch import timing
+from tvm_stitch.commands.terminal import Line, stages_shown
 from tvm_stitch.plan import planner
-from tvm_stitch.terminal import Line, stages_shown
 
 MODULE = softmax("float32", 4, 8).module
 

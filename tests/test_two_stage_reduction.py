@@ -3,7 +3,8 @@
 import pytest
 from tvm import te, topi
 
-from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages, split
+from tvm_stitch.kernel.cooperative.split_reduction import split
+from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import constant
 

@@ -13,7 +13,7 @@ from zoo import graph, graph_of, softmax, softmax64
 import tvm_stitch
 from tvm_stitch import Options, verify
 from tvm_stitch.errors import InputError
-from tvm_stitch.kernel import build
+from tvm_stitch.kernel import stitched
 
 
 def test_a_right_module():
@@ -86,7 +86,7 @@ def test_not_a_number_is_wrong(monkeypatch):
 
 def breaking(monkeypatch, change):
     """Let every kernel apply a change to each element that it writes."""
-    emit = build.emit
+    emit = stitched.emit
 
     def emit_broken(*arguments):
         kernel = emit(*arguments)
@@ -99,7 +99,7 @@ def breaking(monkeypatch, change):
         body = tvm_ffi.structural_map(kernel.body, (tirx.BufferStore, visit))
         return tirx.PrimFunc(kernel.params, body, kernel.ret_type, kernel.attrs)
 
-    monkeypatch.setattr(build, "emit", emit_broken)
+    monkeypatch.setattr(stitched, "emit", emit_broken)
 
 
 def test_infinities_and_not_a_number_must_agree():

@@ -9,12 +9,12 @@ from test_tensor_core import check_product, linear, product_function, with_tiles
 from tvm.s_tir import dlight
 
 import tvm_stitch
-from tvm_stitch import default_schedules
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.choose import GROUPED, GROUPED_SHALLOW, choose_tiles
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, fitted, tile_reasons
 from tvm_stitch.target import full_target, plain_target
+from tvm_stitch.tvm_default import default_schedules
 
 HOPPER = full_target(H200)
 DEVICE = device_of(HOPPER)

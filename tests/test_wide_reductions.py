@@ -8,9 +8,9 @@ from tvm import relax, tirx
 from tvm.relax import op
 from zoo import Case, graph, graph_of
 
-from tvm_stitch.default_schedules import DefaultSchedules
 from tvm_stitch.graph.back.launches import nests
 from tvm_stitch.graph.back.wide_reductions import with_wide_reductions
+from tvm_stitch.tvm_default.default_schedules import DefaultSchedules
 
 SMALL = ("int8", "uint8", "int16", "uint16")
 SM90 = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})

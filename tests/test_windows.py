@@ -58,6 +58,17 @@ def test_long_windows_keep_several_threads():
     assert not reads_windows(program_of(pooled("max", "float32", (2, 3, 40, 40), 9, 1, 0).module))
 
 
+@pytest.mark.parametrize("size, width", [(8, 56), (5, 35), (14, 56)])
+def test_windows_side_by_side_need_no_rounds(size, width):
+    """A block has windows whose lines are neighbours in memory, however short one of them is."""
+    case = pooled("avg", "float16", (2, 3, 2 * size, width), size, size, 0)
+    check(case, orders=2)
+    assert len(schedule_of(the_kernel(case.module)).parts) == 1
+    large = pooled("avg", "float16", (64, 512, 2 * size, width), size, size, 0)
+    (mapping,) = schedule_of(the_kernel(large.module)).parts
+    assert mapping.scheme != "global"
+
+
 def test_channels_that_come_last():
     """Neighbours are channels."""
 

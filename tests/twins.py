@@ -106,6 +106,21 @@ def _normalised(emit, of, x):
     return emit(op.divide(x, emit(op.sqrt(emit(op.sum(emit(op.multiply(x, x))))))))
 
 
+def _clipped(emit, of, x, y):
+    """Gradients over the norm of all of them."""
+    squares = [emit(op.sum(emit(op.multiply(each, each)))) for each in (x, y)]
+    norm = emit(op.sqrt(emit(op.add(*squares))))
+    return tuple(emit(op.divide(each, norm)) for each in (x, y))
+
+
+def _channels_of_groups(emit, of, x, w):
+    """A group norm as PyTorch writes it out: rows are groups, weights belong to channels."""
+    grouped = emit(op.reshape(x, (2, 4, 3, of["h"] * 8)))
+    mean = emit(op.mean(grouped, axis=[2, 3], keepdims=True))
+    scale = emit(op.reshape(emit(op.multiply(mean, w)), (2, 12, 1, 1)))
+    return emit(op.multiply(x, scale))
+
+
 def _cached_step(emit, of, q, past_k, past_v, k, v):
     """One new token against what a cache holds: concat, scores, masked softmax, values."""
     keys = emit(op.concat([past_k, k], axis=2))
@@ -232,6 +247,16 @@ TWINS: dict[str, Twin] = {
         ({"h": 7, "w": 9}, {"h": 1, "w": 1}, {"h": 16, "w": 33}, {"h": 70, "w": 80}),
     ),
     "normalised": Twin(lambda n: [(n, 512)], _normalised, ({"n": 300}, {"n": 1}, {"n": 7})),
+    "gradients over their norm": Twin(
+        lambda n, m: [(n, 512), (m, 2, 128)],
+        _clipped,
+        ({"n": 300, "m": 7}, {"n": 1, "m": 1}, {"n": 33, "m": 500}),
+    ),
+    "channels of groups": Twin(
+        lambda h: [(2, 12, h, 8), (1, 4, 3, 1)],
+        _channels_of_groups,
+        ({"h": 9}, {"h": 1}, {"h": 300}),
+    ),
     "step with a cache": Twin(
         lambda n: [(2, 4, 1, 64), (2, 4, n, 64), (2, 4, n, 64), (2, 4, 1, 64), (2, 4, 1, 64)],
         _cached_step,

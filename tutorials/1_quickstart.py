@@ -1,4 +1,7 @@
-"""Tutorial 1: from a Relax model to stitched kernels, on any machine.
+"""From a Relax module to stitched kernels
+=======================================
+
+From a Relax model to stitched kernels, on any machine.
 
 Run it with `python tutorials/1_quickstart.py`. It needs no GPU; g++ lets it check the kernels.
 """
@@ -11,7 +14,10 @@ from tvm.script import relax as R
 import tvm_stitch
 from tvm_stitch import simt
 
-# --- 1. A model ---------------------------------------------------------------
+# %%
+# 1. A model
+# ----------
+#
 # Any Relax module will do. This one adds a bias and a residual, normalises each row, and applies
 # GELU: operators that compute little and move much, the kind that stitching is for.
 
@@ -34,12 +40,18 @@ class Model:
         return result
 
 
-# --- 2. A target --------------------------------------------------------------
+# %%
+# 2. A target
+# -----------
+#
 # Stitching plans for one GPU architecture, whether or not such a GPU is in this machine.
 
 target = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
 
-# --- 3. What will become of it ------------------------------------------------
+# %%
+# 3. What will become of it
+# -------------------------
+#
 # `explain` compiles nothing. It says how many kernels TVM's own pipeline makes, how many stitching
 # makes, and for each kernel what it computes, how its work is laid out, and why.
 
@@ -51,7 +63,10 @@ print(report)
 print("\nscheme of each value:", dict(kernel.schemes))
 print("operators:", ", ".join(kernel.ops))
 
-# --- 4. Is it right? ----------------------------------------------------------
+# %%
+# 4. Is it right?
+# ---------------
+#
 # `verify` runs the generated CUDA on the CPU, every GPU thread for itself, in several orders, and
 # compares every element with float64. How far it may be off follows from its dtype and from what
 # rounding can do to it. Races between threads and accesses outside of the arrays are reported, too.
@@ -64,7 +79,10 @@ if missing is None:
 else:
     print(f"\nNot verified: {missing}")
 
-# --- 5. Compile it ------------------------------------------------------------
+# %%
+# 5. Compile it
+# -------------
+#
 # `compile` gives the executable that `tvm.compile` gives, for TVM's virtual machine.
 
 executable = tvm_stitch.compile(Model, target)
@@ -72,7 +90,9 @@ source = executable.mod.imports[0].imports[0].inspect_source()
 print("\nthe kernel's signature in the CUDA source:")
 print(next(line for line in source.splitlines() if "__global__" in line))
 
-# --- 6. Run it, where there is a GPU ------------------------------------------
+# %%
+# 6. Run it, where there is a GPU
+# -------------------------------
 
 if tvm.cuda(0).exist:
     executable = tvm_stitch.compile(Model, tvm.target.Target.from_device(tvm.cuda(0)))

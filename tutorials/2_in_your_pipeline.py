@@ -1,4 +1,7 @@
-"""Tutorial 2: stitching inside a TVM compilation pipeline.
+"""In your pipeline
+================
+
+Stitching inside a TVM compilation pipeline.
 
 Run it with `python tutorials/2_in_your_pipeline.py`; it needs no GPU. For those who come from
 Relay, the last part says where its pieces went.
@@ -10,7 +13,7 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from tvm.s_tir import dlight
 
 import tvm_stitch
-from tvm_stitch import demo
+from tvm_stitch.commands import demo
 
 # A Transformer block: matrix products, and between them softmax, norms and GELU.
 model = demo.block(batch=1, heads=4, tokens=64, features=128)
@@ -29,7 +32,10 @@ def kernels_called(mod: tvm.IRModule) -> int:
     return len(calls)
 
 
-# --- 1. TVM's default ---------------------------------------------------------
+# %%
+# 1. TVM's default
+# ----------------
+#
 # tvm.compile takes the target's own pipeline: LegalizeOps turns operators into TIR, FuseOps and
 # FuseTIR merge neighbours, DLight schedules what comes out. A reduction ends a kernel.
 
@@ -37,7 +43,10 @@ with target:
     default = tvm.transform.Sequential(cuda_pipeline.legalize_passes(target))(model)
 print("TVM's default pipeline: ", kernels_called(default), "calls of kernels")
 
-# --- 2. The drop-in ------------------------------------------------------------
+# %%
+# 2. The drop-in
+# --------------
+#
 # One argument more. Whatever is not stitched goes TVM's way, with the same passes as above.
 
 executable = tvm.compile(model, target, relax_pipeline=tvm_stitch.pipeline(target))
@@ -48,7 +57,10 @@ print(sum(kernel.stitched for kernel in report.kernels), "different stitched ker
 # relax.build is the same function under its older name, and takes the same argument:
 relax.build(model, target, relax_pipeline=tvm_stitch.pipeline(target))
 
-# --- 3. A pipeline of one's own -----------------------------------------------
+# %%
+# 3. A pipeline of one's own
+# --------------------------
+#
 # The pipeline is a list of passes, four of them from tvm_stitch. Put your own among them: this one
 # shows how many calls are left after each step.
 
@@ -102,7 +114,10 @@ source = executable.mod.imports[0].imports[0].inspect_source()
 names = {kernel.name for kernel in report.kernels if kernel.stitched}
 print("the same stitched kernels as the drop-in's:", all(name in source for name in names))
 
-# --- 4. Choices ---------------------------------------------------------------
+# %%
+# 4. Choices
+# ----------
+#
 # Options say what stitching may use. Here: nothing that crosses threads, so rows that a warp would
 # share are left to TVM, and the report says so.
 
@@ -111,8 +126,11 @@ narrow = tvm_stitch.explain(model, target, options)
 print("with the local scheme alone:", narrow.launches, "kernel launches")
 print("  for instance", next(f"{f.op}: {f.reason}" for f in narrow.fallbacks if "off" in f.reason))
 
-# --- 5. If you come from Relay ------------------------------------------------
-# TVM removed Relay in 0.20; Relax holds its place. Where its pieces went:
+# %%
+# 5. If you come from Relay
+# -------------------------
+#
+# TVM removed Relay in 0.20; Relax holds its place. Where its pieces went::
 #
 #   relay.build(mod, target, params)        tvm.compile(mod, target)  (relax.build is the same)
 #   relay.transform.FuseOps                 relax.transform.FuseOps, and FuseTIR after it;

@@ -1,4 +1,7 @@
-"""Tutorial 3: from a model to a tuned build.
+"""Tuning
+======
+
+From a model to a tuned build.
 
 Run it with `python tutorials/3_tuning.py`. On a machine with an NVIDIA GPU it measures time.
 Without one it counts memory accesses on the CPU executor (that needs g++), so that every step can
@@ -13,7 +16,10 @@ from tvm import relax
 
 import tvm_stitch
 
-# --- 1. A model ---------------------------------------------------------------
+# %%
+# 1. A model
+# ----------
+#
 # Scaled attention scores and their softmax: rows of 77 elements, as CLIP's text encoder has them.
 # The number of rows is left open.
 
@@ -27,7 +33,10 @@ with builder.function("main", [scores]):
     builder.emit_func_output(weights)
 model = builder.get()
 
-# --- 2. What is chosen without tuning -----------------------------------------
+# %%
+# 2. What is chosen without tuning
+# --------------------------------
+#
 # Every kernel gets a schedule by rule, from its shape and the device. That is good at once; tuning
 # looks for the rest.
 
@@ -36,7 +45,10 @@ target = tvm.target.Target.from_device(tvm.cuda(0)) if has_gpu else "sm_90"
 (kernel,) = tvm_stitch.explain(model, target).kernels
 print("chosen:", kernel.mapping)
 
-# --- 3. Tune ------------------------------------------------------------------
+# %%
+# 3. Tune
+# -------
+#
 # `trials` schedules of every kernel are measured, each in a process of its own, so that one that
 # hangs or crashes loses only itself. A model of what is fast (XGBoost, if it is installed) learns
 # from them which to try next. At the end the best few are timed in turns with the one that was
@@ -69,7 +81,10 @@ print(tuning)
 again = tuned()
 print("the same once more:", again.kernels == tuning.kernels)
 
-# --- 4. Build with the records ------------------------------------------------
+# %%
+# 4. Build with the records
+# -------------------------
+#
 # compile, pipeline and explain take the store. A record counts for the same computation with the
 # same shapes on the same GPU; explain says which kernels were tuned. A kernel of another shape
 # takes the schedule of the nearest tuned one, and says so.
@@ -80,7 +95,10 @@ print("origin:", kernel.origin)
 executable = tvm_stitch.compile(model, target, database=store)
 print("compiled:", type(executable).__name__)
 
-# --- 5. The same from the command line -----------------------------------------
+# %%
+# 5. The same from the command line
+# ---------------------------------
+#
 # It takes a module as TVM saves it.
 
 (store.parent / "model.json").write_text(tvm.ir.save_json(model))

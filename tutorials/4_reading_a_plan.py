@@ -1,4 +1,7 @@
-"""Tutorial 4: reading a plan, and finding why something was not stitched.
+"""Reading a plan
+==============
+
+Reading a plan, and finding why something was not stitched.
 
 Run it with `python tutorials/4_reading_a_plan.py`. It compiles nothing and needs no GPU.
 """
@@ -15,7 +18,10 @@ from tvm_stitch import Options, SavedPlan
 
 target = tvm.target.Target({"kind": "cuda", "arch": "sm_90"})
 
-# --- 1. A model of which not all becomes one kernel ---------------------------------
+# %%
+# 1. A model of which not all becomes one kernel
+# ----------------------------------------------
+#
 # A projection, a softmax of its rows, and on the side the total of all rows' sums: a sum over rows
 # of what was a sum along rows.
 
@@ -41,7 +47,10 @@ class Model:
 report = tvm_stitch.explain(Model, target)
 print(report)
 
-# --- 2. Why these operators are together ----------------------------------------
+# %%
+# 2. Why these operators are together
+# -----------------------------------
+#
 # Every stitched kernel says what its operators would cost apart, and what is saved: launches, and
 # bytes that would be written to memory and read again.
 
@@ -50,7 +59,10 @@ for kernel in report.kernels:
         print(f"\n{kernel.name}: {', '.join(kernel.ops)}")
         print("  fused:", kernel.together)
 
-# --- 3. Why others are not ------------------------------------------------------
+# %%
+# 3. Why others are not
+# ---------------------
+#
 # A cut is a value that goes from one kernel to another through memory. Its reason is what kernel/
 # said of both as one kernel: a refusal, or a cost that is no better. Operators that went TVM's
 # default way are in report.fallbacks with their reasons. This model has one cut, between the sums
@@ -63,7 +75,10 @@ print("Left to TVM:")
 for fallback in report.fallbacks:
     print(f"  {fallback.op}: {fallback.reason}")
 
-# --- 4. How good the plan is ----------------------------------------------------
+# %%
+# 4. How good the plan is
+# -----------------------
+#
 # An integer linear program picked the kernels. `gap` is the share of the predicted time that a
 # better choice among the same candidates could still save; 0 means that there is none.
 
@@ -75,7 +90,10 @@ print(f"predicted {solved.cost_us:.1f} us, by the simple rule {solved.greedy_us:
 # compiled as planned and left to TVM, both are timed, the faster is kept. report.measured, the text
 # and the HTML tell both times.
 
-# --- 5. What if? ----------------------------------------------------------------
+# %%
+# 5. What if?
+# -----------
+#
 # Plans can be saved, compared and pinned. What would become of the model without the solver, and
 # without block-wide kernels?
 

@@ -1,4 +1,7 @@
-"""Tutorial 5: how stitching works, from a softmax to a barrier of the whole grid.
+"""How stitching works, kernel by kernel
+=====================================
+
+How stitching works, from a softmax to a barrier of the whole grid.
 
 Run it with `python tutorials/5_how_stitching_works.py`. It needs no GPU; g++ lets it run the
 kernels on the CPU, thread by thread.
@@ -113,7 +116,10 @@ can_run = missing is None
 if not can_run:
     print(f"The kernels are shown but not run: {missing}")
 
-# --- 1. A row that a warp holds -------------------------------------------------
+# %%
+# 1. A row that a warp holds
+# --------------------------
+#
 # Softmax of a row: its maximum, exponentials, their sum, a division. Both reductions go over the
 # whole row, so whoever divides needs all of it. Where a reduction ends a kernel, the row goes to
 # memory and comes back at each of them.
@@ -140,7 +146,10 @@ show(
     x=x,
 )
 
-# --- 2. A row that a block holds ------------------------------------------------
+# %%
+# 2. A row that a block holds
+# ---------------------------
+#
 # 4096 elements take more threads than a warp has. Each warp reduces its share by shuffles as above
 # and leaves one word in shared memory; after __syncthreads() every warp reduces those words. The
 # elements themselves never leave the registers.
@@ -154,7 +163,10 @@ show(
     x=x,
 )
 
-# --- 3. A row that no block holds ----------------------------------------------
+# %%
+# 3. A row that no block holds
+# ----------------------------
+#
 # 131072 floats are half a megabyte: twice what a multiprocessor has. From compute capability 9.0
 # on, blocks of a cluster may write into each other's shared memory. They share the row, copy their
 # pieces into shared memory while they already work on what has come, and go over it once for both
@@ -170,7 +182,10 @@ show(
     x=x,
 )
 
-# --- 4. Rows and columns in one kernel -----------------------------------------
+# %%
+# 4. Rows and columns in one kernel
+# ---------------------------------
+#
 # The gradients of a layer norm: one by its input, which needs sums along each row, and two by its
 # weight and bias, which are sums over all rows. No block has all rows. So a fixed number of blocks,
 # few enough to be on the GPU at the same time, takes turns at the rows. Each adds up its columns in
@@ -217,7 +232,10 @@ show(
     weight=weight,
 )
 
-# --- 5. Nothing in common -------------------------------------------------------
+# %%
+# 5. Nothing in common
+# --------------------
+#
 # A softmax and a square of another tensor need nothing of each other. Each alone is a launch, and
 # neither fills the GPU. Packed, they are ranges of blocks of one kernel: a block looks at its
 # number and does one or the other.
@@ -237,7 +255,10 @@ show(
     b=b,
 )
 
-# --- 6. Why not always the widest? ------------------------------------------------
+# %%
+# 6. Why not always the widest?
+# -----------------------------
+#
 # Every step outwards costs more, and nothing is loaded while threads wait. So each kernel takes the
 # nearest meeting place that holds its rows, and the planner asks the cost model whether stitching
 # pays at all. What it thinks that a meeting costs on an H200:
@@ -266,7 +287,10 @@ for name, module in {
     print(f"  {name}: {report.before.launches} and {report.launches}", end="; ")
     print(f"{plan.predicted_us:.1f} us, of which memory alone needs {plan.floor_us:.1f}")
 
-# --- 7. Every stage in a file -----------------------------------------------------
+# %%
+# 7. Every stage in a file
+# ------------------------
+#
 # To follow a model of your own all the way, from Relax to CUDA, name a folder: here, by
 # TVM_STITCH_DUMP in the environment, or by `tvm-stitch compile --dump`. Each compilation writes
 # into a numbered folder of its own.

@@ -1,4 +1,7 @@
-"""Tutorial 6: a model of Hugging Face's, compiled, profiled, tuned.
+"""A model of Hugging Face's
+=========================
+
+A model of Hugging Face's, compiled, profiled, tuned.
 
 Run it with `python tutorials/6_a_hugging_face_model.py`. It needs PyTorch and transformers
 (`pip install 'tvm-stitch[torch,tune]' transformers`) and downloads nothing. Without a GPU, the
@@ -17,7 +20,10 @@ on_gpu = torch.cuda.is_available()
 place = "cuda" if on_gpu else "cpu"
 target = "cuda" if on_gpu else "sm_90"
 
-# --- 1. A model ---------------------------------------------------------------
+# %%
+# 1. A model
+# ----------
+#
 # A BERT with random weights: a small one, unless there is a GPU. `from_pretrained` gives one whose
 # weights mean something; nothing else below would change.
 
@@ -27,7 +33,10 @@ torch.manual_seed(0)
 model = BertModel(BertConfig(**({} if on_gpu else small))).to(place).eval()
 words = torch.randint(0, 1000, (2, 16), device=place)
 
-# --- 2. Compiled --------------------------------------------------------------
+# %%
+# 2. Compiled
+# -----------
+#
 # On a GPU it is torch.compile(model, backend="tvm_stitch"), and this package need not be imported.
 # With device="cpu-executor", what lies on the CPU is compiled: the same CUDA kernels, thread by
 # thread, slow and watched for races.
@@ -43,7 +52,10 @@ with torch.no_grad():
 print(f"difference to eager: {(found - expected).abs().max():.0e}")
 torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
-# --- 3. What became of it -----------------------------------------------------
+# %%
+# 3. What became of it
+# --------------------
+#
 # The graph is cut into parts. In float32, products of this size are a library's and stay PyTorch's,
 # as attention does; in half precision the products are ours too. Layers are equal, so most parts
 # are compiled once. Half of a line each:
@@ -58,7 +70,10 @@ for left in report.left:
 
 # print(report) says of every kernel how it is laid out, and why.
 
-# --- 4. Profiled --------------------------------------------------------------
+# %%
+# 4. Profiled
+# -----------
+#
 # Kernels of ours have names that say what they compute. Without a GPU there is what they should
 # take on the target.
 
@@ -72,7 +87,10 @@ else:
     predicted = sum(kernel.predicted_us for part in report.parts for kernel in part.kernels.kernels)
     print(f"predicted: {predicted:.1f} us in our kernels on {target}")
 
-# --- 5. Tuned -----------------------------------------------------------------
+# %%
+# 5. Tuned
+# --------
+#
 # A part is a Relax module like any other. `tune` measures other schedules of its kernels and
 # records what it finds: on a GPU its time; here the memory accesses that the executor counts.
 

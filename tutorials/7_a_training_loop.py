@@ -1,4 +1,7 @@
-"""Tutorial 7: a training loop, forward, backward and optimizer compiled.
+"""A training loop
+===============
+
+A training loop, forward, backward and optimizer compiled.
 
 Run it with `python tutorials/7_a_training_loop.py`. It needs PyTorch (`pip install
 'tvm-stitch[torch]'`). Without a GPU, the kernels that a GPU would run are executed on the CPU.
@@ -16,7 +19,9 @@ on_gpu = torch.cuda.is_available()
 place = "cuda" if on_gpu else "cpu"
 width, rows, steps = (1024, 4096, 20) if on_gpu else (16, 8, 5)
 
-# --- 1. A model, a loss, some data --------------------------------------------
+# %%
+# 1. A model, a loss, some data
+# -----------------------------
 
 
 class Block(nn.Module):
@@ -35,7 +40,10 @@ torch.manual_seed(0)
 model = nn.Sequential(Block(), Block(), nn.Linear(width, 1)).to(place)
 x, y = torch.randn(rows, width, device=place), torch.randn(rows, 1, device=place)
 
-# --- 2. The loop --------------------------------------------------------------
+# %%
+# 2. The loop
+# -----------
+#
 # It is the one that everybody writes. The model is compiled, and with it its gradients: AOTAutograd
 # makes a forward and a backward graph, and decides what the forward one keeps for the other. The
 # optimizer's step is a function like any other; all its updates become few kernels.
@@ -54,7 +62,10 @@ def losses(model: nn.Module, compile_) -> list[float]:
     return found
 
 
-# --- 3. Compiled --------------------------------------------------------------
+# %%
+# 3. Compiled
+# -----------
+#
 # torch.compile(model, backend="tvm_stitch") does it. A compiler of one's own keeps a log besides.
 
 settings = Settings() if on_gpu else Settings(device="cpu-executor", target="sm_90")
@@ -67,14 +78,19 @@ for number, (of_eager, of_ours) in enumerate(zip(eager, ours, strict=True)):
 torch.testing.assert_close(torch.tensor(ours), torch.tensor(eager), rtol=1e-4, atol=1e-5)
 assert ours[-1] < ours[0]
 
-# --- 4. What was compiled -----------------------------------------------------
+# %%
+# 4. What was compiled
+# --------------------
 
 report = compiler.log.report()
 print("graphs:", ", ".join(report.graphs))
 for part in report.parts:
     print(f"{part.graph:11} part of {len(part.operators):3} operators, stitched: {part.stitched}")
 
-# --- 5. Half precision --------------------------------------------------------
+# %%
+# 5. Half precision
+# -----------------
+#
 # Under autocast products are computed in bfloat16, and become ours; what is around them is
 # computed in float32 and rounded once.
 

@@ -1,4 +1,7 @@
-"""Tutorial 8: from an ONNX model to a shared library, and how a program runs it.
+"""From ONNX to a library
+======================
+
+From an ONNX model to a shared library, and how a program runs it.
 
 Run it with `python tutorials/8_from_onnx_to_a_library.py`. It needs onnx (`pip install
 'tvm-stitch[onnx]'`), no GPU; g++ links the library.
@@ -14,12 +17,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tvm_stitch
 from tvm_stitch import simt
-from tvm_stitch.cli import main as tvm_stitch_command
+from tvm_stitch.commands.cli import main as tvm_stitch_command
 
 target = "sm_90"
 folder = Path(tempfile.mkdtemp())
 
-# --- 1. A model ---------------------------------------------------------------
+# %%
+# 1. A model
+# ----------
+#
 # What an exporter writes of a softmax over heads: half of it computes shapes. Most have their model
 # in a file already. The batch has a name, and so stays open.
 
@@ -48,14 +54,20 @@ model.ir_version = 10
 path = folder / "heads.onnx"
 onnx.save(model, path)
 
-# --- 2. As Relax --------------------------------------------------------------
+# %%
+# 2. As Relax
+# -----------
+#
 # What it computes of shapes is gone; the batch is a symbol. `shapes={"x": (8, 32, 64)}` would make
 # it a number.
 
 module = tvm_stitch.onnx.load(path)
 print(module)
 
-# --- 3. From the command line -------------------------------------------------
+# %%
+# 3. From the command line
+# ------------------------
+#
 # The commands take the file as it is, and so they take what torch.export.save wrote, TVMScript, and
 # what Relay saved: `tvm-stitch explain heads.onnx --target sm_90`.
 
@@ -63,13 +75,19 @@ assert tvm_stitch_command(["explain", str(path), "--target", target]) == 0
 if simt.available() is None:
     assert tvm_stitch_command(["verify", str(path), "--target", target, "--orders", "2"]) == 0
 
-# --- 4. A library -------------------------------------------------------------
+# %%
+# 4. A library
+# ------------
+#
 # `tvm-stitch compile heads.onnx -o heads.so --target sm_90`
 
 library = folder / "heads.so"
 assert tvm_stitch_command(["compile", str(path), "-o", str(library), "--target", target]) == 0
 
-# --- 5. Run it, where there is a GPU ------------------------------------------
+# %%
+# 5. Run it, where there is a GPU
+# -------------------------------
+#
 # A program needs TVM's runtime alone: in Python as below, in C++ by tvm::runtime::Module.
 
 if tvm.cuda(0).exist:

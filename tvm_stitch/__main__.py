@@ -1,7 +1,7 @@
-"""`python -m tvm_stitch`: see tvm_stitch.cli."""
+"""`python -m tvm_stitch`: see tvm_stitch.commands.cli."""
 
 import sys
 
-from tvm_stitch.cli import main
+from tvm_stitch.commands.cli import main
 
 sys.exit(main())

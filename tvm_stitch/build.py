@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import tvm
@@ -13,27 +13,31 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from tvm_stitch import timing, transform
 from tvm_stitch.cache.once import once_lowered
 from tvm_stitch.cache.store import store_of
-from tvm_stitch.default_schedules import DefaultSchedules
 from tvm_stitch.device import device_of
 from tvm_stitch.dump.stages import Dump
 from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
 from tvm_stitch.executable.link import linked
-from tvm_stitch.few_collections import few_collections
 from tvm_stitch.graph.back.outputs import Views
+from tvm_stitch.graph.back.vm_calls.captured_weights import CapturedWeights
+from tvm_stitch.graph.front.attention import LibraryAttention
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.convolution import LibraryConvolutions
 from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.legalize import Legalize
+from tvm_stitch.graph.front.sums import LongSums
+from tvm_stitch.graph.front.undispatched import Undispatched
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
 from tvm_stitch.library.locate import CUDNN, is_off
 from tvm_stitch.library.shim import unusable
-from tvm_stitch.op_tags import keep_op_tags_by_thread
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback, Plan
-from tvm_stitch.settle import Settling
 from tvm_stitch.target import cuda_target, full_target
 from tvm_stitch.tuning.apply import Database, Records
+from tvm_stitch.tvm_default.default_schedules import DefaultSchedules
+from tvm_stitch.tvm_default.settle import Settling
+from tvm_stitch.workarounds.few_collections import few_collections
+from tvm_stitch.workarounds.op_tags import keep_op_tags_by_thread
 
 keep_op_tags_by_thread()
 
@@ -46,11 +50,12 @@ _BEGINS = {
     "ToNonDataflow": timing.MEMORY,
 }
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
+_CUDA_GRAPH = "relax.backend.use_cuda_graph"
 
 
 def dispatch_passes(target: tvm.target.Target) -> list[tvm.transform.Pass]:
     """What comes first: TVM's own kernels for sorts and scans, which know no empty tensors."""
-    return [WithoutElements(), *cuda_pipeline.library_dispatch_passes(target)]
+    return [WithoutElements(), Undispatched(), *cuda_pipeline.library_dispatch_passes(target)]
 
 
 def stitch_passes(
@@ -68,7 +73,7 @@ def stitch_passes(
     Without `default_schedules`, what is not stitched stays unscheduled. `plans`, `undone` and
     `left` receive what StitchOps and StitchSchedule decided; `undone` are operators, by their
     number in the module as it comes, that are left whole to TVM. `asked` receives the
-    convolutions that cuDNN does not take, and why.
+    convolutions and attention that cuDNN does not take, and why.
     """
     dump = Dump(options)
     reasons: list[Fallback] = [] if left is None else left
@@ -98,7 +103,9 @@ def stitch_passes(
     settling = Settling(target, options, between, schedules, heard if is_read else None)
     return [
         WithoutElements(),
-        *_library_passes(options, asked),
+        Undispatched(),
+        LongSums(),
+        *_library_passes(target, options, asked),
         *dump.relax(),
         settling.Decompose(),
         *between,
@@ -127,17 +134,20 @@ def kernel_passes(
 
 
 def _library_passes(
-    options: Options | None, asked: list[Fallback] | None
+    target: tvm.target.Target, options: Options | None, asked: list[Fallback] | None
 ) -> list[tvm.transform.Pass]:
-    """Convolutions become calls of cuDNN, where this machine has it and the options let it."""
+    """Convolutions and attention become calls of cuDNN, where it is and the options let it."""
     allowed = LIBRARY in (options.schemes if options is not None else SCHEMES) and not is_off()
 
     def hear(operator: str, reason: str) -> None:
         if asked is not None:
             asked.append(Fallback(operator, reason))
 
-    usable = allowed and unusable(CUDNN) is None
-    return [LibraryConvolutions(hear)] if usable else []
+    if not allowed:
+        return []
+    missing = unusable(CUDNN)
+    attention = LibraryAttention(device_of(target), hear, missing)
+    return [attention] if missing else [attention, LibraryConvolutions(hear)]
 
 
 def _fusing_passes() -> list[tvm.transform.Pass]:
@@ -154,10 +164,11 @@ def finishing_passes(
     lowered: Sequence[tvm.transform.Pass] = (),
     planned: Sequence[tvm.transform.Pass] = (),
 ) -> list[tvm.transform.Pass]:
-    """What comes last: TVM's finalize passes, others where memory is planned, and FewerCalls."""
+    """What comes last: TVM's finalize passes, others where memory is planned, and two of ours."""
     names = [str(each.info.name) for each in finalize]
     at = names.index("LowerRuntimeBuiltin")
-    return [*lowered, *finalize[:at], *planned, *finalize[at:], transform.FewerCalls()]
+    last = [CapturedWeights(), transform.FewerCalls()]
+    return [*lowered, *finalize[:at], *planned, *finalize[at:], *last]
 
 
 def pipeline(
@@ -186,7 +197,7 @@ def pipeline(
             *cuda_pipeline.dataflow_lower_passes(cuda),
             *finishing_passes(cuda_pipeline.finalize_passes(cuda), lowered, planned),
         ]
-        with cuda, few_collections():
+        with cuda, few_collections(), graphs_context(options):
             for name, part in in_stages(passes):
                 with timing.stage(name):
                     mod = tvm.transform.Sequential(part)(mod)
@@ -237,15 +248,14 @@ def lowering_context() -> tvm.transform.PassContext:
     Kernels are measured, tuned and verified this way. In a pipeline of one's own, where it has its
     way, they are as right.
     """
-    current = tvm.transform.PassContext.current()
-    config = {**current.config, KEEP_SCRATCH: True}
-    # Whoever times or prints passes goes on doing so.
-    return tvm.transform.PassContext(
-        opt_level=3,
-        disabled_pass=list(current.disabled_pass),
-        config=config,
-        instruments=list(current.instruments),
-    )
+    return _context(opt_level=3, config={KEEP_SCRATCH: True})
+
+
+def graphs_context(options: Options | None) -> AbstractContextManager[Any]:
+    """The current settings, with CUDA graphs where the options ask for them."""
+    if options is None or not options.cuda_graph:
+        return nullcontext()
+    return _context(config={_CUDA_GRAPH: True})
 
 
 def without_folding() -> tvm.transform.PassContext:
@@ -254,13 +264,22 @@ def without_folding() -> tvm.transform.PassContext:
     Folded, a mask of a graph that makes its own would be as large as it is in memory, and a module
     of constants alone would need a C compiler to be loaded.
     """
+    return _context(disabled=["FoldConstant"])
+
+
+def _context(
+    opt_level: int | None = None,
+    disabled: Sequence[str] = (),
+    config: Mapping[str, Any] | None = None,
+) -> tvm.transform.PassContext:
+    """The current settings and these; whoever times or prints passes goes on doing so."""
     current = tvm.transform.PassContext.current()
     return tvm.transform.PassContext(
-        opt_level=int(current.opt_level),
+        opt_level=int(current.opt_level) if opt_level is None else opt_level,
         required_pass=list(current.required_pass),
-        disabled_pass=[*current.disabled_pass, "FoldConstant"],
+        disabled_pass=[*current.disabled_pass, *disabled],
         instruments=list(current.instruments),
-        config=dict(current.config),
+        config={**current.config, **(config or {})},
     )
 
 

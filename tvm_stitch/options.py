@@ -13,7 +13,7 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.plan.saved import SavedPlan
 
 SOLVERS = ("highs", "greedy")
-_FLAGS = ("deterministic", "partition", "fast_math", "measure")
+_FLAGS = ("deterministic", "partition", "fast_math", "measure", "cuda_graph")
 # Of each number: what it must be, and the least.
 _NUMBERS: dict[str, tuple[Any, int]] = {
     "time_limit_s": (Real, 0),
@@ -29,8 +29,8 @@ class Options:
     """Settings of the stitching passes; the defaults suit most models.
 
     schemes: what a kernel may use to pass values between its stages; leaving one out sends the
-        kernels that need it the default way. "library": products may be calls of cuBLASLt, where
-        it is installed.
+        kernels that need it the default way. "library": products may be calls of cuBLASLt,
+        convolutions and attention of cuDNN, where these are installed.
     solver: "highs" solves for the cheapest set of kernels, "greedy" takes a simple rule's.
     time_limit_s: seconds for the planning of a module. The best plan by then stands; operators that
         planning has not come to are left to TVM, and the report says so. 0 asks no solver and has
@@ -52,12 +52,17 @@ class Options:
         Kernels are tuned with it or without: pass the same to `tune`.
     measure: time every region (equal ones once) as planned and left to TVM, on this machine's GPU,
         and keep the faster; compiles both, seconds a region.
+    cuda_graph: launches become CUDA graphs, captured in the first call and replayed (by TVM's
+        RewriteCUDAGraph): those whose arguments lie in memory that the module keeps, or are
+        parameters behind the function's attribute `num_input`, its weights. Weights that move are
+        captured again.
     extents: representative sizes of symbolic dimensions by name, {"n": (1, 128, 4096)}: plans cost
         what they do on average where every dimension has its first size, its second and so on, or
         its last where another has more; of others it is 256, or their upper bound. Kernels are
-        mapped for them: rows as long as at each have a variant, which the host picks; how many
-        rows and tiles there are is as with the sizes in the middle. Without any, only bytes that
-        kernels move are compared. No limits: kernels are right for all sizes.
+        mapped for them: rows as long and as many as at each have a variant, which the host picks;
+        tiles are as with the sizes in the middle. Without any, only bytes that kernels move are
+        compared, and long rows have variants for a few and for many. No limits: kernels are right
+        for all sizes.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     dump: a folder that receives every stage of each compilation as a file, from Relax to CUDA; if
         left out, the one that TVM_STITCH_DUMP names in the environment. Changes no result.
@@ -78,6 +83,7 @@ class Options:
     largest_kernel: int = 256
     fast_math: bool = False
     measure: bool = False
+    cuda_graph: bool = False
     extents: Mapping[str, Sequence[int]] = field(default_factory=dict, hash=False)
     plan: SavedPlan | None = None
     dump: str | os.PathLike[str] | None = None

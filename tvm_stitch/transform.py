@@ -22,19 +22,17 @@ from tvm import relax, tirx
 from tvm_stitch import timing
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.errors import InputError
-from tvm_stitch.few_collections import few_collections
 from tvm_stitch.graph.back.alternate_traversal import with_alternate_traversal
 from tvm_stitch.graph.back.dissolve import dissolved, group_names, with_groups, without_groups
-from tvm_stitch.graph.back.fewer_calls import FewerCalls
+from tvm_stitch.graph.back.vm_calls.fewer_calls import FewerCalls
 from tvm_stitch.graph.back.workspace import with_workspaces
 from tvm_stitch.graph.front import decompose
-from tvm_stitch.graph.front.approximate import Approximate
-from tvm_stitch.graph.front.erf import SumOfErf
+from tvm_stitch.graph.front.functions.approximate import Approximate
+from tvm_stitch.graph.front.functions.erf import SumOfErf
 from tvm_stitch.graph.front.group import Grouping
 from tvm_stitch.graph.front.read import StitchGraph, read_block
-from tvm_stitch.kernel.build import VIEW, kernel_of, stitch_function
+from tvm_stitch.kernel.build import VIEW, kernel_of
 from tvm_stitch.kernel.choose import Bounds
-from tvm_stitch.kernel.library_product.build import LibraryKernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import measured
 from tvm_stitch.plan.plan import Fallback, Plan
@@ -45,6 +43,7 @@ from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
 from tvm_stitch.tuning.clock import GpuClock
+from tvm_stitch.workarounds.few_collections import few_collections
 
 __all__ = ["Approximate", "Decompose", "FewerCalls", "StitchOps", "StitchSchedule"]
 
@@ -233,8 +232,7 @@ def StitchSchedule(
                 timing.step(timing.WRITING, number, len(functions))
                 if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
                     continue
-                kernel = records and _tuned(function, records, device, bounds, chosen.schemes)
-                kernel = kernel or stitch_function(function, device, bounds, chosen.schemes)
+                kernel = _kernel(function, records, device, bounds, chosen.schemes)
                 if not isinstance(kernel, Refused):
                     mod.update_func(var, kernel)
                     refused.pop(var.name_hint, None)
@@ -253,14 +251,15 @@ def StitchSchedule(
     return stitch_schedule
 
 
-def _tuned(
+def _kernel(
     function: tirx.PrimFunc,
-    records: Records,
+    records: Records | None,
     device: Device,
     bounds: Bounds,
     schemes: tuple[str, ...],
-) -> tirx.PrimFunc | None:
-    """The kernel by a record, if there is one; of products, if the library does not have it."""
-    if isinstance(kernel_of(function, device, bounds, schemes), LibraryKernel):
-        return None
-    return records.kernel(function, bounds, schemes)
+) -> tirx.PrimFunc | Refused:
+    """The kernel by a record, if there is one of what can be tuned, else as it is chosen."""
+    chosen = kernel_of(function, device, bounds, schemes)
+    is_ready_made = not isinstance(chosen, Refused) and chosen.layout is None
+    tuned = None if is_ready_made else records and records.kernel(function, bounds, schemes)
+    return tuned or (chosen if isinstance(chosen, Refused) else chosen.emit(function))

@@ -23,9 +23,9 @@ from tvm import relax, s_tir, tirx
 
 from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.errors import InputError
+from tvm_stitch.executable.on_cpu import SCANS, NotRun, Runner, calls
 from tvm_stitch.json_data import listed
 from tvm_stitch.kernel.build import is_emitted
-from tvm_stitch.on_cpu import SCANS, NotRun, Runner, calls
 from tvm_stitch.options import Options
 from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.reference.agreement import Judged, judge, typical

@@ -18,18 +18,19 @@ from tvm.s_tir import dlight
 
 from bench.systems.tvm import fusion_passes
 from tvm_stitch.build import stitch_passes
-from tvm_stitch.default_schedules import default_rules
 from tvm_stitch.device import Device, device_of
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, read_programs
+from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.emit import emit
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Flat, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.read_stages import read_stages
 from tvm_stitch.stages.stage import Refused, Stage, constant
+from tvm_stitch.tvm_default.default_schedules import default_rules
 
 MOST_DEFAULTS = 6  # of a graph: a step of an optimizer has dozens that are alike
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bench.case import Case
 from bench.cases import (
     across,
+    across_backward,
     backward,
     blocks,
     cells,
@@ -24,7 +25,7 @@ from bench.cases import (
 def _subgraphs() -> list[Case]:
     parts = (
         peers, irregular, backward, blocks, cells, products, transposes, optimizer, whole, plans,
-        across, pooling, multi_tensor, rows,
+        across, across_backward, pooling, multi_tensor, rows,
     )  # fmt: skip
     return [case for part in parts for case in part.cases()]
 

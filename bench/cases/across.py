@@ -102,6 +102,58 @@ def argmax_over(shape: Shape, axis: int, dtype: str) -> Workload:
     return Workload(function, in_jax, (Array(shape, dtype),))
 
 
+def extremes_over(shape: Shape, axis: int, dtype: str) -> Workload:
+    """The largest along an axis, and where it stands."""
+
+    def function(x):
+        return tuple(x.max(axis))
+
+    def in_jax(x):
+        return jnp.max(x, axis), jnp.argmax(x, axis)
+
+    return Workload(function, in_jax, (Array(shape, dtype),))
+
+
+def means_over(shape: Shape, axes: Shape, dtype: str) -> Workload:
+    """Means and nothing else: what is read is all that moves."""
+
+    def function(x):
+        return wide(x).mean(axes).to(x.dtype)
+
+    def in_jax(x):
+        return jnp.mean(x.astype(jnp.float32), axes).astype(x.dtype)
+
+    return Workload(function, in_jax, (Array(shape, dtype),))
+
+
+def norms_over(shape: Shape, axis: int, dtype: str) -> Workload:
+    """Euclidean norms along an axis."""
+
+    def function(x):
+        h = wide(x)
+        return torch.sqrt((h * h).sum(axis))
+
+    def in_jax(x):
+        h = x.astype(jnp.float32)
+        return jnp.sqrt((h * h).sum(axis))
+
+    return Workload(function, in_jax, (Array(shape, dtype),))
+
+
+def row_loss(rows: int, columns: int, dtype: str) -> Workload:
+    """The logarithm of every row's sum of exponentials, and the mean of all rows."""
+
+    def function(x):
+        each = torch.logsumexp(wide(x), -1)
+        return each, each.mean()
+
+    def in_jax(x):
+        each = jnp.log(jnp.exp(x.astype(jnp.float32)).sum(-1))
+        return each, each.mean()
+
+    return Workload(function, in_jax, (Array((rows, columns), dtype),))
+
+
 def softmax_over_column_sums(rows: int, columns: int, dtype: str) -> Workload:
     """Softmax along rows, then divided by its column sums: slot attention."""
 
@@ -236,6 +288,40 @@ def cases() -> list[Case]:
             "batch-norm-backward", "batch norm backward, 64×128×56×56 fp32", batch_norm_backward,
             {"shape": (64, 128, 56, 56), **single}, {"shape": (4, 3, 5, 5), **single},
         ),
+        softmax(
+            "softmax-columns-small", "softmax over axis 1 of 1×512×640 fp32",
+            (1, 512, 640), (1, 31, 12), single,
+        ),
+        softmax(
+            "softmax-vocabulary", "softmax over axis 1 of 4×8000×128 fp16",
+            (4, 8000, 128), (2, 31, 12), half,
+        ),
+        softmax(
+            "extremes-middle", "maximum and its index over the middle of 64×512×768 fp16",
+            (64, 512, 768), (2, 31, 12), half, extremes_over,
+        ),
+        softmax(
+            "column-norms", "norms over axis 1 of 1×65536×256 fp32",
+            (1, 65536, 256), (1, 31, 12), single, norms_over,
+        ),
+        norm(
+            "standardise-half", "columns standardised, 32768×1024 fp16",
+            (32768, 1024), (0,), (31, 12), half,
+        ),
+        norm(
+            "instance-norm-last", "instance norm, channels last, 16×128×128×64 fp16",
+            (16, 128, 128, 64), (1, 2), (2, 5, 3, 12), half,
+        ),
+        norm(
+            "token-means", "mean over the middle of 32×1024×1024 bf16",
+            (32, 1024, 1024), (1,), (2, 31, 12), brain, means_over,
+        ),
+        _case(
+            "weight-norm-half", "weight norm over axis 0, 2048×8192 fp16", weight_norm,
+            {"shape": (2048, 8192), "axis": 0, **half}, {"shape": (31, 12), "axis": 0, **half},
+        ),
+        matrix("row-loss", "log of summed exponentials and its mean, 32768×1024 fp16",
+               row_loss, 32768, 1024, half),
         matrix("slots-small", "softmax over its column sums, 1024×256 fp32",
                softmax_over_column_sums, 1024, 256, single),
         matrix("slots", "softmax over its column sums, 16384×2048 bf16",

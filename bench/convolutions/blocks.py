@@ -20,7 +20,7 @@ from bench.libraries import is_named
 from bench.measure import Meter
 from tvm_stitch import Options
 from tvm_stitch import compile as compile_module
-from tvm_stitch.on_cpu import Runner
+from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
 

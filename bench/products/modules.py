@@ -19,14 +19,14 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 from bench.products.grid import Shape
 from tvm_stitch import Options, transform
 from tvm_stitch.build import lowering_context
-from tvm_stitch.default_schedules import DefaultSchedules
 from tvm_stitch.device import Device
 from tvm_stitch.executable.link import linked
 from tvm_stitch.graph.front.legalize import Legalize
-from tvm_stitch.kernel.build import ProductKernel, choose_kernel
+from tvm_stitch.kernel.build import choose_kernel
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Refused
+from tvm_stitch.tvm_default.default_schedules import DefaultSchedules
 
 WAYS: Mapping[str, tuple[str, ...]] = {
     "library": (LIBRARY,),
@@ -136,10 +136,12 @@ def predicted(mod: tvm.IRModule, device: Device) -> dict[str, Predicted]:
         stages = read_stages(function)
         if isinstance(stages, Refused):
             continue
-        costs = {}
+        costs: dict[str, float | None] = dict.fromkeys(WAYS)
         for way, schemes in WAYS.items():
-            kernel = choose_kernel(stages, outputs_of(function, stages), device, schemes=schemes)
-            costs[way] = kernel.cost_us if isinstance(kernel, ProductKernel) else None
+            outputs = outputs_of(function, stages)
+            kernel = choose_kernel(stages, outputs, device, schemes=schemes)
+            if not isinstance(kernel, Refused) and kernel.is_product:
+                costs[way] = kernel.cost_us
         found[name] = Predicted(**costs)
     return found
 

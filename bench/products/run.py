@@ -20,7 +20,7 @@ from tvm import relax
 from bench.products import modules
 from bench.products.grid import Shape
 from tvm_stitch.device import device_of
-from tvm_stitch.on_cpu import Runner, array_of
+from tvm_stitch.executable.on_cpu import Runner, array_of
 from tvm_stitch.tuning.measuring.gpu import Driver, Stopwatch
 
 LAUNCHES = 15

@@ -1,14 +1,26 @@
 extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __restrict__ b_ptr, nv_bfloat16* __restrict__ compute_intermediate_1_2_3_4_ptr, nv_bfloat16* __restrict__ w_ptr, nv_bfloat16* __restrict__ x_ptr, int64_t n) {
   int64_t cse_v1 = (n * (int64_t)60);
+  alignas(64) int last_row_ptr[1];
+  int64_t cse_v4 = ((int64_t)((int)((int64_t)blockIdx.x)));
+  int64_t cse_v8 = (n - (((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16));
+  last_row_ptr[0] = ((int)min(((n - (((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16)) - (int64_t)1), (int64_t)7));
+  alignas(64) int row_of_block_ptr[1];
+  int cse_v2 = (((int)threadIdx.x) >> 4);
+  row_of_block_ptr[0] = min((((int)threadIdx.x) >> 4), max(last_row_ptr[0], -16777216));
+  alignas(64) int64_t first_vector_ptr[1];
+  int64_t cse_v6 = (((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)240);
+  first_vector_ptr[0] = ((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)240) + (((int64_t)row_of_block_ptr[0]) * (int64_t)15));
+  alignas(64) int last_row_ptr_1[1];
+  last_row_ptr_1[0] = ((int)min(((n - (((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16)) - (int64_t)9), (int64_t)7));
+  alignas(64) int row_of_block_ptr_1[1];
+  row_of_block_ptr_1[0] = min((((int)threadIdx.x) >> 4), max(last_row_ptr_1[0], -16777216));
+  alignas(64) int64_t first_vector_ptr_1[1];
+  first_vector_ptr_1[0] = (((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)240) + (((int64_t)row_of_block_ptr_1[0]) * (int64_t)15)) + (int64_t)120);
   alignas(64) nv_bfloat16 x_kept_ptr[4];
-  int cse_v2 = (((int)threadIdx.x) & 15);
-  int64_t cse_v3 = ((int64_t)((int)threadIdx.x));
-  int64_t cse_v4 = (n - (int64_t)1);
-  int64_t cse_v6 = ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4);
-  int64_t cse_v7 = ((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16) + (((int64_t)((int)threadIdx.x)) >> (int64_t)4));
-  int64_t cse_v9 = ((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16) + (((int64_t)((int)threadIdx.x)) >> (int64_t)4)), (n - (int64_t)1)) * (int64_t)60) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4));
+  int cse_v3 = (((int)threadIdx.x) & 15);
+  int64_t cse_v7 = ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4);
   if ((((int)threadIdx.x) & 15) < 15) {
-    *(nv_bfloat164*)(x_kept_ptr + (int64_t)0) = *(nv_bfloat164*)(x_ptr + ((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16) + (((int64_t)((int)threadIdx.x)) >> (int64_t)4)), (n - (int64_t)1)) * (int64_t)60) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4)));
+    *(nv_bfloat164*)(x_kept_ptr + (int64_t)0) = *(nv_bfloat164*)(x_ptr + ((first_vector_ptr[0] * (int64_t)4) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4)));
   }
   alignas(64) nv_bfloat16 w_along_ptr[4];
   alignas(64) nv_bfloat16 b_along_ptr[4];
@@ -18,10 +30,8 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
     *(nv_bfloat164*)(b_along_ptr + 0) = *(nv_bfloat164*)(b_ptr + ((((int)threadIdx.x) & 15) * 4));
   }
   alignas(64) nv_bfloat16 x_kept_ptr_1[4];
-  int64_t cse_v8 = (((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16) + (((int64_t)((int)threadIdx.x)) >> (int64_t)4)) + (int64_t)8);
-  int64_t cse_v10 = ((min((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16) + (((int64_t)((int)threadIdx.x)) >> (int64_t)4)) + (int64_t)8), (n - (int64_t)1)) * (int64_t)60) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4));
   if ((((int)threadIdx.x) & 15) < 15) {
-    *(nv_bfloat164*)(x_kept_ptr_1 + (int64_t)0) = *(nv_bfloat164*)(x_ptr + ((min((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16) + (((int64_t)((int)threadIdx.x)) >> (int64_t)4)) + (int64_t)8), (n - (int64_t)1)) * (int64_t)60) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4)));
+    *(nv_bfloat164*)(x_kept_ptr_1 + (int64_t)0) = *(nv_bfloat164*)(x_ptr + ((first_vector_ptr_1[0] * (int64_t)4) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4)));
   }
   alignas(64) float lv_red_partial_ptr[4];
   #pragma unroll
@@ -127,8 +137,8 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
       compute4_ptr[0] = ((nv_bfloat16)T_add1_ptr[0]);
       compute_intermediate_1_2_3_4_out_ptr[lane_8] = compute4_ptr[0];
     }
-    if (((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16) + (((int64_t)((int)threadIdx.x)) >> (int64_t)4)) < n) {
-      *(nv_bfloat164*)(compute_intermediate_1_2_3_4_ptr + ((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16) + (((int64_t)((int)threadIdx.x)) >> (int64_t)4)), (n - (int64_t)1)) * (int64_t)60) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4))) = *(nv_bfloat164*)(compute_intermediate_1_2_3_4_out_ptr + (int64_t)0);
+    if ((((int)threadIdx.x) >> 4) <= last_row_ptr[0]) {
+      *(nv_bfloat164*)(compute_intermediate_1_2_3_4_ptr + ((first_vector_ptr[0] * (int64_t)4) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4))) = *(nv_bfloat164*)(compute_intermediate_1_2_3_4_out_ptr + (int64_t)0);
     }
   }
   alignas(64) float T_divide1_ptr_1[1];
@@ -155,8 +165,8 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
       compute4_ptr_1[0] = ((nv_bfloat16)T_add1_ptr_1[0]);
       compute_intermediate_1_2_3_4_out_ptr_1[lane_9] = compute4_ptr_1[0];
     }
-    if ((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16) + (((int64_t)((int)threadIdx.x)) >> (int64_t)4)) + (int64_t)8) < n) {
-      *(nv_bfloat164*)(compute_intermediate_1_2_3_4_ptr + ((min((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)16) + (((int64_t)((int)threadIdx.x)) >> (int64_t)4)) + (int64_t)8), (n - (int64_t)1)) * (int64_t)60) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4))) = *(nv_bfloat164*)(compute_intermediate_1_2_3_4_out_ptr_1 + (int64_t)0);
+    if ((((int)threadIdx.x) >> 4) <= last_row_ptr_1[0]) {
+      *(nv_bfloat164*)(compute_intermediate_1_2_3_4_ptr + ((first_vector_ptr_1[0] * (int64_t)4) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4))) = *(nv_bfloat164*)(compute_intermediate_1_2_3_4_out_ptr_1 + (int64_t)0);
     }
   }
 }

@@ -1,9 +1,16 @@
 extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(float* __restrict__ T_divide_intermediate_ptr, float* __restrict__ x_ptr, int64_t cse_v1, int64_t m, int64_t n) {
+  alignas(64) int last_row_ptr[1];
+  int64_t cse_v38 = (((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4);
+  last_row_ptr[0] = ((int)min(((n - (((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4)) - (int64_t)1), (int64_t)3));
+  alignas(64) int row_of_block_ptr[1];
+  int cse_v2 = (((int)threadIdx.x) >> 5);
+  row_of_block_ptr[0] = min((((int)threadIdx.x) >> 5), max(last_row_ptr[0], -16777216));
+  alignas(64) int64_t first_vector_ptr[1];
+  first_vector_ptr[0] = ((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + ((int64_t)row_of_block_ptr[0])) * m) >> (int64_t)2);
   alignas(64) int first_column_ptr[1];
-  int64_t cse_v2 = ((int64_t)((int)threadIdx.x));
-  int64_t cse_v49 = ((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5));
-  int64_t cse_v54 = (min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)), (n - (int64_t)1)) * m);
-  first_column_ptr[0] = ((int)((int64_t)0 - ((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)), (n - (int64_t)1)) * m) & (int64_t)3)));
+  first_column_ptr[0] = ((int)((int64_t)0 - ((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + ((int64_t)row_of_block_ptr[0])) * m) & (int64_t)3)));
+  alignas(64) int columns_ptr[1];
+  columns_ptr[0] = ((int)min(m, (int64_t)1149));
   alignas(64) float compute_intermediate_kept_ptr[36];
   #pragma unroll
   for (int element = 0; element < 36; ++element) {
@@ -14,21 +21,19 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(float* __restri
   for (int element_1 = 0; element_1 < 36; ++element_1) {
     x_kept_ptr[element_1] = 0x0p+0f/*0.000000e+00*/;
   }
-  int64_t cse_v38 = ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4);
-  int64_t cse_v63 = (((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)), (n - (int64_t)1)) * m) >> (int64_t)2) * (int64_t)4);
+  int64_t cse_v39 = ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4);
   #pragma unroll
   for (int64_t step = (int64_t)0; step < (int64_t)9; ++step) {
     int64_t cse_v3 = (step * (int64_t)128);
     int64_t cse_v4 = (step * (int64_t)4);
-    int64_t cse_v50 = ((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4));
-    int64_t cse_v64 = (((step * (int64_t)128) + (((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)), (n - (int64_t)1)) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4));
-    if (((int64_t)0 <= (((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < m)) {
-      *(float4*)(x_kept_ptr + (step * (int64_t)4)) = *(float4*)(x_ptr + (((step * (int64_t)128) + (((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)), (n - (int64_t)1)) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)));
+    int64_t cse_v52 = ((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4));
+    if (((int64_t)0 <= (((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < ((int64_t)(columns_ptr[0] & 2047)))) {
+      *(float4*)(x_kept_ptr + (step * (int64_t)4)) = *(float4*)(x_ptr + (((step * (int64_t)128) + (((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + ((int64_t)row_of_block_ptr[0])) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)));
     } else {
       #pragma unroll
       for (int64_t lane = (int64_t)0; lane < (int64_t)4; ++lane) {
-        if (((int64_t)0 <= ((((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane)) && (((((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane) < m)) {
-          x_kept_ptr[((step * (int64_t)4) + lane)] = x_ptr[((((step * (int64_t)128) + (((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)), (n - (int64_t)1)) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + lane)];
+        if (((int64_t)0 <= ((((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane)) && (((((step * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane) < ((int64_t)(columns_ptr[0] & 2047)))) {
+          x_kept_ptr[((step * (int64_t)4) + lane)] = x_ptr[((((step * (int64_t)128) + (((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + ((int64_t)row_of_block_ptr[0])) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + lane)];
         }
       }
     }
@@ -43,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(float* __restri
   for (int step_1 = 0; step_1 < 9; ++step_1) {
     #pragma unroll
     for (int lane_2 = 0; lane_2 < 4; ++lane_2) {
-      if ((0 <= ((((step_1 * 128) + ((((int)threadIdx.x) & 31) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_2)) && (((((((int64_t)step_1) * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_2)) < m)) {
+      int cse_v40 = ((step_1 * 128) + ((((int)threadIdx.x) & 31) * 4));
+      if ((0 <= ((((step_1 * 128) + ((((int)threadIdx.x) & 31) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_2)) && (((((step_1 * 128) + ((((int)threadIdx.x) & 31) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_2) < (columns_ptr[0] & 2047))) {
         x_red_partial_ptr[lane_2] = max(x_red_partial_ptr[lane_2], x_kept_ptr[((step_1 * 4) + lane_2)]);
       }
     }
@@ -61,7 +67,8 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(float* __restri
   for (int step_2 = 0; step_2 < 9; ++step_2) {
     #pragma unroll
     for (int lane_4 = 0; lane_4 < 4; ++lane_4) {
-      if ((0 <= ((((step_2 * 128) + ((((int)threadIdx.x) & 31) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_4)) && (((((((int64_t)step_2) * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_4)) < m)) {
+      int cse_v41 = ((step_2 * 128) + ((((int)threadIdx.x) & 31) * 4));
+      if ((0 <= ((((step_2 * 128) + ((((int)threadIdx.x) & 31) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_4)) && (((((step_2 * 128) + ((((int)threadIdx.x) & 31) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_4) < (columns_ptr[0] & 2047))) {
         alignas(64) float T_subtract_ptr[1];
         int cse_v28 = ((step_2 * 4) + lane_4);
         T_subtract_ptr[0] = (x_kept_ptr[((step_2 * 4) + lane_4)] - x_red_ptr[0]);
@@ -80,25 +87,24 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(float* __restri
   for (int64_t step_3 = (int64_t)0; step_3 < (int64_t)9; ++step_3) {
     alignas(64) float T_divide_intermediate_out_ptr[4];
     int64_t cse_v5 = (step_3 * (int64_t)128);
-    int64_t cse_v51 = ((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4));
+    int64_t cse_v53 = ((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4));
     #pragma unroll
     for (int lane_5 = 0; lane_5 < 4; ++lane_5) {
       int64_t cse_v6 = ((int64_t)lane_5);
-      if (((int64_t)0 <= ((((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_5))) && (((((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_5)) < m)) {
+      if (((int64_t)0 <= ((((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_5))) && (((((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_5)) < ((int64_t)(columns_ptr[0] & 2047)))) {
         alignas(64) float T_divide_ptr[1];
         T_divide_ptr[0] = (compute_intermediate_kept_ptr[((step_3 * (int64_t)4) + ((int64_t)lane_5))] / lv2_red_ptr[0]);
         T_divide_intermediate_out_ptr[lane_5] = T_divide_ptr[0];
       }
     }
-    if (((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)) < n) {
-      int64_t cse_v65 = (((step_3 * (int64_t)128) + (((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)), (n - (int64_t)1)) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4));
-      if (((int64_t)0 <= (((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < m)) {
-        *(float4*)(T_divide_intermediate_ptr + (((step_3 * (int64_t)128) + (((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)), (n - (int64_t)1)) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4))) = *(float4*)(T_divide_intermediate_out_ptr + (int64_t)0);
+    if ((((int)threadIdx.x) >> 5) <= last_row_ptr[0]) {
+      if (((int64_t)0 <= (((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < ((int64_t)(columns_ptr[0] & 2047)))) {
+        *(float4*)(T_divide_intermediate_ptr + (((step_3 * (int64_t)128) + (((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + ((int64_t)row_of_block_ptr[0])) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4))) = *(float4*)(T_divide_intermediate_out_ptr + (int64_t)0);
       } else {
         #pragma unroll
         for (int64_t lane_6 = (int64_t)0; lane_6 < (int64_t)4; ++lane_6) {
-          if (((int64_t)0 <= ((((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_6)) && (((((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_6) < m)) {
-            T_divide_intermediate_ptr[((((step_3 * (int64_t)128) + (((min(((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)), (n - (int64_t)1)) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + lane_6)] = T_divide_intermediate_out_ptr[lane_6];
+          if (((int64_t)0 <= ((((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_6)) && (((((step_3 * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_6) < ((int64_t)(columns_ptr[0] & 2047)))) {
+            T_divide_intermediate_ptr[((((step_3 * (int64_t)128) + (((((((int64_t)((int)((int64_t)blockIdx.x))) * (int64_t)4) + ((int64_t)row_of_block_ptr[0])) * m) >> (int64_t)2) * (int64_t)4)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)31) * (int64_t)4)) + lane_6)] = T_divide_intermediate_out_ptr[lane_6];
           }
         }
       }
@@ -109,8 +115,10 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(float* __restri
 extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __restrict__ T_divide_intermediate_ptr, float* __restrict__ x_ptr, int64_t cse_v1, int64_t m, int64_t n) {
   extern __shared__ __align__(64) uchar buf_dyn_shmem_ptr[];
   alignas(64) int first_column_ptr[1];
-  int64_t cse_v39 = (((int64_t)((int)((int64_t)blockIdx.x))) * m);
+  int64_t cse_v42 = (((int64_t)((int)((int64_t)blockIdx.x))) * m);
   first_column_ptr[0] = ((int)((int64_t)0 - ((((int64_t)((int)((int64_t)blockIdx.x))) * m) & (int64_t)3)));
+  alignas(64) int columns_ptr[1];
+  columns_ptr[0] = ((int)min(m, (int64_t)20477));
   alignas(64) float x_red_partial_ptr[4];
   #pragma unroll
   for (int lane = 0; lane < 4; ++lane) {
@@ -118,19 +126,19 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
   }
   alignas(64) float x_in_ptr[16];
   int64_t cse_v29 = (((int64_t)((int)threadIdx.x)) * (int64_t)4);
-  int64_t cse_v52 = (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4);
+  int64_t cse_v54 = (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4);
   #pragma unroll
   for (int64_t load = (int64_t)0; load < (int64_t)4; ++load) {
     int64_t cse_v7 = (load * (int64_t)4096);
     int64_t cse_v8 = (load * (int64_t)4);
-    int64_t cse_v40 = ((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-    int64_t cse_v56 = (((load * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-    if (((int64_t)0 <= (((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < m)) {
+    int64_t cse_v43 = ((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+    int64_t cse_v57 = (((load * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+    if (((int64_t)0 <= (((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < ((int64_t)(columns_ptr[0] & 32767)))) {
       *(float4*)(x_in_ptr + (load * (int64_t)4)) = *(float4*)(x_ptr + (((load * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
     } else {
       #pragma unroll
       for (int64_t lane_1 = (int64_t)0; lane_1 < (int64_t)4; ++lane_1) {
-        if (((int64_t)0 <= ((((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_1)) && (((((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_1) < m)) {
+        if (((int64_t)0 <= ((((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_1)) && (((((load * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_1) < ((int64_t)(columns_ptr[0] & 32767)))) {
           x_in_ptr[((load * (int64_t)4) + lane_1)] = x_ptr[((((load * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_1)];
         }
       }
@@ -142,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
     #pragma unroll
     for (int lane_2 = 0; lane_2 < 4; ++lane_2) {
       int cse_v30 = ((step * 4096) + (((int)threadIdx.x) * 4));
-      if ((0 <= ((((step * 4096) + (((int)threadIdx.x) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_2)) && (((((((int64_t)step) * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_2)) < m)) {
+      if ((0 <= ((((step * 4096) + (((int)threadIdx.x) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_2)) && (((((step * 4096) + (((int)threadIdx.x) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_2) < (columns_ptr[0] & 32767))) {
         int cse_v31 = ((step * 4) + lane_2);
         x_red_partial_ptr[lane_2] = max(x_red_partial_ptr[lane_2], x_in_ptr[((step * 4) + lane_2)]);
         ((float*)buf_dyn_shmem_ptr)[((((step * 4096) + (((int)threadIdx.x) * 4)) + lane_2) + 32)] = x_in_ptr[((step * 4) + lane_2)];
@@ -150,21 +158,21 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
     }
   }
   alignas(64) float x_in_ptr_1[4];
-  int64_t cse_v55 = ((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-  int64_t cse_v57 = (((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + (int64_t)16384);
-  if ((((((int64_t)((int)threadIdx.x)) * (int64_t)4) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)16387) < m) {
+  int64_t cse_v56 = ((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+  int64_t cse_v58 = (((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + (int64_t)16384);
+  if ((((((int)threadIdx.x) * 4) + max(min(first_column_ptr[0], 0), -3)) + 16387) < (columns_ptr[0] & 32767)) {
     *(float4*)(x_in_ptr_1 + (int64_t)0) = *(float4*)(x_ptr + (((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + (int64_t)16384));
   } else {
     #pragma unroll
     for (int64_t lane_3 = (int64_t)0; lane_3 < (int64_t)4; ++lane_3) {
-      if (((((((int64_t)((int)threadIdx.x)) * (int64_t)4) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_3) + (int64_t)16384) < m) {
+      if (((((((int64_t)((int)threadIdx.x)) * (int64_t)4) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_3) + (int64_t)16384) < ((int64_t)(columns_ptr[0] & 32767))) {
         x_in_ptr_1[lane_3] = x_ptr[((((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_3) + (int64_t)16384)];
       }
     }
   }
   #pragma unroll
   for (int lane_4 = 0; lane_4 < 4; ++lane_4) {
-    if (((((((int64_t)((int)threadIdx.x)) * (int64_t)4) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_4)) + (int64_t)16384) < m) {
+    if (((((((int)threadIdx.x) * 4) + max(min(first_column_ptr[0], 0), -3)) + lane_4) + 16384) < (columns_ptr[0] & 32767)) {
       x_red_partial_ptr[lane_4] = max(x_red_partial_ptr[lane_4], x_in_ptr_1[lane_4]);
       ((float*)buf_dyn_shmem_ptr)[(((((int)threadIdx.x) * 4) + lane_4) + 16416)] = x_in_ptr_1[lane_4];
     }
@@ -193,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
     #pragma unroll
     for (int lane_6 = 0; lane_6 < 4; ++lane_6) {
       int cse_v32 = ((step_1 * 4096) + (((int)threadIdx.x) * 4));
-      if ((0 <= ((((step_1 * 4096) + (((int)threadIdx.x) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_6)) && (((((((int64_t)step_1) * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_6)) < m)) {
+      if ((0 <= ((((step_1 * 4096) + (((int)threadIdx.x) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_6)) && (((((step_1 * 4096) + (((int)threadIdx.x) * 4)) + max(min(first_column_ptr[0], 0), -3)) + lane_6) < (columns_ptr[0] & 32767))) {
         alignas(64) float T_subtract_ptr[1];
         T_subtract_ptr[0] = (((float*)buf_dyn_shmem_ptr)[((((step_1 * 4096) + (((int)threadIdx.x) * 4)) + lane_6) + 32)] - x_red_ptr[0]);
         alignas(64) float compute_ptr[1];
@@ -204,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
   }
   #pragma unroll
   for (int lane_7 = 0; lane_7 < 4; ++lane_7) {
-    if (((((((int64_t)((int)threadIdx.x)) * (int64_t)4) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_7)) + (int64_t)16384) < m) {
+    if (((((((int)threadIdx.x) * 4) + max(min(first_column_ptr[0], 0), -3)) + lane_7) + 16384) < (columns_ptr[0] & 32767)) {
       alignas(64) float T_subtract_ptr_1[1];
       T_subtract_ptr_1[0] = (((float*)buf_dyn_shmem_ptr)[(((((int)threadIdx.x) * 4) + lane_7) + 16416)] - x_red_ptr[0]);
       alignas(64) float compute_ptr_1[1];
@@ -229,11 +237,11 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
   for (int64_t step_2 = (int64_t)0; step_2 < (int64_t)4; ++step_2) {
     alignas(64) float T_divide_intermediate_out_ptr[4];
     int64_t cse_v12 = (step_2 * (int64_t)4096);
-    int64_t cse_v41 = ((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+    int64_t cse_v44 = ((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
     #pragma unroll
     for (int lane_8 = 0; lane_8 < 4; ++lane_8) {
       int64_t cse_v13 = ((int64_t)lane_8);
-      if (((int64_t)0 <= ((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_8))) && (((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_8)) < m)) {
+      if (((int64_t)0 <= ((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_8))) && (((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_8)) < ((int64_t)(columns_ptr[0] & 32767)))) {
         alignas(64) float T_subtract_ptr_2[1];
         T_subtract_ptr_2[0] = (((float*)buf_dyn_shmem_ptr)[((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)lane_8)) + (int64_t)32)] - x_red_ptr[0]);
         alignas(64) float compute_ptr_2[1];
@@ -243,13 +251,13 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
         T_divide_intermediate_out_ptr[lane_8] = T_divide_ptr[0];
       }
     }
-    int64_t cse_v58 = (((step_2 * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-    if (((int64_t)0 <= (((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < m)) {
+    int64_t cse_v59 = (((step_2 * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+    if (((int64_t)0 <= (((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3)))) && (((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)3) < ((int64_t)(columns_ptr[0] & 32767)))) {
       *(float4*)(T_divide_intermediate_ptr + (((step_2 * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4))) = *(float4*)(T_divide_intermediate_out_ptr + (int64_t)0);
     } else {
       #pragma unroll
       for (int64_t lane_9 = (int64_t)0; lane_9 < (int64_t)4; ++lane_9) {
-        if (((int64_t)0 <= ((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_9)) && (((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_9) < m)) {
+        if (((int64_t)0 <= ((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_9)) && (((((step_2 * (int64_t)4096) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_9) < ((int64_t)(columns_ptr[0] & 32767)))) {
           T_divide_intermediate_ptr[((((step_2 * (int64_t)4096) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_9)] = T_divide_intermediate_out_ptr[lane_9];
         }
       }
@@ -258,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
   alignas(64) float T_divide_intermediate_out_ptr_1[4];
   #pragma unroll
   for (int lane_10 = 0; lane_10 < 4; ++lane_10) {
-    if (((((((int64_t)((int)threadIdx.x)) * (int64_t)4) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + ((int64_t)lane_10)) + (int64_t)16384) < m) {
+    if (((((((int)threadIdx.x) * 4) + max(min(first_column_ptr[0], 0), -3)) + lane_10) + 16384) < (columns_ptr[0] & 32767)) {
       alignas(64) float T_subtract_ptr_3[1];
       T_subtract_ptr_3[0] = (((float*)buf_dyn_shmem_ptr)[(((((int)threadIdx.x) * 4) + lane_10) + 16416)] - x_red_ptr[0]);
       alignas(64) float compute_ptr_3[1];
@@ -268,12 +276,12 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
       T_divide_intermediate_out_ptr_1[lane_10] = T_divide_ptr_1[0];
     }
   }
-  if ((((((int64_t)((int)threadIdx.x)) * (int64_t)4) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + (int64_t)16387) < m) {
+  if ((((((int)threadIdx.x) * 4) + max(min(first_column_ptr[0], 0), -3)) + 16387) < (columns_ptr[0] & 32767)) {
     *(float4*)(T_divide_intermediate_ptr + (((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + (int64_t)16384)) = *(float4*)(T_divide_intermediate_out_ptr_1 + (int64_t)0);
   } else {
     #pragma unroll
     for (int64_t lane_11 = (int64_t)0; lane_11 < (int64_t)4; ++lane_11) {
-      if (((((((int64_t)((int)threadIdx.x)) * (int64_t)4) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_11) + (int64_t)16384) < m) {
+      if (((((((int64_t)((int)threadIdx.x)) * (int64_t)4) + ((int64_t)max(min(first_column_ptr[0], 0), -3))) + lane_11) + (int64_t)16384) < ((int64_t)(columns_ptr[0] & 32767))) {
         T_divide_intermediate_ptr[((((((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_11) + (int64_t)16384)] = T_divide_intermediate_out_ptr_1[lane_11];
       }
     }
@@ -284,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
   __shared__ alignas(64) float x_red_warps_ptr[16];
   __shared__ alignas(64) float lv2_red_warps_ptr[16];
   alignas(64) int first_column_ptr[1];
-  int64_t cse_v42 = (((int64_t)((int)((int64_t)blockIdx.x))) * m);
+  int64_t cse_v45 = (((int64_t)((int)((int64_t)blockIdx.x))) * m);
   first_column_ptr[0] = ((int)((int64_t)0 - ((((int64_t)((int)((int64_t)blockIdx.x))) * m) & (int64_t)3)));
   alignas(64) float x_red_partial_ptr[4];
   #pragma unroll
@@ -293,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
   }
   int64_t cse_v14 = (m + (int64_t)2047);
   int64_t cse_v34 = (((int64_t)((int)threadIdx.x)) * (int64_t)4);
-  int64_t cse_v53 = (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4);
+  int64_t cse_v55 = (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4);
   for (int64_t flight = (int64_t)0; flight < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++flight) {
     alignas(64) float x_in_ptr[16];
     int64_t cse_v15 = (flight * (int64_t)8192);
@@ -301,8 +309,8 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     for (int64_t load = (int64_t)0; load < (int64_t)4; ++load) {
       int64_t cse_v16 = (load * (int64_t)4);
       int64_t cse_v33 = ((flight * (int64_t)8192) + (load * (int64_t)2048));
-      int64_t cse_v43 = (((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      int64_t cse_v59 = ((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v46 = (((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v60 = ((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
       if (((int64_t)0 <= ((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
         *(float4*)(x_in_ptr + (load * (int64_t)4)) = *(float4*)(x_ptr + ((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
       } else {
@@ -318,7 +326,7 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     for (int64_t step = (int64_t)0; step < (int64_t)4; ++step) {
       #pragma unroll
       for (int64_t lane_2 = (int64_t)0; lane_2 < (int64_t)4; ++lane_2) {
-        int64_t cse_v44 = (((flight * (int64_t)8192) + (step * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+        int64_t cse_v47 = (((flight * (int64_t)8192) + (step * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
         if (((int64_t)0 <= (((((flight * (int64_t)8192) + (step * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_2)) && ((((((flight * (int64_t)8192) + (step * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_2) < m)) {
           x_red_partial_ptr[lane_2] = max(x_red_partial_ptr[lane_2], x_in_ptr[((step * (int64_t)4) + lane_2)]);
         }
@@ -372,8 +380,8 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     for (int64_t load_1 = (int64_t)0; load_1 < (int64_t)4; ++load_1) {
       int64_t cse_v22 = (load_1 * (int64_t)4);
       int64_t cse_v35 = ((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048));
-      int64_t cse_v45 = (((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      int64_t cse_v60 = ((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v48 = (((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v61 = ((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
       if (((int64_t)0 <= ((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
         *(float4*)(x_in_ptr_2 + (load_1 * (int64_t)4)) = *(float4*)(x_ptr + ((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
       } else {
@@ -389,7 +397,7 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     for (int64_t step_1 = (int64_t)0; step_1 < (int64_t)4; ++step_1) {
       #pragma unroll
       for (int64_t lane_7 = (int64_t)0; lane_7 < (int64_t)4; ++lane_7) {
-        int64_t cse_v46 = (((flight_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+        int64_t cse_v49 = (((flight_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
         if (((int64_t)0 <= (((((flight_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_7)) && ((((((flight_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_7) < m)) {
           alignas(64) float T_subtract_ptr[1];
           T_subtract_ptr[0] = (x_in_ptr_2[((step_1 * (int64_t)4) + lane_7)] - x_red_ptr[0]);
@@ -443,8 +451,8 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     for (int64_t load_2 = (int64_t)0; load_2 < (int64_t)4; ++load_2) {
       int64_t cse_v25 = (load_2 * (int64_t)4);
       int64_t cse_v36 = ((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048));
-      int64_t cse_v47 = (((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      int64_t cse_v61 = ((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v50 = (((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v62 = ((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
       if (((int64_t)0 <= ((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
         *(float4*)(x_in_ptr_4 + (load_2 * (int64_t)4)) = *(float4*)(x_ptr + ((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
       } else {
@@ -460,7 +468,7 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     for (int64_t step_2 = (int64_t)0; step_2 < (int64_t)4; ++step_2) {
       alignas(64) float T_divide_intermediate_out_ptr[4];
       int64_t cse_v37 = ((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048));
-      int64_t cse_v48 = (((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v51 = (((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
       #pragma unroll
       for (int64_t lane_11 = (int64_t)0; lane_11 < (int64_t)4; ++lane_11) {
         if (((int64_t)0 <= (((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_11)) && ((((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_11) < m)) {
@@ -473,7 +481,7 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
           T_divide_intermediate_out_ptr[lane_11] = T_divide_ptr[0];
         }
       }
-      int64_t cse_v62 = ((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v63 = ((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
       if (((int64_t)0 <= ((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
         *(float4*)(T_divide_intermediate_ptr + ((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4))) = *(float4*)(T_divide_intermediate_out_ptr + (int64_t)0);
       } else {

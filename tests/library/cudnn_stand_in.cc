@@ -87,6 +87,7 @@ double HalfToDouble(uint16_t bits) {
 
 double Load(DataType type, const void* data, int64_t at) {
   if (type == DATA_FLOAT) return static_cast<const float*>(data)[at];
+  if (type == DATA_INT32) return static_cast<const int32_t*>(data)[at];
   const uint16_t bits = static_cast<const uint16_t*>(data)[at];
   if (type == DATA_HALF) return HalfToDouble(bits);
   const uint32_t wide = static_cast<uint32_t>(bits) << 16;
@@ -159,6 +160,8 @@ class Machine {
  private:
   void Run(const Node& node) {
     if (node.type == BACKEND_OPERATION_POINTWISE_DESCRIPTOR) return Pointwise(node);
+    if (node.type == BACKEND_OPERATION_MATMUL_DESCRIPTOR) return Matmul(node);
+    if (node.type == BACKEND_OPERATION_REDUCTION_DESCRIPTOR) return Reduction(node);
     const bool forward = node.type == BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
     const bool data = node.type == BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
     const int x = forward ? ATTR_OPERATION_CONVOLUTION_FORWARD_X
@@ -212,20 +215,99 @@ class Machine {
 
   void Pointwise(const Node& node) {
     const Node& what = node.At(ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
-    const bool adds = what.One<int>(ATTR_POINTWISE_MODE) == POINTWISE_ADD;
-    const Values input = Read(node.At(ATTR_OPERATION_POINTWISE_XDESC));
-    const Values other = adds ? Read(node.At(ATTR_OPERATION_POINTWISE_BDESC)) : input;
-    Values output = Empty(node.At(ATTR_OPERATION_POINTWISE_YDESC));
-    Extents strides = Dense(other.extents);
-    for (size_t axis = 0; axis < strides.size(); ++axis) {
-      if (other.extents[axis] == 1) strides[axis] = 0;
+    const int mode = what.One<int>(ATTR_POINTWISE_MODE);
+    std::vector<Values> inputs;
+    for (int name : {ATTR_OPERATION_POINTWISE_XDESC, ATTR_OPERATION_POINTWISE_BDESC,
+                     ATTR_OPERATION_POINTWISE_TDESC}) {
+      if (node.Has(name)) inputs.push_back(Read(node.At(name)));
     }
+    Values output = Empty(node.At(ATTR_OPERATION_POINTWISE_YDESC));
+    std::vector<Extents> strides;
+    for (const Values& input : inputs) {
+      strides.push_back(Dense(input.extents));
+      for (size_t axis = 0; axis < input.extents.size(); ++axis) {
+        if (input.extents[axis] == 1) strides.back()[axis] = 0;
+      }
+    }
+    const int64_t axis =
+        mode == POINTWISE_GEN_INDEX ? what.One<int64_t>(ATTR_POINTWISE_AXIS) : 0;
     Each(output.extents, [&](const Extents& at, int64_t n) {
-      const double value = input.elements[n];
-      output.elements[n] =
-          adds ? value + other.elements[Offset(at, strides)] : value > 0 ? value : 0;
+      auto value = [&](size_t input) {
+        return inputs.at(input).elements[Offset(at, strides[input])];
+      };
+      double& result = output.elements[n];
+      switch (mode) {
+        case POINTWISE_ADD:
+          result = value(0) + value(1);
+          break;
+        case POINTWISE_SUB:
+          result = value(0) - value(1);
+          break;
+        case POINTWISE_MUL:
+          result = value(0) * value(1);
+          break;
+        case POINTWISE_DIV:
+          result = value(0) / value(1);
+          break;
+        case POINTWISE_EXP:
+          result = std::exp(value(0));
+          break;
+        case POINTWISE_LOG:
+          result = std::log(value(0));
+          break;
+        case POINTWISE_CMP_GE:
+          result = value(0) >= value(1);
+          break;
+        case POINTWISE_GEN_INDEX:
+          result = static_cast<double>(at[axis]);
+          break;
+        case POINTWISE_BINARY_SELECT:
+          result = value(2) != 0 ? value(0) : value(1);
+          break;
+        default:
+          result = value(0) > 0 ? value(0) : 0;
+      }
     });
     Write(node.At(ATTR_OPERATION_POINTWISE_YDESC), output);
+  }
+
+  // Matrices for each of two leading extents; several of the left may share one of the right.
+  void Matmul(const Node& node) {
+    const Values left = Read(node.At(ATTR_OPERATION_MATMUL_ADESC));
+    const Values right = Read(node.At(ATTR_OPERATION_MATMUL_BDESC));
+    Values output = Empty(node.At(ATTR_OPERATION_MATMUL_CDESC));
+    const Extents ones = Dense(left.extents), others = Dense(right.extents);
+    const int64_t shared = left.extents[1] / right.extents[1];
+    Each(output.extents, [&](const Extents& at, int64_t n) {
+      for (int64_t deep = 0; deep < left.extents[3]; ++deep) {
+        output.elements[n] +=
+            left.elements[Offset({at[0], at[1], at[2], deep}, ones)] *
+            right.elements[Offset({at[0], at[1] / shared, deep, at[3]}, others)];
+      }
+    });
+    Write(node.At(ATTR_OPERATION_MATMUL_CDESC), output);
+  }
+
+  void Reduction(const Node& node) {
+    const bool adds = node.At(ATTR_OPERATION_REDUCTION_DESC).One<int>(ATTR_REDUCTION_OPERATOR) ==
+                      REDUCE_ADD;
+    const Values input = Read(node.At(ATTR_OPERATION_REDUCTION_XDESC));
+    Values output = Empty(node.At(ATTR_OPERATION_REDUCTION_YDESC));
+    if (!adds) output.elements.assign(output.elements.size(), -INFINITY);
+    Extents strides = Dense(output.extents);
+    for (size_t axis = 0; axis < strides.size(); ++axis) {
+      if (output.extents[axis] == 1) strides[axis] = 0;
+    }
+    Each(input.extents, [&](const Extents& at, int64_t n) {
+      double& result = output.elements[Offset(at, strides)];
+      const double value = input.elements[n];
+      if (adds) {
+        result += value;
+      } else if (!(result >= value)) {
+        result = value;
+      }
+    });
+    Write(node.At(ATTR_OPERATION_REDUCTION_YDESC), output);
   }
 
   static Extents Dense(const Extents& extents) {
@@ -306,7 +388,18 @@ Status CheckConvolution(const Node& node, int x, int w, int y, int desc) {
 
 Status CheckGraph(const Node& graph) {
   const auto& operations = graph.nodes.at(ATTR_OPERATIONGRAPH_OPS);
-  const bool convolves = operations[0]->type != BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
+  const DescriptorType first = operations[0]->type;
+  if (first == BACKEND_OPERATION_MATMUL_DESCRIPTOR) {
+    // Its kernels know attention with the logarithm of the sums alone.
+    bool known = false;
+    for (const Shared& node : operations) {
+      known = known || (node->type == BACKEND_OPERATION_POINTWISE_DESCRIPTOR &&
+                        node->At(ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
+                                .One<int>(ATTR_POINTWISE_MODE) == POINTWISE_LOG);
+    }
+    if (!known) return Refuse(kNotSupported, "no such pattern");
+  }
+  const bool convolves = first != BACKEND_OPERATION_POINTWISE_DESCRIPTOR;
   if (Fails("fused") && convolves && operations.size() > 1) {
     return Refuse(kNotSupported, "no such pattern");
   }

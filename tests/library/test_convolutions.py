@@ -10,12 +10,12 @@ from tvm.relax import op
 
 import tvm_stitch
 from tvm_stitch import Options
+from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.graph.back.launches import outside_calls
 from tvm_stitch.graph.front.convolution import LibraryConvolutions
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
 from tvm_stitch.library import locate
 from tvm_stitch.library.convolution import NAME, decoded
-from tvm_stitch.on_cpu import Runner
 from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
@@ -87,6 +87,33 @@ def test_convolutions(dtype, rank, how):
     weight = (6, 4 // how.get("groups", 1), *(3, 2, 3)[:rank])
     shapes = (3, 4, *(7, 6, 5)[:rank]), weight
     check(module(lambda emit, x, w: emit(convolve(x, w, **how)), *shapes, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_cast_behind_rounds_what_is_summed_in_float32(dtype, transposed):
+    convolve = op.nn.conv2d_transpose if transposed else op.nn.conv2d
+
+    def body(emit, x, w, b):
+        h = emit(convolve(x, w, padding=1, strides=2, out_dtype="float32"))
+        return emit(op.add(emit(op.astype(h, dtype)), emit(op.reshape(b, (1, -1, 1, 1)))))
+
+    mod = module(body, (2, 4, 7, 5), (4, 4, 3, 3), (4,), dtype=dtype)
+    check(mod, kernels=2)
+    (found,), refused = calls(mod)
+    assert found.bias and found.channels_last and not refused
+
+
+def test_a_cast_that_is_not_alone_or_to_another_type_stays():
+    def both(emit, x, w):
+        h = emit(op.nn.conv2d(x, w, out_dtype="float32"))
+        return emit(op.add(h, emit(op.astype(emit(op.astype(h, "float16")), "float32"))))
+
+    def other(emit, x, w):
+        return emit(op.astype(emit(op.nn.conv2d(x, w, out_dtype="float32")), "bfloat16"))
+
+    for body in (both, other):
+        assert calls(module(body, (2, 4, 4, 4), (4, 4, 3, 3)))[0] == []
 
 
 def test_depthwise_with_a_multiplier():

@@ -70,6 +70,7 @@ def run(tmp_path, imports, **environment):
     return subprocess.run(script, capture_output=True, text=True, env=changed)
 
 
+@pytest.mark.slow
 def test_a_library_in_a_fresh_process(seen, tmp_path):
     case = case_of()
     on_host(case).export_library(str(tmp_path / "model.so"))

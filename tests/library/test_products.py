@@ -118,6 +118,24 @@ def test_heads_of_attention(cheap, batch):
     assert verified.ok, str(verified)
 
 
+@pytest.mark.parametrize("ending", ["", "bias", "residual"])
+def test_rows_that_lie_in_several_matrices(cheap, ending):
+    """The gradient of what a product of (batch, length, width) gave, which comes transposed."""
+
+    def build(emit, x, w, b, r):
+        y = emit(op.matmul(emit(op.permute_dims(x, [0, 2, 1])), w))
+        return emit(op.add(y, {"bias": b, "residual": r}[ending])) if ending else y
+
+    def expected(x, w, b, r):
+        return x.swapaxes(1, 2) @ w + {"": 0, "bias": b, "residual": r}[ending]
+
+    shapes = [(3, 40, 33), (40, 24), (24,), (3, 33, 24)]
+    case = graph("float32", shapes, build, expected)
+    assert len(primfuncs(case.module)) == len(library_calls(case)) == 1
+    verified = tvm_stitch.verify(case.module, H200, orders=1)
+    assert verified.ok, str(verified)
+
+
 def test_the_report_says_what_a_missing_library_would_have(monkeypatch, tmp_path):
     monkeypatch.setenv(locate.FOLDER, str(tmp_path))
     case = product("float32", 130, 200, 264, "bias")

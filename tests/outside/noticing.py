@@ -62,6 +62,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "cooperative/kinds": ("legal", "space", *ROUNDS),
     "small_matmul/kind": (*PRODUCTS, "legal"),
     "ir/iteration_space": ("program", "pieces", "emit"),
+    "cooperative/split_reduction": ("two_stage_reduction", *ROUNDS),
     "cooperative/two_stage_reduction": ("two_stage_reduction", *ROUNDS),
     "stages/stage": ("stage", "emit", "program"),
     "stages/read_stages": ("stage", "indices", "program"),

@@ -12,7 +12,7 @@ import numpy as np
 from test_relay_json import packed
 
 from tvm_stitch.frontend.relay import ast
-from tvm_stitch.frontend.relay.text import read_text
+from tvm_stitch.frontend.relay.formats.text import read_text
 
 _CONV = {
     "strides": ("l", [1, 1]), "padding": ("l", [0, 0]), "dilation": ("l", [1, 1]),

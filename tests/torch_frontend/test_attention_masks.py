@@ -76,6 +76,52 @@ def test_what_else_hides_nothing(make):
     assert mask is None
 
 
+def as_a_traced_model_counts(q, k, v):
+    """Of a decoder: what is packed into a sequence is told apart by positions that begin anew."""
+    places = positions(q, 2)[None].expand(q.shape[0], -1)
+    batch = torch.arange(q.shape[0], device=q.device)[:, None, None, None]
+    starts = torch.diff(places, prepend=places[:, :1] - 1, dim=-1).ne(1).cumsum(-1)
+    rows, columns = positions(q, 2)[None, None, :, None], positions(k, 2)[None, None, None, :]
+    together = (starts[batch, rows] == starts[batch, columns]) & (columns <= rows).to(q.device)
+    return attention(q, k, v, attn_mask=together.expand(q.shape[0], -1, q.shape[2], k.shape[2]))
+
+
+def additive(q, k, v, least=-float("inf")):
+    hidden = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1)
+    return attention(q, k, v, torch.zeros(()).masked_fill(hidden, least), 0.0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        as_a_traced_model_counts,
+        additive,
+        lambda q, k, v: additive(q, k, v, torch.finfo(torch.float32).min),
+    ],
+)
+def test_what_hides_what_is_later_is_causal(function):
+    mask, functions = masks_of(function, *heads())
+    assert mask is None
+    assert not any("arange" in each or "masked_fill" in each for each in functions)
+
+
+def later(q, k, v, shift):
+    return attention(q, k, v, positions(k, 2) <= positions(q, 2)[:, None] + shift)
+
+
+def test_what_hides_other_things_stays():
+    assert masks_of(lambda q, k, v: later(q, k, v, 0), *heads())[0] is None
+    assert masks_of(lambda q, k, v: later(q, k, v, 1), *heads())[0] is not None
+    q, k, v = heads()
+    # One row for all: it hides all but the first from everybody.
+    first = masks_of(lambda q, k, v: attention(q, k, v, positions(k, 2)[None] < 1), q, k, v)[0]
+    assert first is not None
+    # The last queries of more keys see more of them than `is_causal` says.
+    few = masks_of(lambda q, k, v: later(q, k, v, LENGTH - 3), q[:, :, -3:], k, v)[0]
+    assert few is not None
+    assert masks_of(lambda q, k, v: later(q, k, v, 0), q[:, :, -3:], k, v)[0] is None
+
+
 def changed(q):
     mask = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
     mask[0, 1:] = False
@@ -97,7 +143,7 @@ def changed_in_place(q):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda q: positions(q, 2)[:, None] >= positions(q, 2),
+        lambda q: positions(q, 2)[:, None] <= positions(q, 2),
         lambda q: positions(q, 2).expand(LENGTH, LENGTH) >= 1,
         lambda q: torch.ones(LENGTH, LENGTH),
         lambda q: (q[0, 0, :, :1] < 9) & torch.ones(LENGTH, dtype=torch.bool),

@@ -8,6 +8,8 @@ from tvm_stitch.dynamo import backend as backend_module  # noqa: E402
 from tvm_stitch.dynamo import cuda_graphs  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import LLVM, Settings  # noqa: E402
+from tvm_stitch.errors import InputError  # noqa: E402
+from tvm_stitch.options import Options  # noqa: E402
 
 nn = torch.nn
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
@@ -110,3 +112,8 @@ def test_replayed_graphs_are_right(dynamic):
             found = run(x)
             found.sum().backward()
             torch.testing.assert_close(found, model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_graphs_of_modules_are_not_for_torch_compile():
+    with pytest.raises(InputError, match="reduce-overhead"):
+        Settings(stitching=Options(cuda_graph=True))

@@ -35,6 +35,7 @@ def model():
     return nn.Sequential(*(Layer() for _ in range(LAYERS))).eval()
 
 
+@pytest.mark.slow
 def test_they_are_compiled_once():
     torch._dynamo.reset()
     layers, ours, x = model(), GraphCompiler(Settings(device=LLVM)), torch.randn(2, 5, 8)

@@ -77,6 +77,20 @@ def test_halves_stay_halves():
         torch.testing.assert_close(found, model(x), rtol=2e-3, atol=2e-3)
 
 
+def test_what_is_asserted_of_dtypes_is_left_out():
+    """torch.export asserts of what is cast that tracing was right about its dtype."""
+
+    class Cast(torch.nn.Module):
+        def forward(self, x):
+            return x.float().softmax(-1).to(x.dtype)
+
+    x = torch.randn(3, 64).half()
+    program = export(Cast(), (x,))
+    asserted = torch.ops.aten._assert_tensor_metadata.default
+    assert program.graph.find_nodes(op="call_function", target=asserted)
+    assert tvm_stitch.explain(tvm_stitch.torch.load(program), "sm_90").launches == 1
+
+
 def test_stitched_as_loaded():
     model = nn.Sequential(nn.LayerNorm(16), nn.Softmax(-1))
     module = tvm_stitch.torch.load(export(model, (torch.randn(4, 16),)))

@@ -119,6 +119,7 @@ def test_layers_are_updated_by_equal_parts():
     assert left(report) == {"stack"}
 
 
+@pytest.mark.slow
 def test_operators_of_lists():
     def operators(*given):
         xs, ys = list(given[:3]), list(given[3:])
@@ -177,3 +178,38 @@ def test_lists_that_are_copied_and_cleared():
     run = torch.compile(function, backend=GraphCompiler(Settings(device=LLVM)))
     torch.testing.assert_close(run(*given), function(*expected))
     torch.testing.assert_close(given, expected)
+
+
+def test_states_are_written_where_they_are():
+    """Of a GPU's kernels those of elements alone write over what they read; nothing is copied."""
+    from tvm_stitch.dynamo import backend
+    from tvm_stitch.dynamo.machine import lowered_for_cuda
+
+    lowered = []
+
+    def seen(converted, settings, device, results):
+        wanted = lowered_for_cuda(converted.module, Settings(target="sm_90"), over=results.over)
+        lowered.append((results.over, wanted.in_place))
+        return machine_for(converted, settings, device, results)
+
+    machine_for = backend.machine_for
+    with mock.patch.object(backend, "machine_for", seen):
+        check(ADAMW, dtype=torch.bfloat16)
+    (over, in_place) = max(lowered, key=lambda each: len(each[0]))
+    assert len(over) == 3 * len(SHAPES) and in_place == {result for result, _ in over}
+
+
+def test_what_is_read_afterwards_is_not_overwritten():
+    def function(x, y):
+        old = x.view(-1)
+        x.copy_(x * 2 + y)
+        return old @ old, x.clone()
+
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    expected = x.clone()
+    compiler = GraphCompiler(Settings(device=LLVM, smallest_part=1))
+    for _ in range(3):
+        run = torch.compile(function, backend=compiler)
+        for got, want in zip(run(x, y), function(expected, y), strict=True):
+            torch.testing.assert_close(got, want)
+        torch.testing.assert_close(x, expected)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
@@ -59,6 +60,18 @@ def built(
         with store.lock(kept):
             found = store.file(kept) or _compiled(store, kept, [cxx, *flags], arguments)
     return found
+
+
+def compiled_apart(sources: Sequence[Path], scratch: Path, flags: Sequence[str]) -> list[Path]:
+    """Sources as object files in a folder, each by a compiler of its own, all at once."""
+    objects = [scratch / f"{source.stem}.o" for source in sources]
+    commands = [
+        [compiler(), *flags, "-c", str(source), "-o", str(made)]
+        for source, made in zip(sources, objects, strict=True)
+    ]
+    with ThreadPoolExecutor(len(commands)) as pool:
+        list(pool.map(_run, commands))
+    return objects
 
 
 def _compiled(

@@ -16,8 +16,8 @@ from tvm import tirx
 from tvm_stitch.dump.folder import Folder, wanted
 from tvm_stitch.dump.text import Block, graph_text, phases_text, plan_text, programs_text
 from tvm_stitch.errors import last_line
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
-from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
+from tvm_stitch.kernel.implementations import IMPLEMENTATIONS
+from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback
 from tvm_stitch.simt.lowering import cuda_source
@@ -76,7 +76,7 @@ class Dump:
             found: dict[str, Any] = {}
             functions = _functions(mod)
             for name, function in functions.items():
-                for attribute in (SCHEDULE_ATTRIBUTE, TILES_ATTRIBUTE):
+                for attribute in (each.attribute for each in IMPLEMENTATIONS):
                     if attribute in function.attrs:
                         found[name] = {attribute: json.loads(str(function.attrs[attribute]))}
             found |= {each.op: {"not stitched": each.reason} for each in left}

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from tvm import relax, tirx
 
 from tvm_stitch.graph.front.read import Node, StitchGraph
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, VIEW, read_programs
+from tvm_stitch.kernel.build import VIEW, read_programs
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.plan.plan import Plan, shown_bytes
@@ -128,5 +129,6 @@ def _phases(function: tirx.PrimFunc, schedule: Schedule) -> str:
     for program, mapping in zip(programs, schedule.parts, strict=True):
         lines += [str(mapping), str(kind_of(program).phases(program, mapping))]
     if schedule.longer is not None:
-        lines += ["for longer rows", _phases(function, schedule.longer)]
+        others = "for more rows" if schedule.most_rows else "for longer rows"
+        lines += [others, _phases(function, schedule.longer)]
     return "\n".join(lines)

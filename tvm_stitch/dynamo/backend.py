@@ -22,16 +22,17 @@ from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
 from tvm_stitch.dump.folder import require_writable
-from tvm_stitch.dynamo.cuda_graphs import Boxed, CudaGraphs, forget
+from tvm_stitch.dynamo.cuda_graphs import INFERENCE, Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.part import Part, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.report import Log, PartReport
 from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
+from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
-from tvm_stitch.dynamo.rewrites.mutations import without_copies
+from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.settings import CUDA, Settings
-from tvm_stitch.dynamo.support import refused, tensors_of
+from tvm_stitch.dynamo.support import Libraries, Support, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions
@@ -104,7 +105,7 @@ class GraphCompiler:
         return aot_autograd(
             fw_compiler=partial(compile_, "forward"),
             bw_compiler=partial(compile_, "backward"),
-            inference_compiler=partial(compile_, "inference"),
+            inference_compiler=partial(compile_, INFERENCE),
             partition_fn=min_cut_rematerialization_partition,
             decompositions=decompositions(),
             # A captured graph would have to own what it writes.
@@ -149,26 +150,46 @@ class GraphCompiler:
     def _compiled(self, device: torch.device, kind: str, graph: fx.GraphModule) -> Boxed:
         name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
         self.log.graphs.append(name)
+        support = self._support(device, kind)
         graph.graph = without_common_subexpressions(graph.graph)
+        if kind == INFERENCE and (device.type == CUDA or support.libraries.convolutions):
+            graph.graph = with_channels_last(graph.graph)
         as_vectors(graph.graph)
-        by_tensor(graph.graph, accepted=lambda node: refused(node, device) is None)
-        append_copies = without_copies(graph.graph)
+        by_tensor(graph.graph, accepted=lambda node: support.refused(node) is None)
+        copies = Copies(graph.graph)
         ours: dict[fx.Node, bool] = {}
         for node in graph.graph.nodes:
-            reason = refused(node, device)
+            reason = support.refused(node)
             ours[node] = reason is None
             if reason is not None and _is_work(node):
                 self.log.left[operator_name(node.target), reason.reason] += 1
         split(graph, lambda node: ours.get(node, False), self.settings.smallest_part)
+        over = copies.from_parts(graph)
         for attribute, part in list(graph.named_children()):
             if attribute.startswith(PREFIX) and isinstance(part, fx.GraphModule):
-                setattr(graph, attribute, self._part(name, part, device))
-        append_copies(graph.graph)
+                compiled = self._part(name, part, device, over.get(attribute, {}))
+                setattr(graph, attribute, compiled)
+                if not isinstance(compiled, Part):
+                    over.pop(attribute, None)
+        copies.append(graph, over)
         graph.graph.set_codegen(_BoxedCodeGen())
         graph.recompile()
         return _boxed(graph.forward)
 
-    def _part(self, name: str, part: fx.GraphModule, device: torch.device) -> torch.nn.Module:
+    def _support(self, device: torch.device, kind: str) -> Support:
+        """What is ours of a graph.
+
+        In training, convolutions are PyTorch's, as their gradients are: these would have to be
+        told how what forward kept lies in memory.
+        """
+        libraries = Libraries.of(self.settings)
+        if kind != INFERENCE:
+            libraries = replace(libraries, convolutions=frozenset())
+        return Support(device, libraries)
+
+    def _part(
+        self, name: str, part: fx.GraphModule, device: torch.device, over: Mapping[int, int]
+    ) -> torch.nn.Module:
         operators = tuple(
             operator_name(node.target)
             for node in part.graph.nodes
@@ -176,7 +197,7 @@ class GraphCompiler:
         )
         try:
             with without_folding():
-                return self._compiled_part(name, part, device, operators)
+                return self._compiled_part(name, part, device, operators, over)
         except Exception as error:  # whatever fails here, PyTorch's operators do not
             failure = _said(error)
             self.log.parts.append(PartReport(name, operators, failure))
@@ -184,10 +205,16 @@ class GraphCompiler:
             return part
 
     def _compiled_part(
-        self, name: str, part: fx.GraphModule, device: torch.device, operators: tuple[str, ...]
+        self,
+        name: str,
+        part: fx.GraphModule,
+        device: torch.device,
+        operators: tuple[str, ...],
+        over: Mapping[int, int],
     ) -> torch.nn.Module:
         converted = convert(part.graph)
-        key = tvm_ffi.StructuralKey(converted.module), device
+        results = results_of(part.graph, converted, over)
+        key = tvm_ffi.StructuralKey(converted.module), device, results.over
         if self.explained:
             if key not in self.kernels:
                 found = explain(converted.module, self.settings.target, self.settings.stitching)
@@ -196,12 +223,11 @@ class GraphCompiler:
             self.log.parts.append(PartReport(name, operators, kernels=kernels, module=module))
             return part
         if key not in self.machines:
-            results = results_of(part.graph, converted)
             self.machines[key] = machine_for(converted, self.settings, device, results)
         number = len(self.log.parts)
         self.log.parts.append(PartReport(name, operators))
         failed = partial(self._failed, number)
-        return Part(part, converted, self.machines[key], device, failed)
+        return Part(part, converted, self.machines[key], device, failed, over)
 
     def _failed(self, number: int, error: Exception) -> None:
         """A part was compiled, but cannot be run."""

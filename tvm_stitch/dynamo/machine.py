@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -27,12 +27,14 @@ from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
 from tvm_stitch.dynamo.sizes import Sizes, of_expression
 from tvm_stitch.errors import SimtError
 from tvm_stitch.executable.link import linked
-from tvm_stitch.frontend.torch.convert import ENTRY, Converted
+from tvm_stitch.executable.on_cpu import Runner
+from tvm_stitch.frontend.torch.convert import Converted
+from tvm_stitch.frontend.torch.writer import ENTRY
 from tvm_stitch.graph.back import destinations, storages
-from tvm_stitch.graph.back.destinations import Destinations
+from tvm_stitch.graph.back.destinations import Destinations, InPlace
 from tvm_stitch.graph.back.storages import Storages
 from tvm_stitch.graph.front.empty import FewerLoops, WithoutElements
-from tvm_stitch.on_cpu import Runner
+from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
 
@@ -42,10 +44,12 @@ _guards: Any = torch._C._dynamo.guards
 # makes it let go, without which PyTorch's CUDA graphs find memory in use that is nobody's.
 _NOTHING = "nothing"
 _KEPT_AS = "results in destinations, storages in one tensor"  # in the cache
+_NOTHING_OVER: dict[int, int] = {}
 _ALLOCATE = {"cpu": _guards._empty_strided_cpu, "cuda": _guards._empty_strided_cuda}
 
 Tensors = Sequence[torch.Tensor]
-Machine = Callable[[Sizes, Tensors], list[torch.Tensor]]
+Machine = Callable[[Sizes, Tensors, bool], list[torch.Tensor]]
+"""Takes the values of the symbols, the tensors, and whether it may write over some, as told."""
 Shapes = Callable[[Sizes], list[tuple[int, ...]]]
 """The shapes of the results, by the values of the symbols."""
 
@@ -55,20 +59,26 @@ def machine_for(
 ) -> Machine:
     """Compile a part for where it will run."""
     if not results.dtypes:  # nothing that it returns has elements
-        return lambda _sizes, _tensors: []
+        return lambda _sizes, _tensors, _in_place: []
     if settings.device == CUDA:
-        return _Compiled(lowered_for_cuda(converted.module, settings, device), device, results)
+        lowered = lowered_for_cuda(converted.module, settings, device, results.over)
+        return _Compiled(lowered, device, results)
     if settings.device == EXECUTOR:
         return _Executor(converted.module, settings)
     return _Compiled(lowered_for_llvm(converted.module), device, results)
 
 
+@dataclass(frozen=True)
 class Results:
-    """How the results of a part are made: shapes by the values of the symbols, and dtypes."""
+    """How the results of a part are made.
 
-    def __init__(self, shapes: Shapes, dtypes: Sequence[torch.dtype]) -> None:
-        self.shapes = shapes
-        self.dtypes = tuple(dtypes)
+    shapes: by the values of the symbols.
+    over: numbers of results, with those of the tensors whose memory they may take.
+    """
+
+    shapes: Shapes
+    dtypes: tuple[torch.dtype, ...]
+    over: tuple[tuple[int, int], ...] = ()
 
 
 class _Executor:
@@ -84,7 +94,9 @@ class _Executor:
         """The stitched kernels that ran."""
         return tuple(self._runner.ran)
 
-    def __call__(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
+    def __call__(
+        self, sizes: Sizes, tensors: Tensors, _in_place: bool = False
+    ) -> list[torch.Tensor]:
         shape = (tvm_ffi.Shape(sizes),) if sizes else ()
         with self._lock:
             results = self._runner.call(*shape, *tensors)
@@ -106,25 +118,35 @@ class _Compiled:
         self._allocate = _ALLOCATE[device.type]
         self._places, self._results = lowered.places, results
         self._storage = lowered.storage
+        self._over = {r: tensor for r, tensor in results.over if r in lowered.in_place}
         self._several = on_gpu and torch.cuda.device_count() > 1
         where = tvm.cuda(self._index) if on_gpu else tvm.cpu()
         machine = relax.VirtualMachine(lowered.executable, where)
         self._main, self._nothing = machine[ENTRY], machine[_NOTHING]
         self._lock = threading.Lock()  # a virtual machine serves one thread at a time
 
-    def __call__(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
+    def __call__(
+        self, sizes: Sizes, tensors: Tensors, in_place: bool = False
+    ) -> list[torch.Tensor]:
+        over = self._over if in_place else _NOTHING_OVER
         if not self._several:
-            return self._called(sizes, tensors)
+            return self._called(sizes, tensors, over)
         # Memory is of the thread's current device, which TVM sets, and leaves so.
         with torch.cuda.device(self._index):
-            return self._called(sizes, tensors)
+            return self._called(sizes, tensors, over)
 
-    def _called(self, sizes: Sizes, tensors: Tensors) -> list[torch.Tensor]:
+    def _called(
+        self, sizes: Sizes, tensors: Tensors, over: Mapping[int, int]
+    ) -> list[torch.Tensor]:
         allocate = self._allocate
         made = [
-            allocate(shape, _strides(shape), dtype) if place >= 0 else None
-            for shape, dtype, place in zip(
-                self._results.shapes(sizes), self._results.dtypes, self._places, strict=True
+            tensors[over[number]]
+            if number in over
+            else allocate(shape, _strides(shape), dtype)
+            if place >= 0
+            else None
+            for number, (shape, dtype, place) in enumerate(
+                zip(self._results.shapes(sizes), self._results.dtypes, self._places, strict=True)
             )
         ]
         destinations = [tensor for tensor in made if tensor is not None]
@@ -155,21 +177,27 @@ class Lowered:
 
     places: for each result the number of its destination, or -1 where it is returned.
     storage: the bytes of memory between kernels that it wants, perhaps by the values of symbols.
+    in_place: the results that may be written over the tensors that they were to be.
     """
 
     executable: Any
     places: list[int]
     storage: int | Callable[[Sizes], int] | None
+    in_place: frozenset[int] = frozenset()
 
 
 def lowered_for_cuda(
-    mod: tvm.IRModule, settings: Settings, device: torch.device | None = None
+    mod: tvm.IRModule,
+    settings: Settings,
+    device: torch.device | None = None,
+    over: Sequence[tuple[int, int]] = (),
 ) -> Lowered:
-    """Stitched, for the GPU that the tensors lie on."""
+    """Stitched, for the GPU that the tensors lie on; results may be written over some of them."""
     target, options = _target_of(settings, device), settings.stitching
-    stitched = partial(pipeline, target, options, settings.database, kept_as=_KEPT_AS)
+    kept_as = f"{_KEPT_AS}; {over}" if over else _KEPT_AS
+    stitched = partial(pipeline, target, options, settings.database, kept_as=kept_as)
     with lowering_context():
-        return _lowered(mod, target, stitched, store_of(options.cache))
+        return _lowered(mod, target, stitched, store_of(options.cache), over)
 
 
 def lowered_for_llvm(mod: tvm.IRModule) -> Lowered:
@@ -204,8 +232,10 @@ def _lowered(
     target: tvm.target.Target,
     pipeline_for: Callable[..., tvm.transform.Pass],
     store: Store | None,
+    over: Sequence[tuple[int, int]] = (),
 ) -> Lowered:
-    passes = pipeline_for(lowered=[Destinations(ENTRY)], planned=[Storages(ENTRY)])
+    written = [Destinations(ENTRY), *([InPlace(over, ENTRY)] if over else [])]
+    passes = pipeline_for(lowered=written, planned=[Storages(ENTRY)])
     with target:
         lowered = passes(mod).clone()
         nothing = relax.Function([], relax.Tuple([]), relax.TupleType([]))
@@ -217,7 +247,8 @@ def _lowered(
     size = attributes.get(storages.ATTRIBUTE)
     storage = None if size is None else of_expression(variables, size)
     places = [int(place) for place in attributes[destinations.ATTRIBUTE]]
-    return Lowered(executable, places, storage)
+    in_place = frozenset(int(number) for number in attributes.get(IN_PLACE_ATTRIBUTE, ()))
+    return Lowered(executable, places, storage, in_place)
 
 
 def _copies(results: Any) -> list[torch.Tensor]:

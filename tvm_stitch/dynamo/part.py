@@ -6,7 +6,7 @@ those operators where that is not possible. Must not know the rest of the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -38,12 +38,15 @@ class Part(torch.nn.Module):
         machine: Machine,
         device: torch.device,
         failed: Callable[[Exception], None],
+        over: Mapping[int, int] | None = None,
     ) -> None:
         super().__init__()
         self.eager = eager
         self._machine: Machine | None = machine
         self._alignment = ALIGNMENTS[device.type]
         self._failed = failed
+        self._over = tuple((over or {}).items())  # results, and the inputs that are to become them
+        self._has_run = False
         self._symbols = converted.symbols
         self._inputs = [(n, _unless_plain(order)) for n, order in converted.inputs]
         kept = [order for order in converted.outputs if order is not None]
@@ -59,7 +62,7 @@ class Part(torch.nn.Module):
         sizes = tuple([_size(source, given) for source in self._symbols])
         machine = self._machine
         if machine is None or 0 in sizes:
-            return self.eager(*given)
+            return self._written(given, self.eager(*given))
         tensors = []
         for number, order in self._inputs:
             tensor = given[number] if order is None else given[number].permute(order)
@@ -69,20 +72,34 @@ class Part(torch.nn.Module):
                 tensor = tensor.clone()
             tensors.append(tensor)
         try:
-            results = machine(sizes, tensors)
+            # Until it is known to run, nothing is overwritten that would have to be there still.
+            in_place = self._has_run and bool(self._over)
+            results = machine(sizes, tensors, in_place)
         except (torch.OutOfMemoryError, SimtError, IndexError):
             raise
         except Exception as error:
+            if in_place:
+                raise
             self._machine = None
             self._failed(error)
-            return self.eager(*given)
+            return self._written(given, self.eager(*given))
+        self._has_run = True
         turned = [
             result if order is None else result.permute(order)
             for result, order in zip(results, self._outputs, strict=True)
         ]
         for number, make in self._empty:
             turned.insert(number, make())
-        return tuple(turned)
+        return self._written(given, tuple(turned))
+
+    def _written(
+        self, given: Sequence[Any], results: tuple[torch.Tensor, ...]
+    ) -> tuple[torch.Tensor, ...]:
+        """The results, of which some are in the inputs that they shall become."""
+        for result, number in self._over:
+            if results[result].data_ptr() != given[number].data_ptr():
+                given[number].copy_(results[result])
+        return results
 
 
 def _size(source: Source, given: Sequence[Any]) -> int:
@@ -94,12 +111,23 @@ def _unless_plain(order: Order) -> Order | None:
     return None if order == tuple(range(len(order))) else order
 
 
-def results_of(graph: fx.Graph, converted: Converted) -> Results:
-    """How the results of a part are made, in the order of their memory."""
+def results_of(
+    graph: fx.Graph, converted: Converted, over: Mapping[int, int] | None = None
+) -> Results:
+    """How the results of a part are made, in the order of their memory.
+
+    `over` has the numbers of results, with those of inputs that they may be written over.
+    """
     pairs = zip(_values(graph), converted.outputs, strict=True)
-    kept = [(value, order) for value, order in pairs if order is not None]
+    numbered = [(n, value, order) for n, (value, order) in enumerate(pairs) if order is not None]
+    kept = [(value, order) for _, value, order in numbered]
+    place = {number: at for at, (number, _) in enumerate(converted.inputs)}
+    tensors = tuple(
+        (at, place[(over or {})[n]]) for at, (n, _, _) in enumerate(numbered) if n in (over or {})
+    )
     shapes = [tuple(value.shape[axis] for axis in order) for value, order in kept]
-    return Results(_shapes(graph, converted, shapes), [value.dtype for value, _order in kept])
+    dtypes = tuple(value.dtype for value, _order in kept)
+    return Results(_shapes(graph, converted, shapes), dtypes, tensors)
 
 
 def _values(graph: fx.Graph) -> list[torch.Tensor]:

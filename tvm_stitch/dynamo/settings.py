@@ -48,6 +48,12 @@ class Settings:
                 f"stitching takes a tvm_stitch.Options, not {type(self.stitching).__name__}"
             )
 
+        if self.stitching.cuda_graph:
+            raise InputError(
+                "Options(cuda_graph=True) is for modules of TVM; here "
+                'torch.compile(mode="reduce-overhead") captures graphs'
+            )
+
     @property
     def device_type(self) -> str:
         """The kind of PyTorch device whose tensors are compiled."""

@@ -7,16 +7,22 @@ made of nodes.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 
+from tvm_stitch.dynamo.settings import LLVM, Settings
 from tvm_stitch.frontend.torch import operator_name, refusal
 from tvm_stitch.frontend.torch.layout import is_empty
 from tvm_stitch.frontend.torch.ops import PRODUCTS
+from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
+from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
+from tvm_stitch.library.shim import unusable
+from tvm_stitch.stages.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
 from tvm_stitch.stages.stage import Refused
 
 # Kernels compute in float32 and narrower; the rest flows along.
@@ -24,9 +30,8 @@ _ELEMENTS = frozenset({
     torch.float32, torch.float16, torch.bfloat16, torch.bool,
     torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8,
 })  # fmt: skip
-# Products up to these sizes are stitched whatever they are of; see stages/matmul_pattern.
-_MOST_SUMMED = 64
-_MOST_COLUMNS = 256
+_HALVES = frozenset({torch.float16, torch.bfloat16})
+_MULTIPLIED = _HALVES | {torch.float32}
 
 
 def tensors_of(value: Any) -> Iterator[torch.Tensor]:
@@ -38,23 +43,68 @@ def tensors_of(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_of(each)
 
 
-def refused(node: fx.Node, device: torch.device) -> Refused | None:
-    """Why a node stays PyTorch's; None if it is ours."""
-    if node.op != "call_function":
-        return Refused("it is no operator")
-    if node.target is operator.getitem:
-        whole = node.args[0]
-        assert isinstance(whole, fx.Node)
-        return refused(whole, device)
-    results = list(tensors_of(node.meta.get("val")))
-    if not results:
-        return Refused("its result is no tensor")
-    operands = [t for each in node.all_input_nodes for t in tensors_of(each.meta.get("val"))]
-    for tensor in (*results, *operands):
-        reason = _tensor_refused(tensor, device)
-        if reason is not None:
-            return reason
-    return _librarys_product(node, results[0]) or refusal(node)
+@dataclass(frozen=True)
+class Libraries:
+    """What parts may ask NVIDIA's libraries for, as PyTorch itself would have it computed."""
+
+    products: frozenset[torch.dtype] = frozenset()
+    convolutions: frozenset[torch.dtype] = frozenset()
+
+    @staticmethod
+    def of(settings: Settings) -> Libraries:
+        """As this machine, the settings and PyTorch's flags allow.
+
+        Products of float32 by TF32, where the user lets PyTorch use it, are PyTorch's.
+        """
+        if settings.device == LLVM or LIBRARY not in settings.stitching.schemes or is_off():
+            return Libraries()
+        exact = _says(torch.get_float32_matmul_precision, "highest")
+        convolved = _MULTIPLIED if _says(torch._C._get_cudnn_allow_tf32, False) else _HALVES
+        return Libraries(
+            frozenset() if unusable(CUBLASLT) else _MULTIPLIED if exact else _HALVES,
+            frozenset() if unusable(CUDNN) else convolved,
+        )
+
+
+def _says(setting: Callable[[], Any], value: Any) -> bool:
+    """Whether a setting of PyTorch's has a value, as far as it says so.
+
+    It refuses to, where somebody has used the newer settings by backend.
+    """
+    try:
+        return bool(setting() == value)
+    except RuntimeError:
+        return False
+
+
+@dataclass(frozen=True)
+class Support:
+    """Tells which nodes of a graph on this device are ours."""
+
+    device: torch.device
+    libraries: Libraries = Libraries()
+
+    def refused(self, node: fx.Node) -> Refused | None:
+        """Why a node stays PyTorch's; None if it is ours."""
+        if node.op != "call_function":
+            return Refused("it is no operator")
+        if node.target is operator.getitem:
+            whole = node.args[0]
+            assert isinstance(whole, fx.Node)
+            return self.refused(whole)
+        results = list(tensors_of(node.meta.get("val")))
+        if not results:
+            return Refused("its result is no tensor")
+        operands = [t for each in node.all_input_nodes for t in tensors_of(each.meta.get("val"))]
+        for tensor in (*results, *operands):
+            reason = _tensor_refused(tensor, self.device)
+            if reason is not None:
+                return reason
+        return (
+            _librarys_product(node, results[0], self.libraries)
+            or _librarys_convolution(node, results[0], self.libraries)
+            or refusal(node)
+        )
 
 
 def _tensor_refused(tensor: torch.Tensor, device: torch.device) -> Refused | None:
@@ -70,26 +120,39 @@ def _tensor_refused(tensor: torch.Tensor, device: torch.device) -> Refused | Non
     return None
 
 
-def _librarys_product(node: fx.Node, result: torch.Tensor) -> Refused | None:
+def _librarys_product(node: fx.Node, result: torch.Tensor, libraries: Libraries) -> Refused | None:
     """Products that a library's kernel is faster for than ours, or than TVM's where we have none.
 
-    On an H200, microseconds beside cuBLAS: float32 4096 x 768 x 3072 1017 and 437; halves by
-    tensor cores 0.8 to 1.4 times cuBLAS's, epilogues included; without, which they are for few rows
-    and for sizes that change, 8 x 4096 x 11008 349 and 31, 1 x 4096 x 11008 39 and 31.
+    Where parts may call that library, the plan decides. On an H200, microseconds beside cuBLAS:
+    float32 4096 x 768 x 3072 1017 and 437; halves by tensor cores 0.8 to 1.4 times cuBLAS's,
+    epilogues included; without, which they are for few rows and for sizes that change,
+    8 x 4096 x 11008 349 and 31, 1 x 4096 x 11008 39 and 31.
     """
     if operator_name(node.target) not in PRODUCTS or not result.dtype.is_floating_point:
         return None
     left, right = (each.meta["val"].shape for each in node.args[-2:])  # type: ignore[union-attr]
     rows, summed, columns = left[-2], left[-1], right[-1]
-    if _at_most(summed, _MOST_SUMMED) and _at_most(columns, _MOST_COLUMNS):
+    if _at_most(summed, MAX_CONTRACTED) and _at_most(columns, MAX_COLUMNS):
+        return None
+    is_fixed = all(isinstance(extent, int) for extent in (*left, *right))
+    if is_fixed and result.dtype in libraries.products:
         return None
     if result.dtype is torch.float32:
         return Refused("a product of float32 of this size is a library's")
-    if not all(isinstance(extent, int) for extent in (*left, *right)):
+    if not is_fixed:
         return Refused("a product of halves of sizes that change is a library's")
     if rows < FEWEST_ROWS:
         return Refused(f"a product of halves of fewer than {FEWEST_ROWS} rows is a library's")
     return None
+
+
+def _librarys_convolution(
+    node: fx.Node, result: torch.Tensor, libraries: Libraries
+) -> Refused | None:
+    """Convolutions are a library's: ours where parts may call it."""
+    if operator_name(node.target) != "convolution" or result.dtype in libraries.convolutions:
+        return None
+    return Refused("a library's kernel is faster")
 
 
 def _at_most(extent: int | torch.SymInt, limit: int) -> bool:

@@ -23,6 +23,7 @@ from tvm_stitch import timing
 from tvm_stitch.cache.store import Store
 from tvm_stitch.executable import cuda
 from tvm_stitch.executable.units import units
+from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
 
 
 def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> relax.VMExecutable:
@@ -53,8 +54,32 @@ def _lowered(
     bound = tvm.tirx.transform.BindTarget(target.with_host(host))(tir)
     pipeline, finish_host, finish_device = tvm.tirx.get_default_tir_pipeline(target)
     host_mod, device_mods = split_host_device_mods(pipeline(bound))
-    devices = {each: finish_device()(found) for each, found in device_mods.items()}
+    shared = _sharing(tir)
+    devices = {
+        each: _without_restrict(finish_device()(found), shared)
+        for each, found in device_mods.items()
+    }
     return host, finish_host()(host_mod), devices
+
+
+def _sharing(tir: tvm.IRModule) -> set[str]:
+    """The functions whose tensors may be in the same memory, as they say."""
+    return {
+        str(function.attrs.get("global_symbol", var.name_hint))
+        for var, function in tir.functions_items()
+        if function.attrs and not function.attrs.get(NO_ALIAS_ATTRIBUTE, True)
+    }
+
+
+def _without_restrict(mod: tvm.IRModule, shared: set[str]) -> tvm.IRModule:
+    """The kernels of these functions without the promise that TVM makes of every kernel."""
+    if not shared:
+        return mod
+    mod = mod.clone()
+    for var, kernel in mod.functions_items():
+        if var.name_hint.rpartition("_kernel")[0] in shared:
+            mod.update_func(var, kernel.with_attr(NO_ALIAS_ATTRIBUTE, False))
+    return mod
 
 
 def _compiled(

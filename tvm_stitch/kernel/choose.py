@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
+from math import isqrt
 
 import tvm
 from tvm import tirx
@@ -22,6 +24,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import balance_registers, shares_input
+from tvm_stitch.kernel.rows.vector_width import narrowest_item
 from tvm_stitch.stages.extents import Extents, nominal
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import Refused, constant
@@ -31,6 +34,12 @@ TILES_BYTES = 40 * 1024
 # Where the length of rows is symbolic, kernels for rows of up to so many elements; the last is for
 # those that the model does not bound, and one that reads rows again in every phase takes the rest.
 SHORT_COLUMNS, SYMBOLIC_COLUMNS = 1024, 16384
+# Where the number of rows is symbolic, that of a few. They have a kernel of their own where rows
+# are so long: a few short ones take as long as a launch, and every kernel costs compile time.
+FEW, LONG_ROW_BYTES = 16, 1 << 13
+# But not where registers are as good as taken: a layer norm of 65536 bfloat16 by 512 threads of 108
+# of their 128, as estimated, spills 824 bytes.
+CROWDED = 1.2
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,8 @@ class Bounds:
         exact = constant(program.space.columns)
         if exact is not None:
             return exact
+        if program.round:  # which other kernels would have to go through as well
+            return 0
         analyzer = tvm.sym.Analyzer()
         known = dict(self.of)
         for var in tirx.analysis.undefined_vars(program.space.columns):
@@ -89,10 +100,42 @@ class Bounds:
             lengths[SHORT_COLUMNS] = self.points[0] if self.points else None
         return [(most, lengths[most]) for most in sorted(lengths) if most < longest]
 
+    def row_ranges(
+        self, programs: tuple[Program, ...], device: Device
+    ) -> list[tuple[int, Extents | None]]:
+        """Numbers of rows that may ask for schedules of their own, each with sizes to expect.
+
+        As many as at the points, or where there are none a few and many; 0: any number.
+        """
+        if len(programs) > 1 or not programs or not programs[0].reduces:
+            return []
+        rows = programs[0].space.rows
+        if constant(rows) is not None:
+            return []
+        if not self.points:
+            few, most = _few_rows(programs[0]), isqrt(FEW * 2 * device.multiprocessors)
+            return [] if few is None else [(most, few), (0, None)]
+        at = {point.size(rows): point for point in self.points}
+        numbers = sorted(at)
+        limits = [isqrt(one * next_) for one, next_ in pairwise(numbers)]
+        return [(most, at[number]) for most, number in zip([*limits, 0], numbers, strict=True)]
+
     def know(self, program: Program) -> bool:
         """Whether the row length has a bound."""
         known = dict(self.of)
         return all(v.name in known for v in tirx.analysis.undefined_vars(program.space.columns))
+
+
+def _few_rows(program: Program) -> Extents | None:
+    """Sizes where a program has a few long rows; None: where its rows are none."""
+    if (constant(program.space.columns) or 0) * narrowest_item(program) < LONG_ROW_BYTES:
+        return None
+    names = sorted(var.name for var in tirx.analysis.undefined_vars(program.space.rows))
+    along = {var.name for var in tirx.analysis.undefined_vars(program.space.columns)}
+    least = Extents(tuple((name, 1) for name in names)).size(program.space.rows)
+    if along.intersection(names) or least > FEW:
+        return None
+    return Extents(((names[0], FEW // least), *((name, 1) for name in names[1:])))
 
 
 def _told(likely: Extents | None, program: Program) -> Program:
@@ -143,11 +186,54 @@ def choose_both(
 ) -> Choice | Refused:
     """The same for a planner, which may put the kernel into a launch with others."""
     likely = bounds.representative if bounds.points else None
+    ranges = bounds.row_ranges(programs, device)
+    choice = _of_lengths(programs, device, bounds, schemes, ranges[-1][1] if ranges else likely)
+    for most, few in reversed(ranges[:-1]):
+        chosen = _of_lengths(programs, device, bounds, schemes, few)
+        if not isinstance(chosen, Refused) and not _is_crowded(programs, chosen.alone, device):
+            choice = _for_few(chosen, choice, most)
+    return choice
+
+
+def _is_crowded(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> bool:
+    """Whether threads are likely to want more registers than a block's have."""
+    for program, mapping in zip(programs, schedule.parts, strict=True):
+        taken = kind_of(program).footprint(program, mapping)
+        if taken.registers * CROWDED * taken.threads > device.registers:
+            return True
+    return False
+
+
+def _for_few(few: Choice, choice: Choice | Refused, most: int) -> Choice | Refused:
+    """A choice with schedules of their own for so many rows, where that makes a difference."""
+    if isinstance(choice, Refused):
+        return choice
+    if few.alone == choice.alone:
+        return choice
+    variants: list[Schedule] = []
+    schedule: Schedule | None = few.alone
+    while schedule is not None:
+        variants += [schedule] if not schedule.parts[0].any_length else []
+        schedule = schedule.longer
+    found = choice.alone
+    for each in reversed(variants):
+        found = replace(each, longer=found, most_rows=most)
+    return replace(choice, alone=found)
+
+
+def _of_lengths(
+    programs: tuple[Program, ...],
+    device: Device,
+    bounds: Bounds,
+    schemes: tuple[str, ...],
+    likely: Extents | None,
+) -> Choice | Refused:
+    """A schedule for every range of lengths, for numbers of rows as at a likely size."""
     choice = _choose(bounds.told(programs, likely), device, bounds.columns, schemes)
     open_ended = {
         number
         for number, program in enumerate(programs)
-        if program.reduces and constant(program.space.columns) is None
+        if program.reduces and constant(program.space.columns) is None and not program.round
     }
     if isinstance(choice, Refused) or not open_ended:
         return choice
@@ -174,6 +260,8 @@ def _followed(shorter: Choice | Refused, longer: Choice | Refused) -> Choice | N
     """The choice for shorter rows, the other one for those that are longer."""
     if isinstance(shorter, Refused) or isinstance(longer, Refused):
         return None
+    if all(part.any_length for part in shorter.alone.parts):
+        return shorter
     return replace(shorter, alone=replace(shorter.alone, longer=longer.alone))
 
 

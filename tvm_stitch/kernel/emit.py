@@ -28,6 +28,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.rows.shared_input import interleave_blocks, shares_input
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Expr, Var, as_int64, buffer_size, constant, substitute
 
 # From so many places of the grid come blocks that run side by side, where a kernel has parts with
@@ -95,9 +96,12 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         first = bodies[-1][0]
     body = _scratch_apart(writer.done())
     if len({mapping.split for mapping in schedule.parts}) > 1 and not schedule.blocks:
-        number = tirx.Var("block", "int32")
-        body = substitute(body, {block_var: _interleaved(number, constant(first))})
-        block_var = number
+        number, own = tirx.Var("block", "int32"), Writer()
+        taken = _interleaved(number, first)
+        if constant(first) is None:  # once: a long expression, of a symbol
+            taken = own.value("place", taken)
+        own.add(substitute(body, {block_var: taken}))
+        body, block_var = own.done(), number
     resident = schedule.min_blocks_per_sm or max(
         mapping.min_blocks_per_sm for mapping in schedule.parts
     )
@@ -141,7 +145,7 @@ def _rounds(parts: Sequence[tuple[Program, Mapping]], schedule: Schedule, place:
     tile = shared_tile(parts, writer)
     tiles = persistent_tiles(parts, schedule.blocks, writer)
     rounds = [[p for p in parts if p[0].round == n] for n in range(parts[-1][0].round + 1)]
-    sizes = [sum(constant(p.space.size) or 0 for p, _ in own) for own in rounds]
+    sizes = [sum(NOMINAL.size(p.space.size) for p, _ in own) for own in rounds]
     back = False
     for number, own in enumerate(rounds):
         if number:
@@ -172,9 +176,11 @@ def _rounds(parts: Sequence[tuple[Program, Mapping]], schedule: Schedule, place:
 def _iterations(parts: Sequence[tuple[Program, Mapping]], blocks: int, place: Place) -> Expr:
     """How often a block of the grid takes one of those that a round's parts ask for."""
     places = [Position(p.space, m, replace(place, writer=Writer())).blocks for p, m in parts]
-    total = sum(constant(count) or 0 for count in places)
-    iterations = tirx.floordiv(int64(total + blocks - 1) - place.block, blocks)
-    return tvm.sym.Analyzer().simplify(iterations)
+    total = tvm.sym.Analyzer().simplify(sum(places, int64(blocks - 1)))
+    iterations = tvm.sym.Analyzer().simplify(tirx.floordiv(total - place.block, blocks))
+    if constant(total) is not None:
+        return iterations
+    return as_int64(place.writer.value("turns", iterations.astype("int32")))  # once, in 32 bits
 
 
 def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:
@@ -197,14 +203,15 @@ def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:
     return sequence([*scratch, rest, *uses])
 
 
-def _interleaved(block: Expr, count: int | None) -> Expr:
+def _interleaved(block: Expr, count: Expr) -> Expr:
     """The place in the grid's order that a block takes: every stream gets the next in turn."""
-    if count is None or count < 2 * STREAMS:
+    exact = constant(count)
+    if exact is not None and exact < 2 * STREAMS:
         return block
-    each = count // STREAMS
+    each = tirx.floordiv(count, STREAMS).astype("int32") if exact is None else exact // STREAMS
     place = block % STREAMS * each + block // STREAMS
     most = each * STREAMS  # the few after that keep their places
-    return place if most == count else tirx.Select(block < most, place, block)
+    return place if exact == most else tirx.Select(block < most, place, block)
 
 
 def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stmt:

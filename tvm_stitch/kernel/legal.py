@@ -35,6 +35,8 @@ def legal(
         refused = kind_of(program).refusal(problem, mapping)
         if refused is not None:
             return refused
+    if schedule.most_rows and schedule.longer is None:
+        return Refused(f"no kernel for more than {schedule.most_rows} rows")
     if len({mapping.block_threads for mapping in schedule.parts}) > 1:
         return Refused("its parts have blocks of different sizes")
     if sum(map(tile_bytes, programs, schedule.parts)) > STATIC_SHARED:

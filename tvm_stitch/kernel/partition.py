@@ -10,10 +10,12 @@ from collections.abc import Sequence
 
 from tvm_stitch.kernel.analysis.windows import reads_windows
 from tvm_stitch.kernel.cooperative.rounds import make_rounds
-from tvm_stitch.kernel.cooperative.two_stage_reduction import GROUP
+from tvm_stitch.kernel.cooperative.split_reduction import GROUP
+from tvm_stitch.kernel.ir.accumulating import accumulating_program
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.placing import make_program, unit_reductions_as_elements
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.scan_pattern import is_scan
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.panels.program import fits_a_block, is_panel, panel_program
 from tvm_stitch.kernel.rows.shared_input import co_scheduled_programs
@@ -23,6 +25,7 @@ from tvm_stitch.stages.matmul_pattern import Factors, small_product
 from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
+SHORT_ROW = 256  # columns of windows, some of which a block has
 # Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
 FEW_ROWS, LONG_ROW = 8, 1 << 18
 # What an H200 reads while the blocks of a grid wait for each other: a microsecond.
@@ -49,17 +52,16 @@ def make_programs(
 def _wants_rounds(program: Program) -> bool:
     """Whether rows are so few and long, or in such short pieces, that shares of them are better."""
     rows, columns = constant(program.space.rows), constant(program.space.columns)
-    if (
-        not program.reduces
-        or rows is None
-        or columns is None
-        or not kind_of(program).rounds_if_long
-    ):
+    if not program.reduces or rows is None or not kind_of(program).rounds_if_long:
         return False
+    if columns is None:
+        return rows == 1 and program.space.whole
     if is_panel(program):
         return not fits_a_block(program)
     if not program.space.whole:
-        return (constant(program.space.run) or GROUP) < GROUP
+        run, beside = constant(program.space.run) or GROUP, constant(program.space.inner) or 1
+        # Short rows of one block lie side by side, piece by piece, as a pooling's windows do.
+        return run < GROUP and not (columns <= SHORT_ROW and run * beside >= GROUP)
     return rows <= FEW_ROWS and columns >= LONG_ROW
 
 
@@ -94,6 +96,8 @@ def _sharing_inputs(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tupl
 def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
     """Rows of one length where that is possible; products give them several."""
     stages = unit_reductions_as_elements(stages)
+    if any(map(is_scan, stages)):
+        return accumulating_program(stages, outputs)
     if any(stage.is_reduction and is_product(stage) for stage in stages):
         return make_product_program(stages, outputs)
     program = make_program(stages, outputs)

@@ -52,21 +52,21 @@ def _matrices(
     """A factor as [calls, batch, side, depth], in float32."""
     start, by_depth, line, stride, leap = map(int, place)
     steps = (leap, stride, line, 1) if by_depth else (leap, stride, 1, line)
-    return _seen(array, (calls, batch, side, depth), steps, start).astype(np.float32)
+    return strided(array, (calls, batch, side, depth), steps, start).astype(np.float32)
 
 
 def _results(array: np.ndarray, shape: tuple[int, ...], leap: int, stride: int) -> np.ndarray:
     """What has an element for each result, in the order of the factors."""
-    return _seen(array, shape, (leap, stride, shape[-1], 1), 0)
+    return strided(array, shape, (leap, stride, shape[-1], 1), 0)
 
 
-def _seen(
+def strided(
     array: np.ndarray, shape: tuple[int, ...], steps: tuple[int, ...], start: int
 ) -> np.ndarray:
     """Elements of an array at equal distances."""
     last = start + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
     if last >= array.size:
-        raise InputError("a tensor of a product is smaller than what it should hold")
+        raise InputError("a tensor is smaller than what a library is told that it holds")
     flat = array.reshape(-1)[start:]
     return np.lib.stride_tricks.as_strided(flat, shape, [step * flat.itemsize for step in steps])
 

@@ -15,13 +15,13 @@ from typing import Any
 import tvm_ffi
 from tvm_ffi import libinfo
 
-from tvm_stitch.cache.objects import Refusal, built
+from tvm_stitch.cache.objects import Refusal, built, compiled_apart
 from tvm_stitch.errors import StitchError
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, Library, find
 
 PREFIX = "tvm_stitch.library."
 # What the shim exports for modules, and the libraries behind it with what tells it their files.
-FUNCTIONS = ("matmul", "convolution")
+FUNCTIONS = ("matmul", "convolution", "attention")
 OPENS: dict[str, Library] = {"use_cublaslt": CUBLASLT, "use_cudnn": CUDNN}
 
 _KIND = "library"
@@ -40,10 +40,11 @@ def build() -> Path:
     ffi = Path(libinfo.find_libtvm_ffi())
     includes = (libinfo.find_include_path(), libinfo.find_dlpack_include_path())
 
-    def arguments(_scratch: Path, name: str) -> list[str]:
+    def arguments(scratch: Path, name: str) -> list[str]:
         searched = [argument for path in includes for argument in ("-isystem", path)]
+        objects = compiled_apart(sources, scratch, [*_FLAGS, *searched])
         linked = [f"-L{ffi.parent}", "-ltvm_ffi", "-ldl", f"-Wl,-soname,{name}"]
-        return [*map(str, sources), *searched, *linked]
+        return [*map(str, objects), *linked]
 
     key = f"{metadata.version('apache-tvm-ffi')}\n{texts}"
     try:

@@ -13,14 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tvm_stitch.device import Device
-from tvm_stitch.kernel.build import StitchedKernel, check_emitted, choose_kernel
-from tvm_stitch.kernel.choose import round_by_round, side_by_side
-from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.build import choose_kernel
+from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.search.judge import Verdict
-from tvm_stitch.plan.search.price import Points, inputs, stitched_us
+from tvm_stitch.plan.search.price import inputs
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant, product
 
 # A launch is a small share of a longer kernel, which is better left to its own block size.
@@ -33,7 +30,6 @@ MOST_TURNS = 32
 # Level, part of a large region, and kernels of the region that must run before.
 Turn = tuple[int, int, int]
 FIRST: Turn = (0, 0, 0)
-Together = tuple[tuple[Program, ...], Schedule]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +67,6 @@ class Item:
         )
 
     @property
-    def meets(self) -> bool:
-        """Whether the blocks of its grid meet between rounds."""
-        kernel = self.verdict.kernel
-        return isinstance(kernel, StitchedKernel) and bool(kernel.schedule.blocks)
-
-    @property
     def stages(self) -> tuple[Stage, ...]:
         """What it computes."""
         nodes = (self.region.nodes[place] for place in bits(self.nodes))
@@ -106,32 +96,24 @@ class Pack:
     def is_short(self) -> bool:
         """Whether a launch more or less matters."""
         verdicts = [item.verdict for item in self.items]
-        alone = any(v.spare or not isinstance(v.kernel, StitchedKernel) for v in verdicts)
+        alone = any(v.spare or not v.kernel.shares_launch for v in verdicts)
         return self.cost_us <= LONGEST_US and not alone
 
-    def joined(
-        self, other: Pack, device: Device, launch_us: float, points: Points = ()
-    ) -> Pack | None:
+    def joined(self, other: Pack, launch_us: float) -> Pack | None:
         """Both in one launch, if they are unrelated and it pays."""
         tensors = self.tensors + other.tensors
         if not self.is_short or tensors > MOST_TENSORS or self.read & other.read:
             return None
-        together = _together((*self.items, *other.items), device)
-        if together is None:
+        together = _together((*self.items, *other.items))
+        if isinstance(together, Refused):
             return None
-        cost = stitched_us(*together, device, points)
+        cost = together.planned_us
         if cost + launch_us > self.cost_us + other.cost_us:
             return None
         return Pack((*self.items, *other.items), self.read | other.read, tensors, cost + launch_us)
 
 
-def pack(
-    items: Iterable[Item],
-    available: dict[Var, Turn],
-    device: Device,
-    launch_us: float,
-    points: Points = (),
-) -> list[Pack]:
+def pack(items: Iterable[Item], available: dict[Var, Turn], launch_us: float) -> list[Pack]:
     """Put kernels together, first come, first served, where that is predicted to be faster.
 
     `available` says for what dividers compute, symbols too, from which turn on it is there.
@@ -144,7 +126,7 @@ def pack(
         earliest = max((there.get(var, FIRST) for var in waits), default=FIRST)
         turn, place = item.turn, -1
         for turn, place in _places(packs, earliest, item.turn) if own.is_short else ():
-            together = packs[turn][place].joined(own, device, launch_us, points)
+            together = packs[turn][place].joined(own, launch_us)
             if together is not None:
                 packs[turn][place] = together
                 break
@@ -164,37 +146,29 @@ def _places(packs: dict[Turn, list[Pack]], first: Turn, last: Turn) -> Iterator[
             yield turn, place
 
 
-def holding(packs: Iterable[Pack], device: Device) -> list[Pack]:
+def holding(packs: Iterable[Pack]) -> list[Pack]:
     """The packs, but those apart again whose kernel the last look refuses."""
     known: dict[tuple[Verdict, ...], bool] = {}  # equal regions have the same verdicts
     found: list[Pack] = []
     for each in packs:
         verdicts = tuple(item.verdict for item in each.items)
         if len(verdicts) > 1 and verdicts not in known:
-            kernel = _kernel_of(each.items, device)
-            known[verdicts] = kernel is not None and check_emitted(*kernel, device) is None
+            kernel = _kernel_of(each.items)
+            known[verdicts] = not isinstance(kernel, Refused) and kernel.check() is None
         found += [each] if known.get(verdicts, True) else map(Pack.of, each.items)
     return found
 
 
-def _kernel_of(items: Sequence[Item], device: Device) -> Together | None:
+def _kernel_of(items: Sequence[Item]) -> Kernel | Refused:
     """The kernel that items become; of those in rounds, all stages are placed in rounds anew."""
-    if not items[0].meets:
-        return _together(items, device)
+    first = items[0].verdict.kernel
+    if not first.meets:
+        return _together(items)
     stages = tuple(stage for item in items for stage in item.stages)
     written = tuple(buffer for item in items for buffer in item.written)
-    found = choose_kernel(stages, written, device)
-    return (found.programs, found.schedule) if isinstance(found, StitchedKernel) else None
+    return choose_kernel(stages, written, first.device)
 
 
-def _together(items: Sequence[Item], device: Device) -> Together | None:
-    kernels = [item.verdict.kernel for item in items]
-    stitched = [kernel for kernel in kernels if isinstance(kernel, StitchedKernel)]
-    assert len(stitched) == len(kernels), "a product on tensor cores shares its launch with none"
-    if all(item.meets for item in items):
-        found = round_by_round([(own.programs, own.schedule) for own in stitched], device)
-        return None if isinstance(found, Refused) else found
-    programs = tuple(program for kernel in stitched for program in kernel.programs)
-    mappings = [mapping for kernel in stitched for mapping in kernel.packed]
-    schedule = side_by_side(programs, mappings)
-    return None if isinstance(schedule, Refused) else (programs, schedule)
+def _together(items: Sequence[Item]) -> Kernel | Refused:
+    first, *others = (item.verdict.kernel for item in items)
+    return first.joined(others)

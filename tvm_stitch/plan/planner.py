@@ -86,7 +86,7 @@ def plan_graph(
     regions = find_regions(graph)
     known = known or Known()
     plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known)
-    plan = _assembled(graph, regions, plans, device, bounds, chosen)
+    plan = _assembled(graph, regions, plans, device, chosen)
     cuts = find_cuts(graph, regions, plans) if explained else ()
     return replace(plan, cuts=cuts, measured=counted(plan.measured for plan in plans))
 
@@ -96,7 +96,6 @@ def _assembled(
     regions: Sequence[Region],
     plans: Sequence[RegionPlan],
     device: Device,
-    bounds: Bounds,
     options: Options,
 ) -> Plan:
     """The plans of regions as one, short independent kernels in common launches."""
@@ -105,8 +104,8 @@ def _assembled(
     ]
     if "independent" in options.schemes:
         available = _available(graph, regions, plans)
-        packed = pack(items, available, device, options.launch_us, bounds.points)
-        packs = holding(packed, device)
+        packed = pack(items, available, options.launch_us)
+        packs = holding(packed)
     else:
         packs = list(map(Pack.of, items))
     kept, fallbacks, reasons = _left(graph, regions, plans)
@@ -139,7 +138,7 @@ def _plan_regions(
             judge = Judge(region, device, bounds, options.schemes, answers)
             plan = _holding_plan(region, judge, options, known.deadline(options), explained)
             if timed is not None:
-                plan = _faster(region, plan, device, bounds, options, timed)
+                plan = _faster(region, plan, device, options, timed)
             if explained:
                 plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
             known.plans[key] = plan
@@ -163,12 +162,11 @@ def _faster(
     region: Region,
     plan: RegionPlan,
     device: Device,
-    bounds: Bounds,
     options: Options,
     timed: Timed,
 ) -> RegionPlan:
     """The region's plan, or none of it where TVM's kernels are faster by the clock."""
-    alone = _assembled(region.graph, (region,), (plan,), device, bounds, options)
+    alone = _assembled(region.graph, (region,), (plan,), device, options)
     if not alone.groups:
         return plan
     found = timed(region, alone)

@@ -10,7 +10,7 @@ from typing import Any
 
 import tvm
 
-from tvm_stitch.on_cpu import Runner
+from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.options import Options
 from tvm_stitch.profiling.data import Event, Run
 from tvm_stitch.verify import stitched_for_cpu

@@ -23,16 +23,15 @@ from tvm_stitch.build import (
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import outside_calls
-from tvm_stitch.library.convolution import NAME as CONVOLUTION
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Fallback
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report.data import DEFAULT, Kernel, Limits
 from tvm_stitch.report.findings.before import by_default
 from tvm_stitch.report.findings.code import CodeOf
-from tvm_stitch.report.findings.convolutions import library_convolutions
 from tvm_stitch.report.findings.kernels import READY_MADE, kernels_by_function, places
 from tvm_stitch.report.findings.launches import flow
+from tvm_stitch.report.findings.library_calls import DECODERS, library_calls
 from tvm_stitch.report.findings.notes import Listener, Notes
 from tvm_stitch.report.findings.operators import operator_name
 from tvm_stitch.report.report import Report
@@ -83,7 +82,7 @@ def explain(
     with notes.timed("TVM's way"):
         before = by_default(mod, cuda, device, extents, notes.sources)
     kernels = tuple(kernel for each in found.values() for kernel in each)
-    kernels += library_convolutions(lowered, device, extents)
+    kernels += library_calls(lowered, device, extents)
     cuts = tuple(cut for plan in notes.plans for cut in plan.cuts)
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
@@ -137,11 +136,12 @@ def _fallbacks(
     kernels: Sequence[Kernel], notes: Notes, outside: Iterable[str]
 ) -> tuple[Fallback, ...]:
     """Every operator that no stitched kernel took, with the planner's reason where it has one."""
+    callees = [name.rpartition(".")[2] for name in DECODERS]
     planned = [
         Fallback(operator_name(each.op), each.reason)
         for plan in notes.plans
         for each in plan.fallbacks
-        if each.op not in (*PACKED, CONVOLUTION.rpartition(".")[2])
+        if each.op not in (*PACKED, *callees)
     ]
     reason = {each.op: each.reason for each in planned}
     found: dict[Fallback, None] = {}
@@ -154,7 +154,7 @@ def _fallbacks(
     found.update(dict.fromkeys(each for each in planned if each.op not in in_kernels))
     found.update(dict.fromkeys(notes.asked))
     for name in outside:
-        if name == CONVOLUTION:  # it is among the kernels
+        if name in DECODERS:  # it is among the kernels
             continue
         operator = name.removeprefix("relax.run.")
         found[Fallback(operator, f"it runs as the packed function {name}, not as a kernel")] = None

@@ -68,8 +68,11 @@ def _times(passes: Sequence[PassTime]) -> str:
 
 
 def _quality(plan: Solved) -> str:
-    text = f"{plan.cost_us:.1f} us predicted, {plan.status}"
-    if plan.status != "simple rule":
+    if plan.cost_us:
+        text = f"{plan.cost_us:.1f} us predicted, {plan.status}"
+    else:
+        text = f"no time predicted for kernels of TVM's, {plan.status}"
+    if plan.cost_us and plan.status != "simple rule":
         text += f" (gap {100 * plan.gap:.2g} %, simple rule {plan.greedy_us:.1f} us)"
     text = (
         f"{text}; {_count(plan.candidates, 'candidate')} in {_count(plan.regions, 'region')}, "

@@ -7,7 +7,7 @@ kernel there is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -55,6 +55,13 @@ class Extents:
 
 
 NOMINAL = Extents()
+
+
+def is_open(buffers: Iterable[Var], points: Sequence[Extents]) -> bool:
+    """Whether nobody has said which sizes tensors have."""
+    return not points and any(
+        constant(extent) is None for buffer in buffers for extent in buffer_shape(buffer)
+    )
 
 
 def points_of(sizes: Mapping[str, Sequence[int]], bounds: Mapping[str, int]) -> tuple[Extents, ...]:

@@ -11,11 +11,25 @@ from dataclasses import dataclass
 from tvm import tirx
 
 from tvm_stitch.stages.memoized import memoized
-from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, constant, dtype_of, tensor_bytes
+from tvm_stitch.stages.stage import (
+    Expr,
+    Refused,
+    Stage,
+    Var,
+    constant,
+    dtype_of,
+    product,
+    tensor_bytes,
+)
 
 # Larger products are for tensor cores and for kernels that stage them in turns.
 MAX_CONTRACTED = 64
-MAX_OUTPUTS = 256  # of a row: four gates of 64
+MAX_COLUMNS = 256  # of a row: four gates of 64
+# Of few rows all of the shared factor is read once, a part by each block: what that takes decides.
+# Those of halves are for tensor cores.
+FEW_ROWS = 64
+MAX_CONTRACTED_OF_FEW = 1024
+MAX_OUTPUTS = 4096  # columns of any value beside a product: four gates of 1024
 # Multiply-adds for each byte of a product's three tensors. A GPU moves a byte in the time of about
 # eight: with more, arithmetic decides and not the way through memory that a stitched kernel saves.
 MAX_INTENSITY = 8.0
@@ -59,10 +73,15 @@ def small_product(stage: Stage) -> Factors | Refused:
     columns, contracted = constant(stage.extents[place]), constant(stage.reduced_size)
     if not columns or not contracted:
         return Refused("rows or sums of a length that is known at run time only")
-    if columns > MAX_OUTPUTS:
-        return Refused(f"rows of {columns} results, more than {MAX_OUTPUTS}")
-    if contracted > MAX_CONTRACTED:
-        return Refused(f"sums over {contracted} elements, more than {MAX_CONTRACTED}")
+    rows = constant(product(stage.extents[:place]))
+    is_few = rows is not None and rows <= FEW_ROWS and _is_of_float32(stage)
+    most_columns, deepest = (
+        (MAX_OUTPUTS, MAX_CONTRACTED_OF_FEW) if is_few else (MAX_COLUMNS, MAX_CONTRACTED)
+    )
+    if columns > most_columns:
+        return Refused(f"rows of {columns} results, more than {most_columns}")
+    if contracted > deepest:
+        return Refused(f"sums over {contracted} elements, more than {deepest}")
     column, depth = stage.axes[place], stage.reduced[0]
     sides = [(side, _used(side)) for side in (stage.value.a, stage.value.b)]
     own = [side for side, used in sides if column not in used]
@@ -82,6 +101,10 @@ def small_product(stage: Stage) -> Factors | Refused:
         depth,
         contracted,
     )
+
+
+def _is_of_float32(stage: Stage) -> bool:
+    return all(dtype_of(read.buffer) == "float32" for read in stage.reads)
 
 
 def _is_light(stage: Stage) -> bool:

@@ -53,7 +53,8 @@ def is_product(stage: Stage) -> bool:
     spans = []
     wide = {a for a, e in zip(stage.axes, stage.extents, strict=True) if constant(e) != 1}
     for read in stage.reads:
-        used = {var for index in read.load.indices for var in tirx.analysis.undefined_vars(index)}
+        indices = read.load.indices[:]
+        used = {var for index in indices for var in tirx.analysis.undefined_vars(index)}
         if used & set(stage.reduced):
             spans.append(wide <= used)
     return len(spans) > 1 and not any(spans)
@@ -95,10 +96,11 @@ def _same_shape(read: Read, stage: Stage) -> bool:
 def _picks_axes(read: Read, stage: Stage) -> bool:
     """Whether every index of a load is an axis, in order, or 0."""
     order = {axis: number for number, axis in enumerate(stage.axes)}
-    used = [order.get(index, -1) for index in read.load.indices if constant(index) != 0]
+    indices = read.load.indices[:]
+    used = [order.get(index, -1) for index in indices if constant(index) != 0]
     extents_match = all(
         constant(index) == 0 or same_size(extent, stage.extents[order[index]])
-        for index, extent in zip(read.load.indices, buffer_shape(read.buffer), strict=True)
+        for index, extent in zip(indices, buffer_shape(read.buffer), strict=True)
         if constant(index) == 0 or index in order
     )
     return -1 not in used and used == sorted(set(used)) and extents_match

@@ -70,7 +70,7 @@ def divided(dividend: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Poly
     left = dividend
     while left:
         monomial = max(left, key=_order)
-        missing = _over(monomial, leading)
+        missing = over(monomial, leading)
         often = 0 if missing is None else left[monomial] // divisor[leading]
         if missing is not None and often:
             term = {missing: often}
@@ -112,7 +112,7 @@ def _order(monomial: Monomial) -> tuple[int, Monomial]:
     return len(monomial), monomial
 
 
-def _over(monomial: Monomial, divisor: Monomial) -> Monomial | None:
+def over(monomial: Monomial, divisor: Monomial) -> Monomial | None:
     """What a monomial is of another one, if that divides it."""
     missing = Counter(monomial)
     missing.subtract(divisor)

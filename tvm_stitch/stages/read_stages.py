@@ -67,21 +67,21 @@ def read_stages(func: tirx.PrimFunc) -> tuple[Stage, ...] | Refused:
 
 def _read_block(realize: s_tir.SBlockRealize, loops: Mapping[Var, Expr]) -> Stage | Refused:
     block = realize.block
-    name = block.name_hint
+    name, iters = block.name_hint, block.iter_vars[:]  # a slice comes out faster than one by one
     if constant(realize.predicate) != 1:
         return Refused(f"block {name} has a predicate")
-    for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+    for axis, value in zip(iters, realize.iter_values[:], strict=True):
         same_loop = value in loops and tvm_ffi.structural_equal(loops[value], axis.dom.extent)
         if not (same_loop or constant(axis.dom.extent) == 1):
             return Refused(f"block {name} does not walk its domain plainly")
     store = block.body
     if not isinstance(store, tirx.BufferStore):
         return Refused(f"block {name} is not a single store")
-    spatial = [axis for axis in block.iter_vars if axis.iter_type == IterVar.DataPar]
-    reduced = [axis for axis in block.iter_vars if axis.iter_type == IterVar.CommReduce]
-    if len(spatial) + len(reduced) != len(block.iter_vars):
+    spatial = [axis for axis in iters if axis.iter_type == IterVar.DataPar]
+    reduced = [axis for axis in iters if axis.iter_type == IterVar.CommReduce]
+    if len(spatial) + len(reduced) != len(iters):
         return Refused(f"block {name} has an axis that is neither spatial nor reduced")
-    axes = {axis.var: axis.var for axis in block.iter_vars}
+    axes = {axis.var: axis.var for axis in iters}
     narrow = {var: tirx.Var(var.name, "int64") for var in axes if dtype_of(var) != "int64"}
     if narrow:
         axes |= narrow

@@ -84,6 +84,7 @@ class Stage:
     identity: Expr = None
     # Of a reduction over segments of the rows: how many axes number the segments. None: of others.
     row_segments: int | None = None
+    scan: str = ""  # of an element-wise one: combines an element with all before it in its row
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "output", interned(self.output))
@@ -159,7 +160,8 @@ class Stage:
 
     def __repr__(self) -> str:
         over = f" over {_shape(self.reduced_extents)}" if self.is_reduction else ""
-        return f"{self.name}{_shape(self.extents)} = {self.combiner or 'element'}{over}"
+        kind = f"running {self.scan}" if self.scan else self.combiner or "element"
+        return f"{self.name}{_shape(self.extents)} = {kind}{over}"
 
 
 def shown(expr: Expr) -> str:
@@ -297,7 +299,7 @@ def find_reads(value: Expr) -> tuple[Read, ...]:
             guards.setdefault(handle(expr), []).append(guard and guard.expr)
         else:
             pending += reversed(list(_loads_and_branches(expr, guard)))
-    indices = [index for load in unique.values() for index in load.indices]
+    indices = [index for load in unique.values() for index in load.indices[:]]
     nested = {handle(load) for index in indices for load in _loads(index)}
     return tuple(Read(load, _either(guards[key]), key in nested) for key, load in unique.items())
 

@@ -175,6 +175,9 @@ class SymbolicAnalyzer:
         quotient, rest = poly.divided(dividend, divisor)
         if not rest or self._is_below(rest, divisor):
             return quotient
+        whole, left = self._by_parts(rest, divisor)
+        if whole and self._is_below(left, divisor):
+            return poly.plus(quotient, whole)
         atom = self._division(tirx.FloorDiv, rest, divisor)
         last = self._last_quotient(rest, divisor)
         if last is not None:
@@ -185,9 +188,31 @@ class SymbolicAnalyzer:
         _, rest = poly.divided(dividend, divisor)
         if not rest or self._is_below(rest, divisor):
             return rest
+        whole, left = self._by_parts(rest, divisor)
+        if whole and self._is_below(left, divisor):
+            return left
         atom = self._division(tirx.FloorMod, rest, divisor)
         self._know(atom, poly.minus(divisor, _ONE))
         return poly.variable(atom)
+
+    def _by_parts(self, rest: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
+        """Quotient and rest where axes are divided by what a divisor is more often than their unit.
+
+        Of `c * s + i` by `10 * s` the axis `c` is divided by 10.
+        """
+        whole: Polynomial = {}
+        if len(divisor) > 1:
+            return whole, rest
+        ((symbols, times),) = divisor.items()
+        for monomial, unit in rest.items():
+            axes = poly.over(monomial, symbols) if symbols else None
+            if axes is None or len(axes) != 1 or unit <= 0 or times % unit or unit == times:
+                continue
+            axis, often = poly.variable(axes[0]), poly.number(times // unit)
+            whole = poly.plus(whole, self._remembered(self._quotient, axis, often))
+            inside = poly.times({symbols: unit}, self._remembered(self._rest, axis, often))
+            rest = poly.plus(poly.minus(rest, {monomial: unit}), inside)
+        return whole, rest
 
     def _division(self, kind: Any, rest: Polynomial, divisor: Polynomial) -> int:
         """One that remains; a quotient of a quotient is one of the product."""

@@ -12,9 +12,10 @@ from typing import Any
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.tensor_core import cost
-from tvm_stitch.kernel.tensor_core.build import read_product, tensor_function
+from tvm_stitch.kernel.tensor_core.build import TensorKernel, read_product
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, fitted, tile_reasons
@@ -51,7 +52,7 @@ class ProductWorkload(Workload):
 
     def emit(self, layout: Tiles) -> tirx.PrimFunc | Refused:
         """The kernel by legal tiles."""
-        return tensor_function(self.function, self.product, layout, self.device)
+        return TensorKernel(self.device, NO_BOUNDS, self.product, layout).emit(self.function)
 
     def refitted(self, layout: Any) -> Tiles | None:
         """Tiles with no more stages than this depth has."""
@@ -90,11 +91,13 @@ def product_workload_of(function: tirx.PrimFunc, device: Device) -> ProductWorkl
     )
 
 
-def workload_with(layout: Layout, function: tirx.PrimFunc, device: Device) -> Workload | Refused:
+def workload_with(
+    layout: Layout, function: tirx.PrimFunc, device: Device, bounds: Bounds = NO_BOUNDS
+) -> Workload | Refused:
     """The workload of a fused PrimFunc whose kernel has such a layout."""
     if isinstance(layout, Tiles):
         return product_workload_of(function, device)
-    return workload_of(function, device)
+    return workload_of(function, device, bounds)
 
 
 def _lines(product: TensorProduct, sized: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol, TextIO
 
-from tvm_stitch.terminal import Line, minutes
+from tvm_stitch.commands.terminal import Line, minutes
 
 
 @dataclass(frozen=True)

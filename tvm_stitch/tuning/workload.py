@@ -20,7 +20,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.json_data import parsed
-from tvm_stitch.kernel.build import read_programs, scheduled
+from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, problem_of
 from tvm_stitch.kernel.cost_model import kernel_model
 from tvm_stitch.kernel.emit import workspaces
@@ -29,6 +29,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.stitched import StitchedKernel
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.stages.stage import (
     Expr,
@@ -156,7 +157,8 @@ class StitchedWorkload(Workload):
 
     def emit(self, layout: Schedule) -> tirx.PrimFunc | Refused:
         """The kernel by a legal schedule."""
-        return scheduled(self.function, self.programs, layout, self.device, self.bounds)
+        kernel = StitchedKernel(self.device, self.bounds, self.programs, layout)
+        return kernel.emit(self.function)
 
     def refitted(self, layout: Schedule) -> Schedule | None:
         """A schedule with the steps and the alignment of this shape."""

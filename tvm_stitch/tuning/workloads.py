@@ -18,13 +18,11 @@ from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import kernel_of
-from tvm_stitch.kernel.library_product.build import LibraryKernel
-from tvm_stitch.kernel.tensor_core.build import TensorKernel
 from tvm_stitch.options import Options
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.transform import bounds_of_module
-from tvm_stitch.tuning.products import product_workload_of
-from tvm_stitch.tuning.workload import Workload, workload_of
+from tvm_stitch.tuning.products import workload_with
+from tvm_stitch.tuning.workload import Workload
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -120,14 +118,9 @@ def _workloads(
         if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
             continue
         kernel = kernel_of(function, device, bounds, chosen.schemes)
-        if isinstance(kernel, Refused | LibraryKernel):  # the library has its own schedules
+        if isinstance(kernel, Refused) or kernel.layout is None:  # a library chooses itself
             continue
-        of_product = isinstance(kernel, TensorKernel)
-        workload: Workload | Refused = (
-            product_workload_of(function, device)
-            if of_product
-            else workload_of(function, device, bounds)
-        )
+        workload = workload_with(kernel.layout, function, device, bounds)
         assert not isinstance(workload, Refused), "it has a kernel"
         found.append(workload)
     return found

@@ -22,17 +22,16 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     from tests.outside.graphs.trial import Settings
 
-    settings = Settings(options.gpu, options.orders, not options.compile_only)
+    settings = Settings(options.gpu, options.orders, not options.compile_only, options.symbolic)
     if options.minimize is not None:
         from tests.outside.graphs.minimize import minimize
 
         print(minimize(options.minimize, settings, options.timeout, options.time_limit))
         return 0
     if options.show is not None:
-        from tests.outside.graphs.generate import generate
         from tests.outside.graphs.script import script
 
-        print(script(generate(options.show)))
+        print(script(settings.graph(options.show)))
         return 0
     seeds = options.seeds or range(options.start, options.start + options.count)
     start = time.monotonic()
@@ -131,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--gpu", action="store_true", help="on this machine's GPU")
     parser.add_argument("--orders", type=int, default=1, help="thread orders in the executor")
     parser.add_argument("--compile-only", action="store_true", help="run nothing; a second each")
+    parser.add_argument("--symbolic", action="store_true", help="only with symbolic extents")
     parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one graph")
     parser.add_argument("--time-limit", type=float, help="seconds after which no graph is begun")
     parser.add_argument("--report", type=Path, help="write counts and failures as JSON")

@@ -61,6 +61,7 @@ class Profile:
 
 
 EVERYTHING = Profile()
+SYMBOLIC = Profile(symbolic=1.0)  # all but scalars
 
 
 def generate(seed: int, profile: Profile = EVERYTHING) -> Graph:

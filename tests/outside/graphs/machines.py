@@ -18,7 +18,7 @@ import tvm_stitch
 from tests.outside.graphs.graph import numpy_dtype
 from tests.outside.graphs.launches import Counted
 from tvm_stitch.build import dispatch_passes, lowering_context, stitch_passes
-from tvm_stitch.on_cpu import SCANS, Runner, calls, leaves
+from tvm_stitch.executable.on_cpu import SCANS, Runner, calls, leaves
 from tvm_stitch.target import full_target, plain_target
 from tvm_stitch.verify import stitched_for_cpu
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from tests.outside.graphs.extent import Extent
-from tests.outside.graphs.generate import generate
 from tests.outside.graphs.graph import (
     Call,
     Const,
@@ -40,7 +39,7 @@ def minimize(seed: int, settings: Any, timeout: float, time_limit: float | None)
     worker = Worker(settings, timeout)
     end = time.monotonic() + (time_limit or 1200.0)
     try:
-        graph = generate(seed)
+        graph = settings.graph(seed)
         wanted = worker.ask(graph)
         if wanted.kind not in FAILURES and wanted.kind not in ("tvm", "executor"):
             return f"seed {seed} does not fail: {wanted}"

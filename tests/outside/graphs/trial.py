@@ -13,6 +13,7 @@ import tvm
 
 import tvm_stitch
 from tests.outside.graphs import machines
+from tests.outside.graphs.generate import EVERYTHING, SYMBOLIC, generate
 from tests.outside.graphs.graph import Graph, module_of
 from tests.outside.graphs.judge import Difference, differences
 from tests.outside.graphs.launches import Counted
@@ -32,12 +33,18 @@ _UNORDERED = {"scatter_elements"}
 class Settings:
     """How graphs are run: on this machine's GPU or in the executor, in how many thread orders.
 
-    Without `run` they are compiled only: crashes and launches show, numbers do not.
+    Without `run` they are compiled only: crashes and launches show, numbers do not. Seeds are of
+    graphs with `symbolic` extents only, or of any.
     """
 
     gpu: bool = False
     orders: int = 1
     run: bool = True
+    symbolic: bool = False
+
+    def graph(self, seed: int) -> Graph:
+        """The graph of a seed."""
+        return generate(seed, SYMBOLIC if self.symbolic else EVERYTHING)
 
 
 class Trial:

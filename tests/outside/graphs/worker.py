@@ -154,7 +154,6 @@ def main(_: Sequence[str] = ()) -> int:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever else is printed goes with the errors
     faulthandler.enable()
-    from tests.outside.graphs.generate import generate
     from tests.outside.graphs.trial import Settings, Trial, default_only
 
     def note(stage: str) -> None:
@@ -162,11 +161,11 @@ def main(_: Sequence[str] = ()) -> int:
 
     for line in sys.stdin:
         asked = json.loads(line)
-        settings = Settings(asked["gpu"], asked["orders"], asked["run"])
+        settings = Settings(asked["gpu"], asked["orders"], asked["run"], asked["symbolic"])
         note("oracle")
         try:
             if "seed" in asked:
-                graph = generate(asked["seed"])
+                graph = settings.graph(asked["seed"])
             else:
                 graph = pickle.loads(base64.b64decode(asked["graph"]))
             if asked["default"]:

@@ -25,7 +25,7 @@ import tvm_stitch
 from tests.outside.onnx.cases import Case, DataSet, with_constants
 from tests.outside.onnx.outcome import LONGEST_REASON, Outcome, Stage, Verdict
 from tvm_stitch.errors import InputError, first_line
-from tvm_stitch.on_cpu import Runner
+from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.onnx import load
 from tvm_stitch.report.report import Report
 from tvm_stitch.verify import rounded, stitched_for_cpu

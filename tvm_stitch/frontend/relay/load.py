@@ -12,9 +12,9 @@ from tvm_stitch.errors import RelayError
 from tvm_stitch.frontend.relay.arrays import Parameters, load_params
 from tvm_stitch.frontend.relay.ast import Module
 from tvm_stitch.frontend.relay.convert import convert
+from tvm_stitch.frontend.relay.formats.json_reader import read_json
+from tvm_stitch.frontend.relay.formats.text import read_text
 from tvm_stitch.frontend.relay.graph_module import GraphModule
-from tvm_stitch.frontend.relay.json_reader import read_json
-from tvm_stitch.frontend.relay.text import read_text
 
 _LONGEST_PATH = 4096
 _TEXT_BEGINS = ("#[", "def ", "def@", "type ", "/*", "//")

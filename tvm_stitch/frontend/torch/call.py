@@ -69,6 +69,8 @@ class Call:
     result: Any  # the result as PyTorch traced it
     builder: relax.BlockBuilder
     symbols: Symbols
+    # Images come, and go, with their channels behind the extents; else behind the batch.
+    channels_last: bool = False
 
     @property
     def dtype(self) -> str:

@@ -8,8 +8,7 @@ checked against its FakeTensor. Must not know which parts of a graph are worth c
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,17 +18,14 @@ import tvm
 from torch import fx
 from tvm import relax
 
-from tvm_stitch.errors import TorchError, last_line
-from tvm_stitch.frontend.torch.call import Call, Expr, dims, dtype, is_tensor
+from tvm_stitch.errors import TorchError
+from tvm_stitch.frontend.torch.call import Expr, is_tensor
 from tvm_stitch.frontend.torch.dtypes import name_of
-from tvm_stitch.frontend.torch.layout import Order, inverse, is_empty, order_of
+from tvm_stitch.frontend.torch.layout import Order, is_empty, order_of
 from tvm_stitch.frontend.torch.ops import LEFT, OPERATORS
-from tvm_stitch.frontend.torch.source_lines import PlacingBuilder, span_of
 from tvm_stitch.frontend.torch.symbols import Symbols
+from tvm_stitch.frontend.torch.writer import Laid, Writer, operator_name
 from tvm_stitch.stages.stage import Refused
-
-ENTRY = "main"
-_UPPER_BOUND = "tir_var_upper_bound"
 
 
 @dataclass(frozen=True)
@@ -56,15 +52,6 @@ class Converted:
     operators: tuple[str, ...]
 
 
-def operator_name(target: Any) -> str:
-    """ATen's name of an operator; an overload called default is left out, and so is aten."""
-    if not isinstance(target, torch._ops.OpOverload):
-        return getattr(target, "__name__", str(target))
-    overload = target._overloadname
-    name = target._schema.name.removeprefix("aten::").replace("::", ".")
-    return name if overload in ("default", "") else f"{name}.{overload}"
-
-
 def convert(graph: fx.Graph, stored: bool = True) -> Converted:
     """Convert a graph that takes and returns tensors as they lie in memory.
 
@@ -84,7 +71,7 @@ def convert(graph: fx.Graph, stored: bool = True) -> Converted:
         None if stored and is_empty(node.meta["val"]) else order(node.meta["val"])
         for node in results
     )
-    writer = _Writer()
+    writer = Writer()
     shapes = {n: writer.symbols.extents(values[n].shape) for n in tensors}
     for node in graph.nodes:  # meets every symbol before the parameters are made
         writer.meet(node.meta.get("val"))
@@ -98,14 +85,14 @@ def convert(graph: fx.Graph, stored: bool = True) -> Converted:
     def body() -> Expr:
         for n, node in enumerate(inputs):
             if n in params:
-                writer.values[node] = writer.turned(params[n], inverse(orders[n]))
+                writer.values[node] = Laid(params[n], orders[n])
             elif n in empty:
                 writer.values[node] = writer.nothing(values[n])
             elif isinstance(values[n], (torch.SymInt, torch.SymFloat, int, float)):
                 writer.values[node] = writer.symbols(values[n])
         writer.run(graph)
         turned = [
-            writer.turned(writer.values[node], order)
+            writer.laid(node, order)
             for node, order in zip(results, out_orders, strict=True)
             if order is not None
         ]
@@ -160,21 +147,23 @@ class _Described:
         if isinstance(value, (list, tuple)):
             return str([_Described(each) for each in value])
         if isinstance(value, torch.Tensor):
-            return f"{value.dtype}{tuple(value.shape)}"
+            return f"{value.dtype}{tuple(value.shape)}{order_of(value)}"
         return f"{type(value).__name__}({value})"
 
 
 @lru_cache(maxsize=4096)
 def _trial(trial: _Trial) -> Refused | None:
     node = trial.node
-    writer = _Writer()
+    writer = Writer()
     try:
         params = {}
         for each in node.all_input_nodes:
             value = each.meta.get("val")
             if isinstance(value, torch.Tensor):
                 extents = writer.symbols.extents(value.shape)
-                params[each] = _parameter(each.name, extents, value)
+                order = order_of(value)
+                stored = [extents[axis] for axis in order]
+                params[each] = Laid(_parameter(each.name, stored, value), order)
             else:
                 writer.values[each] = writer.symbols(value)
         writer.meet(node.meta.get("val"))
@@ -184,13 +173,13 @@ def _trial(trial: _Trial) -> Refused | None:
         def body() -> Expr:
             writer.values.update(params)
             writer.node(node)
-            result = writer.values[node]
+            result = writer.plain(node)
             leaves = (
                 [result] if is_tensor(result) else [each for each in result if each is not None]
             )
             return relax.Tuple([writer.builder.emit_output(leaf) for leaf in leaves])
 
-        writer.function([*symbols, *params.values()], body)
+        writer.function([*symbols, *(each.value for each in params.values())], body)
     except TorchError as error:
         return Refused(str(error).removeprefix(f"{operator_name(node.target)}: "))
     return None
@@ -236,142 +225,3 @@ def _note(found: dict[Any, Source], symbols: Symbols, value: Any, source: Source
         variable = symbols.variables.get(value.node.expr)
         if variable is not None:
             found.setdefault(variable, source)
-
-
-class _Writer:
-    """A Relax function under construction."""
-
-    def __init__(self) -> None:
-        self.builder = PlacingBuilder()
-        self.symbols = Symbols()
-        self.values: dict[fx.Node, Any] = {}
-
-    def function(self, params: Sequence[relax.Var], body: Callable[[], Expr]) -> tvm.IRModule:
-        """The module with one function of these parameters."""
-        attributes = {_UPPER_BOUND: dict(self.symbols.upper)} if self.symbols.upper else None
-        try:
-            with self.builder.function(ENTRY, list(params), attrs=attributes):
-                with self.builder.dataflow():
-                    result = body()
-                self.builder.emit_func_output(result)
-            return self.builder.finalize()
-        except TorchError:
-            self._abandon()
-            raise
-        except Exception as error:
-            self._abandon()
-            raise TorchError(last_line(error)) from error
-
-    def _abandon(self) -> None:
-        """Close what is open, so that TVM has nothing to warn of."""
-        with suppress(Exception):
-            while True:
-                self.builder._end_block()
-
-    def meet(self, value: Any) -> None:
-        """Know the symbols of a traced value."""
-        for each in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(each, torch.Tensor):
-                self.symbols.extents(each.shape)
-            elif isinstance(each, (torch.SymInt, torch.SymFloat)):
-                self.symbols(each)
-
-    def turned(self, value: Expr, order: Order) -> Expr:
-        """A tensor with its dimensions in another order."""
-        if order == tuple(range(len(order))):
-            return value
-        return self.builder.emit(relax.op.permute_dims(value, list(order)))
-
-    def run(self, graph: fx.Graph) -> None:
-        """Convert every node."""
-        for node in graph.nodes:
-            if node.op == "call_function":
-                self.node(node)
-            elif node.op not in ("placeholder", "output"):
-                raise TorchError(f"{node.name}: {node.op} {node.target} is no operator")
-        self.builder.span = None
-
-    def node(self, node: fx.Node) -> None:
-        """Convert one node, and check what came out."""
-        if node.target is operator.getitem:
-            whole, index = node.args
-            self.values[node] = self.values[whole][index]
-            return
-        traced = node.meta.get("val")
-        if isinstance(traced, (torch.SymInt, torch.SymFloat, int, float)):
-            self.values[node] = self.symbols(traced)
-            return
-        name = operator_name(node.target)
-        self.builder.span = span_of(node)
-        try:
-            result = self._converted(node, name)
-            _check(result, node.meta["val"], self.symbols)
-        except TorchError as error:
-            raise TorchError(f"{name}: {error}") from error
-        except Exception as error:
-            raise TorchError(f"{name}: {last_line(error)}") from error
-        self.values[node] = result
-
-    def _converted(self, node: fx.Node, name: str) -> Any:
-        converter = OPERATORS.get(name)
-        if converter is None:
-            raise TorchError(LEFT.get(name, "it has no counterpart in Relax"))
-        if is_empty(node.meta["val"]):
-            return self.nothing(node.meta["val"])
-        positional, named, given = [], {}, []
-        for argument, value in arguments(node):
-            given.append(fx.map_arg(value, lambda n: n.meta["val"]))
-            known = self._known(value)
-            if argument.kwarg_only:
-                named[argument.name] = known
-            else:
-                positional.append(known)
-        call = Call(node.target, given, node.meta["val"], self.builder, self.symbols)
-        return converter(call, *positional, **named)
-
-    def nothing(self, traced: torch.Tensor) -> Expr:
-        """A tensor without elements, whatever would compute them."""
-        extents = self.symbols.extents(traced.shape)
-        return self.builder.emit(relax.op.zeros(extents, name_of(traced.dtype)))
-
-    def _known(self, value: Any) -> Any:
-        """An argument as converters take it."""
-        if isinstance(value, fx.Node):
-            return self.values[value]
-        if isinstance(value, (list, tuple)):
-            return [self._known(each) for each in value]
-        if isinstance(value, (torch.SymInt, torch.SymFloat)):
-            return self.symbols(value)
-        if isinstance(value, complex):
-            raise TorchError("complex numbers")
-        return value
-
-
-def arguments(node: fx.Node) -> Iterable[tuple[Any, Any]]:
-    """The arguments of a call in the schema's order, defaults filled in."""
-    named: Mapping[str, Any] = node.kwargs
-    for place, argument in enumerate(node.target._schema.arguments):
-        if not argument.kwarg_only and place < len(node.args):
-            yield argument, node.args[place]
-        else:
-            yield argument, named.get(argument.name, argument.default_value)
-
-
-def _check(result: Any, expected: Any, symbols: Symbols) -> None:
-    """What came out is what PyTorch says: a TorchError where it is not."""
-    if isinstance(expected, (list, tuple)):
-        for value, traced in zip(result, expected, strict=True):
-            _check(value, traced, symbols)
-        return
-    if expected is None or result is None:
-        if expected is not result:
-            raise TorchError("a result is missing")
-        return
-    found, wanted = dims(result), symbols.extents(expected.shape)
-    same = len(found) == len(wanted) and all(map(symbols.same, found, wanted))
-    if not same or dtype(result) != name_of(expected.dtype):
-        shape = ", ".join(map(str, wanted))
-        raise TorchError(
-            f"it became {dtype(result)} of ({', '.join(map(str, found))}); PyTorch says "
-            f"{name_of(expected.dtype)} of ({shape})"
-        )

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 
 Order = tuple[int, ...]
+CHANNELS_LAST: Order = (0, 2, 3, 1)
+"""Of a batch of images: their channels innermost."""
 
 
 def order_of(tensor: torch.Tensor) -> Order:
@@ -30,14 +32,19 @@ def order_of(tensor: torch.Tensor) -> Order:
     return order
 
 
-def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether some order of the dimensions is contiguous: no gaps, nothing twice."""
+def is_laid(tensor: torch.Tensor, order: Order) -> bool:
+    """Whether a tensor is contiguous with its dimensions in this order."""
     size = 1
-    for axis in reversed(order_of(tensor)):
+    for axis in reversed(order):
         if _hint(tensor.shape[axis]) != 1 and _hint(tensor.stride(axis)) != size:
             return False
         size *= _hint(tensor.shape[axis])
     return True
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether some order of the dimensions is contiguous: no gaps, nothing twice."""
+    return is_laid(tensor, order_of(tensor))
 
 
 def is_empty(value: Any) -> bool:

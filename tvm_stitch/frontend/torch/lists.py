@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_stitch.frontend.torch.convert import arguments
+from tvm_stitch.frontend.torch.writer import arguments
 
 _PREFIX = "_foreach_"
 _NUMBERS = ("Scalar", "ScalarList")

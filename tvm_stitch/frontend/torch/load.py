@@ -15,9 +15,10 @@ from tvm import relax
 
 from tvm_stitch.checked_index import on_host
 from tvm_stitch.errors import InputError
-from tvm_stitch.frontend.torch.convert import ENTRY, convert, refusal
+from tvm_stitch.frontend.torch.convert import convert, refusal
 from tvm_stitch.frontend.torch.decompositions import decompositions
 from tvm_stitch.frontend.torch.lists import by_tensor
+from tvm_stitch.frontend.torch.writer import ENTRY
 
 CUDA, LLVM = "cuda", "llvm"
 _STORED = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -48,6 +49,7 @@ def load(
             f"load takes what torch.export.export returns, not {kind}: export the model first"
         )
     program = exported_program.run_decompositions(decompositions())
+    _drop_assertions(program.graph)
     by_tensor(program.graph, accepted=lambda node: refusal(node) is None)
     converted = convert(program.graph, stored=False)
     function = _ordered(converted.module[ENTRY], program)
@@ -65,6 +67,13 @@ def load(
     names = {param.name: tensor for param, tensor in zip(stored, tensors, strict=True)}
     module = relax.transform.BindParams(ENTRY, names)(module)
     return on_host(module) if device == LLVM else module
+
+
+def _drop_assertions(graph: torch.fx.Graph) -> None:
+    """Leave out what asserts of tensors what tracing has seen of them: their dtype and device."""
+    asserted = torch.ops.aten._assert_tensor_metadata.default
+    for node in graph.find_nodes(op="call_function", target=asserted):
+        graph.erase_node(node)
 
 
 def _values(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:

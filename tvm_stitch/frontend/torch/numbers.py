@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from tvm_stitch.frontend.torch.convert import arguments
 from tvm_stitch.frontend.torch.lists import called, element_of
+from tvm_stitch.frontend.torch.writer import arguments
 
 _aten = torch.ops.aten
 # Of a whole tensor, not of each of its elements.

@@ -12,7 +12,7 @@ from tvm import relax, tirx
 
 from tvm_stitch.graph.back.launches import tensor_type_bytes
 from tvm_stitch.graph.back.reverse_blocks import reverse_blocks
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE
+from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 
 Tensor = tuple[relax.Var, int]  # a field of a variable, or the variable
 

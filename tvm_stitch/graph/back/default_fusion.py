@@ -79,7 +79,7 @@ def _kernels_of(marked: _Marked) -> list[DefaultKernel]:
 
 def _callees(function: relax.Function) -> Iterable[str]:
     for block in function.body.blocks:
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             if is_call_tir(binding.value):
                 yield binding.value.args[0].name_hint
 
@@ -130,7 +130,7 @@ class _Marked:
                 relax.VarBinding(binding.var, self._call(binding.value, numbers.get(binding.var)))
                 if is_call_tir(binding.value)
                 else binding
-                for binding in block.bindings
+                for binding in block.bindings[:]
             ]
             blocks.append(type(block)(bindings))
         body = relax.SeqExpr(blocks, function.body.body)

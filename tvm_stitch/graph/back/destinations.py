@@ -6,12 +6,17 @@ allocates only to return it became a parameter of it. Must not know kernels.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import Call
 from tvm.relax.expr_functor import PyExprMutator, mutator
+
+from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
+from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
 
 _ALLOCATE = "relax.builtin.alloc_tensor"
 ATTRIBUTE = "tvm_stitch.destinations"
@@ -80,3 +85,64 @@ class _Written(PyExprMutator):
             self.set_var_remap(binding.var, self._params[binding.var])
         else:
             super().visit_var_binding_(binding)
+
+
+def InPlace(pairs: Sequence[tuple[int, int]], entry: str = "main") -> tvm.transform.Pass:
+    """The pass, of (result, tensor) by their numbers; put it behind Destinations.
+
+    Results are written over tensors that nobody reads afterwards, where kernels may do so: whoever
+    calls `main` gives the tensor for the destination as well. The module's attribute of kernels
+    has the numbers of these results, and the kernels are told that their tensors may be one.
+    """
+
+    @tvm.transform.module_pass(opt_level=0, name="InPlace")
+    def in_place(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        places = [int(place) for place in mod.attrs[ATTRIBUTE]]
+        function = mod[entry]
+        tensors = [p for p in function.params if isinstance(p.ty, relax.TensorType)]
+        count = sum(place >= 0 for place in places)
+        given, made = tensors[: len(tensors) - count], tensors[len(tensors) - count :]
+        bindings = [b for block in function.body.blocks for b in block.bindings]
+        mod = mod.clone()
+        found = []
+        for result, tensor in pairs:
+            if places[result] < 0 or _reads(function.body.body, given[tensor]):
+                continue
+            kernel = _writer(mod, bindings, given[tensor], made[places[result]])
+            if kernel is not None:
+                mod.update_func(kernel, mod[kernel].with_attr(NO_ALIAS_ATTRIBUTE, False))
+                found.append(result)
+        return mod.with_attr(IN_PLACE_ATTRIBUTE, found)
+
+    return in_place
+
+
+def _writer(
+    mod: tvm.IRModule, bindings: Sequence[Any], source: relax.Var, output: relax.Var
+) -> tvm.ir.GlobalVar | None:
+    """The kernel that writes the output, if that may be over the source."""
+    readers = [b.value for b in bindings if _reads(b.value, source)]
+    writers = [b.value for b in bindings if isinstance(b.value, Call) and _reads(b.value, output)]
+    if not readers or not writers or not readers[-1].same_as(writers[0]):
+        return None
+    call = readers[-1]
+    if not isinstance(call, Call) or not isinstance(call.op, tvm.ir.GlobalVar):
+        return None
+    if not all(
+        isinstance(each, Call) and isinstance(each.op, tvm.ir.GlobalVar) for each in readers
+    ):
+        return None  # a view of it might be read later
+    kernel = mod[call.op]
+    if not isinstance(kernel, tirx.PrimFunc):
+        return None
+    allowed = json.loads(str(kernel.attrs.get(IN_PLACE_ATTRIBUTE, "[]")))
+    at = [[n for n, arg in enumerate(call.args) if arg.same_as(v)] for v in (source, output)]
+    return (
+        call.op
+        if [len(each) for each in at] == [1, 1] and [at[0][0], at[1][0]] in allowed
+        else None
+    )
+
+
+def _reads(value: Any, var: relax.Var) -> bool:
+    return any(each.same_as(var) for each in relax.analysis.free_vars(value))

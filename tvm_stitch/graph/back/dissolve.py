@@ -47,7 +47,7 @@ def groups_alone(mod: tvm.IRModule, names: Collection[str]) -> tvm.IRModule:
         function = mod[name]
         kept[mod.get_global_var(name)] = function
         for block in function.body.blocks:
-            for binding in block.bindings:
+            for binding in block.bindings[:]:
                 if is_call_tir(binding.value):
                     kept[binding.value.args[0]] = mod[binding.value.args[0]]
     return tvm.IRModule(kept)
@@ -90,7 +90,7 @@ def dissolved(mod: tvm.IRModule, names: Collection[str]) -> tvm.IRModule:
 def _projections(block: relax.BindingBlock) -> dict[relax.Var, dict[int, relax.Var]]:
     """For every tuple of a block, the variables that hold its fields."""
     found: dict[relax.Var, dict[int, relax.Var]] = {}
-    for binding in block.bindings:
+    for binding in block.bindings[:]:
         value = binding.value
         if isinstance(value, relax.TupleGetItem):
             found.setdefault(value.tuple_value, {})[value.index] = binding.var
@@ -131,13 +131,13 @@ class _Dissolver:
         return self.groups.get(value.args[0].name_hint) if is_call_tir(value) else None
 
     def _calls_any(self, block: relax.BindingBlock) -> bool:
-        return any(self._group(binding.value) is not None for binding in block.bindings)
+        return any(self._group(binding.value) is not None for binding in block.bindings[:])
 
     def _bindings(self, block: relax.BindingBlock) -> list[relax.Binding]:
         fields = _projections(block)
         found: list[relax.Binding] = []
         done: set[relax.Var] = set()
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             group = self._group(binding.value)
             if group is not None:
                 parts = fields.get(binding.var, {})
@@ -152,7 +152,7 @@ class _Dissolver:
     ) -> list[relax.Binding]:
         """The operators of a group, bound to what the call's results were bound to."""
         (block,) = group.body.blocks
-        *inner, last = block.bindings
+        *inner, last = block.bindings[:]
         mapping = _given(group.params, binding.value)
         if isinstance(last.value, relax.Tuple):
             mapping |= {

@@ -20,7 +20,7 @@ from tvm_stitch.stages.stage import constant, item_bytes, product
 
 Expr = Any
 THREAD_EXTENT = "thread_extent"
-LONGEST_FORMULA = 30  # characters
+LONGEST_FORMULA = 80  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +152,8 @@ def _binding(stmt: Any) -> tuple[str, Expr] | None:
 
 
 def shown(extent: Expr) -> str:
-    """A dimension for people; a question mark where it is a long formula."""
+    """A dimension for people; "some" where it is a long formula, as of TVM's sorts."""
     value = constant(extent)
     text = str(extent) if value is None else str(value)
     text = re.sub(r"T\.int64\((-?\d+)\)", r"\1", text)
-    return text if len(text) <= LONGEST_FORMULA else "?"
+    return text if len(text) <= LONGEST_FORMULA else "some"

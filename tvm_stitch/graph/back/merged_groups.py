@@ -18,11 +18,10 @@ from tvm_stitch.device import Device
 from tvm_stitch.graph.back.dissolve import groups_alone
 from tvm_stitch.graph.back.merge import merged
 from tvm_stitch.graph.front.read import Node
-from tvm_stitch.kernel.build import VIEW, ProductKernel, StitchedKernel, choose_kernel, kernel_of
+from tvm_stitch.kernel.build import VIEW, choose_kernel, kernel_of
 from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.stages.stage import Refused, Stage, Var
-
-Kernel = StitchedKernel | ProductKernel | Refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +52,11 @@ class Chooser:
     bounds: Bounds
     schemes: tuple[str, ...]
 
-    def of_group(self, group: MergedGroup) -> Kernel:
+    def of_group(self, group: MergedGroup) -> Kernel | Refused:
         """The kernel of what a group computes."""
         return choose_kernel(group.stages, group.outputs, self.device, self.bounds, self.schemes)
 
-    def of_function(self, function: tirx.PrimFunc) -> Kernel:
+    def of_function(self, function: tirx.PrimFunc) -> Kernel | Refused:
         """The kernel of a function that has been merged."""
         return kernel_of(function, self.device, self.bounds, self.schemes)
 

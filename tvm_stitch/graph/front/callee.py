@@ -6,6 +6,7 @@ not know which values these stand for.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,9 @@ from tvm_stitch.stages.stage import (
     is_buffer,
     substitute,
 )
+from tvm_stitch.stages.visit import mapped
 
+ANY_NUMBER = 0.75  # counts nothing, and is known to every dtype
 # An extent as a function declares it: its dtype, and its value if that is a number.
 Declared = tuple[tuple[str, int | None], ...]
 
@@ -45,8 +48,8 @@ class Callee:
 
     @cached_property
     def hash(self) -> int:
-        """Equal for equal functions."""
-        return int(tvm_ffi.structural_hash(self.function))
+        """Equal for functions that have the same kernels: those that differ in numbers at most."""
+        return int(tvm_ffi.structural_hash(mapped(self.function, (tirx.FloatImm, _any_number))))
 
     @cached_property
     def stages(self) -> tuple[Stage, ...] | Refused:
@@ -109,6 +112,22 @@ class Callee:
         if any(0 in map(constant, (*s.extents, *s.reduced_extents)) for s in stages):
             return Refused("it is called for tensors without elements")
         return stages
+
+
+def _any_number(number: tirx.FloatImm) -> tirx.FloatImm:
+    """The same for all numbers by which no kernel is chosen.
+
+    Those that count are kept, and their inverses: a mean is known by the number that it divides by.
+    """
+    value = abs(number.value)
+    if value in (0, math.inf) or math.isnan(value) or _counts(value) or _counts(1 / value):
+        return number
+    return tirx.FloatImm(number.ty.dtype, ANY_NUMBER)
+
+
+def _counts(value: float) -> bool:
+    """Whether it is a whole number, as far as float32 tells."""
+    return abs(value - round(value)) <= 1e-6 * value
 
 
 def operator_name(function: str) -> str:

@@ -19,6 +19,7 @@ from tvm import relax, tirx, topi
 
 from tvm_stitch.graph.front.arg_reduce import legalize_argmax, legalize_argmin
 from tvm_stitch.graph.front.empty import FewerLoops
+from tvm_stitch.graph.front.scatter_add import legalize_scatter_nd
 from tvm_stitch.stages.stage import Expr, dtype_of
 
 _WIDE = "float32"
@@ -152,4 +153,5 @@ LEGALISATIONS = {
     **{f"relax.{name}": _full for name in ("full", "full_like")},
     "relax.argmax": legalize_argmax,
     "relax.argmin": legalize_argmin,
+    "relax.scatter_nd": legalize_scatter_nd,
 }

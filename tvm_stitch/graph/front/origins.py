@@ -23,7 +23,7 @@ def numbered(mod: tvm.IRModule) -> dict[relax.Var, int]:
         if not isinstance(function, relax.Function):
             continue
         for block in function.body.blocks:
-            for binding in block.bindings:
+            for binding in block.bindings[:]:
                 value = binding.value
                 other = value.tuple_value if isinstance(value, relax.TupleGetItem) else value
                 if isinstance(other, relax.Var) and other in found:
@@ -45,7 +45,7 @@ def needed(mod: tvm.IRModule, numbers: Mapping[relax.Var, int]) -> set[int]:
             continue
         wanted = set(relax.analysis.free_vars(function.body.body))
         for block in reversed(function.body.blocks):
-            for binding in reversed(block.bindings):
+            for binding in reversed(block.bindings[:]):
                 var = binding.var
                 if var in wanted or not isinstance(var, relax.DataflowVar):
                     wanted.update(relax.analysis.free_vars(binding.value))
@@ -63,7 +63,7 @@ def are_as_they_came(
         for function in mod.functions.values()
         if isinstance(function, relax.Function)
         for block in function.body.blocks
-        for binding in block.bindings
+        for binding in block.bindings[:]
         if isinstance(binding.value, tvm.ir.Call)
     ]
     return len(calls) == len(set(calls)) and -1 not in calls and set(calls) >= set(all_of)
@@ -98,4 +98,4 @@ def _is_view(value: relax.Expr) -> bool:
 
 
 def _variables(function: relax.Function) -> list[relax.Var]:
-    return [binding.var for block in function.body.blocks for binding in block.bindings]
+    return [binding.var for block in function.body.blocks for binding in block.bindings[:]]

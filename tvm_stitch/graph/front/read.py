@@ -183,13 +183,13 @@ class _Reader:
     def read(self, block: relax.DataflowBlock) -> StitchGraph:
         projections = self._projections(block)
         taken: set[relax.Var] = set()
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             if binding.var in taken:
                 continue
             parts = projections.get(binding.var, ())
             taken.update(part.var for part in parts)
             self.nodes.append(self._node((binding, *parts)))
-        variables = (interned(binding.var) for binding in block.bindings)
+        variables = (interned(binding.var) for binding in block.bindings[:])
         outside = frozenset(var for var in variables if not isinstance(var, relax.DataflowVar))
         return StitchGraph(tuple(self.nodes), self.buffers, outside)
 
@@ -199,13 +199,13 @@ class _Reader:
         """For every call_tir that gives a tuple: its projections, if nothing else uses it."""
         tuples = {
             binding.var
-            for binding in block.bindings
+            for binding in block.bindings[:]
             if isinstance(binding.var, relax.DataflowVar)
             and is_call_tir(binding.value)
             and isinstance(binding.var.ty, relax.TupleType)
         }
         parts: dict[relax.Var, list[relax.Binding]] = {}
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             value = binding.value
             if isinstance(value, relax.TupleGetItem) and value.tuple_value in tuples:
                 parts.setdefault(value.tuple_value, []).append(binding)

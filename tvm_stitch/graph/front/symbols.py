@@ -26,7 +26,7 @@ def is_symbol(value: Expr) -> bool:
 def symbols_given(call: tvm.ir.Call) -> tuple[Expr, ...]:
     """The symbolic dimensions that a call_tir passes, in the order of its function's scalars."""
     behind = call.args[2].values if len(call.args) > 2 else ()
-    return (*filter(is_symbol, call.args[1].fields), *behind)
+    return (*filter(is_symbol, call.args[1].fields[:]), *behind)
 
 
 def match_shape(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space
@@ -139,7 +140,10 @@ class Frame:
         if read.guard is not None:
             guard = self.analyzer.simplify(substitute(read.guard, axes))
             guard = None if constant(guard) == 1 else guard
-        return Address(read.buffer, index, self._stride(index), guard)
+        # The loads of a stack of many tensors are all alike.
+        key = "stride", int(tvm_ffi.structural_hash(index))
+        stride = remembered(self.program, key, lambda: self._stride(index))
+        return Address(read.buffer, index, stride, guard)
 
     def aligned(self, index: Expr, vector: int) -> bool:
         """Whether every vector of columns that starts at a multiple of `vector` is aligned."""

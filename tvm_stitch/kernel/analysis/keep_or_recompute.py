@@ -11,8 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 
 import tvm
+from tvm import tirx
 
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.ir.mapping import Mapping
@@ -53,6 +55,10 @@ def plan_phases(
         buffer = stage.output
         if stage.is_reduction:
             needed[buffer] = {available[buffer] - 1}
+        elif stage.scan:
+            # Its threads exchange what they have kept: it can be computed but once.
+            needed[buffer] = {available[buffer] - 1}
+            kept[buffer] = (available[buffer] - 1, max(wanted[buffer]))
         elif program.is_full(buffer):
             if program.writes(buffer):
                 wanted[buffer].add(available[buffer])
@@ -108,6 +114,7 @@ class _Lowering:
             stages=tuple(first),
             second_pass=tuple(second),
             reductions=tuple(stage for stage in computed if stage.is_reduction),
+            scans=tuple(stage for stage in computed if stage.scan),
             loads=tuple(loads),
             again=tuple(buffer for buffer in loads if number > min(self.needed[buffer])),
             held=frozenset(
@@ -155,7 +162,7 @@ def _available(program: Program) -> dict[Var, int]:
             continue
         ready = max((available.get(read.buffer, 0) for read in stage.reads), default=0)
         behind = stage.output in program.online_after or stage.output in program.variance_of
-        ends = stage.is_reduction and not behind
+        ends = stage.scan or (stage.is_reduction and not behind)
         available[stage.output] = ready + 1 if ends else ready
     return available
 
@@ -181,8 +188,16 @@ def _worth_keeping(
     if _operations(stage) > CHEAP_OPERATIONS and not rematerialize:
         return True
     extra = [source for source in sources if not _waits_anyhow(wanted[source], phases)]
-    extra_bytes = sum(element_bytes(source) for source in extra)
-    return extra_bytes > element_bytes(stage.output)
+    bytes_of = partial(_least_bytes, program) if rematerialize else element_bytes
+    return sum(map(bytes_of, extra)) > element_bytes(stage.output)
+
+
+def _least_bytes(program: Program, buffer: Var) -> int:
+    """What must wait for a value to be had again: of a cast, what it is of."""
+    stage = program.producer.get(buffer)
+    if stage is None or not isinstance(stage.value, tirx.Cast) or len(stage.reads) != 1:
+        return element_bytes(buffer)
+    return min(element_bytes(buffer), element_bytes(stage.reads[0].buffer))
 
 
 def _waits_anyhow(wanted: set[int], phases: set[int]) -> bool:

@@ -165,7 +165,8 @@ def _phase(phase: Phase, program: Program) -> PhaseProfile:
         to_kept=len(phase.keeps),
         operations=operations,
         specials=specials,
-        reductions=sum(stage in program.row_reductions for stage in phase.reductions),
+        reductions=sum(stage in program.row_reductions for stage in phase.reductions)
+        + len(phase.scans),
     )
 
 

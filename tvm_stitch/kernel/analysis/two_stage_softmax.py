@@ -1,6 +1,6 @@
 """A maximum and the sum of exponentials that are measured against it, in one pass.
 
-In: Stages in order and the halves of their reductions (kernel/cooperative/two_stage_reduction).
+In: Stages in order and the halves of their reductions (kernel/cooperative/split_reduction).
 Out: for a maximum that falls into shares, and a sum of exp(x - maximum of x) that does too, stages
 that find both from the same shares. Must not know threads, nor rounds.
 

@@ -1,6 +1,6 @@
 """A mean and the squares around it, in one pass over what both are of.
 
-In: Stages in order and the halves of their reductions (kernel/cooperative/two_stage_reduction).
+In: Stages in order and the halves of their reductions (kernel/cooperative/split_reduction).
 Out: for a sum that falls into shares, and a sum of squares of the same values around its mean that
 does too, stages that find both from the same shares. Must not know threads, nor rounds.
 

@@ -136,7 +136,7 @@ class _Checker:
         if isinstance(stmt, s_tir.SBlockRealize):
             self.visit(stmt.block.body)
         elif isinstance(stmt, tirx.SeqStmt):
-            for inner in stmt.seq:
+            for inner in stmt.seq[:]:
                 self.visit(inner)
         elif isinstance(stmt, tirx.AttrStmt):
             self._attribute(stmt)

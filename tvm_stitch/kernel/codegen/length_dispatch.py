@@ -1,4 +1,4 @@
-"""Which kernel takes rows whose length is known at run time only: the host's choice.
+"""Which kernel takes rows whose length or number only run time knows: the host's choice.
 
 In: Programs, a Schedule with its longer ones, bounds of the rows' lengths, and what launches the
 kernel of one of them. Out: the host's statements. Must not know kernels.
@@ -23,7 +23,7 @@ def dispatch(
     longest: tuple[int, ...],
     launch: Callable[[Schedule], tirx.Stmt],
 ) -> tirx.Stmt:
-    """What the host does: it launches the first kernel that takes rows as long as they are."""
+    """What the host does: it launches the first kernel for rows as long and as many as they are."""
     own = launch(schedule)
     limits = [
         # What is planned with the bound, such as memory, is as wrong beyond it as a kernel that
@@ -34,7 +34,12 @@ def dispatch(
     ]
     if schedule.longer is None:
         return sequence([*(_refusal(columns, most) for columns, most in limits), own])
-    fits = tirx.all(*(columns <= most for columns, most in limits))
+    if not limits and not schedule.most_rows:
+        return own
+    conditions = [columns <= most for columns, most in limits]
+    if schedule.most_rows:
+        conditions += [program.space.rows <= schedule.most_rows for program in programs]
+    fits = tirx.all(*conditions)
     longer = dispatch(programs, schedule.longer, longest, launch)
     return tirx.IfThenElse(block_uniform(fits), own, longer)
 

@@ -20,6 +20,8 @@ _ARGUMENTS = ("int32", "uint32", "int64", "float32", "float64")
 # TVM's, for kernels with a barrier of the whole grid.
 LAUNCH_ATTRIBUTE = "tirx.kernel_launch_params"
 COOPERATIVE = "tirx.use_cooperative_launch"
+# Whether no two tensors of a kernel are in the same memory.
+NO_ALIAS_ATTRIBUTE = "tirx.noalias"
 _CUDA_VARIABLES = ("threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize")
 # The kernel's last parameter is a buffer that callers must provide and nobody reads afterwards.
 WORKSPACE_ATTRIBUTE = "tvm_stitch.workspace"
@@ -54,7 +56,7 @@ def kernel_function(
         emitted = emitted.with_attr(LAUNCH_ATTRIBUTE, [COOPERATIVE])
     if shared or workspaces:
         emitted = emitted.with_attr(WORKSPACE_ATTRIBUTE, True)
-    return emitted.with_attrs({"tirx.noalias": True, "tirx.is_scheduled": True, "s_tir": True})
+    return emitted.with_attrs({NO_ALIAS_ATTRIBUTE: True, "tirx.is_scheduled": True, "s_tir": True})
 
 
 def with_plain_arguments(func: tirx.PrimFunc) -> tirx.PrimFunc:

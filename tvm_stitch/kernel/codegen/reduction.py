@@ -13,7 +13,7 @@ from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.codegen.warp_shuffle import butterfly, combine
-from tvm_stitch.kernel.ir.mapping import WARP, Mapping
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, item_bytes
 
@@ -91,12 +91,15 @@ def open_barriers(
     writer: Writer, stages: Sequence[Sequence[Stage]], mapping: Mapping, position: Position
 ) -> list[Expr]:
     """What the blocks of a cluster wait for where reductions end, one for each such place."""
-    values = mapping.threads // WARP * mapping.cluster
+    values = mapping.block_threads // mapping.warp_threads * mapping.cluster
     dtypes = [
         [cluster_exchange.sent_dtype(accumulator_dtype(stage)) for stage in each] for each in stages
     ]
+    values *= mapping.batch if mapping.adjacent else 1
     expected = [values * sum(map(item_bytes, each)) for each in dtypes]
-    barriers = cluster_exchange.open_barriers(writer, position.thread == 0, expected)
+    first = tirx.all(position.thread == 0, position.row_of_block == 0)
+    first = first if mapping.rows > 1 else position.thread == 0
+    barriers = cluster_exchange.open_barriers(writer, first, expected)
     return [barriers.ptr_to([int64(number)]) for number in range(len(stages))]
 
 
@@ -120,33 +123,47 @@ def grow(
     return {m: result(accumulators[m].stage, value) for m, value in found.items()}
 
 
-def finish(
-    writer: Writer,
-    accumulators: list[Accumulator],
-    mapping: Mapping,
-    position: Position,
-    program: Program,
-    barrier: Expr | None = None,
-) -> dict[Var, Expr]:
-    """Combine the partial results of all threads of a row; every thread gets the result.
+@dataclass(frozen=True, eq=False)
+class Ending:
+    """Reductions of one row that end together."""
+
+    accumulators: list[Accumulator]
+    position: Position
+    program: Program
+    barrier: Expr | None = None  # of a cluster
+
+
+def finish(writer: Writer, endings: Sequence[Ending], mapping: Mapping) -> list[dict[Var, Expr]]:
+    """Combine the partial results of all threads of each row; every thread gets the results.
 
     All reductions of a phase share one barrier, in a cluster one of its own: each has its own
     scratch, written before it and only read after it.
     """
-    own = {each.stage.output: [_of_lanes(each)] for each in accumulators}
-    count = mapping.vector * mapping.steps
-    _measure_from_zero(writer, accumulators, own, program, count)
     width, apart = min(mapping.threads, mapping.warp_threads), mapping.apart
-    totals = _combined(writer, accumulators, own, program, width, count, apart)
+    count = mapping.vector * mapping.steps
+    totals: list[dict[Var, Expr]] = []
+    for each in endings:
+        own = {one.stage.output: [_of_lanes(one)] for one in each.accumulators}
+        _measure_from_zero(writer, each.accumulators, own, each.program, count)
+        args = (writer, each.accumulators, own, each.program, width, count, apart)
+        totals.append(_combined(*args))
     if needs_exchange(mapping):
-        shares = _exchange(writer, accumulators, totals, mapping, position, barrier)
+        for each, found in zip(endings, totals, strict=True):
+            _send(writer, each, found, mapping)
+        _meet(writer, endings, mapping)
+        shares = [_receive(writer, each, mapping) for each in endings]
         count *= width
         width = min(mapping.threads // width * mapping.cluster, width)
-        totals = _combined(writer, accumulators, shares, program, width, count, apart)
-    results: dict[Var, Expr] = {}
-    for output, stage in ((each.stage.output, each.stage) for each in accumulators):
-        results[output] = writer.value(stage.name, result(stage, totals[output]))
-    return results
+        totals = [
+            _combined(writer, each.accumulators, found, each.program, width, count, apart)
+            for each, found in zip(endings, shares, strict=True)
+        ]
+    return [_results(writer, each, found) for each, found in zip(endings, totals, strict=True)]
+
+
+def _results(writer: Writer, ending: Ending, totals: MappingOf[Var, Expr]) -> dict[Var, Expr]:
+    stages = [each.stage for each in ending.accumulators]
+    return {s.output: writer.value(s.name, result(s, totals[s.output])) for s in stages}
 
 
 def finish_in_warp(writer: Writer, accumulator: Accumulator, threads: int, apart: int = 1) -> Expr:
@@ -221,43 +238,49 @@ def result(stage: Stage, total: Expr) -> Expr:
     return total != 0 if dtype == "bool" else total.astype(dtype)
 
 
-def _exchange(
-    writer: Writer,
-    accumulators: list[Accumulator],
-    totals: MappingOf[Var, Expr],
-    mapping: Mapping,
-    position: Position,
-    barrier: Expr | None,
-) -> dict[Var, list[Expr]]:
-    """What each warp found through shared memory, in a cluster that of every block.
-
-    Every warp gets the values of all in the same order: all get the same result to the bit.
-    """
-    thread, width = position.thread, mapping.warp_threads
-    warps = mapping.threads // width
+def _send(writer: Writer, ending: Ending, totals: MappingOf[Var, Expr], mapping: Mapping) -> None:
+    """What each warp found goes to shared memory, in a cluster to that of every block."""
+    thread, width = ending.position.thread, mapping.warp_threads
     warp, lane = tirx.floordiv(thread, width), tirx.floormod(thread, width)
-    senders = lane == 0 if barrier is None else lane < mapping.cluster
-    with writer.when(senders):
-        for accumulator in accumulators:
-            value, scratch = totals[accumulator.stage.output], accumulator.scratch
-            assert scratch is not None
-            if barrier is None:
-                writer.store(scratch, _slot(mapping, position, warp), value)
-            else:
-                own = scratch.ptr_to([position.rank * warps + warp])
-                cluster_exchange.send(writer, value.astype(dtype_of(scratch)), own, barrier, lane)
-    if barrier is None:
-        writer.add(tirx.Evaluate(T.tvm_storage_sync(scratch_scope(mapping))))
-    else:
+    if ending.barrier is not None:
+        warp = ending.position.rank * (mapping.threads // width) + warp
+    at = _slot(mapping, ending.position, warp)
+    # Each lane of a row tells a block, or several if it has fewer lanes than the cluster blocks.
+    for first in range(0, mapping.cluster, width):
+        block = lane + first if first else lane
+        with writer.when(lane == 0 if ending.barrier is None else block < mapping.cluster):
+            for accumulator in ending.accumulators:
+                value, scratch = totals[accumulator.stage.output], accumulator.scratch
+                assert scratch is not None
+                if ending.barrier is None:
+                    writer.store(scratch, at, value)
+                else:
+                    own, sent = scratch.ptr_to([at]), value.astype(dtype_of(scratch))
+                    cluster_exchange.send(writer, sent, own, ending.barrier, block)
+
+
+def _meet(writer: Writer, endings: Sequence[Ending], mapping: Mapping) -> None:
+    """Behind it, what all warps have found is there."""
+    barrier = endings[0].barrier  # one for all
+    if barrier is not None:
         cluster_exchange.wait(writer, barrier)
-    width = min(warps * mapping.cluster, width)
+    else:
+        writer.add(tirx.Evaluate(T.tvm_storage_sync(scratch_scope(mapping))))
+
+
+def _receive(writer: Writer, ending: Ending, mapping: Mapping) -> dict[Var, list[Expr]]:
+    """Every warp gets the values of all in the same order: all get the same result to the bit."""
+    thread, width = ending.position.thread, mapping.warp_threads
+    warps = mapping.threads // width * mapping.cluster
+    width = min(warps, width)
     found: dict[Var, list[Expr]] = {}
-    for accumulator in accumulators:
+    for accumulator in ending.accumulators:
         shares, scratch = [], accumulator.scratch
         assert scratch is not None
-        for iteration in range(warps * mapping.cluster // width):
+        for iteration in range(warps // width):
             other = tirx.floormod(thread, width) + iteration * width
-            share = scratch[_slot(mapping, position, other)].astype(dtype_of(accumulator.partial))
+            at = _slot(mapping, ending.position, other)
+            share = scratch[at].astype(dtype_of(accumulator.partial))
             shares.append(writer.value(f"{accumulator.stage.name}_share", share))
         found[accumulator.stage.output] = shares
     return found

@@ -15,8 +15,10 @@ from tvm import tirx
 
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, divided, int64
 from tvm_stitch.kernel.ir.iteration_space import Space
-from tvm_stitch.kernel.ir.mapping import Mapping
-from tvm_stitch.stages.stage import Expr, constant
+from tvm_stitch.kernel.ir.mapping import Mapping, power_of_two
+from tvm_stitch.stages.stage import Expr, as_int64, constant
+
+FAR_BEHIND = 1 << 24  # rows
 
 
 class Guard(enum.Enum):
@@ -58,13 +60,26 @@ class Position:
         if iteration is not None and space.row_segment is not None:
             self._take_row_segment(block, iteration, number, exists)
         elif iteration is not None:
-            self._take_iteration(block, iteration)
+            self._take_iteration(block, iteration, place.writer)
         elif mapping.split:
             self.row: Expr = int64(0)
             self.rank = block
         else:
-            self._place_row(block, number)
+            self._place_row(block, number, place.writer)
         self._start_row(place.writer)
+        self.columns = self._narrow_columns(place.writer)
+
+    def _narrow_columns(self, writer: Writer) -> Expr:
+        """The row's length; in 32 bits, where the mapping bounds what only run time knows.
+
+        TVM computes in 64 bits whatever is compared with a symbol, and divisions take long there.
+        """
+        if constant(self.space.columns) is not None or self.mapping.any_length:
+            return self.space.columns
+        most = self.mapping.capacity
+        stored = writer.value("columns", tirx.min(self.space.columns, most).astype("int32"))
+        # The mask changes nothing: it says how large it is, where TVM takes a minimum apart.
+        return as_int64(stored) & power_of_two(most + 1) - 1
 
     def _in_block(self, thread: Expr) -> tuple[Expr, Expr]:
         """Of a thread: its row among the block's, and its number among the threads of that row."""
@@ -76,13 +91,14 @@ class Position:
             return row, number
         return divided(thread, mapping.threads)
 
-    def _take_iteration(self, block: Expr, iteration: Expr) -> None:
+    def _take_iteration(self, block: Expr, iteration: Expr, writer: Writer) -> None:
         """A grid of fixed size: neighbouring blocks share a row."""
         pieces = blocks_of_row(self.space, self.mapping)
         first, self.rank = block, int64(0)
         if pieces > 1:
             first, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
-        self._place_group(iteration * (self.mapping.blocks // pieces) + first, 0)
+        group = iteration * (self.mapping.blocks // pieces) + first
+        self._place_group(group, 0, writer)
 
     def _take_row_segment(self, block: Expr, iteration: Expr, number: int, exists: bool) -> None:
         """Neighbouring blocks share a segment of rows, of which they take one after the other."""
@@ -96,34 +112,53 @@ class Position:
             inside = tirx.min(inside, row_segment - 1)
         self.row = self.row_segment * row_segment + inside
 
-    def _place_row(self, block: Expr, number: int) -> None:
+    def _place_row(self, block: Expr, number: int, writer: Writer) -> None:
         mapping = self.mapping
         if mapping.cluster > 1:
             self.rank = tirx.floormod(block, mapping.cluster)
             block = tirx.floordiv(block, mapping.cluster)
-        self._place_group(block, number)
+        self._place_group(block, number, writer)
 
-    def _place_group(self, group: Expr, number: int) -> None:
+    def _place_group(self, group: Expr, number: int, writer: Writer) -> None:
         """The row among those that blocks work on side by side."""
         mapping = self.mapping
         self.row = group
-        if mapping.block_rows > 1:
-            first = group * mapping.block_rows + number * mapping.rows
-            self.row = first + self.row_of_block
+        if mapping.block_rows == 1:
+            return
+        first = group * mapping.block_rows + number * mapping.rows
+        self.row = first + self.row_of_block
         rows = constant(self.space.rows)
-        if mapping.block_rows > 1 and (rows is None or rows % mapping.block_rows):
-            # A row past the end computes the last one again and does not write it: no thread
-            # leaves, so barriers and shuffles stay whole.
+        # A row past the end computes the last one again and does not write it: no thread leaves, so
+        # barriers and shuffles stay whole.
+        if rows is None:
+            self._end_rows(first, writer)
+        elif rows % mapping.block_rows:
             self.row_exists = self.row < self.space.rows
             self.row = tirx.min(self.row, self.space.rows - 1)
 
+    def _end_rows(self, first: Expr, writer: Writer) -> None:
+        """The last of the rows side by side that exists, counted from their first, in 32 bits.
+
+        All threads of a block have the same first row: what they do by themselves is narrow.
+        """
+        most = self.mapping.rows - 1
+        last = tirx.min(self.space.rows - 1 - first, int64(most)).astype("int32")
+        # The bounds let TVM compute in 32 bits; rows that no turn has may begin far behind the end.
+        last = tirx.max(as_int64(writer.value("last_row", last)), int64(-FAR_BEHIND))
+        self.row_exists = self.row_of_block <= last
+        inside = tirx.min(self.row_of_block, last).astype("int32")
+        self.row = first + as_int64(writer.value("row_of_block", inside))
+
     def _start_row(self, writer: Writer) -> None:
         """Where the row's vectors begin, in memory and as a column."""
-        start = self.row * self.space.columns
+        start, vector = self.row * self.space.columns, self.mapping.vector
         self.origin: Expr = start
         self.first_column: Expr = int64(0)
+        if self.row_exists is not None and constant(self.space.rows) is None and self.space.whole:
+            # Once, in front of whatever branches there are: accesses add up little to that.
+            first_vector = writer.value("first_vector", tirx.floordiv(start, vector))
+            self.origin = first_vector * vector
         if self.mapping.peeled:
-            vector = self.mapping.vector
             self.origin = tirx.floordiv(start, vector) * vector
             # Not an expression of the row: TVM would simplify the guards of the row's ends with it,
             # to divisions by the row's length.
@@ -165,7 +200,10 @@ class Position:
         """Of an element in memory."""
         if self.space.whole:
             return self.origin + self.offset(step) + lane
-        return self.space.flat(self.row, self.offset(step)) + lane
+        offset, run = self.offset(step), self.space.run
+        if self.mapping.any_length:
+            return self.space.flat(self.row, offset) + lane
+        return self.space.flat_in_run(self.row, *divided(offset, run)) + lane
 
     def column(self, step: Expr, lane: Expr) -> Expr:
         """The column of an element; may lie outside of the row at its ends."""
@@ -174,7 +212,7 @@ class Position:
     def inside(self, step: Expr, lane: Expr) -> Expr:
         """Whether an element exists."""
         column = self.column(step, lane)
-        below = column < self.space.columns
+        below = column < self.columns
         return tirx.all(column >= 0, below) if self.mapping.peeled else below
 
     def exists(self, step: Expr, guard: Guard, lane: Expr | None = None) -> Expr | None:
@@ -234,7 +272,7 @@ def blocks_of(space: Space, mapping: Mapping) -> int:
     return -(-(constant(space.rows) or 0) // mapping.block_rows)
 
 
-def turns_of_segment(space: Space, mapping: Mapping) -> int:
+def iterations_of_segment(space: Space, mapping: Mapping) -> int:
     """How many rows of its segment a thread has, the last of which need not exist."""
     return -(-(constant(space.segment_rows) or 0) // mapping.rows)
 

@@ -89,9 +89,9 @@ class Writer:
             self.add(tirx.Evaluate(buffer.ptr_to([size - 1])))
         return buffer
 
-    def view(self, buffer: Var, size: Expr, start: int = 0, dtype: str = "") -> Var:
+    def view(self, buffer: Var, size: Expr, start: int | Expr = 0, dtype: str = "") -> Var:
         """The same memory, from an element on, as a buffer of one dimension, perhaps of a dtype."""
-        offset = {"elem_offset": int64(start)} if start else {}
+        offset = {} if constant(as_int64(start)) == 0 else {"elem_offset": as_int64(start)}
         of, scope = dtype or dtype_of(buffer), buffer.ty.storage_scope
         flat = tirx.decl_buffer((size,), of, buffer.name, scope=scope, layout=None, **offset)
         self.add(tirx.DeclBuffer(flat, data=tirx.buffer.buffer_data(buffer)))

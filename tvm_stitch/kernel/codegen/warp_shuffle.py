@@ -12,6 +12,8 @@ from tvm_stitch.kernel.codegen.tir_builder import Writer
 from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.stages.stage import Expr, Stage
 
+_EVERYONE = tirx.IntImm("uint32", 0xFFFFFFFF)
+
 
 def combine(combiner: str, left: Expr, right: Expr) -> Expr:
     """Two partial results as one."""
@@ -22,6 +24,16 @@ def combine(combiner: str, left: Expr, right: Expr) -> Expr:
     return tirx.max(left, right) if combiner in ("max", "any") else tirx.min(left, right)
 
 
+def from_lower(value: Expr, distance: int, width: int) -> Expr:
+    """The value of the lane so far below, of `width` neighbours; the lowest get their own."""
+    return T.cuda.__shfl_up_sync(_EVERYONE, value, distance, width)
+
+
+def from_lane(value: Expr, lane: int, width: int) -> Expr:
+    """The value of one lane of `width` neighbours."""
+    return T.cuda.__shfl_sync(_EVERYONE, value, lane, width)
+
+
 def butterfly(writer: Writer, stage: Stage, value: Expr, width: int, apart: int = 1) -> Expr:
     """Combine the values of `width` threads, so far apart in their warp; each gets the result."""
     if width == 1:
@@ -29,11 +41,10 @@ def butterfly(writer: Writer, stage: Stage, value: Expr, width: int, apart: int 
     if stage.combiner != "prod" and apart == 1:
         name = {"any": "max", "all": "min"}.get(stage.combiner, stage.combiner)
         return writer.value(f"{stage.name}_all", T.cuda.warp_reduce(value, name, width))
-    everyone = tirx.IntImm("uint32", 0xFFFFFFFF)
     distance = width // 2
     while distance:
         mine = writer.value(f"{stage.name}_mine", value)
-        other = T.cuda.__shfl_xor_sync(everyone, mine, distance * apart, WARP)
+        other = T.cuda.__shfl_xor_sync(_EVERYONE, mine, distance * apart, WARP)
         value = writer.value(f"{stage.name}_all", combine(stage.combiner, mine, other))
         distance //= 2
     return value

@@ -20,7 +20,7 @@ from tvm_stitch.kernel.codegen.footprint import (
     scratch_bytes,
     thread_registers,
 )
-from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, turns_of_segment
+from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_segment, piece_of
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.cooperative.persistent_shared import (
     Parts,
@@ -149,7 +149,7 @@ def _with_share(parts: Parts, share: float) -> Parts:
     found: list[tuple[Program, Mapping]] = []
     for program, mapping in parts:
         if program.persistent_inputs and isinstance(mapping, RowSegment):
-            rows = mapping.rows * turns_of_segment(program.space, mapping)
+            rows = mapping.rows * iterations_of_segment(program.space, mapping)
             rows = int(share * rows) // mapping.rows * mapping.rows
             mapping = replace(mapping, persistent_rows=rows)
         found.append((program, mapping))

@@ -20,7 +20,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Position, turns_of_segment
+from tvm_stitch.kernel.codegen.thread_indexing import Position, iterations_of_segment
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.cooperative.emit_column_sums import (
     add_rows,
@@ -91,7 +91,7 @@ class RowSegmentPart:
     def _runs(self) -> list[_Run]:
         """Batches one behind the other, of which as many rows exist and wait."""
         mapping, space = self.mapping, self.program.space
-        rows = turns_of_segment(space, mapping)
+        rows = iterations_of_segment(space, mapping)
         exist = (constant(space.segment_rows) or 0) // mapping.rows
         wait = mapping.persistent_rows // mapping.rows
 

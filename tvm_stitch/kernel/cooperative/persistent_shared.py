@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, piece_of, turns_of_segment
+from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_segment, piece_of
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.stage import Var, constant, dtype_of, item_bytes
@@ -97,7 +97,7 @@ def why_not(parts: Parts) -> str | None:
 
 def _cannot_wait(program: Program, mapping: Mapping) -> str | None:
     if program.space.row_segment is not None:
-        most, each = mapping.rows * turns_of_segment(program.space, mapping), mapping.rows
+        most, each = mapping.rows * iterations_of_segment(program.space, mapping), mapping.rows
     else:
         most, each = constant(program.space.rows) or 0, 1
         plain = (mapping.residence, mapping.batch, mapping.peeled, mapping.idle)

@@ -6,7 +6,7 @@ everything of more elements they compute again from what was there before. Must 
 
 A reduction belongs to the first round in which all that it needs is in memory. Where it follows
 others along the same rows it stays in their round and Program. Reductions that would leave most of
-a device idle are split (kernel/cooperative/two_stage_reduction): shares in one round, their sums in
+a device idle are split (kernel/cooperative/split_reduction): shares in one round, their sums in
 the next.
 """
 
@@ -17,20 +17,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm_stitch.kernel.cooperative.persistent_rows import with_persistent_inputs
-from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages, is_split
+from tvm_stitch.kernel.cooperative.split_reduction import is_split
+from tvm_stitch.kernel.cooperative.two_stage_reduction import in_two_stages
 from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
 from tvm_stitch.kernel.ir.iteration_space import goes_across
 from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.stage import (
     Refused,
     Stage,
     Var,
-    constant,
     dtype_of,
-    elements_of,
     handle,
     product,
 )
@@ -58,11 +58,8 @@ def make_rounds(
     """Programs in rounds; of their own stages."""
     if any(stage.is_reduction and is_product(stage) for stage in stages):
         return Refused("products have no place in rounds of a grid")
-    sizes = [constant(stage.total_size) for stage in stages]
-    if None in sizes:
-        return Refused("rounds of a grid need constant shapes")
-    pairs = zip(stages, sizes, strict=True)
-    reduced = max((size or 0 for stage, size in pairs if stage.is_reduction), default=0)
+    sizes = [NOMINAL.size(stage.total_size) for stage in stages if stage.is_reduction]
+    reduced = max(sizes, default=0)
     if reduced < FEWEST_ELEMENTS:
         return Refused("too little is reduced for a barrier of the grid")
     if not any(map(is_split, stages)):
@@ -242,7 +239,11 @@ def _key(stage: Stage) -> int:
 
 @memoized
 def _elements(stage: Stage) -> int:
-    return constant(stage.size) or 0
+    return NOMINAL.size(stage.size)
+
+
+def _total(stage: Stage) -> int:
+    return NOMINAL.size(stage.total_size)
 
 
 def _reads(stage: Stage) -> tuple[int, ...]:
@@ -253,15 +254,15 @@ def _reads(stage: Stage) -> tuple[int, ...]:
 def _read_sizes(stage: Stage) -> tuple[tuple[int, int], ...]:
     """What a stage reads, each with its elements."""
     buffers = {handle(read.buffer): read.buffer for read in stage.reads}
-    return tuple((key, elements_of(buffer) or 0) for key, buffer in buffers.items())
+    return tuple((key, NOMINAL.elements(buffer)) for key, buffer in buffers.items())
 
 
 def _home(stage: Stage) -> Home:
     """The rows that a reduction belongs to."""
-    size, reduced = constant(stage.size) or 0, constant(stage.reduced_size) or 0
+    size, reduced = NOMINAL.size(stage.size), NOMINAL.size(stage.reduced_size)
     if not goes_across(stage):
         return "rows", size, reduced
-    columns = constant(product(stage.extents[stage.row_segments or 0 :])) or 0
+    columns = NOMINAL.size(product(stage.extents[stage.row_segments or 0 :]))
     return "bands" if stage.row_segments else "columns", reduced, columns
 
 
@@ -269,8 +270,8 @@ def _joins(stage: Stage, own: Home | None, home: Any) -> bool:
     """Whether a stage can be computed in the Program of a home, from values that are there."""
     kind, rows, columns = home
     if own is not None and own[0] == "bands":
-        return kind == "rows" and own[2] == columns and constant(stage.total_size) == rows * columns
+        return kind == "rows" and own[2] == columns and _total(stage) == rows * columns
     if own is not None:
         return kind == "rows" and own == home
-    size = constant(stage.size)
+    size = _elements(stage)
     return size == columns if kind == "columns" else size in (rows, rows * columns)

@@ -74,6 +74,11 @@ def floor_us(programs: tuple[Program, ...], device: Device, extents: Extents = N
     return least_bytes(programs, extents) / device.bandwidth * 1e6
 
 
+def copy_us(moved: float, device: Device) -> float:
+    """A kernel that does nothing but move so many bytes."""
+    return device.timing.launch_us + device.timing.block_us + moved / device.bandwidth * 1e6
+
+
 def predicted_us(
     programs: tuple[Program, ...], schedule: Schedule, device: Device, extents: Extents = NOMINAL
 ) -> float:
@@ -94,9 +99,13 @@ def predicted(
 def schedule_at(programs: tuple[Program, ...], schedule: Schedule, extents: Extents) -> Schedule:
     """The one of a schedule and its longer ones by which rows of these sizes are worked on."""
     columns = [extents.size(program.space.columns) for program in programs]
-    while schedule.longer is not None and any(
-        not mapping.any_length and length > mapping.capacity
-        for length, mapping in zip(columns, schedule.parts, strict=True)
+    rows = max(extents.size(program.space.rows) for program in programs)
+    while schedule.longer is not None and (
+        any(
+            not mapping.any_length and length > mapping.capacity
+            for length, mapping in zip(columns, schedule.parts, strict=True)
+        )
+        or 0 < schedule.most_rows < rows
     ):
         schedule = schedule.longer
     return schedule
@@ -188,6 +197,6 @@ def _later_us(parts: Sequence[Demand], blocks: int, waves: int, device: Device) 
     mean = sum(part.block_us * part.blocks for part in parts) / blocks
     if parts[0].mapping.cluster > 1:
         mean += device.timing.cluster_start_us
-    iterations = max(part.turn_us * (part.iterations - 1) for part in parts)
+    iterations = max(part.iteration_us * (part.iterations - 1) for part in parts)
     in_bands = any(part.profile.bands for part in parts)
     return mean * (waves - 1) + iterations * (waves if in_bands else 1)

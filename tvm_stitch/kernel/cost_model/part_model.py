@@ -157,7 +157,7 @@ class Demand:
         return sum(phase.specials for phase in self.profile.phases) * self.profile.elements
 
     @cached_property
-    def turn_us(self) -> float:
+    def iteration_us(self) -> float:
         """One turn through all phases; the next turn's first loads may be on their way."""
         loads = [self._load_us(n, phase) for n, phase in enumerate(self.phases)]
         work = sum(map(self._work_us, self.phases))
@@ -169,7 +169,7 @@ class Demand:
     def block_us(self) -> float:
         """A block from its start to its end, of one turn."""
         timing = self.timing
-        total = timing.block_us + self.turn_us
+        total = timing.block_us + self.iteration_us
         if self.profile.across and not self.profile.bands:
             warps = max(1, self.mapping.block_threads // WARP)
             total += grid_us(self.blocks, self.device) + self.shares / warps * timing.l2_latency_us
@@ -178,8 +178,10 @@ class Demand:
     def _work_us(self, phase: PhaseProfile) -> float:
         """A thread's dependent instructions, and its row's reductions behind them."""
         timing, mapping = self.timing, self.mapping
-        cycles = self._instructions(phase) * self.each * timing.chain
+        cycles = self._instructions(phase) * self.each * timing.chain / mapping.depth_split
         total = cycles / self.device.clock * 1e6
+        if mapping.depth_split > 1:
+            total += timing.barrier_us
         if mapping.tile:
             total += timing.barrier_us
         if phase.reductions:
@@ -218,9 +220,9 @@ class Demand:
         if mapping.tile or not self.in_registers:
             accesses += phase.from_kept + phase.to_kept
         plain = phase.operations + phase.specials
-        return plain + timing.access * accesses + timing.step / mapping.vector
+        return plain + timing.access * accesses + timing.step / mapping.access
 
     def _accesses(self, size: int) -> float:
         """Memory instructions that move an element of so many bytes."""
-        vector = self.mapping.vector
-        return -(-size * vector // ACCESS_BYTES) / vector
+        width = self.mapping.access
+        return -(-size * width // ACCESS_BYTES) / width

@@ -92,7 +92,11 @@ class Space:
         """Where an element lies in memory."""
         if self.whole:
             return row * self.columns + column
-        image, inside = tirx.floordiv(column, self.run), tirx.floormod(column, self.run)
+        inside = tirx.floormod(column, self.run)
+        return self.flat_in_run(row, tirx.floordiv(column, self.run), inside)
+
+    def flat_in_run(self, row: Expr, image: Expr, inside: Expr) -> Expr:
+        """Where an element of a run of a row in several runs lies in memory."""
         if self.inner is None:
             return (image * self.rows + row) * self.run + inside
         image = tirx.floordiv(row, self.inner) * self.images + image

@@ -48,15 +48,22 @@ class Mapping:
     min_blocks_per_sm = 0
     prefetch_next_row = False  # an iteration loads the next row before it works on its own
     batch = 1  # rows that the same threads load at once
+    adjacent = False  # these lie side by side in memory, and are read as one vector
     prefetch_weights = False  # what lies along the columns is loaded with the rows
     asynchronous = False  # rows are copied into shared memory, past the threads' registers
     online = False  # sums are found together with the maximum or mean they are measured by
     unroll = 0  # steps that a thread loads at once of a row that waits in no registers; 0: few
+    depth_split = 1  # groups of a block's threads that share the depth of products
     idle = 0  # threads of a row without work, so that the others divide its pieces in memory
     tile = 0  # elements of a line of a block's tile; 0: a block has a run of elements
     persistent_rows = 0  # rows of a segment, or first ones of all, that wait for the next rounds
     kind = ""  # its name in JSON
     _scheme = ""  # where that does not follow from the threads of a row
+
+    @property
+    def access(self) -> int:
+        """Elements that come from memory at once."""
+        return self.batch if self.adjacent else self.vector
 
     @property
     def block_threads(self) -> int:
@@ -223,7 +230,8 @@ class Panel(Mapping):
 
     Neighbouring threads of a block have neighbouring rows, `rows` of them, so that they read whole
     sectors of memory; `threads` of these groups share the elements of the rows. Where a thread has
-    short rows alone, it works on a `batch` of them at once.
+    short rows alone, it works on a `batch` of them at once; elsewhere a batch is of `adjacent`
+    rows, whose elements a thread reads as vectors.
     """
 
     rows: int
@@ -234,6 +242,9 @@ class Panel(Mapping):
     online: bool = False
     unroll: int = 0
     batch: int = 1
+    cluster: int = 1
+    adjacent: bool = False
+    min_blocks_per_sm: int = 0
     kind = "panel"
 
     @property
@@ -243,7 +254,8 @@ class Panel(Mapping):
 
     def __str__(self) -> str:
         """One line for people."""
-        return f"panels of {self.rows} columns: {super().__str__()}"
+        wide = self.block_rows if self.adjacent else self.rows
+        return f"panels of {wide} columns: {super().__str__()}"
 
 
 @dataclass(frozen=True)
@@ -292,17 +304,37 @@ class RowSegment(Mapping):
 
 @dataclass(frozen=True)
 class SmallMatmul(Mapping):
-    """Rows with small matrix products, which wait in shared memory element by element."""
+    """Rows with small matrix products, which wait in shared memory element by element.
+
+    Where few rows have products of some depth, `depth_split` groups of a block's threads share the
+    depth, and all of them know the sums afterwards.
+    """
 
     rows: int
     steps: int
     batch: int = 1
     split: bool = False
+    depth_split: int = 1
     prefetch_weights: bool = False
     asynchronous: bool = False
     residence = "shared"
     kind = "small matmul"
     _scheme = "regional"
+
+    @property
+    def row_threads(self) -> int:
+        """Threads of a block that have rows and columns of their own."""
+        return self.threads * self.rows
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a block."""
+        return self.row_threads * self.depth_split
+
+    def __str__(self) -> str:
+        """One line for people."""
+        shared = f", depth shared by {self.depth_split}" if self.depth_split > 1 else ""
+        return f"{super().__str__()}{shared}"
 
 
 # In the order in which mappings are told apart that were written before they said their kind.

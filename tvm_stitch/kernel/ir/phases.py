@@ -32,6 +32,7 @@ class Phase:
     keeps: tuple[Var, ...]  # for later phases
     stores: tuple[Var, ...]  # outputs
     copies: tuple[Var, ...] = ()  # inputs that are copied to where they wait beforehand
+    scans: tuple[Stage, ...] = ()  # of its stages, what is accumulated along the row at its end
 
     @property
     def computed(self) -> tuple[Stage, ...]:

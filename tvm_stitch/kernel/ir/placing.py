@@ -143,7 +143,7 @@ class _SpacePlacing(Placing):
         if isinstance(placed, Refused):
             return placed
         stages, inputs = placed
-        reduces = any(stage.is_reduction for stage in stages)
+        reduces = any(stage.is_reduction or stage.scan for stage in stages)
         columnwise = frozenset(s.output for s in stages if s.output in self.columnwise)
         maxima = {stage.output: self._maximum(stage) for stage in stages}
         behind = {output: maximum for output, maximum in maxima.items() if maximum is not None}
@@ -190,7 +190,7 @@ class _SpacePlacing(Placing):
             where = self.where[handle(stage.output), read.key] = found[read.key]
             if where is Where.OTHER and read.buffer in self.producer:
                 source = self.producer[read.buffer]
-                if source.is_reduction:
+                if source.is_reduction or source.scan:
                     why = "for an address" if read.nested else "of other rows"
                     return Refused(f"{stage.name} needs {source.name} {why}")
                 inline[read.key] = read

@@ -102,6 +102,11 @@ class Program:
         return tuple(s for s in self.stages if s.is_reduction and s.output not in self.columnwise)
 
     @cached_property
+    def scans(self) -> tuple[Stage, ...]:
+        """What accumulates along a row."""
+        return tuple(stage for stage in self.stages if stage.scan)
+
+    @cached_property
     def reads(self) -> tuple[tuple[Stage, Read], ...]:
         """Every load, with its stage."""
         return tuple((stage, read) for stage in self.stages for read in stage.reads)

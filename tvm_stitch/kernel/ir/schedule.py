@@ -14,9 +14,9 @@ from tvm_stitch.kernel.ir.mapping import RENAMED, SCHEMES, Mapping, mapping_from
 class Schedule:
     """The parts of a kernel, side by side by ranges of blocks of equally many threads.
 
-    Where the length of rows is known at run time only, the host launches a kernel by the first of
-    this schedule, its `longer` one, the `longer` one's `longer` one and so on whose rows may be so
-    long.
+    Where the length of rows or their number is known at run time only, the host launches a kernel
+    by the first of this schedule, its `longer` one, the `longer` one's `longer` one and so on whose
+    rows may be so long, and so many: one with `most_rows` is for no more than that.
 
     Where programs come in rounds, a fixed number of `blocks` takes turns at the blocks that the
     mappings ask for, round after round; between two of them all blocks meet, so all must be
@@ -27,6 +27,7 @@ class Schedule:
     longer: Schedule | None = None
     blocks: int = 0  # of a grid that goes through rounds; 0: as many as the parts take
     min_blocks_per_sm: int = 0  # of these, on a multiprocessor
+    most_rows: int = 0  # that it is for; 0: any number
 
     @property
     def block_threads(self) -> int:
@@ -61,9 +62,15 @@ class Schedule:
                 f"{self.blocks} blocks in rounds, {self.min_blocks_per_sm} a multiprocessor: {own}"
             )
         most = min((p.capacity for p in self.parts if not p.any_length), default=0)
-        if self.longer is None or not most:
+        if self.longer is None or not (most or self.most_rows):
             return own
-        return f"{own}, for rows of up to {most} elements; for longer ones {self.longer.mapping}"
+        rows = f"up to {self.most_rows} rows" if self.most_rows else "rows"
+        limits = f"{rows} of up to {most} elements" if most else rows
+        return f"{own}, for {limits}; for {self._others} {self.longer.mapping}"
+
+    @property
+    def _others(self) -> str:
+        return "others" if self.most_rows else "longer ones"
 
     def to_json(self) -> str:
         """The schedule as a JSON object."""
@@ -77,7 +84,8 @@ class Schedule:
             if self.blocks
             else {}
         )
-        return {"parts": parts, **longer, **rounds}
+        few = {"most_rows": self.most_rows} if self.most_rows else {}
+        return {"parts": parts, **longer, **rounds, **few}
 
     @staticmethod
     def from_json(text: str) -> Schedule:
@@ -91,6 +99,7 @@ def _schedule(data: Any) -> Schedule:
         "longer": _schedule,
         "blocks": count,
         "min_blocks_per_sm": count,
+        "most_rows": count,
     }
     return checked(Schedule, data, "schedule", readers, RENAMED)
 

@@ -9,17 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.prim_func import kernel_function
 from tvm_stitch.kernel.ir.mapping import LIBRARY
+from tvm_stitch.kernel.kernel import Implementation, Kernel, Missing
 from tvm_stitch.kernel.library_product.cost import library_us
 from tvm_stitch.kernel.library_product.epilogue import (
     GELU,
+    MOST_STAGES,
     NONE,
     RELU,
     LibraryEpilogue,
@@ -35,88 +40,120 @@ LIBRARY_ATTRIBUTE = "tvm_stitch.library"
 MULTIPLIED = ("float32", "float16", "bfloat16")
 # What NVIDIA recommends on Hopper; memory planning lets all calls share it.
 WORKSPACE_BYTES = 32 << 20
+# Matrices of unequal distances take a call for each part of their batch. Beyond so many times what
+# one call would take TVM's kernels are faster: of 16 x 12 heads that lie side by side, products of
+# 128 x 64 x 128 in float32, twelve calls take 88 us on an H200, TVM's kernel 25.
+CALLS_AT_MOST = 2.5
 _CODES = {NONE: 0, RELU: 1, GELU: 2}  # of activations, as the shim has them
 
 
 @dataclass(frozen=True, eq=False)
-class LibraryKernel:
-    """A product, how its factors lie in memory, what it ends with, and what that should take."""
+class LibraryKernel(Kernel):
+    """A product, how its factors lie in memory, and what it ends with."""
 
     product: TensorProduct
     batches: Batches
     epilogue: LibraryEpilogue
-    cost_us: float
+    # An activation is several operators, of which the library takes all or none.
+    most_at_once: ClassVar[int] = MOST_STAGES
 
-    def __str__(self) -> str:
-        ending = f", {self.epilogue}" if str(self.epilogue) else ""
-        return f"{CUBLASLT.title}{ending}"
+    @property
+    def buffers(self) -> tuple[Var, ...]:
+        """The tensors that it reads and writes."""
+        return self.product.buffers
 
+    @cached_property
+    def cost_us(self) -> float:
+        """What its calls should take."""
+        one = replace(self.product, entries=self.batches.batch)
+        return self.batches.calls * library_us(one, self.device)
 
-class LibraryMissing(Refused):
-    """The library has such a product, but is not on this machine; the reason says what to do."""
+    def check(self) -> None:
+        """Nobody looks at what the library launches."""
+
+    def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+        """The function that calls the library, with its name and what it ends with as JSON."""
+        workspace = tirx.decl_buffer((WORKSPACE_BYTES,), "uint8", "workspace")
+        call = _with_plain_types(f"{shim.PREFIX}matmul", self._arguments(workspace))
+        found = kernel_function(func, tirx.Evaluate(call), workspaces=[workspace])
+        described = {"function": "matmul", "epilogue": str(self.epilogue)}
+        return found.with_attr(LIBRARY_ATTRIBUTE, json.dumps(described))
+
+    def _arguments(self, workspace: Var) -> list[Expr]:
+        """In the order of the shim's function."""
+        product, epilogue, found = self.product, self.epilogue, self.batches
+        tensors = [product.left.buffer, product.right.buffer, epilogue.bias, epilogue.residual]
+        nothing = tirx.reinterpret("handle", tirx.const(0, "uint64"))
+        types = [8 * element_bytes(product.left.buffer), 8 * element_bytes(product.outputs[0])]
+        is_bfloat = product.multiplied == "bfloat16"
+        sizes = [found.calls, found.batch, product.rows, product.columns, product.contracted]
+        for factor in (found.left, found.right):
+            sizes += [factor.start, int(factor.by_depth), factor.line, factor.stride, factor.leap]
+        sizes += [found.stride, found.leap, _CODES[epilogue.activation]]
+        return [
+            *(nothing if tensor is None else tensor for tensor in tensors),
+            product.outputs[0],
+            workspace,
+            *(tirx.IntImm("int64", size) for size in (*types, int(is_bfloat), *sizes)),
+            tirx.FloatImm("float64", epilogue.scale),
+        ]
 
 
 def library_kernel(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device, schemes: Sequence[str]
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    device: Device,
+    bounds: Bounds,
+    schemes: Sequence[str],
 ) -> LibraryKernel | Refused:
     """The product that stages are, by the library; or why it cannot be."""
     if LIBRARY not in schemes or is_off():
         return Refused("libraries are switched off")
-    found = _readable(stages, outputs, device)
+    found = _readable(stages, outputs, device, bounds)
     if isinstance(found, Refused):
         return found
     missing = shim.unusable(CUBLASLT)
-    return found if missing is None else LibraryMissing(missing)
+    return found if missing is None else Missing(missing)
 
 
 def _readable(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...], device: Device, bounds: Bounds
 ) -> LibraryKernel | Refused:
-    product = tensor_product(stages, outputs, MULTIPLIED, fewest_rows=1)
-    if isinstance(product, Refused):
-        return product
-    if not all(isinstance(size, int) for size in product.sizes):
-        return Refused("its sizes are known at run time only")
+    read = _as_matrices(stages, outputs)
+    if isinstance(read, Refused):
+        return read
+    product, found = read
     output = dtype_of(product.outputs[0])
     if output not in ("float32", product.multiplied):
         return Refused(f"the library has no products of {product.multiplied} in {output}")
-    found = batches(product)
-    if isinstance(found, Refused):
-        return found
     epilogue = library_epilogue(product)
     if isinstance(epilogue, Refused):
         return epilogue
-    cost = found.calls * library_us(replace(product, entries=found.batch), device)
-    return LibraryKernel(product, found, epilogue, cost)
+    kernel = LibraryKernel(device, bounds, product, found, epilogue)
+    if kernel.cost_us > CALLS_AT_MOST * library_us(product, device):
+        return Refused(f"the library would take {found.calls} calls")
+    return kernel
 
 
-def library_function(func: tirx.PrimFunc, kernel: LibraryKernel) -> tirx.PrimFunc:
-    """The function that calls the library, in place of the fused one that it was read from."""
-    workspace = tirx.decl_buffer((WORKSPACE_BYTES,), "uint8", "workspace")
-    call = _with_plain_types(f"{shim.PREFIX}matmul", _arguments(kernel, workspace))
-    found = kernel_function(func, tirx.Evaluate(call), workspaces=[workspace])
-    described = {"function": "matmul", "epilogue": str(kernel.epilogue)}
-    return found.with_attr(LIBRARY_ATTRIBUTE, json.dumps(described))
+def _as_matrices(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> tuple[TensorProduct, Batches] | Refused:
+    """The product with its rows in as few matrices as their places in memory allow."""
+    first: Refused | None = None
+    for batched in range(len(stages[0].axes)):
+        product = tensor_product(stages, outputs, MULTIPLIED, fewest_rows=1, batched=batched)
+        if isinstance(product, Refused):
+            return first or product
+        if not all(isinstance(size, int) for size in product.sizes):
+            return Refused("its sizes are known at run time only")
+        found = batches(product)
+        if isinstance(found, Batches):
+            return product, found
+        first = first or found
+    return first or Refused("a product of nothing")
 
 
-def _arguments(kernel: LibraryKernel, workspace: Var) -> list[Expr]:
-    """In the order of the shim's function."""
-    product, epilogue, found = kernel.product, kernel.epilogue, kernel.batches
-    tensors = [product.left.buffer, product.right.buffer, epilogue.bias, epilogue.residual]
-    nothing = tirx.reinterpret("handle", tirx.const(0, "uint64"))
-    types = [8 * element_bytes(product.left.buffer), 8 * element_bytes(product.outputs[0])]
-    is_bfloat = product.multiplied == "bfloat16"
-    sizes = [found.calls, found.batch, product.rows, product.columns, product.contracted]
-    for factor in (found.left, found.right):
-        sizes += [factor.start, int(factor.by_depth), factor.line, factor.stride, factor.leap]
-    sizes += [found.stride, found.leap, _CODES[epilogue.activation]]
-    return [
-        *(nothing if tensor is None else tensor for tensor in tensors),
-        product.outputs[0],
-        workspace,
-        *(tirx.IntImm("int64", size) for size in (*types, int(is_bfloat), *sizes)),
-        tirx.FloatImm("float64", epilogue.scale),
-    ]
+CUBLASLT_PRODUCT = Implementation(LIBRARY_ATTRIBUTE, library_kernel, of_products=True, on_host=True)
 
 
 def _with_plain_types(name: str, arguments: Sequence[Expr]) -> Expr:

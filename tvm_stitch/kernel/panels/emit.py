@@ -1,25 +1,45 @@
 """Where the threads of a panel have their elements; what they do with them is as in any rows.
 
-In: a Program of rows in pieces, its Mapping. Out: a Position for rows/emit. Must not know what is
-computed.
+In: a Program of rows in pieces, its Mapping. Out: a Position for rows/emit, and parts whose rows
+lie side by side in memory: they share tiles, and vectors of all of them are read and written at
+once. Must not know what is computed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping as MappingOf
+from copy import copy
+
+from tvm import tirx
+
+from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64, vector_copy
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.emit import emit_rows
-from tvm_stitch.stages.stage import Expr
+from tvm_stitch.kernel.rows.emit import Part, emit_rows
+from tvm_stitch.stages.stage import Expr, Var, constant, dtype_of
 
 
 class PanelPosition(Position):
     """A thread's place in a panel."""
 
+    def _place_group(self, group: Expr, number: int, writer: Writer) -> None:
+        """Of adjacent rows, which begin at a multiple of their number, all exist or none."""
+        if not self.mapping.adjacent:
+            super()._place_group(group, number, writer)
+            return
+        batch, rows = self.mapping.batch, constant(self.space.rows)
+        first = group * self.mapping.block_rows + self.row_of_block * batch
+        if rows is None or rows % self.mapping.block_rows:
+            self.row_exists = first < self.space.rows
+            first = tirx.min(first, self.space.rows - batch)
+        self.number, self.row = number, first + number
+
     def _start_row(self, _writer: Writer) -> None:
         """Where a thread's row begins: steps along it are then the same for all threads."""
-        self.origin = self.space.flat(self.row, int64(0))
+        number = self.number if self.mapping.adjacent else 0
+        self.origin = self.space.flat(self.row - number, int64(0)) + number
         self.first_column = int64(0)
 
     def address(self, step: Expr, lane: Expr) -> Expr:
@@ -27,6 +47,102 @@ class PanelPosition(Position):
         return self.origin + self.space.distance(self.offset(step)) + lane
 
 
+class AdjacentPart(Part):
+    """One of a thread's adjacent rows. Its elements alternate with those of the others."""
+
+    def __init__(
+        self, program: Program, mapping: Mapping, place: Place, position: PanelPosition
+    ) -> None:
+        super().__init__(program, mapping, place, position)
+        self.number, self.tiles = 0, dict[str, Var]()
+        self.opened: dict[int, Expr] = {}  # the barriers of all rows, which the first opens
+
+    def next_to(self, position: PanelPosition) -> AdjacentPart:
+        """The row beside it."""
+        other = copy(self)
+        other.position, other.number = position, position.number
+        other.row_values, other.row_loads = {}, {}
+        other.kept, other.ahead = {}, {}
+        return other
+
+    def begin(self) -> None:
+        """Make room for outputs as well: those of all rows meet there."""
+        for buffer in filter(self.program.is_full, self.program.outputs):
+            self.tile(f"{buffer.name}_out", dtype_of(buffer))
+        super().begin()
+
+    def _open_barriers(self) -> None:
+        if not self.number:
+            super()._open_barriers()
+            self.opened |= self.barriers
+        self.barriers = self.opened
+
+    def awaits_barriers(self, number: int) -> bool:
+        """Whether all blocks of a cluster must be there before a phase ends: once for all rows."""
+        return not self.number and super().awaits_barriers(number)
+
+    def tile(self, name: str, dtype: str) -> Var:
+        """Registers for all elements of the thread's rows."""
+        if name not in self.tiles:
+            each = self.mapping.steps * self.mapping.batch
+            self.tiles[name] = self.writer.allocate(name, each, dtype)
+        return self.tiles[name]
+
+    def own_slot(self, step: Expr, lane: Expr) -> Expr:
+        """Where a thread has an element in a tile of registers."""
+        return step * self.mapping.batch + self.number + lane
+
+    def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
+        """A thread's share of all its rows, into registers, by the first of them."""
+        if self.number:
+            return
+        for steps in position.steps():
+            with self.writer.unrolled(steps.count, "step", steps.start) as step:
+                for buffer, tile in tiles.items():
+                    with self.writer.when(position.exists(step, steps.guard)):
+                        self._load_vector_of(buffer, tile, step, position)
+
+    def _load_vector_of(self, buffer: Var, tile: Var, step: Expr, position: Position) -> None:
+        def move(writer: Writer, lane: Expr) -> None:
+            value = self.views[buffer][position.address(step, int64(0)) + lane]
+            writer.store(tile, step * self.mapping.batch + lane, value)
+
+        vector_copy(self.writer, dtype_of(buffer), self.mapping.batch, move)
+
+    def store_element(self, buffer: Var, step: Expr, value: Expr) -> None:
+        """An element of an output; with the last row's, those of all rows go to memory."""
+        batch = self.mapping.batch
+        tile = self.tile(f"{buffer.name}_out", dtype_of(buffer))
+        self.writer.store(tile, self.own_slot(step, int64(0)), value)
+        if self.number < batch - 1:
+            return
+        first = self.position.address(step, int64(0)) - self.number
+
+        def move(writer: Writer, lane: Expr) -> None:
+            writer.store(self.views[buffer], first + lane, tile[step * batch + lane])
+
+        with self.writer.when(self.position.row_exists):
+            vector_copy(self.writer, dtype_of(buffer), batch, move)
+
+
 def emit_panel(program: Program, mapping: Mapping, place: Place) -> Expr:
     """Write a part; the number of its blocks."""
-    return emit_rows(program, mapping, place, PanelPosition)
+    if not mapping.adjacent:
+        return emit_rows(program, mapping, place, PanelPosition)
+    positions = [
+        PanelPosition(program.space, mapping, place, number=number)
+        for number in range(mapping.batch)
+    ]
+    first = AdjacentPart(program, mapping, place, positions[0])
+    parts = [first, *map(first.next_to, positions[1:])]
+    for part in parts:
+        part.begin()
+    for phase in first.phases.phases:
+        states = [part.go_through_phase(phase) for part in parts]
+        if not phase.reductions:
+            continue
+        endings = [part.ending(state) for part, state in zip(parts, states, strict=True)]
+        results = reduction.finish(place.writer, endings, mapping)
+        for part, found in zip(parts, results, strict=True):
+            part.end_phase(found)
+    return first.position.blocks

@@ -22,8 +22,8 @@ def panel_footprint(program: Program, mapping: Mapping) -> Footprint:
     """What a block takes."""
     held = 0
     if mapping.residence == "register":
-        held = mapping.elements * live_bytes(phases_of(program, mapping), mapping.vector)
-    registers = thread_registers(held, mapping.vector) + SPARE_REGISTERS
+        held = mapping.elements * live_bytes(phases_of(program, mapping), mapping.access)
+    registers = thread_registers(held, mapping.access) + SPARE_REGISTERS
     return Footprint(mapping.block_threads, registers, shared_bytes(program, mapping))
 
 

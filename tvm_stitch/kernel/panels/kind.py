@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tvm_stitch.device import REGISTERS
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
-from tvm_stitch.kernel.analysis.kind import Kind, Problem
+from tvm_stitch.kernel.analysis.kind import Kind, Problem, fills_a_kernel
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, rows_profile
 from tvm_stitch.kernel.ir.mapping import Mapping, Panel
@@ -20,10 +20,10 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.panels.choose import panel_mapping
 from tvm_stitch.kernel.panels.emit import emit_panel
 from tvm_stitch.kernel.panels.footprint import fits, live_bytes, panel_footprint
-from tvm_stitch.kernel.panels.program import is_panel, unsupported_panel
-from tvm_stitch.kernel.rows.choose import NO_ELEMENTS
+from tvm_stitch.kernel.panels.program import adjacent_rows, is_panel, unsupported_panel
+from tvm_stitch.kernel.rows.choose import CLUSTER_CAPABILITY, CLUSTERS, NO_ELEMENTS
 from tvm_stitch.kernel.rows.footprint import registers_left
-from tvm_stitch.kernel.rows.kind import MAX_AHEAD_BYTES, held_elements
+from tvm_stitch.kernel.rows.kind import MAX_AHEAD_BYTES, held_elements, told, uncovered
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.stages.extents import NOMINAL, Extents
@@ -32,6 +32,8 @@ from tvm_stitch.stages.stage import Refused
 
 def _beside(program: Program, mapping: Panel, threads: int) -> Panel | Refused:
     """With more columns a block."""
+    if mapping.cluster > 1:
+        return fills_a_kernel(program, mapping, threads)
     if mapping.block_threads == threads:
         return mapping
     wider = replace(mapping, rows=max(1, threads // mapping.threads))
@@ -49,14 +51,14 @@ def _illegal(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
         yield "one pass, where no sum is measured against a maximum"
     if not is_aligned(program, mapping.vector):
         yield f"pieces that do not start at multiples of {mapping.vector} elements"
-    if mapping.any_length:
-        if not problem.is_open or mapping.residence != "nowhere":
-            yield f"{mapping.steps} steps"
-    elif mapping.capacity < (1 if problem.others_follow else problem.columns):
-        yield f"columns of {problem.columns} elements, of which it covers {mapping.capacity}"
-    if mapping.batch > MAX_BATCH:
+    yield from uncovered(problem, mapping)
+    if mapping.cluster > 1:
+        yield from _cluster(problem, mapping)
+    if mapping.adjacent:
+        yield from _adjacent(program, mapping)
+    elif mapping.batch > MAX_BATCH:
         yield f"batches of {mapping.batch} columns"
-    if mapping.batch > 1 and (mapping.threads > 1 or mapping.residence != "register"):
+    elif mapping.batch > 1 and (mapping.threads > 1 or mapping.residence != "register"):
         yield "columns of a batch are those of one thread, and wait in registers"
     if mapping.residence == "shared" and mapping.threads <= mapping.warp_threads:
         # No barrier of ours stands between the phases, and TVM finds no place for its own.
@@ -64,11 +66,28 @@ def _illegal(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
     yield from _room(problem, mapping)
 
 
+def _cluster(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
+    if problem.device.capability < CLUSTER_CAPABILITY:
+        yield f"clusters, which {problem.device.name} does not have"
+    if mapping.cluster not in CLUSTERS:
+        yield f"a cluster of {mapping.cluster} blocks"
+    if mapping.residence != "register" or mapping.online or mapping.any_length:
+        yield "blocks of a cluster keep what they share in registers"
+
+
+def _adjacent(program: Program, mapping: Panel) -> Iterator[str]:
+    if adjacent_rows(program) % mapping.batch:
+        yield f"columns that lie side by side by {mapping.batch}"
+    if mapping.residence != "register" or mapping.online or mapping.vector > 1:
+        yield "adjacent columns wait in registers, and are reduced in several passes"
+
+
 def _room(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
     if mapping.residence == "register":
         yield from held_elements(problem, mapping)
         if mapping.unroll:
             yield "steps that are loaded at once, of a column that waits in registers"
+    yield from told(problem, mapping)
     refused = fits(problem.program, mapping, problem.device)
     if refused is not None:
         yield refused.reason
@@ -80,7 +99,7 @@ def _room(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
 def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> Profile:
     """What lies anywhere for a column lies side by side for its neighbours."""
     found = rows_profile(program, mapping, extents)
-    live = live_bytes(phases_of(program, mapping), mapping.vector)
+    live = live_bytes(phases_of(program, mapping), mapping.access)
     return replace(found, phases=tuple(map(_by_neighbours, found.phases)), live_bytes=live)
 
 

@@ -18,7 +18,7 @@ from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.panels.footprint import REGISTER_BYTES, live_bytes
 from tvm_stitch.kernel.rows.kind import PIECE_BYTES, is_small
-from tvm_stitch.kernel.rows.vector_width import narrowest_item
+from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant, substitute
 
@@ -64,6 +64,23 @@ def rows_of(program: Program, width: int) -> int:
     """Neighbouring rows whose pieces fill so many bytes: a power of two."""
     piece = (constant(program.space.run) or 1) * narrowest_item(program)
     return 1 << max(1, width // piece).bit_length() - 1
+
+
+@memoized
+def adjacent_rows(program: Program) -> int:
+    """How many neighbouring rows a thread can read as one vector: 1 where rows lie in runs."""
+    space, frame = program.space, Frame(program)
+    together = constant(space.rows if space.inner is None else space.inner)
+    if constant(space.run) != 1 or together is None:
+        return 1
+    for stage, read in program.reads_at(Where.OTHER):
+        once = frame.address(stage, read).stride is Stride.UNIFORM
+        if not (once or is_small(read.buffer, program)):
+            return 1
+    rows = vector_width(program)
+    while together % rows:
+        rows //= 2
+    return rows
 
 
 def unsupported_panel(program: Program) -> Refused | None:

@@ -82,6 +82,8 @@ def row_mapping(problem: Problem[Program]) -> Rows | Refused:
     program, device, columns = problem.program, problem.device, problem.columns
     if columns < 1:
         return streamed(program) if problem.is_open else NO_ELEMENTS
+    if program.scans:
+        return _accumulated(program, device, columns)
     clusters = _clusters(problem)
     many_rows = has_many_rows(program, device)
     refused, crowded = Refused("no cluster is large enough"), None
@@ -108,6 +110,19 @@ def row_mapping(problem: Problem[Program]) -> Rows | Refused:
     rows = program.rows_expected
     if rows is None or 2 * rows >= device.multiprocessors:  # fewer would leave most of it idle
         return streamed(program)
+    return refused
+
+
+def _accumulated(program: Program, device: Device, columns: int) -> Rows | Refused:
+    """Rows along which something is accumulated wait in registers of one block."""
+    refused = Refused("nowhere to wait")
+    for place in PLACES[:2]:
+        mapping = _placed(program, device, columns, 1, place)
+        if mapping.residence == "register":
+            verdict = fits(program, mapping, device, last=True)
+            if verdict is None:
+                return mapping
+            refused = verdict
     return refused
 
 

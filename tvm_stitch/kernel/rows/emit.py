@@ -11,6 +11,7 @@ the phase.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Mapping as MappingOf
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,7 @@ from functools import partial
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import Stride
-from tvm_stitch.kernel.codegen import cluster_exchange, reduction
+from tvm_stitch.kernel.codegen import cluster_exchange, reduction, scan
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, int64
 from tvm_stitch.kernel.ir.mapping import Mapping
@@ -28,7 +29,7 @@ from tvm_stitch.kernel.rows import emit_async_copy
 from tvm_stitch.kernel.rows.emit_phase import go_through
 from tvm_stitch.kernel.rows.emit_vector import Step
 from tvm_stitch.kernel.rows.row_state import NextRow, PhaseState, RowState
-from tvm_stitch.stages.stage import Expr, Read, Stage, Var, constant, dtype_of
+from tvm_stitch.stages.stage import Expr, Read, Stage, Var, as_int64, constant, dtype_of
 
 
 def emit_batch(parts: list[Part]) -> list[PhaseState]:
@@ -98,6 +99,17 @@ class Part(RowState):
     # Phases
 
     def emit_phase(self, phase: Phase) -> PhaseState:
+        """Write what is computed between two reductions, and the one that ends it."""
+        state = self.go_through_phase(phase)
+        if state.accumulators:
+            results = reduction.finish(self.writer, [self.ending(state)], self.mapping)
+            self.end_phase(results[0])
+        for stage in phase.scans:
+            tile = self.kept[stage.output]
+            scan.accumulate(self.writer, stage, tile, self.mapping, self.position)
+        return state
+
+    def go_through_phase(self, phase: Phase) -> PhaseState:
         """Write what is computed between two reductions."""
         state = PhaseState(phase, {} if phase.number else self.ahead)
         self._emit_row_stages(phase)
@@ -120,23 +132,23 @@ class Part(RowState):
                 go_through(self, state, all_steps)
         else:
             go_through(self, state, self.position.steps())
-        if state.accumulators:
-            self._end_phase(state)
         return state
 
-    def _end_phase(self, state: PhaseState) -> None:
-        """Combine what all threads of the row have added up."""
+    def ending(self, state: PhaseState) -> reduction.Ending:
+        """What all threads of the row have added up, to be combined."""
         number = state.phase.number
-        if number == min(self.barriers, default=None):
+        if self.awaits_barriers(number):
             cluster_exchange.await_barriers(self.writer)
-        results = reduction.finish(
-            self.writer,
-            list(state.accumulators.values()),
-            self.mapping,
-            self.position,
-            self.program,
-            self.barriers.get(number),
-        )
+        accumulators = list(state.accumulators.values())
+        barrier = self.barriers.get(number)
+        return reduction.Ending(accumulators, self.position, self.program, barrier)
+
+    def awaits_barriers(self, number: int) -> bool:
+        """Whether all blocks of a cluster must be there before a phase ends."""
+        return number == min(self.barriers, default=None)
+
+    def end_phase(self, results: MappingOf[Var, Expr]) -> None:
+        """Note what the reductions of a phase came to."""
         self.row_values.update(results)
         for output, value in results.items():
             self._store_row(output, value)
@@ -290,4 +302,7 @@ class IteratedPart:
         if exact is not None and exact % self.count == 0:
             return int64(exact // self.count)
         first = tirx.floordiv(self.place.block, self.pieces)
-        return tirx.floordiv(groups - first + (self.count - 1), self.count)
+        turns = tirx.floordiv(groups - first + (self.count - 1), self.count)
+        if exact is not None:
+            return turns
+        return as_int64(self.writer.value("turns", turns.astype("int32")))  # once, in 32 bits

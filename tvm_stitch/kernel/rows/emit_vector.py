@@ -183,9 +183,7 @@ class Step:
             if buffer in self.outputs:
                 self.writer.store(self.outputs[buffer], lane, values[buffer])
             elif self._is_output(stage):
-                at = part.position.address(self.step, int64(0))
-                with self.writer.when(part.position.row_exists):
-                    self.writer.store(part.views[buffer], at, values[buffer])
+                part.store_element(buffer, self.step, values[buffer])
         if (
             self.guard is Guard.EDGE
             and part.mapping.residence != "register"

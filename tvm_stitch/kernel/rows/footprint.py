@@ -10,6 +10,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS
+from tvm_stitch.kernel.codegen import scan
 from tvm_stitch.kernel.codegen.footprint import (
     ALLOCATED,
     MAX_REGISTERS,
@@ -107,6 +108,7 @@ def _guarded_elements(program: Program, mapping: Mapping) -> int:
 def shared_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory of a block: kept values and the scratch of block reductions."""
     scratch = scratch_bytes(sum(stage.is_reduction for stage in program.stages), mapping)
+    scratch += sum(scan.scratch_bytes(stage, mapping) for stage in program.scans)
     if mapping.residence != "shared":
         return scratch
     kept = phases_of(program, mapping).kept_bytes

@@ -147,6 +147,12 @@ class Access:
 
         self._copy(dtype_of(buffer), step, guard, move)
 
+    def store_element(self, buffer: Var, step: Expr, value: Expr) -> None:
+        """An element of an output, where a thread has one at a time."""
+        at = self.position.address(step, int64(0))
+        with self.writer.when(self.position.row_exists):
+            self.writer.store(self.views[buffer], at, value)
+
     def _copy(
         self, dtype: str, step: Expr, guard: Guard, move: Callable[[Writer, Expr], None]
     ) -> None:

@@ -134,11 +134,7 @@ def _illegal(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
     if mapping.residence == "shared" and mapping.threads <= WARP:
         # No barrier of ours stands between the phases, and TVM finds no place for its own.
         yield "rows of a warp or less wait in registers"
-    if mapping.any_length:
-        if not problem.is_open or mapping.residence != "nowhere":
-            yield f"{mapping.steps} steps"
-    elif mapping.capacity < (1 if problem.others_follow else problem.columns):
-        yield f"rows of {problem.columns} columns, of which it covers {mapping.capacity}"
+    yield from uncovered(problem, mapping)
     whole = program.space.whole
     if mapping.peeled and not whole:
         yield "rows that lie in pieces cannot be peeled"
@@ -161,6 +157,15 @@ def _emit(program: Program, mapping: Rows, place: Place) -> Expr:
     if mapping.blocks:
         return IteratedPart(program, mapping, place).emit()
     return emit_rows(program, mapping, place, Position)
+
+
+def uncovered(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
+    """Why rows are longer than what the steps of their threads reach."""
+    if mapping.any_length:
+        if not problem.is_open or mapping.residence != "nowhere":
+            yield f"{mapping.steps} steps"
+    elif mapping.capacity < (1 if problem.others_follow else problem.columns):
+        yield f"rows of {problem.columns} columns, of which it covers {mapping.capacity}"
 
 
 def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
@@ -199,8 +204,15 @@ def _cluster(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
         yield "blocks of a cluster share one row, of which each has at least a warp's work"
 
 
+def _scans(mapping: Rows) -> Iterator[str]:
+    if mapping.residence != "register" or mapping.cluster > 1 or mapping.blocks:
+        yield "what accumulates along a row waits in registers of one block, which has one row"
+
+
 def _room(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
     program, device = problem.program, problem.device
+    if program.scans:
+        yield from _scans(mapping)
     if mapping.residence == "register":
         yield from held_elements(problem, mapping)
     refused = fits(program, mapping, device, last=True)

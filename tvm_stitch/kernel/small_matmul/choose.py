@@ -18,9 +18,17 @@ from tvm_stitch.kernel.ir.mapping import WARP, SmallMatmul, power_of_two
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, waiting
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
-from tvm_stitch.kernel.small_matmul.shared_operand import Panel
-from tvm_stitch.kernel.small_matmul.smem_layout import Table, pitch, slices_of, steps_of, table_of
+from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK, Panel
+from tvm_stitch.kernel.small_matmul.smem_layout import (
+    ITEM,
+    Table,
+    pitch,
+    slices_of,
+    steps_of,
+    table_of,
+)
 from tvm_stitch.stages.extents import NOMINAL
+from tvm_stitch.stages.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
 from tvm_stitch.stages.stage import Read, Refused, Stage, dtype_of, element_bytes
 
 COLUMNS_EACH = 4  # of a thread, where a row has so many
@@ -37,6 +45,13 @@ FEWEST_SLICED = 8  # columns of a slice: 32 bytes come in one piece
 # A panel that fewer rows share is read through the caches where neighbours lie side by side.
 STAGED_ROWS = 4
 SHARED_BYTES = 64 * 1024  # of a block: every GPU has that much
+# Where threads share the depth: that of few rows, and of the columns that a block has.
+DEEP_SHARED_BYTES = 160 * 1024
+DEEPEST_SHARE = 64  # of a depth, from which on no more threads share it
+# Measured on an H200: an LSTM's step of 32 x 512 with its product, its weights in the L2, takes
+# 7.06 us with 2 shares or 4, 8.08 with 8; weights read transposed, by one thread each, 35.9. (A
+# library's product and the cell after it: 4.1 to 10 and 1.4.)
+MOST_SHARES = 4
 
 
 def waiting_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
@@ -46,9 +61,23 @@ def waiting_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
     return mapping.block_rows * sum(row)
 
 
+def shares_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
+    """Shared memory of the sums that threads have of their shares of the depth."""
+    if mapping.depth_split == 1:
+        return 0
+    steps = sum(steps_of(program, mapping, program.producer[each]) for each in program.contractions)
+    return mapping.block_threads * mapping.batch * steps * ITEM
+
+
+def _room(program: ProductProgram, mapping: SmallMatmul) -> int:
+    """Shared memory that a block may take for factors."""
+    most = DEEP_SHARED_BYTES if mapping.depth_split > 1 else SHARED_BYTES
+    return most - waiting_bytes(program, mapping) - shares_bytes(program, mapping)
+
+
 def staged_tables(program: ProductProgram, mapping: SmallMatmul) -> tuple[Table, ...]:
     """The panels that have room in shared memory; the others are read through the caches."""
-    left = SHARED_BYTES - waiting_bytes(program, mapping)
+    left = _room(program, mapping)
     found = []
     for panel in sorted(program.panels, key=lambda panel: not _must_be_staged(program, panel)):
         if mapping.block_rows < STAGED_ROWS and not _must_be_staged(program, panel):
@@ -87,12 +116,17 @@ def _must_be_staged(program: ProductProgram, panel: Panel) -> bool:
 
 
 def mapping_of_products(
-    program: ProductProgram, threads: int, rows: int, batch: int, split: bool = False
+    program: ProductProgram,
+    threads: int,
+    rows: int,
+    batch: int,
+    split: bool = False,
+    depth_split: int = 1,
 ) -> SmallMatmul:
     """The mapping of that many threads a row, rows side by side, and rows of a thread."""
     slices = _few_slices(program, threads) if split else None
     steps = slices.steps if isinstance(slices, Slices) else -(-_widest(program) // threads)
-    return SmallMatmul(threads, rows, steps, batch, split)
+    return SmallMatmul(threads, rows, steps, batch, split, depth_split)
 
 
 def _few_slices(program: ProductProgram, threads: int) -> Slices | Refused:
@@ -146,8 +180,21 @@ def _sliced(problem: Problem[ProductProgram]) -> SmallMatmul | None:
     ):
         together //= 2
     mapping = mapping_of_products(program, threads, together, batch, split=True)
+    mapping = replace(mapping, depth_split=_shares(program, mapping))
     refused = next(product_reasons(problem, mapping), None)
     return mapping if refused is None else None
+
+
+def _shares(program: ProductProgram, mapping: SmallMatmul) -> int:
+    """How many threads share the depth: as many as leave each a part that is worth it."""
+    shallowest = min(contraction.contracted for contraction in program.contractions.values())
+    shares = 1
+    while 2 * shares <= MOST_SHARES and shallowest // (2 * shares) >= DEEPEST_SHARE:
+        shared = replace(mapping, depth_split=2 * shares)
+        if next(_shared_depth(program, shared), None) is not None:
+            break
+        shares *= 2
+    return shares
 
 
 def _whole(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
@@ -221,7 +268,9 @@ def product_reasons(problem: Problem[ProductProgram], mapping: SmallMatmul) -> I
     if mapping.split and isinstance(slices := find_slices(program, mapping.steps), Refused):
         yield slices.reason
         return
-    own = mapping.threads, mapping.rows, mapping.batch, mapping.split
+    if not mapping.split:
+        yield from _too_much_of_whole_rows(program)
+    own = mapping.threads, mapping.rows, mapping.batch, mapping.split, mapping.depth_split
     if replace(mapping, asynchronous=False, prefetch_weights=False) != mapping_of_products(
         program, *own
     ):
@@ -230,8 +279,10 @@ def product_reasons(problem: Problem[ProductProgram], mapping: SmallMatmul) -> I
         yield f"{mapping.threads} threads a row with products, more than {_most_threads(program)}"
     if mapping.batch * mapping.steps > 2 * MOST_ELEMENTS:
         yield f"{mapping.batch * mapping.steps} elements of a product a thread"
-    if waiting_bytes(program, mapping) > SHARED_BYTES:
+    if _room(program, mapping) < 0:
         yield f"{waiting_bytes(program, mapping)} bytes of shared memory for a block's rows"
+    if mapping.depth_split > 1:
+        yield from _shared_depth(program, mapping)
     staged = {table.panel.key for table in staged_tables(program, mapping)}
     for panel in program.panels:
         if _must_be_staged(program, panel) and panel.key not in staged:
@@ -241,6 +292,23 @@ def product_reasons(problem: Problem[ProductProgram], mapping: SmallMatmul) -> I
         yield "loads issued ahead, where there are none"
     if mapping.asynchronous:
         yield from _asynchronous(program, mapping, problem.device)
+
+
+def _too_much_of_whole_rows(program: ProductProgram) -> Iterator[str]:
+    """Every block would read all of the weights."""
+    for output, contraction in program.contractions.items():
+        if contraction.contracted > MAX_CONTRACTED:
+            yield f"sums over {contraction.contracted} elements by blocks that have whole rows"
+        if program.columns[output] > MAX_COLUMNS:
+            yield f"rows of {program.columns[output]} results in one block"
+
+
+def _shared_depth(program: ProductProgram, mapping: SmallMatmul) -> Iterator[str]:
+    if mapping.row_threads % WARP:
+        yield "threads of a warp with different shares of the depth"
+    for contraction in program.contractions.values():
+        if contraction.contracted % (mapping.depth_split * CHUNK):
+            yield f"a depth of {contraction.contracted} shared by {mapping.depth_split}"
 
 
 def _asynchronous(program: ProductProgram, mapping: SmallMatmul, device: Device) -> Iterator[str]:

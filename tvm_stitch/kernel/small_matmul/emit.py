@@ -20,7 +20,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.tir_builder import Place, evaluated, int64
+from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, evaluated, int64
 from tvm_stitch.kernel.codegen.volatile_load import load_now
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.program import Where
@@ -141,7 +141,7 @@ class ProductPart:
         if buffer in self.waiting:
             with (
                 self._elements(columns) as (row, step, place),
-                self.writer.when(columns.exists(step, lane)),
+                self.writer.when(all_of(columns.exists(step, lane), self.position.leads)),
             ):
                 at = self.position.local(row) * pitch(columns.count) + columns.at(step, lane)
                 self.writer.store(self.waiting[buffer], at, self.values[buffer][place])
@@ -194,17 +194,37 @@ class ProductPart:
         with self.writer.unrolled(each, "element") as element:
             self.writer.store(totals, element, tirx.const(0.0, ACCUMULATED))
         chunks, rest = divmod(contraction.contracted, CHUNK)
+        shares = self.mapping.depth_split
         if chunks:
-            with self.writer.serial(chunks, "chunk") as chunk:
+            with self.writer.serial(chunks // shares, "chunk") as turn:
+                chunk = turn * shares + self.position.share
                 self._multiply(contraction, totals, columns, chunk * CHUNK, CHUNK)
         for depth in range(chunks * CHUNK, chunks * CHUNK + rest):
             self._multiply(contraction, totals, columns, int64(depth), 1)
+        if shares > 1:
+            self._add_shares(stage, totals, each)
         values = totals
         if dtype_of(stage.output) != ACCUMULATED:
             values = self.writer.allocate(stage.name, each, dtype_of(stage.output))
             with self.writer.unrolled(each, "element") as element:
                 self.writer.store(values, element, reduction.result(stage, totals[element]))
         self.values[stage.output] = values
+
+    def _add_shares(self, stage: Stage, totals: Var, each: int) -> None:
+        """Every thread adds up what those that share its depth have found, in one order."""
+        writer, threads = self.writer, self.mapping.block_threads
+        partial = writer.allocate(f"{stage.name}_shares", threads * each, ACCUMULATED, SHARED)
+        own = self.position.thread * each
+        with writer.unrolled(each, "element") as element:
+            writer.store(partial, own + element, totals[element])
+        writer.add(tirx.Evaluate(T.tvm_storage_sync(SHARED)))
+        first = tirx.floormod(self.position.thread, self.mapping.row_threads) * each
+        with writer.unrolled(each, "element") as element:
+            found = [
+                partial[first + share * self.mapping.row_threads * each + element]
+                for share in range(self.mapping.depth_split)
+            ]
+            writer.store(totals, element, sum(found[1:], found[0]))
 
     def _multiply(
         self, contraction: Contraction, totals: Var, columns: Columns, depth: Expr, count: int

@@ -15,7 +15,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.kernel.codegen.tir_builder import all_of, divided, int64
-from tvm_stitch.kernel.ir.mapping import WARP, Mapping
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping, SmallMatmul
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
 from tvm_stitch.kernel.small_matmul.smem_layout import slices_of
@@ -83,13 +83,14 @@ class ProductPosition:
     """Where a thread of a block works."""
 
     def __init__(
-        self, program: ProductProgram, mapping: Mapping, block: Expr, thread: Expr
+        self, program: ProductProgram, mapping: SmallMatmul, block: Expr, thread: Expr
     ) -> None:
         self.program, self.mapping, self.thread = program, mapping, thread
         self.apart = _threads_apart(program, mapping)
-        self.lane = tirx.floormod(tirx.floordiv(thread, self.apart), mapping.threads)
-        pair = tirx.floordiv(thread, mapping.threads * self.apart)
-        self.team = pair * self.apart + tirx.floormod(thread, self.apart)
+        self.share, own = _shares(mapping, thread)
+        self.lane = tirx.floormod(tirx.floordiv(own, self.apart), mapping.threads)
+        pair = tirx.floordiv(own, mapping.threads * self.apart)
+        self.team = pair * self.apart + tirx.floormod(own, self.apart)
         self.slices = slices_of(program, mapping)
         parts = -(-self.slices.period // mapping.threads) if self.slices else 1
         pieces = tirx.floordiv(program.inner + (mapping.block_rows - 1), mapping.block_rows)
@@ -146,7 +147,22 @@ class ProductPosition:
         columns = self.columns(buffer)
         column = self.lane == 0 if columns.count == 1 else columns.exists(step, self.lane)
         first = None if self.slices is None or self.is_sliced(buffer) else self.slice == 0
-        return all_of(self.row_exists(number), column, first)
+        return all_of(self.row_exists(number), column, first, self.leads)
+
+    @property
+    def leads(self) -> Expr | None:
+        """What holds for one of the threads that share a depth; None: none does."""
+        return None if self.mapping.depth_split == 1 else self.share == 0
+
+
+def _shares(mapping: SmallMatmul, thread: Expr) -> tuple[Expr, Expr]:
+    """Which share of the depth a thread has, and its number among those that have the same."""
+    if mapping.depth_split == 1:
+        return int64(0), thread
+    return (
+        tirx.floordiv(thread, mapping.row_threads),
+        tirx.floormod(thread, mapping.row_threads),
+    )
 
 
 def _threads_apart(program: ProductProgram, mapping: Mapping) -> int:

@@ -9,20 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.codegen.length_dispatch import block_uniform
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
 from tvm_stitch.kernel.codegen.tir_builder import Writer
+from tvm_stitch.kernel.kernel import Implementation, Kernel
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.cost import mean_us
 from tvm_stitch.kernel.tensor_core.emit import TensorPart
 from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
-from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Refused, Stage, Var, as_int64, buffer_size, constant
 
@@ -38,54 +40,63 @@ def read_product(func: tirx.PrimFunc) -> TensorProduct | Refused:
 
 
 @dataclass(frozen=True, eq=False)
-class TensorKernel:
-    """A product, the tiles that it is computed by, and what that should take."""
+class TensorKernel(Kernel):
+    """A product and the tiles that it is computed by."""
 
     product: TensorProduct
     tiles: Tiles
-    cost_us: float
+
+    @property
+    def buffers(self) -> tuple[Var, ...]:
+        """The tensors that it reads and writes."""
+        return self.product.buffers
+
+    @cached_property
+    def cost_us(self) -> float:
+        """What it should take, on average at the sizes that symbols may have."""
+        return mean_us(self.product, self.tiles, self.device, self.bounds.points)
+
+    def check(self) -> Refused | None:
+        """What the last look at it will find, asked before there is a fused PrimFunc."""
+        func = signature(self.product.buffers)
+        return check_kernel(emit_product(func, self.product, self.tiles), self.device)
+
+    def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc | Refused:
+        """The kernel by its legal Tiles, which are attached as JSON."""
+        kernel = emit_product(func, self.product, self.tiles)
+        hazard = check_kernel(kernel, self.device)
+        return kernel.with_attr(TILES_ATTRIBUTE, self.tiles.to_json()) if hazard is None else hazard
+
+    @property
+    def layout(self) -> Tiles:
+        """What a tuner searches."""
+        return self.tiles
 
 
 def tensor_kernel(
     stages: tuple[Stage, ...],
     outputs: tuple[Var, ...],
     device: Device,
-    points: Sequence[Extents] = (),
+    bounds: Bounds,
+    schemes: Sequence[str],
 ) -> TensorKernel | Refused:
-    """The product that stages are, by the tiles that suit it; or why they are none.
-
-    Where its extents are symbolic, `points` are sizes to choose for.
-    """
+    """The product that stages are, by the tiles that suit it; or why they are none."""
+    if "regional" not in schemes:
+        return Refused("the regional scheme is switched off")
     found = tensor_product(stages, outputs)
     if isinstance(found, Refused):
         return found
-    tiles = choose_tiles(found, device, points)
-    if isinstance(tiles, Refused):
-        return tiles
-    return TensorKernel(found, tiles, mean_us(found, tiles, device, points))
+    tiles = choose_tiles(found, device, bounds.points)
+    return tiles if isinstance(tiles, Refused) else TensorKernel(device, bounds, found, tiles)
 
 
-def check_tensor_product(kernel: TensorKernel, device: Device) -> Refused | None:
-    """What the last look at a kernel will find, asked before there is a fused PrimFunc."""
-    found = kernel.product
-    func = signature((*found.inputs, *found.outputs))
-    return check_kernel(emit_product(func, found, kernel.tiles), device)
-
-
-def tensor_function(
-    func: tirx.PrimFunc, found: TensorProduct, tiles: Tiles, device: Device
-) -> tirx.PrimFunc | Refused:
-    """Emit a PrimFunc, whose product was read from it, by legal Tiles, attached as JSON."""
-    kernel = emit_product(func, found, tiles)
-    hazard = check_kernel(kernel, device)
-    return kernel.with_attr(TILES_ATTRIBUTE, tiles.to_json()) if hazard is None else hazard
+TENSOR_CORE_PRODUCT = Implementation(TILES_ATTRIBUTE, tensor_kernel, of_products=True)
 
 
 def emit_product(func: tirx.PrimFunc, found: TensorProduct, tiles: Tiles) -> tirx.PrimFunc:
     """The kernel of a product by legal tiles."""
     writer = Writer()
-    buffers = dict.fromkeys((*found.inputs, *found.outputs))
-    views = {buffer: writer.view(buffer, buffer_size(buffer)) for buffer in buffers}
+    views = {buffer: writer.view(buffer, buffer_size(buffer)) for buffer in found.buffers}
     block, thread = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
     place = block.astype("int64"), thread.astype("int64")
     TensorPart(found, tiles, views, *place, writer).emit()

@@ -132,6 +132,11 @@ class TensorProduct:
         reads = (read.buffer for stage in (self.stage, *self.after) for read in stage.reads)
         return tuple(buffer for buffer in dict.fromkeys(reads) if buffer not in self.computed)
 
+    @property
+    def buffers(self) -> tuple[Var, ...]:
+        """What it reads from memory and writes."""
+        return (*self.inputs, *self.outputs)
+
     def place(self, stage: Stage, read: Read) -> Expr:
         """Where a load of what memory holds goes, by ENTRY, ROW and COLUMN."""
         at = read.place
@@ -143,14 +148,18 @@ def tensor_product(
     outputs: tuple[Var, ...],
     multiplied: tuple[str, ...] = MULTIPLIED,
     fewest_rows: int = FEWEST_ROWS,
+    batched: int = 0,
 ) -> TensorProduct | Refused:
-    """The product that a function's stages are, if they are one, of these dtypes and rows."""
+    """The product that a function's stages are, if they are one, of these dtypes and rows.
+
+    So many of the axes that only the left factor has, the outer ones, count as entries.
+    """
     first, after = stages[0], stages[1:]
     if not first.is_reduction or not is_product(first):
         return Refused("it does not begin with a matrix product")
     if any(stage.is_reduction for stage in after):
         return Refused("it reduces what the product gives")
-    found = _product(first, outputs, multiplied)
+    found = _product(first, outputs, multiplied, batched)
     if isinstance(found, Refused):
         return found
     if isinstance(found.rows, int) and found.rows < fewest_rows:
@@ -175,7 +184,7 @@ def tensor_product(
 
 
 def _product(
-    stage: Stage, outputs: tuple[Var, ...], multiplied: tuple[str, ...]
+    stage: Stage, outputs: tuple[Var, ...], multiplied: tuple[str, ...], batched: int
 ) -> TensorProduct | Refused:
     """The product alone."""
     loads = _loads(stage, multiplied)
@@ -197,6 +206,9 @@ def _product(
         [axis for axis, kind in zip(wide, order, strict=True) if kind == number]
         for number in range(3)
     )
+    if batched >= len(row):
+        return Refused(f"its rows have no {batched + 1} axes")
+    entry, row = entry + row[:batched], row[batched:]
     extent_of = dict(zip(stage.axes, stage.extents, strict=True))
     entries, rows, columns = (_size(extent_of, axes) for axes in (entry, row, column))
     names = {axis: tirx.IntImm("int64", 0) for axis in stage.axes}

@@ -4,32 +4,26 @@
 // (batch, channels, spatial extents) whatever lies innermost: strides say that.
 #include <tvm/ffi/container/shape.h>
 #include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "cudnn_graph.h"
+#include "cudnn_context.h"
 
 namespace tvm_stitch {
 namespace {
 
 using namespace cudnn;  // NOLINT
 
-using Numbers = std::vector<int64_t>;
-
 enum What : int64_t { kForward = 0, kData = 1, kWeight = 2 };
 
 // The numbers under which cuDNN knows the tensors of a call.
 enum Place : int64_t { kFirst = 1, kSecond, kBias, kResidual, kOutput, kUnfinished, kVirtual };
-
-constexpr int64_t kMostAlignment = 16;  // more is of no use to any engine
 
 struct Convolution {
   What what;
@@ -81,22 +75,6 @@ struct Convolution {
     return text;
   }
 };
-
-DataType TypeOf(DLDataType type) {
-  if (type.lanes == 1 && type.code == kDLFloat && type.bits == 32) return DATA_FLOAT;
-  if (type.lanes == 1 && type.code == kDLFloat && type.bits == 16) return DATA_HALF;
-  if (type.lanes == 1 && type.code == kDLBfloat && type.bits == 16) return DATA_BFLOAT16;
-  TVM_FFI_THROW(TypeError) << "cuDNN is called here for float32, float16 and bfloat16 only";
-}
-
-void* Data(const ffi::TensorView& tensor) {
-  return static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset();
-}
-
-int64_t Alignment(const void* address) {
-  const uintptr_t bits = reinterpret_cast<uintptr_t>(address) | kMostAlignment;
-  return static_cast<int64_t>(bits & (~bits + 1));
-}
 
 // Strides of a dense tensor of (batch, channels, ...), channels innermost or next to the batch.
 Numbers DenseStrides(const Numbers& extents, bool channels_last) {
@@ -155,7 +133,7 @@ class Way {
     if (convolution.HasEpilogue() && Apart(functions, handle, &other)) return;
     if (!other.empty()) reason += "\n  and apart: " + other;
     TVM_FFI_THROW(RuntimeError) << "cuDNN cannot compute this " << text_ << ": " << reason
-                                << "\n  Options(libraries=...) leaves convolutions to TVM";
+                                << "\n  Options(schemes=...) without library leaves convolutions to TVM";
   }
 
   // `addresses` are those of the first and second tensor, bias, residual and output.
@@ -259,14 +237,14 @@ class Way {
     for (size_t n = 0; n < operators.size(); ++n) {
       const auto [mode, place] = operators[n];
       const bool is_last = n + 1 == operators.size();
-      const Node* other = nullptr;
+      std::vector<const Node*> inputs = {before};
       if (mode == POINTWISE_ADD) {
-        other = &graph->Add(Of(place));
+        inputs.push_back(&graph->Add(Of(place)));
         numbers->push_back(place);
       }
       const int64_t inner = kVirtual + 1 + static_cast<int64_t>(n);
       const Node& after = graph->Add(is_last ? Of(kOutput) : Virtual(inner));
-      graph->Pointwise(mode, *before, other, after);
+      graph->Pointwise({mode}, inputs, after);
       before = &after;
     }
   }
@@ -276,34 +254,6 @@ class Way {
   std::string text_;
   Wanted wanted_;
   std::vector<Step> steps_;
-};
-
-// What a thread keeps for a device.
-class Context {
- public:
-  explicit Context(int generation) : generation_(generation) {
-    Status status = functions_.create(&handle_);
-    if (status != STATUS_SUCCESS) {
-      TVM_FFI_THROW(RuntimeError) << "cuDNN does not start: " << functions_.Reason(status);
-    }
-  }
-  ~Context() {
-    ways_.clear();
-    functions_.destroy(handle_);
-  }
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
-
-  const Functions& functions() const { return functions_; }
-  Handle handle() const { return handle_; }
-  int generation() const { return generation_; }
-  std::map<Numbers, std::unique_ptr<Way>>& ways() { return ways_; }
-
- private:
-  Functions functions_;
-  Handle handle_ = nullptr;
-  int generation_;
-  std::map<Numbers, std::unique_ptr<Way>> ways_;
 };
 
 // Everything that the choice of an engine depends on.
@@ -359,15 +309,13 @@ void Convolve(const ffi::AnyView* args, int32_t count) {
   if (output.numel() == 0) return;
   const int64_t bytes = workspace.numel() * (workspace.dtype().bits / 8);
   const DLDevice device = output.device();
-  Context& context = OfThisThread<Context>(Library(), device.device_id);
+  Context<Way>& context = OfThisThread<Context<Way>>(Library(), device.device_id);
   std::unique_ptr<Way>& way = context.ways()[KeyOf(numbers, tensors, bytes)];
   if (way == nullptr) {
     way = std::make_unique<Way>(context.functions(), context.handle(), convolution,
                                 std::move(tensors), bytes);
   }
-  Stream stream = TVMFFIEnvGetStream(device.device_type, device.device_id);
-  Status status = context.functions().set_stream(context.handle(), stream);
-  context.functions().Check(status, "taking a stream", "a convolution");
+  context.TakeStream(device);
   way->Run(context.handle(), addresses, Data(workspace));
 }
 

@@ -105,6 +105,14 @@ struct Tensor {
   std::vector<int64_t> extents, strides;
   int64_t alignment;
   bool is_virtual;  // it never lies in memory
+  bool is_by_value = false;  // a number of the host's, at the address that is given
+};
+
+// An operator on elements, which computes in `precision`; GEN_INDEX counts along `axis`.
+struct Elementwise {
+  PointwiseMode mode;
+  DataType precision = DATA_FLOAT;
+  int64_t axis = -1;
 };
 
 // What must hold of an engine.
@@ -161,20 +169,56 @@ class Graph {
     if (tensor.is_virtual) {
       node.Set(ATTR_TENSOR_IS_VIRTUAL, TYPE_BOOLEAN, std::vector<char>{1});
     }
+    if (tensor.is_by_value) {
+      node.Set(ATTR_TENSOR_IS_BY_VALUE, TYPE_BOOLEAN, std::vector<char>{1});
+    }
     return node.Finish("describing a tensor", text_);
   }
 
-  void Pointwise(PointwiseMode mode, const Node& input, const Node* other, const Node& output) {
+  // Of one tensor, of two, or of two and a third that says which of them to take.
+  void Pointwise(const Elementwise& op, const std::vector<const Node*>& inputs,
+                 const Node& output) {
+    static const AttributeName names[] = {ATTR_OPERATION_POINTWISE_XDESC,
+                                          ATTR_OPERATION_POINTWISE_BDESC,
+                                          ATTR_OPERATION_POINTWISE_TDESC};
     Node& what = Make(BACKEND_POINTWISE_DESCRIPTOR);
-    what.Set(ATTR_POINTWISE_MODE, TYPE_POINTWISE_MODE, std::vector<int>{mode})
-        .Set(ATTR_POINTWISE_MATH_PREC, TYPE_DATA_TYPE, std::vector<int>{DATA_FLOAT})
-        .Finish("describing an operator", text_);
+    what.Set(ATTR_POINTWISE_MODE, TYPE_POINTWISE_MODE, std::vector<int>{op.mode})
+        .Set(ATTR_POINTWISE_MATH_PREC, TYPE_DATA_TYPE, std::vector<int>{op.precision});
+    if (op.axis >= 0) what.Set(ATTR_POINTWISE_AXIS, std::vector<int64_t>{op.axis});
+    what.Finish("describing an operator", text_);
     Node& node = Make(BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     node.Set(ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, what)
-        .Set(ATTR_OPERATION_POINTWISE_XDESC, input)
         .Set(ATTR_OPERATION_POINTWISE_YDESC, output);
-    if (other != nullptr) node.Set(ATTR_OPERATION_POINTWISE_BDESC, *other);
+    for (size_t n = 0; n < inputs.size(); ++n) node.Set(names[n], *inputs[n]);
     node.Finish("describing an operator", text_);
+    operations_.push_back(node.get());
+  }
+
+  // A product of matrices for each of the leading extents, summed in float32.
+  void Matmul(const Node& left, const Node& right, const Node& output) {
+    Node& what = Make(BACKEND_MATMUL_DESCRIPTOR);
+    what.Set(ATTR_MATMUL_COMP_TYPE, TYPE_DATA_TYPE, std::vector<int>{DATA_FLOAT})
+        .Finish("describing a product", text_);
+    Node& node = Make(BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    node.Set(ATTR_OPERATION_MATMUL_DESC, what)
+        .Set(ATTR_OPERATION_MATMUL_ADESC, left)
+        .Set(ATTR_OPERATION_MATMUL_BDESC, right)
+        .Set(ATTR_OPERATION_MATMUL_CDESC, output)
+        .Finish("describing a product", text_);
+    operations_.push_back(node.get());
+  }
+
+  // Over the extents that `output` has as 1.
+  void Reduction(ReductionMode mode, const Node& input, const Node& output) {
+    Node& what = Make(BACKEND_REDUCTION_DESCRIPTOR);
+    what.Set(ATTR_REDUCTION_COMP_TYPE, TYPE_DATA_TYPE, std::vector<int>{DATA_FLOAT})
+        .Set(ATTR_REDUCTION_OPERATOR, TYPE_REDUCTION_OPERATOR, std::vector<int>{mode})
+        .Finish("describing a reduction", text_);
+    Node& node = Make(BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+    node.Set(ATTR_OPERATION_REDUCTION_DESC, what)
+        .Set(ATTR_OPERATION_REDUCTION_XDESC, input)
+        .Set(ATTR_OPERATION_REDUCTION_YDESC, output)
+        .Finish("describing a reduction", text_);
     operations_.push_back(node.get());
   }
 

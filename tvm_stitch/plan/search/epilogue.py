@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tvm_stitch.kernel.library_product.build import LibraryKernel
-from tvm_stitch.kernel.library_product.epilogue import MOST_STAGES
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.plan.search.price import epilogue_us
@@ -91,19 +89,16 @@ def _next(
 
 
 def _beyond(region: Region, judge: Judge, index: int, inside: Nodes) -> Nodes:
-    """The set with the fewest users more that the library has an end for; 0 if there is none.
-
-    An activation is several operators, of which the library takes all or none.
-    """
-    if not isinstance(judge.product(index), LibraryKernel):
-        return 0
-    for _ in range(MOST_STAGES):
+    """The set with the fewest users more that the kernel has an end for; 0 if there is none."""
+    kernel = judge.product(index)
+    most = 0 if isinstance(kernel, Refused) else kernel.most_at_once
+    for _ in range(most):
         users = region.around(inside, region.users)
         free = [p for p in bits(users) if region.nodes[p].pattern in _FREE]
         if not free:
             return 0
         inside = _between(region, inside | 1 << free[0])
-        if inside.bit_count() > MOST_STAGES:
+        if inside.bit_count() > most:
             return 0
         if not isinstance(judge.ending(index, inside), Refused):
             return inside

@@ -145,7 +145,7 @@ class _Grower:
         if isinstance(verdict, Refused):
             return False
         parts = [found for found in map(self.judge, of) if not isinstance(found, Refused)]
-        return verdict.parts <= max((found.parts for found in parts), default=1)
+        return verdict.kernel.parts <= max((p.kernel.parts for p in parts), default=1)
 
     def _settle(self, nodes: Nodes) -> None:
         for place in bits(nodes):

@@ -13,17 +13,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.build import (
-    ProductKernel,
-    StitchedKernel,
-    check_emitted,
-    check_product,
-    choose_kernel,
-    choose_product,
-)
+from tvm_stitch.kernel.build import choose_kernel
 from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.kernel.implementations import PRODUCTS
+from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
-from tvm_stitch.plan.search.price import default_kernel_us, ended_us, stitched_us
+from tvm_stitch.plan.search.price import default_kernel_us, ended_us
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused, Stage, constant, product
 
@@ -35,7 +30,6 @@ REDUCTIONS = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION, Pattern.PRODUCT)
 MOST_ANSWERS = 4096
 
 Answer = TypeVar("Answer")
-Kernel = StitchedKernel | ProductKernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +40,6 @@ class Verdict:
     spare: tuple[Value, ...]  # used outside as well, but written by other kernels
     kernel: Kernel
     cost_us: float
-
-    @property
-    def parts(self) -> int:
-        """How many unrelated parts it has."""
-        return self.kernel.parts if isinstance(self.kernel, StitchedKernel) else 1
 
 
 class Answers:
@@ -63,10 +52,10 @@ class Answers:
         self._found: dict[Hashable, Any] = {}
         self._checks: dict[Kernel, Refused | None] = {}
 
-    def checked(self, kernel: Kernel, check: Callable[[Kernel], Refused | None]) -> Refused | None:
+    def checked(self, kernel: Kernel) -> Refused | None:
         """Why a kernel does not hold at the last look, which is taken once."""
         if kernel not in self._checks:
-            self._checks[kernel] = check(kernel)
+            self._checks[kernel] = kernel.check()
         return self._checks[kernel]
 
     def revoked(self, kernel: Kernel) -> Refused | None:
@@ -97,7 +86,7 @@ class Judge:
         self.region, self.device, self.bounds, self.schemes = region, device, bounds, schemes
         self.answers = answers or Answers()
         self.known: dict[tuple[Nodes, tuple[Value, ...]], Verdict | Refused] = {}
-        self._products: dict[int, ProductKernel | Refused] = {}
+        self._products: dict[int, Kernel | Refused] = {}
         self._ends: dict[tuple[int, Nodes, tuple[Value, ...]], Verdict | Refused] = {}
 
     def __call__(self, nodes: Nodes, outputs: tuple[Value, ...] | None = None) -> Verdict | Refused:
@@ -108,17 +97,17 @@ class Judge:
             self.known[key] = self._judge(nodes, wanted)
         return self.known[key]
 
-    def product(self, index: int) -> ProductKernel | Refused:
+    def product(self, index: int) -> Kernel | Refused:
         """The kernel of a product of the graph, by itself: on tensor cores, or the library's."""
         if index not in self._products:
             node = self.region.graph.nodes[index]
             result = (self.region.graph.buffer(node.results[0]),)
-            self._products[index] = choose_product(
-                node.stages, result, self.device, self.schemes, self.bounds
+            self._products[index] = choose_kernel(
+                node.stages, result, self.device, self.bounds, self.schemes, PRODUCTS
             )
         return self._products[index]
 
-    def products(self) -> list[ProductKernel]:
+    def products(self) -> list[Kernel]:
         """The kernels of the region's own products that have one here."""
         found = map(self.product, own_products(self.region))
         return [kernel for kernel in found if not isinstance(kernel, Refused)]
@@ -139,16 +128,16 @@ class Judge:
             return alone
         stages = (*self.region.graph.nodes[index].stages, *self._stages(nodes))
         written = tuple(map(self.region.buffer, outputs))
-        kernel = choose_product(stages, written, self.device, self.schemes, self.bounds)
+        kernel = choose_kernel(stages, written, self.device, self.bounds, self.schemes, PRODUCTS)
         if isinstance(kernel, Refused):
             return kernel
-        return Verdict(outputs, (), kernel, ended_us(kernel, alone, self.device))
+        return Verdict(outputs, (), kernel, ended_us(kernel, alone))
 
     def revoked(self, verdicts: Iterable[Verdict]) -> list[Refused]:
         """Why verdicts do not hold after all: each is looked at as the kernel that it becomes."""
         found: list[Refused] = []
         for kernel in dict.fromkeys(verdict.kernel for verdict in verdicts):
-            refused = self.answers.checked(kernel, self._check)
+            refused = self.answers.checked(kernel)
             if refused is not None:
                 found.append(refused)
                 self._revoke(kernel, refused)
@@ -159,11 +148,6 @@ class Judge:
             for key, known in answers.items():  # type: ignore[attr-defined]
                 if isinstance(known, Verdict) and known.kernel is kernel:
                     answers[key] = refused  # type: ignore[index]
-
-    def _check(self, kernel: Kernel) -> Refused | None:
-        if isinstance(kernel, ProductKernel):
-            return check_product(kernel, self.device)
-        return check_emitted(kernel.programs, kernel.schedule, self.device)
 
     def default_us(self, nodes: Nodes, outputs: tuple[Value, ...]) -> float:
         """What TVM's own kernel of a set takes."""
@@ -214,10 +198,7 @@ class Judge:
         kernel = choose_kernel(self._stages(nodes), written, self.device, self.bounds, self.schemes)
         if isinstance(kernel, Refused):
             return kernel
-        if isinstance(kernel, ProductKernel):
-            return Verdict(outputs, spare, kernel, kernel.cost_us)
-        cost = stitched_us(kernel.programs, kernel.schedule, self.device, self.bounds.points)
-        return Verdict(outputs, spare, kernel, cost)
+        return Verdict(outputs, spare, kernel, kernel.planned_us)
 
     def _stages(self, nodes: Nodes) -> tuple[Stage, ...]:
         return tuple(stage for place in bits(nodes) for stage in self.region.nodes[place].stages)

@@ -1,8 +1,8 @@
 """What a planner weighs: microseconds of kernels, stitched or not, also where shapes are open.
 
-In: Programs with a Schedule, or nodes that go TVM's way, and sizes of symbols at which they are
-compared. Out: microseconds, the mean over these points, from kernel/cost_model. Bytes that cross
-between kernels count at nominal extents, and those of kernels too where nobody states sizes.
+In: Kernels, or nodes that go TVM's way, and sizes of symbols at which they are compared. Out:
+microseconds, the mean over these points, from kernel/cost_model. Bytes that cross between kernels
+count at nominal extents, and those of kernels too where nobody states sizes.
 """
 
 from __future__ import annotations
@@ -11,15 +11,12 @@ from collections.abc import Iterable
 from statistics import fmean
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.build import ProductKernel
-from tvm_stitch.kernel.cost_model.kernel_model import predicted_us, tensors_of
-from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.tensor_core.cost import least_bytes
+from tvm_stitch.kernel.cost_model.kernel_model import copy_us
+from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.plan.regions.region import Crossing, Nodes, Region, Value, bits
 from tvm_stitch.plan.search import dlight_baseline
-from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.stage import Var, buffer_shape, constant
+from tvm_stitch.stages.extents import NOMINAL, Extents, is_open
+from tvm_stitch.stages.stage import Var
 
 Points = tuple[Extents, ...]
 
@@ -31,17 +28,6 @@ DEFAULT_MARGIN = 1.25
 EPILOGUE_BYTES = 1.05
 
 
-def stitched_us(
-    programs: tuple[Program, ...], schedule: Schedule, device: Device, points: Points = ()
-) -> float:
-    """A stitched kernel, without what its launch costs beside it."""
-    buffers = tensors_of(programs)
-    if is_open(buffers, points):
-        return _copy_us(sum(map(NOMINAL.bytes, buffers)), device)
-    points = points or (NOMINAL,)
-    return fmean(predicted_us(programs, schedule, device, point) for point in points)
-
-
 def least_us(
     region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device, points: Points
 ) -> float:
@@ -49,19 +35,7 @@ def least_us(
     buffers = (*inputs(region, nodes), *map(region.buffer, outputs))
     points = points or (NOMINAL,)
     moved = fmean(sum(point.bytes(buffer) for buffer in buffers) for point in points)
-    return _copy_us(moved, device)
-
-
-def is_open(buffers: Iterable[Var], points: Points) -> bool:
-    """Whether nobody has said which sizes tensors have."""
-    return not points and any(
-        constant(extent) is None for buffer in buffers for extent in buffer_shape(buffer)
-    )
-
-
-def _copy_us(moved: float, device: Device) -> float:
-    start = device.timing.launch_us + device.timing.block_us
-    return start + moved / device.bandwidth * 1e6
+    return copy_us(moved, device)
 
 
 def apart_us(crossing: Crossing, device: Device, launch_us: float) -> float:
@@ -94,10 +68,10 @@ def default_kernel_us(
     return fmean(map(at, points or (NOMINAL,)))
 
 
-def ended_us(kernel: ProductKernel, alone: ProductKernel, device: Device) -> float:
+def ended_us(kernel: Kernel, alone: Kernel) -> float:
     """A product with what its kernel ends with, which nothing multiplied hides."""
-    more = least_bytes(kernel.product) - least_bytes(alone.product)
-    moved = EPILOGUE_BYTES * more / device.bandwidth * 1e6
+    more = sum(map(NOMINAL.bytes, kernel.buffers)) - sum(map(NOMINAL.bytes, alone.buffers))
+    moved = EPILOGUE_BYTES * more / kernel.device.bandwidth * 1e6
     return alone.cost_us + max(kernel.cost_us - alone.cost_us, moved)
 
 

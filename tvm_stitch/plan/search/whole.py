@@ -14,19 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import fmean
 
-from tvm_stitch.kernel.build import ProductKernel, StitchedKernel
-from tvm_stitch.kernel.cost_model.kernel_model import (
-    floor_us,
-    least_work_us,
-    predicted,
-    tensors_of,
-)
+from tvm_stitch.kernel.kernel import Least
 from tvm_stitch.options import Options
 from tvm_stitch.plan.regions.region import Nodes, Region
 from tvm_stitch.plan.search.epilogue import epilogues
 from tvm_stitch.plan.search.judge import Judge, Verdict
-from tvm_stitch.plan.search.price import is_open
-from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.extents import NOMINAL, is_open
 from tvm_stitch.stages.stage import Refused
 
 # So many take their time to compute, and two kernels compute the same; of fewer it is tried whether
@@ -40,7 +33,7 @@ def whole_kernel(region: Region, judge: Judge, options: Options) -> Verdict | No
     if not 0 < nodes.bit_count() <= options.largest_kernel:
         return None
     verdict = judge(nodes)
-    if isinstance(verdict, Refused) or verdict.spare or verdict.parts > 1:
+    if isinstance(verdict, Refused) or verdict.spare or verdict.kernel.parts > 1:
         return None
     others = _others_us(region, judge, options, nodes, verdict)
     cost = verdict.cost_us + options.launch_us
@@ -66,23 +59,18 @@ def _others_us(
 
 def _two_kernels_us(verdict: Verdict, judge: Judge, options: Options) -> float | None:
     """What two kernels or more cannot beat that do what one does."""
-    kernel = verdict.kernel
-    if isinstance(kernel, ProductKernel):
+    kernel, points = verdict.kernel, judge.bounds.points
+    if is_open(kernel.buffers, points):
         return None
-    points = judge.bounds.points
-    if is_open(tensors_of(kernel.programs), points):
+    found = [kernel.least(point) for point in points or (NOMINAL,)]
+    known = [least for least in found if least is not None]
+    if len(known) < len(found):
         return None
-    return fmean(_two_kernels_at(point, kernel, judge, options) for point in points or (NOMINAL,))
-
-
-def _two_kernels_at(
-    point: Extents, kernel: StitchedKernel, judge: Judge, options: Options
-) -> float:
     timing = judge.device.timing
-    cost = predicted(kernel.programs, kernel.schedule, judge.device, point)
-    floor = floor_us(kernel.programs, judge.device, point)
-    # Of a slice the floor counts all of the tensor, and the cost counts what is read again.
     launches = 2 * (options.launch_us + timing.launch_us + timing.block_us)
-    if judge.region.everything.bit_count() < MANY_OPERATORS:
-        return launches + min(cost.dram_us, floor)
-    return launches + cost.block_us - timing.block_us + least_work_us(cost, floor, judge.device)
+    many = judge.region.everything.bit_count() >= MANY_OPERATORS
+    return launches + fmean(_divided_us(least, many) for least in known)
+
+
+def _divided_us(least: Least, many: bool) -> float:
+    return least.work_us if many else least.memory_us

@@ -15,24 +15,14 @@ from tvm import s_tir, tirx
 from tvm_stitch.device import Device
 from tvm_stitch.graph.back.launches import calls, kernel_names, nests
 from tvm_stitch.graph.back.reverse_blocks import REVERSED
-from tvm_stitch.kernel.build import SCHEDULE_ATTRIBUTE, is_emitted, is_library_call
-from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
-from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.plan.plan import Group
 from tvm_stitch.report.data import DEFAULT, Kernel, Stage
 from tvm_stitch.report.findings.launches import FunctionCall
 from tvm_stitch.report.findings.notes import Notes
 from tvm_stitch.report.findings.open_sizes import bytes_formula, sizes_assumed
 from tvm_stitch.report.findings.operators import Operator, operator_name
-from tvm_stitch.report.findings.stitched import (
-    Fused,
-    describe,
-    describe_library_call,
-    describe_product,
-)
+from tvm_stitch.report.findings.stitched import Fused, entry_of
 from tvm_stitch.stages.extents import Extents
-from tvm_stitch.tuning.apply import origin_of
 
 READY_MADE = "its TIR came with a schedule"
 
@@ -77,19 +67,12 @@ class _Describing:
         yield _with_group(stitched, self._groups[name]) if name in self._groups else stitched
 
     def _stitched(self, function: tirx.PrimFunc, name: str, launches: int) -> Kernel | None:
-        by_library = is_library_call(function)
-        if not by_library and not is_emitted(function):
+        describe = entry_of(function)
+        if describe is None:
             return None
         held, (kernel,) = self._operators(name), kernel_names(name, 1)
         fused = Fused(kernel, held, self.notes.fused[name], launches)
-        if by_library:
-            found = describe_library_call(fused, self.device)
-        elif TILES_ATTRIBUTE in function.attrs:
-            tiles = Tiles.from_json(function.attrs[TILES_ATTRIBUTE])
-            found = describe_product(fused, tiles, self.device, origin_of(function), self.extents)
-        else:
-            schedule = Schedule.from_json(function.attrs[SCHEDULE_ATTRIBUTE])
-            found = describe(fused, schedule, self.device, origin_of(function), self.extents)
+        found = describe(fused, function, self.device, self.extents)
         return replace(found, stages=self._with_sources(name, found.stages))
 
     def _default(self, function: tirx.PrimFunc, name: str, launches: int) -> Iterable[Kernel]:

@@ -1,28 +1,32 @@
-"""The report's entry for a stitched kernel, from its Programs and Schedule.
+"""The report's entry for a kernel of this package, from what it was made of and by.
 
-In: the fused PrimFunc before it was emitted, and the Schedule it was emitted by. Out: a Kernel.
+In: a fused PrimFunc before and after it was emitted. Out: a Kernel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from collections.abc import Mapping as Map
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.graph.back.launches import shown
-from tvm_stitch.kernel.build import read_library_call, read_programs
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.kernel.cost_model import kernel_model
-from tvm_stitch.kernel.ir.mapping import LIBRARY, Mapping
+from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES, Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE, library_kernel
 from tvm_stitch.kernel.rows.shared_input import shares_input
+from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
-from tvm_stitch.kernel.tensor_core.build import read_product
+from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_product
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.library.locate import CUBLASLT
@@ -30,13 +34,14 @@ from tvm_stitch.report.data import Kernel, Stage
 from tvm_stitch.report.findings.open_sizes import bytes_formula, sizes_assumed
 from tvm_stitch.report.findings.operators import Operator
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import (
     Refused,
     Var,
     constant,
     element_bytes,
 )
+from tvm_stitch.tuning.apply import origin_of
 
 # Where a kept value waits -> the scheme that this is.
 _RESIDENCE_SCHEME = {"register": "local", "shared": "regional", "nowhere": "global"}
@@ -67,10 +72,9 @@ class Part:
     phases: Phases
 
 
-def describe(
-    fused: Fused, schedule: Schedule, device: Device, origin: str, extents: Extents
-) -> Kernel:
-    """The report's entry for one stitched kernel."""
+def _of_programs(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
+    """A stitched kernel."""
+    schedule = Schedule.from_json(str(emitted.attrs[SCHEDULE_ATTRIBUTE]))
     programs = read_programs(fused.function, tuple(schedule.schemes))
     assert not isinstance(programs, Refused), "a stitched kernel comes from a readable function"
     parts = [
@@ -93,59 +97,80 @@ def describe(
         why=_why(parts, schedule),
         launches=fused.launches,
         schemes=_schemes(fused, flows),
-        origin=origin,
+        origin=origin_of(emitted),
         formula=bytes_formula(tensors),
         sizes=sizes_assumed(tensors, extents),
         stages=_stages(fused, flows),
     )
 
 
-def describe_product(
-    fused: Fused, tiles: Tiles, device: Device, origin: str, extents: Extents
+def _on_tensor_cores(
+    fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents
 ) -> Kernel:
-    """The report's entry for a matrix product on tensor cores."""
+    """A matrix product on tensor cores."""
     product = read_product(fused.function)
     assert not isinstance(product, Refused), "a product's kernel comes from a readable function"
+    tiles = Tiles.from_json(str(emitted.attrs[TILES_ATTRIBUTE]))
     flows = {product.stage.output: "regional"}
-    least = tensor_cost.least_bytes(product, extents)
-    tensors = (*product.inputs, *product.outputs)
     online_after = "; what follows finds its results in shared memory" if product.after else ""
-    return Kernel(
-        name=fused.kernel,
-        ops=tuple(operator.name for operator in fused.operators),
+    return replace(
+        _of_product(fused, product, device, extents),
         scheme="regional",
         mapping=str(tiles),
-        bytes_min=least,
-        bytes_planned=least,
-        floor_us=least / device.bandwidth * 1e6,
         predicted_us=tensor_cost.predicted_us(product, tiles, device, extents),
         why=f"{_sizes(product)} on tensor cores{online_after}",
-        launches=fused.launches,
         schemes=_schemes(fused, flows) or {product.stage.name: "regional"},
-        origin=origin,
-        formula=bytes_formula(tensors),
-        sizes=sizes_assumed(tensors, extents),
+        origin=origin_of(emitted),
         stages=_stages(fused, flows),
     )
 
 
-def describe_library_call(fused: Fused, device: Device) -> Kernel:
-    """The report's entry for a matrix product by the library."""
-    call = read_library_call(fused.function, device)
-    assert not isinstance(call, Refused), "a call of a library comes from a readable function"
-    product, least = call.product, tensor_cost.least_bytes(call.product)
+def _by_library(fused: Fused, _emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
+    """A matrix product by the library."""
+    stages = read_stages(fused.function)
+    assert not isinstance(stages, Refused), "a call of a library comes from a readable function"
+    outputs = outputs_of(fused.function, stages)
+    call = library_kernel(stages, outputs, device, NO_BOUNDS, SCHEMES)
+    assert not isinstance(call, Refused), "the library had it before"
     ending = f", which ends with {call.epilogue}" if str(call.epilogue) else ""
+    return replace(
+        _of_product(fused, call.product, device, extents),
+        scheme=LIBRARY,
+        mapping=f"{CUBLASLT.title} maps it",
+        predicted_us=call.cost_us,
+        why=f"{_sizes(call.product)} by {CUBLASLT.title}{ending}",
+    )
+
+
+Entry: TypeAlias = Callable[[Fused, tirx.PrimFunc, Device, Extents], Kernel]
+_ENTRIES: Map[str, Entry] = {
+    SCHEDULE_ATTRIBUTE: _of_programs,
+    TILES_ATTRIBUTE: _on_tensor_cores,
+    LIBRARY_ATTRIBUTE: _by_library,
+}
+
+
+def entry_of(emitted: tirx.PrimFunc) -> Entry | None:
+    """What makes the report's entry for a kernel; None: it is none of this package."""
+    return next((e for attribute, e in _ENTRIES.items() if attribute in emitted.attrs), None)
+
+
+def _of_product(fused: Fused, product: TensorProduct, device: Device, extents: Extents) -> Kernel:
+    """What the entries of all matrix products have, whoever computes them."""
+    least = tensor_cost.least_bytes(product, extents)
     return Kernel(
         name=fused.kernel,
         ops=tuple(operator.name for operator in fused.operators),
-        scheme=LIBRARY,
-        mapping=f"{CUBLASLT.title} maps it",
+        scheme="",
+        mapping="",
         bytes_min=least,
         bytes_planned=least,
         floor_us=least / device.bandwidth * 1e6,
-        predicted_us=call.cost_us,
-        why=f"{_sizes(product)} by {CUBLASLT.title}{ending}",
+        predicted_us=None,
+        why="",
         launches=fused.launches,
+        formula=bytes_formula(product.buffers),
+        sizes=sizes_assumed(product.buffers, extents),
         stages=_stages(fused, {}),
     )
 
@@ -196,6 +221,8 @@ def _flows(parts: Sequence[Part]) -> dict[Var, str]:
             if stage.is_reduction:
                 across = stage in part.program.column_reductions
                 flows[stage.output] = "global" if across else part.mapping.row_scheme
+            elif stage.scan:
+                flows[stage.output] = part.mapping.row_scheme
         order = (*part.program.inputs, *(stage.output for stage in part.program.stages))
         found.update((buffer, flows[buffer]) for buffer in order if buffer in flows)
     return found
@@ -279,6 +306,8 @@ def _why_part(part: Part) -> str:
     times = "once" if along == 1 else f"{along} times"
     exchange = _EXCHANGE[mapping.row_scheme]
     text = f"a row of {columns} columns is reduced {times} {exchange}" if along else ""
+    if program.scans:
+        text += f"{'; ' if text else ''}values accumulate along {columns} columns {exchange}"
     if program.column_reductions:
         count = len(program.column_reductions)
         sums = f"{count} sum{'s' if count > 1 else ''} over the rows"

@@ -29,6 +29,7 @@ from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.kernel.small_matmul.choose import mapping_of_products
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.stages.matmul_pattern import MAX_CONTRACTED
 from tvm_stitch.stages.stage import constant
 
 POWERS = tuple(1 << n for n in range(11))
@@ -120,10 +121,10 @@ def _fitted_rows(problem: Problem[Program], values: Values) -> Rows | None:
         return None
     if values["turns"] == "none":
         return mapping
-    return _in_turns(problem, mapping, values["turns"] == "pipelined")
+    return _iterating(problem, mapping, values["turns"] == "pipelined")
 
 
-def _in_turns(problem: Problem[Program], mapping: Rows, pipelined: bool) -> Rows | None:
+def _iterating(problem: Problem[Program], mapping: Rows, pipelined: bool) -> Rows | None:
     """With a grid as large as the device holds at once; None where no block has two turns."""
     device, program = problem.device, problem.program
     resident = max(1, footprint(program, mapping).blocks_per_sm(device))
@@ -163,13 +164,21 @@ PRODUCT_AXES: Axes = {
     "batch": (1, 2, 4, 8),
     "split": (False, True),
 }
+# Where few rows are multiplied along some depth.
+DEEP_PRODUCT_AXES: Axes = {**PRODUCT_AXES, "depth_split": POWERS[:4]}
 PRODUCT_EXTRAS: Axes = {"prefetch_weights": (False, True)}
 PRODUCT_FLAGS = ("asynchronous",)
 
 
+def _product_axes(program: Program) -> Axes:
+    assert isinstance(program, ProductProgram)
+    deepest = max(each.contracted for each in program.contractions.values())
+    return DEEP_PRODUCT_AXES if deepest > MAX_CONTRACTED else PRODUCT_AXES
+
+
 def _fitted_product(problem: Problem[ProductProgram], values: Values) -> SmallMatmul:
-    sizes = values["threads"], values["rows"], values["batch"]
-    mapping = mapping_of_products(problem.program, *sizes, values["split"])
+    sizes = values["threads"], values["rows"], values["batch"], values["split"]
+    mapping = mapping_of_products(problem.program, *sizes, values.get("depth_split", 1))
     return replace(mapping, **{name: values[name] for name in (*PRODUCT_EXTRAS, *PRODUCT_FLAGS)})
 
 
@@ -180,13 +189,26 @@ PANEL_AXES: Axes = {
     "vector": POWERS[:4],
     "residence": ("register", "shared", "nowhere"),
     "recompute": (False, True),
+    "cluster": CLUSTERS,
+    "neighbours": POWERS[:4],  # columns of a thread, which it reads as one vector
 }
-PANEL_EXTRAS: Axes = {"unroll": (0, 8, 16), "batch": (1, 2, 4)}
+PANEL_EXTRAS: Axes = {"unroll": (0, 8, 16), "batch": (1, 2, 4), "min_blocks_per_sm": (0, 2)}
 
 
-def _fitted_panel(problem: Problem[Program], values: Values) -> Panel:
-    mapping = Panel(**values, steps=1)
+def _fitted_panel(problem: Problem[Program], values: Values) -> Panel | None:
+    own = dict(values)
+    neighbours = own.pop("neighbours")
+    if neighbours > 1:
+        if own["batch"] > 1:
+            return None
+        own |= {"batch": neighbours, "adjacent": True}
+    mapping = Panel(**own, steps=1)
     return replace(mapping, steps=steps_of(mapping, problem.columns))
+
+
+def _panel_values(mapping: Panel) -> Values:
+    neighbours = mapping.batch if mapping.adjacent else 1
+    return vars(mapping) | {"neighbours": neighbours, "batch": mapping.batch // neighbours}
 
 
 SEARCHES: dict[type[Mapping], Search] = {
@@ -199,10 +221,12 @@ SEARCHES: dict[type[Mapping], Search] = {
         flags=("asynchronous", "online"),
     ),
     Panel: Search(
-        lambda _program: PANEL_AXES, _fitted_panel, extras=PANEL_EXTRAS, flags=("online",)
+        lambda _program: PANEL_AXES,
+        _fitted_panel,
+        _panel_values,
+        PANEL_EXTRAS,
+        flags=("online",),
     ),
     ColumnSums: Search(lambda _program: SUMS_AXES, _fitted_sums),
-    SmallMatmul: Search(
-        lambda _program: PRODUCT_AXES, _fitted_product, extras=PRODUCT_EXTRAS, flags=PRODUCT_FLAGS
-    ),
+    SmallMatmul: Search(_product_axes, _fitted_product, extras=PRODUCT_EXTRAS, flags=PRODUCT_FLAGS),
 }

@@ -16,7 +16,7 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.cooperative.choose_rounds import with_persistent_rows
+from tvm_stitch.kernel.cooperative.choose_rounds import none_waits, with_persistent_rows
 from tvm_stitch.kernel.cooperative.persistent_shared import Parts
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Flat, Mapping, RowSegment
 from tvm_stitch.kernel.ir.program import Program
@@ -91,9 +91,8 @@ def fitted(
 
 def _fitted(program: Program, chosen: Any, values: dict[str, int]) -> Mapping:
     own = {name: values[name] for name in SEARCHED.get(type(chosen), ())}
-    if not isinstance(chosen, Flat):
-        own["persistent_rows"] = 0
-    mapping: Mapping = kind_of(program).in_round(program, replace(chosen, **own), values["threads"])
+    moving = none_waits(replace(chosen, **own))
+    mapping: Mapping = kind_of(program).in_round(program, moving, values["threads"])
     return mapping
 
 

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from tvm_stitch.frontend.relay.call import OperatorFunction
 from tvm_stitch.frontend.relay.ops import (
-    conv,
     create,
     elementwise,
     image,
     index,
     movement,
-    nn,
-    pool,
-    qnn,
     reduce,
     signal,
     slices,
     spatial,
     vision,
 )
+from tvm_stitch.frontend.relay.ops.layers import conv, nn, pool, qnn
 from tvm_stitch.frontend.relay.ops.refused import REFUSED
 
 FAMILIES = {

@@ -23,7 +23,8 @@ from tvm_stitch.frontend.relay.call import (
     is_float,
     rank,
 )
-from tvm_stitch.frontend.relay.ops import image, index, movement, pool, slices, spatial
+from tvm_stitch.frontend.relay.ops import image, index, movement, slices, spatial
+from tvm_stitch.frontend.relay.ops.layers import pool
 
 _op = relax.op
 

@@ -7,6 +7,7 @@ from tvm_stitch.frontend.torch.ops import (
     activation,
     create,
     division,
+    image,
     index,
     movement,
     pointwise,
@@ -18,11 +19,13 @@ from tvm_stitch.frontend.torch.ops import (
 from tvm_stitch.frontend.torch.ops.left import LEFT
 from tvm_stitch.frontend.torch.ops.movement import VIEWS
 from tvm_stitch.frontend.torch.ops.product import PRODUCTS
+from tvm_stitch.frontend.torch.ops.reduce import ALONG
 
 FAMILIES: dict[str, dict[str, Converter]] = {
     "element-wise": {**pointwise.OPERATORS, **division.OPERATORS, **activation.OPERATORS},
     "reductions": {**reduce.OPERATORS, **positions.OPERATORS},
     "matrix products": product.OPERATORS,
+    "images": image.OPERATORS,
     "movement": movement.OPERATORS,
     "indices": {**index.OPERATORS, **scatter.OPERATORS},
     "creation": create.OPERATORS,
@@ -32,4 +35,18 @@ OPERATORS: dict[str, Converter] = {
     name: function for family in FAMILIES.values() for name, function in family.items()
 }
 
-__all__ = ["FAMILIES", "LEFT", "OPERATORS", "PRODUCTS", "VIEWS"]
+ELEMENTWISE = frozenset(FAMILIES["element-wise"]) | movement.ELEMENTWISE
+"""Those of which each element of the result is of the operands' elements at its place."""
+IMAGES = frozenset(image.OPERATORS)
+"""Those that can be told that channels lie innermost."""
+
+__all__ = [
+    "ALONG",
+    "ELEMENTWISE",
+    "FAMILIES",
+    "IMAGES",
+    "LEFT",
+    "OPERATORS",
+    "PRODUCTS",
+    "VIEWS",
+]

@@ -13,7 +13,7 @@ _MEMORY = "it is about memory, not values"
 
 _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
     _LIBRARY: (
-        "convolution", "convolution_backward", "_scaled_dot_product_flash_attention",
+        "convolution_backward", "_scaled_dot_product_flash_attention",
         "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
         "_scaled_dot_product_flash_attention_for_cpu",
         "_scaled_dot_product_flash_attention_backward",
@@ -26,7 +26,7 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
     _SPATIAL: (
         "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d",
         "avg_pool2d", "avg_pool2d_backward", "avg_pool3d", "col2im", "grid_sampler_2d",
-        "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "max_pool3d_with_indices",
+        "max_pool2d_with_indices_backward", "max_pool3d_with_indices",
         "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad2d",
         "replication_pad3d", "upsample_bilinear2d.vec", "upsample_nearest2d.vec",
     ),

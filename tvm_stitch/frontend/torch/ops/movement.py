@@ -318,6 +318,8 @@ VIEWS = frozenset({
     "transpose.int", "unbind.int", "unsqueeze", "view", "_unsafe_view", "reshape",
 })  # fmt: skip
 """What PyTorch computes without moving anything."""
+ELEMENTWISE = frozenset({"_to_copy", "clone"})
+"""What may change types and places in memory, and no element's place in the tensor."""
 
 OPERATORS: dict[str, Converter] = {
     "_to_copy": _to,

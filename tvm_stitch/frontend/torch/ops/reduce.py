@@ -214,3 +214,6 @@ OPERATORS: dict[str, Converter] = {
     "var.dim": _variance_unbiased,
     "var_mean.correction": _variance_and_mean,
 }
+
+ALONG = frozenset({"amax", "amin", "mean.dim", "sum.dim_IntList"})
+"""Those that take their dimensions as a list, and whether they stay as dimensions of 1."""

@@ -6,7 +6,7 @@ operators behind it that nobody else reads. Knows nothing of calls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import tvm_ffi
@@ -102,18 +102,3 @@ def _same_type(one: Expr, other: Expr) -> bool:
 
 def _equal(one: Expr, other: Expr) -> bool:
     return bool(tvm_ffi.structural_equal(one, other))
-
-
-def only_readers(
-    bindings: Sequence[relax.Binding], used_outside: frozenset[relax.Var]
-) -> dict[relax.Var, relax.VarBinding]:
-    """For every variable that exactly one binding of a block reads, once, that binding."""
-    readers: dict[relax.Var, list[relax.Binding]] = {}
-    for binding in bindings:
-        for var in relax.analysis.free_vars(binding.value):
-            readers.setdefault(var, []).append(binding)
-    return {
-        var: found[0]
-        for var, found in readers.items()
-        if len(found) == 1 and var not in used_outside and isinstance(found[0], relax.VarBinding)
-    }

@@ -16,6 +16,7 @@ from tvm_stitch.graph.front.convolution.choose import (
     layouts_of,
     stated_layouts,
 )
+from tvm_stitch.graph.front.dataflow import as_variable, in_blocks
 from tvm_stitch.graph.front.decompose.stages import HALF, dtype_of, has_shape, rank_of, shape_of
 from tvm_stitch.library.convolution import Convolution
 
@@ -46,18 +47,7 @@ def _readable(mod: tvm.IRModule) -> tvm.IRModule:
     It gives channels last up where an operand has fewer dimensions than the other, as a bias of
     (channels, 1, 1), and where the convolution is the second operand.
     """
-    changed = mod.clone()
-    for var, function in mod.functions_items():
-        if isinstance(function, relax.Function):
-            blocks = [
-                _readable_block(block) if isinstance(block, relax.DataflowBlock) else block
-                for block in function.body.blocks
-            ]
-            body = relax.SeqExpr(blocks, function.body.body)
-            params, returns = function.params, function.ret_ty
-            rewritten = relax.Function(params, body, returns, function.is_pure, function.attrs)
-            changed.update_func(var, rewritten)
-    return relax.transform.Normalize()(changed)
+    return relax.transform.Normalize()(in_blocks(mod, _readable_block))
 
 
 def _readable_block(block: relax.DataflowBlock) -> relax.DataflowBlock:
@@ -87,7 +77,5 @@ def _widened(value: relax.Expr, rank: int, bindings: list[relax.Binding]) -> rel
     if isinstance(value, GenericConst):
         array = value.value.numpy().reshape([int(extent) for extent in shape])
         return relax.const(array, dtype_of(value))
-    reshaped = relax.BlockBuilder().normalize(relax.op.reshape(value, shape))
-    var = relax.DataflowVar(f"{value.name}_of_{rank}", reshaped.ty)
-    bindings.append(relax.VarBinding(var, reshaped))
-    return var
+    bindings.append(as_variable(f"{value.name}_of_{rank}", relax.op.reshape(value, shape)))
+    return bindings[-1].var

@@ -6,7 +6,7 @@ calls of destination-passing packed functions, and for every other convolution w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import tvm
@@ -15,11 +15,13 @@ from tvm.ir import Call, GenericConst
 
 from tvm_stitch.errors import last_line
 from tvm_stitch.graph.front.convolution.choose import convolution_of, is_convolution
-from tvm_stitch.graph.front.convolution.epilogue import Fused, fused, only_readers
+from tvm_stitch.graph.front.convolution.epilogue import Fused, fused
 from tvm_stitch.graph.front.convolution.layout import with_channels_last
+from tvm_stitch.graph.front.convolution.rounded import rounded_at_once
+from tvm_stitch.graph.front.dataflow import definitions, in_blocks, library_call, only_readers
 from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, shape_of
 from tvm_stitch.graph.front.decompose.view import RESHAPES, Definition, views_of
-from tvm_stitch.library.convolution import NAME, WORKSPACE_BYTES, Convolution
+from tvm_stitch.library.convolution import NAME, WORKSPACE_BYTES
 from tvm_stitch.stages.stage import Refused
 
 TRANSPOSE = "relax.permute_dims"
@@ -35,19 +37,12 @@ def LibraryConvolutions(heard: Heard | None = None) -> tvm.transform.Pass:
     def library_convolutions(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
         if not _convolves(mod):
             return mod
-        mod = relax.transform.Normalize()(mod)
+        mod = in_blocks(relax.transform.Normalize()(mod), rounded_at_once)
         try:
             mod = with_channels_last(mod)
         except Exception as error:  # TVM's pass was not made for every operator between them
             tell("convolutions", f"channels stay where they are: {last_line(error)}")
-        changed = {
-            var: _with_calls(function, tell)
-            for var, function in mod.functions_items()
-            if isinstance(function, relax.Function)
-        }
-        mod = mod.clone()
-        for var, function in changed.items():
-            mod.update_func(var, function)
+        mod = in_blocks(mod, lambda block: _rewritten(block, tell))
         return relax.transform.Normalize()(mod)
 
     return library_convolutions
@@ -63,40 +58,21 @@ def _convolves(mod: tvm.IRModule) -> bool:
     )
 
 
-def _with_calls(function: relax.Function, tell: Heard) -> relax.Function:
-    """The function with the library's calls in its dataflow blocks."""
-    blocks = [
-        _rewritten(block, tell) if isinstance(block, relax.DataflowBlock) else block
-        for block in function.body.blocks
-    ]
-    body = relax.SeqExpr(blocks, function.body.body)
-    params, returns = function.params, function.ret_ty
-    changed = relax.Function(params, body, returns, function.is_pure, function.attrs)
-    return relax.analysis.remove_all_unused(changed)
-
-
 def _rewritten(block: relax.DataflowBlock, tell: Heard) -> relax.DataflowBlock:
     """The block with a call in place of the last operator of each chain, and none before it."""
     chains = _chains(block, tell)
     ends = {chain.result: chain for chain in chains}
     members = {member for chain in chains for member in chain.members}
-    definition = _definitions(block)
+    definition = definitions(block.bindings)
     bindings = []
     for binding in block.bindings:
         chain = ends.get(binding.var)
         if chain is not None:
-            bindings += _called(chain)
+            numbers = chain.convolution.encoded()
+            bindings += library_call(chain.result, NAME, chain.operands, numbers, WORKSPACE_BYTES)
         elif binding.var not in members:
             bindings.append(_without_moving(binding, definition))
     return relax.DataflowBlock(bindings)
-
-
-def _called(chain: Fused) -> list[relax.VarBinding]:
-    """The call, which has a workspace beside its result."""
-    returned = library_call(chain.convolution, chain.operands, chain.result.ty)
-    both = relax.DataflowVar(f"{chain.result.name}_and_workspace", returned.ty)
-    result = relax.TupleGetItem(both, 0)
-    return [relax.VarBinding(both, returned), relax.VarBinding(chain.result, result)]
 
 
 def _without_moving(binding: relax.Binding, definition: Definition) -> relax.Binding:
@@ -129,25 +105,9 @@ def _transposed(call: Call) -> GenericConst:
     return relax.const(np.ascontiguousarray(array.transpose(order)), dtype_of(call))
 
 
-def _definitions(block: relax.DataflowBlock) -> Definition:
-    """What a variable of a block is bound to."""
-    bound = {each.var: each for each in block.bindings if isinstance(each, relax.VarBinding)}
-
-    def definition(value: relax.Expr) -> relax.Expr | None:
-        while isinstance(value, relax.Var):
-            if value not in bound:
-                return None
-            value = bound[value].value
-        return value
-
-    return definition
-
-
 def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
     """What a library computes of a block."""
-    variables = (binding.var for binding in block.bindings)
-    outside = frozenset(var for var in variables if not isinstance(var, relax.DataflowVar))
-    readers, definition = only_readers(block.bindings, outside), _definitions(block)
+    readers, definition = only_readers(block.bindings), definitions(block.bindings)
     found = []
     for binding in block.bindings:
         if isinstance(binding, relax.VarBinding) and is_convolution(binding.value):
@@ -159,13 +119,3 @@ def _chains(block: relax.DataflowBlock, tell: Heard) -> list[Fused]:
                 chain = fused(binding, convolution, readers, definition)
                 found.append(chain)
     return found
-
-
-def library_call(
-    convolution: Convolution, operands: Sequence[relax.Expr], result: relax.TensorType
-) -> Call:
-    """The call of the packed function: its result, of this type, and what it works in."""
-    numbers = relax.ShapeExpr(list(convolution.encoded()))
-    workspace = relax.TensorType([WORKSPACE_BYTES], "uint8")
-    call = relax.call_dps_packed(NAME, relax.Tuple([*operands, numbers]), [result, workspace])
-    return relax.BlockBuilder().normalize(call)

@@ -51,6 +51,30 @@ def rank_of(expr: Expr) -> int:
     return len(shape_of(expr))
 
 
+def numbers_of(expr: Expr) -> tuple[int, ...] | None:
+    """The extents of a tensor, if none is known at run time only."""
+    if not has_shape(expr):
+        return None
+    shape = shape_of(expr)
+    return tuple(map(int, shape)) if all(isinstance(e, IntImm) for e in shape) else None
+
+
+def array_of(constant: GenericConst) -> np.ndarray:
+    """The elements of a constant; of bfloat16, which some NumPy arrays hold as bits, in float32."""
+    array: np.ndarray = constant.value.numpy()
+    if dtype_of(constant) == "bfloat16" and array.dtype == np.uint16:
+        array = (array.astype("uint32") << 16).view("float32")
+    return array
+
+
+def number_of(expr: Expr) -> float | None:
+    """A constant of one element."""
+    if not isinstance(expr, GenericConst):
+        return None
+    array = array_of(expr)
+    return float(array.reshape(())) if array.size == 1 else None
+
+
 def normalized_axes(axes: Sequence[int] | None, rank: int) -> list[int]:
     """Axes counted from the front, in rising order; None stands for all of them."""
     if axes is None:

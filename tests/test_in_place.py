@@ -1,0 +1,119 @@
+"""Which outputs of a kernel may take an input's memory, and that they do so rightly."""
+
+import json
+
+import numpy as np
+import pytest
+from check import H200, the_kernel
+from tvm import relax
+from tvm.relax import op, vm_build
+from tvm.tirx.build import codegen_build
+
+from tvm_stitch import simt
+from tvm_stitch.build import lowering_context, pipeline
+from tvm_stitch.executable import link
+from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
+
+
+def module(body, *shapes, dtype="float32"):
+    params = [relax.Var(f"p{n}", relax.TensorType(s, dtype)) for n, s in enumerate(shapes)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            outputs = [builder.emit_output(each) for each in body(builder.emit, *params)]
+        builder.emit_func_output(relax.Tuple(outputs))
+    return builder.get()
+
+
+def pairs(kernel):
+    """By the names of the kernel's parameters: which input may become which output."""
+    found = json.loads(str(kernel.attrs.get(IN_PLACE_ATTRIBUTE, "[]")))
+    inputs = sum(param.name.startswith("p") for param in kernel.params)
+    return sorted((int(kernel.params[a].name[1]), b - inputs) for a, b in found)
+
+
+def by_name(kernel):
+    """The same, outputs by what they are."""
+    found = json.loads(str(kernel.attrs[IN_PLACE_ATTRIBUTE]))
+    names = [param.name.removeprefix("T_").partition("_")[0] for param in kernel.params]
+    return sorted((names[a], names[b]) for a, b in found)
+
+
+def momentum(emit, weight, gradient, speed):
+    """A step of SGD."""
+    faster = emit(op.add(emit(op.multiply(speed, relax.const(0.9, "float32"))), gradient))
+    return emit(op.subtract(weight, emit(op.multiply(faster, relax.const(0.1, "float32"))))), faster
+
+
+SHAPES = [(1, 7), (33, 31), (1027,), (8, 1000)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_read_where_it_is_written(shape):
+    kernel = the_kernel(module(momentum, shape, shape, shape))
+    assert by_name(kernel) == [
+        ("p0", "subtract"), ("p1", "add"), ("p1", "subtract"), ("p2", "add"), ("p2", "subtract"),
+    ]  # fmt: skip
+    run = simt.Function(kernel.with_attr("tirx.noalias", False), H200)
+    weight, gradient, speed = (
+        np.random.default_rng(n).normal(size=shape).astype("float32") for n in range(3)
+    )
+    faster = 0.9 * speed.astype("float64") + gradient
+    wanted = weight - 0.1 * faster
+    given = {"p0": weight, "p1": gradient, "p2": speed}
+    outputs = sorted(param.name for param in kernel.params if param.name not in given)
+    assert ["add" in outputs[0], "subtract" in outputs[1]] == [True, True]
+    for seed in range(3):
+        arrays = {name: array.copy() for name, array in given.items()}
+        over = {**arrays, outputs[0]: arrays["p2"], outputs[1]: arrays["p0"]}
+        run(over, seed=seed)
+        np.testing.assert_allclose(arrays["p0"], wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(arrays["p2"], faster, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "shapes", "wanted"),
+    [
+        # Read transposed, or by its neighbours.
+        (lambda e, x, y: [e(op.add(e(op.permute_dims(x)), y))], [(64, 64)] * 2, []),
+        (lambda e, x: [e(op.add(x, e(op.flip(x, 0))))], [(8, 96)], []),
+        # An element of it is everybody's; the other one has each to itself.
+        (lambda e, x, y: [e(op.add(x, y))], [(64, 64), (1, 64)], [(0, 0)]),
+        # Of another size.
+        (lambda e, x: [e(op.astype(x, "float16"))], [(64, 64)], []),
+        # A row is reduced first.
+        (lambda e, x: [e(op.nn.softmax(x))], [(64, 64)], []),
+        # Two that are not related: each may take its own.
+        (lambda e, x, y: [e(op.exp(x)), e(op.exp(y))], [(8, 96), (9, 96)], [(0, 0), (1, 1)]),
+    ],
+)
+def test_what_may_be_written_over(body, shapes, wanted):
+    assert pairs(the_kernel(module(body, *shapes))) == wanted
+
+
+def test_what_another_program_reads_stays():
+    """Its blocks may come later."""
+
+    def body(emit, x, y):
+        return [emit(op.exp(x)), emit(op.add(y, emit(op.reshape(x, (1, 8 * 96)))))]
+
+    found = pairs(the_kernel(module(body, (8, 96), (4, 8 * 96))))
+    assert (0, 0) not in found
+
+
+def test_the_compiler_is_told():
+    """It may not take one tensor for two."""
+    for alias in (False, True):
+        mod = module(momentum, (64,), (64,), (64,))
+        with lowering_context(), H200:
+            lowered = pipeline(H200)(mod)
+            for var, function in lowered.functions_items():
+                if IN_PLACE_ATTRIBUTE in (function.attrs or {}):
+                    lowered.update_func(var, function.with_attr("tirx.noalias", not alias))
+            tir = vm_build._filter_tir(lowered)
+            _, _, devices = link._lowered(tir, H200)
+        (kernels,) = devices.values()
+        (kernel,) = kernels.functions.values()
+        assert bool(kernel.attrs["tirx.noalias"]) is not alias
+        source = codegen_build(kernels, next(iter(devices))).inspect_source()
+        assert ("__restrict__" in source) is not alias

@@ -1,0 +1,70 @@
+"""Rows added into a table where indices say: right, in any order of threads, and no atomics."""
+
+import numpy as np
+import pytest
+from tvm import relax
+from tvm.relax import op
+
+from tvm_stitch.executable.on_cpu import Runner
+from tvm_stitch.target import full_target
+from tvm_stitch.verify import stitched_for_cpu
+
+TARGET = full_target("nvidia/nvidia-h100")
+
+
+def module(table, places, depth, dtype="float32", index="int64"):
+    params = [
+        relax.Var("table", relax.TensorType(table, dtype)),
+        relax.Var("indices", relax.TensorType((*places, depth), index)),
+        relax.Var("updates", relax.TensorType((*places, *table[depth:]), dtype)),
+    ]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            output = builder.emit_output(op.scatter_nd(*params, "add"))
+        builder.emit_func_output(output)
+    return builder.get()
+
+
+def check(table, places, depth=1, dtype="float32", index="int64", rows=None, orders=2):
+    mod = module(table, places, depth, dtype, index)
+    random = np.random.default_rng(0)
+    data = random.normal(size=table).astype(dtype)
+    indices = np.stack(
+        [random.integers(0, min(n, rows or n), places) for n in table[:depth]], -1
+    ).astype(index)
+    updates = random.normal(size=(*places, *table[depth:])).astype(dtype)
+    want = data.astype("float64")
+    at = tuple(indices.reshape(-1, depth).T)
+    np.add.at(want, at, updates.reshape(-1, *table[depth:]).astype("float64"))
+    runner = Runner(stitched_for_cpu(mod, TARGET), TARGET)
+    found = [runner.run([data, indices, updates], seed)[0] for seed in range(orders)]
+    assert not runner.hazards
+    assert len(runner.runs) == orders, "the executor has run it"
+    for each in found:
+        assert np.array_equal(each, found[0])
+        np.testing.assert_allclose(each, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [1, 7, 31, 32, 33, 100, 130, 200])
+@pytest.mark.parametrize("count", [1, 7, 33, 130])
+def test_rows(count, columns):
+    check((50, columns), (count,))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 20])
+def test_many_updates_of_a_row(rows):
+    check((20, 40), (3, 45), rows=rows)
+
+
+def test_several_indices_and_dimensions():
+    check((4, 5, 3, 2), (6, 7), depth=2, index="int32")
+    check((9,), (40,))
+    check((6, 3), (31,), dtype="int32")
+
+
+def test_others_are_tvms():
+    for how in ((10, 4), (5,), 1, "float16"), ((1 << 10, 1 << 14), (1 << 13,), 1, "float32"):
+        stitched = stitched_for_cpu(module(*how), TARGET)
+        text = stitched.script()
+        assert "ballot" not in text

@@ -1,0 +1,76 @@
+"""What a report says of symbolic extents: a kernel and its range for every operator, or why not."""
+
+import pytest
+import tvm
+from check import H200
+from tvm import tirx
+from tvm.relax import op
+from twins import TWINS
+from zoo import Case, graph, softmax
+
+import tvm_stitch
+from tvm_stitch import Options
+
+N = tirx.Var("n", "int64")
+
+
+def sorted_rows(n: int = 5) -> Case:
+    """A sort, which TVM's kernels do, between operators that stitch."""
+    return graph(
+        "float32",
+        [((N, n), 64)],
+        lambda emit, x: emit(op.nn.softmax(emit(op.sort(emit(op.exp(x)))))),
+        lambda x: x,
+    )
+
+
+def scores(b: int = 2, s: int = 5, t: int = 9) -> Case:
+    """A product of any rows and columns, which TVM's schedules take."""
+    extents = [(tirx.Var(name, "int64"), size) for name, size in (("b", b), ("s", s), ("t", t))]
+    batch, rows, columns = extents
+    return graph(
+        "float32",
+        [(batch, 4, rows, 16), (batch, 4, 16, columns)],
+        lambda emit, x, y: emit(op.matmul(x, y)),
+        lambda x, y: x @ y,
+    )
+
+
+MODULES = {
+    **{name: twin.symbolic for name, twin in TWINS.items()},
+    "a sort between": sorted_rows().module,
+    "scores that TVM computes": scores().module,
+    "few long rows": softmax("float32", (N, 5), 30_000).module,
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_no_line_is_empty(name):
+    report = tvm_stitch.explain(MODULES[name], H200)
+    for kernel in report.kernels:
+        assert kernel.ops and kernel.why and kernel.scheme and kernel.mapping
+        assert "?" not in kernel.mapping + kernel.why
+        assert kernel.bytes_min > 0 and kernel.floor_us > 0
+        if kernel.stitched:
+            assert kernel.predicted_us > 0 and kernel.bytes_planned > 0
+            assert kernel.formula and kernel.sizes, "bytes as a formula, and for which sizes"
+    text = str(report)
+    assert "? B" not in text and " 0.0 us" not in text
+    assert all(fallback.reason for fallback in report.fallbacks)
+    said = {name for kernel in report.kernels for name in kernel.ops}
+    assert said | {fallback.op for fallback in report.fallbacks}
+
+
+@pytest.mark.parametrize("name", ("softmax of a concat", "few long rows", "group norm"))
+def test_ranges_are_listed(name):
+    (kernel,) = tvm_stitch.explain(MODULES[name], H200).kernels
+    assert "for rows of up to" in kernel.mapping or "for up to" in kernel.mapping
+    assert "; for " in kernel.mapping
+
+
+def test_sizes_are_those_that_are_named():
+    module: tvm.IRModule = MODULES["few long rows"]
+    for size in (1, 64, 4096):
+        (kernel,) = tvm_stitch.explain(module, H200, Options(extents={"n": (size,)})).kernels
+        assert (kernel.formula, kernel.sizes) == ("n * 240000", f"n = {size}")
+        assert kernel.bytes_min == size * 240_000

@@ -1,0 +1,1 @@
+"""Operators of neural networks: products, convolutions, pooling, and their quantised forms."""

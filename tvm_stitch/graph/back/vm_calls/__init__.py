@@ -1,0 +1,1 @@
+"""What the virtual machine is asked to call: fewer builtins, host functions in their place."""

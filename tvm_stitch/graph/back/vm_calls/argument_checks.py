@@ -1,0 +1,117 @@
+"""What TVM's virtual machine asks of a function's arguments, in one host function.
+
+In: what every argument must be. Out: a PrimFunc for the host, in the calling convention of packed
+functions, with assertions for each demand. Must not know what the function does with them.
+
+TVM has a builtin for every demand. A call of one takes a tenth of a microsecond and more, these
+assertions some nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from tvm_stitch.graph.back.vm_calls.packed_functions import (
+    BITS,
+    CODE,
+    DEVICE_ID,
+    DEVICE_TYPE,
+    DLTENSOR,
+    INT64_ELEMENT,
+    LANES,
+    NDIM,
+    SHAPE,
+    TENSOR,
+    Parameters,
+    field,
+    packed_functions,
+)
+from tvm_stitch.stages.stage import Expr
+
+# TVM's numbers of CUDA among devices, and of the count of multiprocessors among what they say.
+CUDA, MULTIPROCESSORS = 2, 7
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A tensor of that dtype, and of that rank and shape where they are known.
+
+    `context` is what TVM puts before the message of such an error.
+    """
+
+    context: str
+    ndim: int | None
+    dtype: str
+    shape: tuple[int, ...] = ()
+
+
+def check_functions(
+    name: str, demands: list[Demand], multiprocessors: int = 0
+) -> dict[str, tirx.PrimFunc]:
+    """A host function of as many arguments as demands, which raises what TVM's builtins raise.
+
+    It raises as well where the first argument's GPU has fewer multiprocessors than needed.
+    """
+    parameters = Parameters()
+    assertions = [
+        assertion
+        for number, demand in enumerate(demands)
+        for assertion in _assertions(parameters, number, demand)
+    ]
+    if multiprocessors and demands:
+        assertions.append(_has_multiprocessors(assertions[1].var, multiprocessors))
+    return packed_functions(name, parameters, assertions)
+
+
+def _assertions(parameters: Parameters, number: int, demand: Demand) -> Iterator[tirx.Stmt]:
+    handle, kind = parameters.arguments.ty, parameters.type_of(number)
+    is_tensor = tirx.any(kind == TENSOR, kind == DLTENSOR)
+    yield _assert("TypeError", is_tensor, demand, "expect a Tensor")
+    tensor = tirx.Var(f"tensor_{number}", "handle")
+    yield tirx.Bind(tensor, parameters.tensor(number))
+    as_wanted, words = _has_dtype(tensor, demand.dtype), f"expect Tensor with dtype {demand.dtype}"
+    if demand.ndim is not None:
+        as_wanted = tirx.all(as_wanted, field(tensor, 0, NDIM, "int32") == demand.ndim)
+        words += f" and ndim {demand.ndim}"
+    yield _assert("ValueError", as_wanted, demand, words)
+    if demand.shape:
+        lengths = field(tensor, 0, SHAPE, handle)
+        as_long = (
+            field(lengths, axis, INT64_ELEMENT, "int64") == tirx.IntImm("int64", length)
+            for axis, length in enumerate(demand.shape)
+        )
+        words = f"match_cast error, expect shape {list(demand.shape)}"
+        yield _assert("RuntimeError", tirx.all(*as_long), demand, words)
+
+
+def _has_multiprocessors(tensor: tirx.Var, needed: int) -> tirx.Stmt:
+    """The GPU must hold all blocks of a kernel at once, or the driver refuses to launch it."""
+    number = field(tensor, 0, DEVICE_ID, "int32")
+    count = tirx.call_packed("runtime.GetDeviceAttr", CUDA, number, MULTIPROCESSORS)
+    words = (
+        f"this module was compiled for a GPU of at least {needed} multiprocessors, all of which "
+        "meet in one of its kernels, and this one has fewer: compile it on this machine, or for a "
+        'target whose attribute "model" names this GPU (tvm_stitch.device)'
+    )
+    enough = tirx.Cast("int32", count) >= needed
+    refusal = tirx.AssertStmt(enough, tvm.ir.StringImm("RuntimeError"), [tvm.ir.StringImm(words)])
+    return tirx.IfThenElse(field(tensor, 0, DEVICE_TYPE, "int32") == CUDA, refusal, None)
+
+
+def _has_dtype(tensor: tirx.Var, dtype: str) -> Expr:
+    wanted = tvm_ffi.dtype(dtype)
+    return tirx.all(
+        field(tensor, 0, CODE, "uint8") == tirx.IntImm("uint8", wanted.type_code),
+        field(tensor, 0, BITS, "uint8") == tirx.IntImm("uint8", wanted.bits),
+        field(tensor, 0, LANES, "uint16") == tirx.IntImm("uint16", wanted.lanes),
+    )
+
+
+def _assert(kind: str, condition: Expr, demand: Demand, text: str) -> tirx.Stmt:
+    parts = [tvm.ir.StringImm(part) for part in (demand.context, text)]
+    return tirx.AssertStmt(condition, tvm.ir.StringImm(kind), parts)

@@ -1,0 +1,251 @@
+"""Attention in a dataflow block: two products around a softmax, with the heads' transposes.
+
+In: the bindings of a block. Out: for each softmax between two products what the library is asked
+for, with the tensors that it reads in place and the variable that it defines; or why it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod, sqrt
+
+from tvm import relax
+from tvm.ir import Call, Expr
+
+from tvm_stitch.graph.front.attention.bindings import Bindings
+from tvm_stitch.graph.front.attention.places import (
+    ALIGNED,
+    Extents,
+    output_of,
+    place_of,
+    placed_bias,
+)
+from tvm_stitch.graph.front.attention.scores import Scores, scores_of
+from tvm_stitch.graph.front.attention.softmax import softmax_argument
+from tvm_stitch.graph.front.decompose.stages import HALF, dtype_of, numbers_of
+from tvm_stitch.library.attention import BOTTOM_RIGHT, NO_MASK, TOP_LEFT, Attention
+from tvm_stitch.stages.stage import Refused
+
+WHOLE = ("nn.attention", "nn.attention_bias")
+MOST_DEPTH = 256
+_MASKS = {"None": NO_MASK, "TopLeft": TOP_LEFT, "BottomRight": BOTTOM_RIGHT}
+_PASSED = ("astype", "reshape", "expand_dims", "squeeze", "broadcast_to")
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Attention that the library computes, up to `result`, the variable that the call defines."""
+
+    attention: Attention
+    operands: tuple[Expr, ...]
+    result: relax.Var
+    members: frozenset[relax.Var]  # the result left out
+    is_chosen: bool = False  # the last operand says where scores are seen
+
+
+@dataclass(frozen=True, eq=False)
+class _Matrices:
+    """A tensor as matrices: its dimensions in the order (..., rows, depth)."""
+
+    tensor: Expr
+    order: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The extents in this order."""
+        own = numbers_of(self.tensor)
+        return None if own is None else tuple(own[axis] for axis in self.order)
+
+
+@dataclass(frozen=True, eq=False)
+class _Parts:
+    """Attention as it is written."""
+
+    query: _Matrices
+    key: _Matrices
+    value: _Matrices
+    scores: Scores
+    result: _Matrices
+
+
+def attention_at(binding: relax.VarBinding, bindings: Bindings) -> Found | Refused | None:
+    """The attention of which this is the softmax; None if it is no attention's."""
+    argument = softmax_argument(binding, bindings)
+    if argument is None:
+        return None
+    scores = scores_of(argument[0], bindings)
+    if scores is None:
+        return None
+    second = _second_product(binding.var, bindings)
+    if second is None:
+        return None
+    if isinstance(scores, Refused):
+        return scores
+    passed, product = second
+    assert scores.product is not None
+    query, key = scores.product.args
+    parts = _Parts(
+        _rows(query), _columns(key), _rows(product.value.args[1]), scores, _rows(product.var)
+    )
+    members = (*scores.members, *argument[1], binding.var, *passed)
+    found = _found(parts, members, bindings)
+    if isinstance(found, Found) and not bindings.are_private(found.members, found.result):
+        return Refused("scores or weights are read elsewhere")
+    return found
+
+
+def _second_product(
+    weights: relax.Var, bindings: Bindings
+) -> tuple[tuple[relax.Var, ...], relax.VarBinding] | None:
+    """The product that the weights are a factor of, and the variables between."""
+    at = weights
+    passed: list[relax.Var] = []
+    while len(readers := bindings.readers(at)) == 1:
+        (reader,) = readers
+        product = bindings.call(reader.var, "matmul")
+        if product is not None:
+            return (tuple(passed), reader) if product.args[0].same_as(at) else None
+        before, after = numbers_of(at), numbers_of(reader.var)
+        same = before is not None and after is not None and before[-2:] == after[-2:]
+        if (
+            bindings.call(reader.var, *_PASSED) is None
+            or not same
+            or prod(before or ()) != prod(after or ())
+        ):
+            return None
+        at = reader.var
+        passed.append(at)
+    return None
+
+
+def _rows(tensor: Expr) -> _Matrices:
+    return _Matrices(tensor, tuple(range(len(numbers_of(tensor) or ()))))
+
+
+def _columns(tensor: Expr) -> _Matrices:
+    *leading, depth, rows = range(len(numbers_of(tensor) or (1, 1)))
+    return _Matrices(tensor, (*leading, rows, depth))
+
+
+def whole_attention(binding: relax.VarBinding, bindings: Bindings) -> Found | Refused | None:
+    """Relax's operator for attention, whose tensors are (batch, length, heads, depth)."""
+    call = binding.value
+    if not isinstance(call, Call) or bindings.call(binding.var, *WHOLE) is None:
+        return None
+    mask = _MASKS.get(str(call.attrs.causal_mask))
+    if mask is None or call.attrs.window_size is not None:
+        return Refused("cuDNN is asked for no window of keys")
+    query, key, value, result = (
+        _Matrices(each, (0, 2, 1, 3)) for each in (*call.args[:3], binding.var)
+    )
+    if query.shape is None or key.shape is None:
+        return Refused("its sizes are known at run time only")
+    shape = (*query.shape[:-1], key.shape[-2])
+    scale = call.attrs.scale
+    scale = 1 / sqrt(query.shape[-1]) if scale is None else float(scale)
+    bias = call.args[3] if len(call.args) > 3 else None
+    scores = Scores((), scale=scale, bias=bias, bias_shape=shape, mask=mask, shape=shape)
+    return _found(_Parts(query, key, value, scores, result), (), bindings)
+
+
+def _found(parts: _Parts, members: Sequence[relax.Var], bindings: Bindings) -> Found | Refused:
+    scores = parts.scores
+    operands = (parts.query, parts.key, parts.value)
+    shapes = [each.shape for each in (*operands, parts.result)]
+    if any(shape is None or len(shape) < 2 for shape in shapes):
+        return Refused("its sizes are known at run time only")
+    if any(0 in (shape or ()) for shape in shapes):
+        return Refused("there is nothing to compute")
+    dtypes = {dtype_of(each.tensor) for each in operands}
+    if len(dtypes) != 1 or not dtypes <= HALF:
+        return Refused("cuDNN is asked for attention of halves only")
+    (dtype,) = dtypes
+    query, _, _, result = (shape or () for shape in shapes)
+    reasons: list[Refused] = []
+    for batch, heads in _batches(scores.shape, result, parts, bindings):
+        extents = Extents(batch, heads, result[-2], scores.shape[-1], query[-1], result[-1])
+        found = _placed(parts, members, extents, str(dtype), bindings)
+        if isinstance(found, Found):
+            return found
+        reasons.append(found)
+    return reasons[0]
+
+
+def _batches(
+    scores: tuple[int, ...], result: tuple[int, ...], parts: _Parts, bindings: Bindings
+) -> Iterator[tuple[int, int]]:
+    """How many entries there may be, and heads in each."""
+    for shape in (scores, result):
+        if len(shape) > 3:
+            yield prod(shape[:-3]), shape[-3]
+    leading = prod(result[:-2])
+    for heads in dict.fromkeys(_innermost(parts.query.tensor, bindings)):
+        if leading % heads == 0:
+            yield leading // heads, heads
+    yield 1, leading
+
+
+def _innermost(value: Expr, bindings: Bindings) -> Iterator[int]:
+    """What leading dimensions were before they became one."""
+    while (call := bindings.call(value, *_PASSED)) is not None:
+        value = call.args[0]
+        shape = numbers_of(value)
+        if shape is not None and len(shape) > 3:
+            yield shape[-3]
+
+
+def _placed(
+    parts: _Parts, members: Sequence[relax.Var], extents: Extents, dtype: str, bindings: Bindings
+) -> Found | Refused:
+    """The call with the tensors where they lie."""
+    scores = parts.scores
+    refused = _refused(extents, scores.mask)
+    if refused is not None:
+        return refused
+    sizes = (
+        (extents.queries, extents.depth),
+        (extents.keys, extents.depth),
+        (extents.keys, extents.value_depth),
+    )
+    placed = []
+    for matrices, size in zip((parts.query, parts.key, parts.value), sizes, strict=True):
+        found = place_of(matrices.tensor, matrices.order, extents, size, bindings)
+        if found is None:
+            return Refused("heads do not lie as cuDNN reads them")
+        placed.append(found)
+    query, key, value = placed
+    if query.heads != extents.heads or key.heads != value.heads:
+        return Refused("keys and values have other heads")
+    ending = output_of(parts.result.tensor, parts.result.order, extents, dtype, bindings)
+    if ending is None:
+        return Refused("the result does not lie as cuDNN writes it")
+    attention = Attention(
+        scores.mask, scores.scale, extents.batch, extents.heads, key.heads, extents.queries,
+        extents.keys, extents.depth, extents.value_depth,
+        query.place, key.place, value.place, ending.place,
+    )  # fmt: skip
+    operands = [each.source for each in placed]
+    added = scores.bias if scores.bias is not None else scores.chosen
+    if added is not None:
+        bias = placed_bias(added, scores.bias_shape, extents, bindings)
+        if bias is None:
+            return Refused("the bias does not lie as cuDNN reads it")
+        if scores.bias is not None and dtype_of(bias[0]) not in (dtype, "float32"):
+            return Refused(f"a bias of {dtype_of(bias[0])} for {dtype}")
+        attention = replace(attention, bias=bias[1])
+        operands.append(bias[0])
+    inside = frozenset([*members, *ending.members])
+    return Found(attention, tuple(operands), ending.result, inside, scores.chosen is not None)
+
+
+def _refused(extents: Extents, mask: str) -> Refused | None:
+    """Why cuDNN has no kernel of these extents."""
+    for depth in (extents.depth, extents.value_depth):
+        if depth % ALIGNED or depth > MOST_DEPTH:
+            return Refused(
+                f"cuDNN takes heads of a multiple of {ALIGNED} up to {MOST_DEPTH}, not {depth}"
+            )
+    if mask == BOTTOM_RIGHT and extents.queries > extents.keys:
+        return Refused("causal attention from the last key has more queries than keys")
+    return None

@@ -1,0 +1,43 @@
+"""A softmax along the last dimension, as Relax's operator or written out.
+
+In: a binding. Out: what it is the softmax of. Knows no attention.
+"""
+
+from __future__ import annotations
+
+from tvm import relax
+from tvm.ir import Call, Expr
+
+from tvm_stitch.graph.front.attention.bindings import Bindings
+from tvm_stitch.graph.front.decompose.stages import numbers_of
+
+
+def softmax_argument(
+    binding: relax.VarBinding, bindings: Bindings
+) -> tuple[Expr, tuple[relax.Var, ...]] | None:
+    """What a binding is the softmax of, and the variables between."""
+    whole = bindings.call(binding.var, "nn.softmax")
+    if whole is not None:
+        rank = len(numbers_of(binding.var) or ())
+        return (whole.args[0], ()) if int(whole.attrs.axis) in (-1, rank - 1) else None
+    quotient = bindings.call(binding.var, "divide")
+    if quotient is None:
+        return None
+    powers, sums = quotient.args
+    exp, total = bindings.call(powers, "exp"), bindings.call(sums, "sum")
+    below = None if exp is None else bindings.call(exp.args[0], "subtract")
+    if exp is None or below is None or total is None or not _along_last(total, powers):
+        return None
+    value, most = below.args
+    highest = bindings.call(most, "max")
+    if highest is None or not _along_last(highest, value):
+        return None
+    return value, (most, exp.args[0], powers, sums)
+
+
+def _along_last(call: Call, of: Expr) -> bool:
+    """Whether a reduction is of this tensor, along its last dimension, which it keeps."""
+    shape, axis = numbers_of(of), call.attrs.axis
+    if shape is None or not call.args[0].same_as(of) or not call.attrs.keepdims or axis is None:
+        return False
+    return [int(each) % len(shape) for each in axis] == [len(shape) - 1]

@@ -1,0 +1,99 @@
+"""What passes over Relax's dataflow blocks have in common.
+
+In: a module or a block. Out: the module with other blocks, which operators it has, and its calls of
+libraries; who reads a variable, and what it is bound to. Knows no operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.ir import Call, Expr
+
+from tvm_stitch.graph.front.decompose.view import Definition
+
+
+def name_of(value: Expr | None) -> str:
+    """The name of the operator that a value is a call of; empty if it is none."""
+    name = getattr(value.op, "name", "") if isinstance(value, Call) else ""
+    return str(name).removeprefix("relax.")
+
+
+def operators_of(functions: Iterable[Any]) -> frozenset[str]:
+    """The names of all operators that Relax functions call, others among them left out."""
+    found: set[str] = set()
+    for function in functions:
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, lambda value: found.add(name_of(value)))
+    return frozenset(found - {""})
+
+
+def in_blocks(
+    mod: tvm.IRModule, change: Callable[[relax.DataflowBlock], relax.DataflowBlock]
+) -> tvm.IRModule:
+    """The module with other dataflow blocks, and without what nobody reads any more."""
+    changed = mod.clone()
+    for var, function in mod.functions_items():
+        if isinstance(function, relax.Function):
+            blocks = [
+                change(block) if isinstance(block, relax.DataflowBlock) else block
+                for block in function.body.blocks
+            ]
+            body = relax.SeqExpr(blocks, function.body.body)
+            params, returns = function.params, function.ret_ty
+            other = relax.Function(params, body, returns, function.is_pure, function.attrs)
+            changed.update_func(var, relax.analysis.remove_all_unused(other))
+    return changed
+
+
+def readers_of(bindings: Sequence[relax.Binding]) -> dict[relax.Var, list[relax.Binding]]:
+    """The bindings that read a variable, in order, for every variable that is read."""
+    readers: dict[relax.Var, list[relax.Binding]] = {}
+    for binding in bindings:
+        for var in relax.analysis.free_vars(binding.value):
+            readers.setdefault(var, []).append(binding)
+    return readers
+
+
+def only_readers(bindings: Sequence[relax.Binding]) -> dict[relax.Var, relax.VarBinding]:
+    """For every variable that exactly one binding of its block reads, and nobody else, that one."""
+    outside = {each.var for each in bindings if not isinstance(each.var, relax.DataflowVar)}
+    return {
+        var: found[0]
+        for var, found in readers_of(bindings).items()
+        if len(found) == 1 and var not in outside and isinstance(found[0], relax.VarBinding)
+    }
+
+
+def definitions(bindings: Sequence[relax.Binding]) -> Definition:
+    """What a variable of a block is bound to."""
+    bound = {each.var: each for each in bindings if isinstance(each, relax.VarBinding)}
+
+    def definition(value: relax.Expr) -> relax.Expr | None:
+        while isinstance(value, relax.Var):
+            if value not in bound:
+                return None
+            value = bound[value].value
+        return value
+
+    return definition
+
+
+def library_call(
+    var: relax.Var, function: str, operands: Sequence[Expr], numbers: Sequence[int], bytes_: int
+) -> list[relax.VarBinding]:
+    """Bindings of a variable to a library's result: by a packed function, which has a workspace."""
+    workspace = relax.TensorType([bytes_], "uint8")
+    arguments = relax.Tuple([*operands, relax.ShapeExpr(list(numbers))])
+    call = relax.call_dps_packed(function, arguments, [var.ty, workspace])
+    both = as_variable(f"{var.name}_and_workspace", call)
+    return [both, relax.VarBinding(var, relax.TupleGetItem(both.var, 0))]
+
+
+def as_variable(name: str, value: Expr) -> relax.VarBinding:
+    """A value as a variable of its block."""
+    normal = relax.BlockBuilder().normalize(value)
+    return relax.VarBinding(relax.DataflowVar(name, normal.ty), normal)

@@ -1,0 +1,10 @@
+"""Long sums, as gradients of recurrent layers are: of products, and of slices of one tensor.
+
+Comes in: a Relax module before decomposition. Goes out: the same with one product in place of many
+that are added up, and one concatenation in place of tensors that are zero but for a slice each.
+Must not know kernels.
+"""
+
+from tvm_stitch.graph.front.sums.rewrite import LongSums
+
+__all__ = ["LongSums"]

@@ -1,0 +1,163 @@
+"""Scans and extremes that need no scheduled kernels of TVM's, as what kernels of rows hold.
+
+In: Relax functions, before TVM's dispatch makes kernels of scans and sorts. Out: the same, where
+cumsum and cumprod along the last axis are calls of TIR in which a scan is a reduction of the
+elements up to each (kernel/ir/scan_pattern sees it), and topk of one is a maximum and its position,
+and pooling between permutations of its channels is pooling with channels last.
+Scans along other axes, or of rows too long for a block, are left to TVM. Knows no kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax, te, tirx, topi
+from tvm.ir import Call
+from tvm.relax import op
+
+from tvm_stitch.graph.front.dataflow import name_of, operators_of
+from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, dtype_of, has_shape, shape_of
+from tvm_stitch.stages.stage import constant
+
+Expr = Any
+# What a block keeps in registers with what belongs to it, 32 values of four bytes a thread.
+LONGEST = 1 << 14
+SCANS = {"cumsum": "sum", "cumprod": "prod"}
+_TOPK = "topk"
+_PERMUTE, _TO_FIRST, _TO_LAST = "permute_dims", [0, 3, 1, 2], [0, 2, 3, 1]
+_POOLS = {
+    "nn.avg_pool2d": op.nn.avg_pool2d,
+    "nn.max_pool2d": op.nn.max_pool2d,
+}
+_CONCERNED = frozenset((*SCANS, *_POOLS, _TOPK))
+_WIDTHS = {"int32": 4, "int64": 8, **dict.fromkeys(ACCUMULATORS, 4)}
+
+
+def Undispatched() -> tvm.transform.Pass:
+    """The pass over Relax functions."""
+
+    @tvm.transform.module_pass(opt_level=0, name="Undispatched")
+    def undispatched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
+        rewritten = _Rewritten(mod)
+        for var, function in mod.functions_items():
+            if not _CONCERNED.isdisjoint(operators_of([function])):
+                rewritten.builder_.update_func(
+                    var, relax.analysis.remove_all_unused(rewritten.visit_expr(function))
+                )
+        return rewritten.builder_.get()
+
+    return undispatched
+
+
+@relax.expr_functor.mutator
+class _Rewritten(relax.PyExprMutator):
+    def visit_call_(self, call: Call) -> Expr:
+        name = name_of(call)
+        if name == _TOPK and int(call.attrs.k) == 1:
+            return self._extreme(call)
+        if name == _PERMUTE and _axes(call) == _TO_LAST:
+            pooled = self._pooled_last(call)
+            return super().visit_call_(call) if pooled is None else pooled
+        if name not in SCANS or not _is_along_rows(call):
+            return super().visit_call_(call)
+        dtype, combiner = str(dtype_of(call)), SCANS[name]
+
+        def compute(data: te.Tensor) -> te.Tensor:
+            return running(data, combiner, dtype)
+
+        data = self.visit_expr(call.args[0])
+        return self.builder_.call_te(compute, data, primfunc_name_hint=name)
+
+    def _pooled_last(self, call: Call) -> Expr | None:
+        """Pooling between two permutations, with channels last as its input and its user have."""
+        pool = self._bound(self.visit_expr(call.args[0]))
+        if pool is None or name_of(pool) not in _POOLS or pool.attrs.layout != "NCHW":
+            return None
+        before = self._bound(pool.args[0])
+        if before is None or name_of(before) != _PERMUTE or _axes(before) != _TO_FIRST:
+            return None
+        attributes = pool.attrs
+        return _POOLS[name_of(pool)](
+            before.args[0],
+            list(attributes.pool_size),
+            list(attributes.strides),
+            list(attributes.padding),
+            list(attributes.dilation),
+            bool(attributes.ceil_mode),
+            bool(attributes.count_include_pad),
+            layout="NHWC",
+            out_layout="NHWC",
+        )
+
+    def _bound(self, value: Expr) -> Call | None:
+        """The call of an operator that a value stands for, under any name or as a tuple's field."""
+        while isinstance(value, relax.Var | relax.TupleGetItem):
+            if isinstance(value, relax.Var):
+                value = self.lookup_binding(value)
+                continue
+            whole = value.tuple_value
+            if isinstance(whole, relax.Var):
+                whole = self.lookup_binding(whole)
+            value = whole.fields[value.index] if isinstance(whole, relax.Tuple) else None
+        return value if name_of(value) else None
+
+    def _extreme(self, call: Call) -> Expr:
+        """The first of the largest, or smallest, and where it stands."""
+        data, attributes = self.visit_expr(call.args[0]), call.attrs
+        axis, largest = int(attributes.axis), bool(attributes.largest)
+        extreme, position = (op.max, op.argmax) if largest else (op.min, op.argmin)
+        found = []
+        if attributes.ret_type in ("both", "values"):
+            found.append(self.builder_.emit(extreme(data, axis, keepdims=True)))
+        if attributes.ret_type in ("both", "indices"):
+            index = self.builder_.emit(position(data, axis, keepdims=True))
+            dtype = str(attributes.dtype)
+            same = dtype == dtype_of(index)
+            found.append(index if same else self.builder_.emit(op.astype(index, dtype)))
+        return relax.Tuple(found) if len(found) > 1 else found[0]
+
+
+def _axes(call: Call) -> list[int]:
+    """The axes of a permutation."""
+    return [] if call.attrs.axes is None else [int(axis) for axis in call.attrs.axes]
+
+
+def _is_along_rows(call: Call) -> bool:
+    """Whether a scan goes along whole rows that a block can keep."""
+    data, attributes = call.args[0], call.attrs
+    if attributes.axis is None or bool(attributes.exclusive) or not has_shape(data):
+        return False
+    shape = shape_of(data)
+    if int(attributes.axis) % len(shape) != len(shape) - 1:
+        return False
+    dtypes = {str(dtype_of(data)), str(dtype_of(call))}
+    known = [constant(extent) for extent in shape]
+    if None in known or 0 in known or not dtypes <= set(_WIDTHS) or "float64" in dtypes:
+        return False
+    width = max(_WIDTHS[dtype] for dtype in dtypes)
+    return (known[-1] or 0) * width <= LONGEST * _WIDTHS["float32"]
+
+
+def running(data: te.Tensor, combiner: str, dtype: str) -> te.Tensor:
+    """Each element along the last axis combined with all before it; halves in float32."""
+    wide = ACCUMULATORS.get(dtype, dtype)
+    inside = te.reduce_axis((0, data.shape[-1]), "inside")
+    nothing = tirx.const(0 if combiner == "sum" else 1, wide)
+
+    def total(*at: Expr) -> Expr:
+        value = data(*at[:-1], inside.var).astype(wide)
+        upto = tirx.Select(inside.var <= at[-1], value, nothing)
+        return te.sum(upto, axis=inside) if combiner == "sum" else _product(upto, axis=inside)
+
+    totals = te.compute(data.shape, total, name="running")
+    return (
+        topi.cast(totals, dtype)
+        if wide != dtype
+        else te.compute(data.shape, lambda *at: totals(*at), name="totals")
+    )
+
+
+_product = te.comm_reducer(
+    lambda left, right: left * right, lambda dtype: tirx.const(1, dtype), name="product"
+)

@@ -1,0 +1,280 @@
+"""A reduction in two: shares that many blocks can work out side by side, and their sum.
+
+In: a reduction. Out: a Split, or None where nothing is gained by it. Must not know threads, nor
+what else is in the kernel.
+
+The axes of a reduction are looked at in the order in which they lie in memory. Where rows are
+reduced and columns kept, the rows are cut into segments, and every segment gives a share of each
+column; so do rows whose columns are kept in short groups, such as a group norm's of images whose
+channels come last: memory is then read in order, and groups meet in the second half. A few long
+rows are cut into chunks; so is a total of a tensor of which only run time knows the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+
+from tvm import tirx
+
+from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
+from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
+from tvm_stitch.kernel.ir.iteration_space import goes_across
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import (
+    Expr,
+    Read,
+    Stage,
+    Var,
+    bind_axes,
+    buffer_size,
+    constant,
+    flatten,
+    product,
+    same_size,
+    substitute,
+    unflatten,
+)
+
+# Shares in all: enough to keep two blocks on every multiprocessor of a large device busy.
+SHARES = 264
+# Several blocks share the columns of a segment where these fall into pieces: a block has one piece
+# of one segment, and few segments make few shares. Measured on an H200: batch norm of 8192 x 1024
+# float32 takes 26.0 us with 32 segments in 8 pieces, 30.3 with 128 segments in 4; softmax over the
+# rows of 8192 x 4096 bfloat16 69.4 with 16 segments in 16 pieces, 70.3 with 64 in 8.
+PIECE_BYTES = 512
+FEWEST_SEGMENTS = 16
+ROWS_A_SEGMENT = 8  # at least: every share is written and read once more
+# Elements: what two blocks of a multiprocessor keep in registers, two reductions behind each other.
+CHUNK = 8192
+UNEVEN = 8  # times shorter than wanted, chunks are of no use
+LONGEST = 1 << 17  # elements of a tensor that is one chunk
+SHORTEST_CHUNK = 128  # elements, of any number of chunks
+GROUP = 32  # columns that are reduced together where they are kept in groups, at most
+WIDEST = 1 << 15  # columns that a share may have
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A reduction's two halves."""
+
+    shares: Stage
+    total: Stage
+    whole: Stage | None = None  # instead of both, where there is but one share
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of more than one element."""
+
+    var: Var
+    extent: int
+    is_reduced: bool
+
+
+@memoized
+def split(stage: Stage, piece: int = PIECE_BYTES // SUM_BYTES) -> Split | None:
+    """The halves of a reduction; of a segment's rows a block takes pieces of so many columns."""
+    if accumulator_dtype(stage) != "float32":
+        return None
+    if constant(stage.total_size) is None:
+        return _in_symbolic_chunks(stage)
+    axes = _memory_order(stage)
+    if axes is None:
+        return None
+    kept = [axis for axis in axes if not axis.is_reduced]
+    own = [axis for axis in stage.axes if axis in {each.var for each in kept}]
+    if [axis.var for axis in kept] != own:
+        return None
+    first = next((n for n, axis in enumerate(axes) if axis.is_reduced), len(axes))
+    last = next((n for n in range(first, len(axes)) if not axes[n].is_reduced), len(axes))
+    outer, rows, columns = axes[:first], axes[first:last], axes[last:]
+    if columns:
+        return _in_row_segments(stage, outer, rows, columns, piece)
+    return _in_chunks(stage, outer, rows)
+
+
+def is_split(stage: Stage) -> bool:
+    """Whether a stage is a reduction that falls into several shares."""
+    halves = split(stage) if stage.is_reduction else None
+    return halves is not None and halves.whole is None
+
+
+def _memory_order(stage: Stage) -> list[Axis] | None:
+    """The axes of a reduction as they follow each other in some tensor that it reads in order."""
+    pairs = [*zip(stage.axes, stage.extents, strict=True)]
+    reduced = [*zip(stage.reduced, stage.reduced_extents, strict=True)]
+    axes = [Axis(var, constant(extent) or 0, False) for var, extent in pairs]
+    axes += [Axis(var, constant(extent) or 0, True) for var, extent in reduced]
+    if any(axis.extent == 0 for axis in axes):
+        return None
+    wide = [axis for axis in axes if axis.extent > 1]
+    for read in stage.reads:
+        order = _order_in(read, stage, wide)
+        if order is not None:
+            return order
+    return None
+
+
+def _order_in(read: Read, stage: Stage, axes: list[Axis]) -> list[Axis] | None:
+    if read.nested or not same_size(buffer_size(read.buffer), stage.total_size):
+        return None
+    analyzer = bind_axes(stage)
+    zero = dict.fromkeys((*stage.axes, *stage.reduced), tirx.IntImm("int64", 0))
+    strides = {}
+    for axis in axes:
+        moved = substitute(read.place, {**zero, axis.var: tirx.IntImm("int64", 1)})
+        strides[axis] = constant(analyzer.simplify(moved))
+    if None in strides.values():
+        return None
+    order = sorted(axes, key=lambda axis: -(strides[axis] or 0))
+    in_order = flatten(tuple(axis.var for axis in order), tuple(_extents(order)))
+    named = {axis.var for axis in axes}
+    at = substitute(read.place, {var: zero[var] for var in zero if var not in named})
+    return order if analyzer.can_prove_equal(at, in_order) else None
+
+
+def _in_row_segments(
+    stage: Stage, outer: list[Axis], rows: list[Axis], columns: list[Axis], piece: int
+) -> Split | None:
+    inner = [axis for axis in columns if axis.is_reduced]
+    width = _size(columns)
+    if width > WIDEST or (inner and (_size(inner) > GROUP or columns[-1] not in inner)):
+        return None
+    pieces = width // piece if width % piece == 0 else 1
+    many = max(SHARES // pieces, FEWEST_SEGMENTS)
+    wanted = min(many // _size(outer), _size(rows) // ROWS_A_SEGMENT)
+    row_segments = _divisor(_size(rows), max(1, wanted))
+    row_segment = tirx.Var("band", "int64")
+    shares = _shares(stage, outer, row_segment, row_segments, rows, columns)
+    shares = replace(shares, row_segments=len(outer) + 1)
+    places = (*outer, Axis(row_segment, row_segments, True), *columns)
+    total = _total(stage, shares, places)
+    if not inner:
+        before = {axis.var for axis in outer}
+        kept = [number + 1 for number, var in enumerate(stage.axes) if var in before]
+        total = replace(total, row_segments=max(kept, default=0))
+        if row_segments == 1:
+            return Split(shares, total, replace(stage, row_segments=total.row_segments))
+    return Split(shares, total)
+
+
+def _in_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | None:
+    if _size(outer) >= SHARES // 2 or not rows or goes_across(stage):
+        return None
+    length = _divisor(_size(rows), CHUNK)
+    if length < CHUNK // UNEVEN:  # a prime number of elements, or nearly
+        length = _size(rows)
+    if length > LONGEST:
+        return None
+    chunks = _size(rows) // length
+    if outer and chunks == 1:
+        return None
+    chunk = tirx.Var("chunk", "int64")
+    shares = _shares(stage, outer, chunk, chunks, rows, [])
+    total = _total(stage, shares, (*outer, Axis(chunk, chunks, True)))
+    return Split(shares, total, stage if chunks == 1 else None)
+
+
+def _in_symbolic_chunks(stage: Stage) -> Split | None:
+    """A total, where only run time knows how much there is: a chunk is what known extents span."""
+    if constant(stage.size) != 1:
+        return None
+    known = len(stage.reduced)
+    while known and constant(stage.reduced_extents[known - 1]) is not None:
+        known -= 1
+    outer, rows = stage.reduced[:known], stage.reduced[known:]
+    of_outer, of_rows = stage.reduced_extents[:known], stage.reduced_extents[known:]
+    length = constant(product(of_rows)) or 0
+    if not SHORTEST_CHUNK <= length <= LONGEST or not _reads_in_order(stage):
+        return None
+    chunk, inside = tirx.Var("chunk", "int64"), tirx.Var("inside", "int64")
+    own = {**unflatten(chunk, outer, of_outer), **unflatten(inside, rows, of_rows)}
+    own |= {axis: tirx.IntImm("int64", 0) for axis in stage.axes}
+    chunks = product(of_outer)
+    shares = _shares_of(stage, (chunk,), (chunks,), own, inside, length)
+    value = shares.output[chunk]
+    return Split(shares, replace(stage, value=value, reduced=(chunk,), reduced_extents=(chunks,)))
+
+
+def _reads_in_order(stage: Stage) -> bool:
+    """Whether a reduction of everything goes through some tensor as that lies in memory."""
+    analyzer = bind_axes(stage)
+    zero = dict.fromkeys(stage.axes, tirx.IntImm("int64", 0))
+    in_order = flatten(stage.reduced, stage.reduced_extents)
+    return any(
+        not read.nested
+        and same_size(buffer_size(read.buffer), stage.total_size)
+        and analyzer.can_prove_equal(substitute(read.place, zero), in_order)
+        for read in stage.reads
+    )
+
+
+def _shares(
+    stage: Stage, outer: list[Axis], part: Var, parts: int, rows: list[Axis], columns: list[Axis]
+) -> Stage:
+    """What is reduced over a part of the rows."""
+    inside, length = tirx.Var("inside", "int64"), _size(rows) // parts
+    row = part * length + inside
+    own = unflatten(row, tuple(axis.var for axis in rows), tuple(_extents(rows)))
+    named = {axis.var for axis in (*outer, *rows, *columns)}
+    own |= {v: tirx.IntImm("int64", 0) for v in (*stage.axes, *stage.reduced) if v not in named}
+    axes = (*(axis.var for axis in outer), part, *(axis.var for axis in columns))
+    extents = (*_extents(outer), tirx.IntImm("int64", parts), *_extents(columns))
+    return _shares_of(stage, axes, extents, own, inside, length)
+
+
+def _shares_of(
+    stage: Stage,
+    axes: tuple[Var, ...],
+    extents: tuple[Expr, ...],
+    own: dict[Var, Expr],
+    inside: Var,
+    length: int,
+) -> Stage:
+    """A reduction over so many values inside of each share; `own` are its axes there."""
+    dtype = accumulator_dtype(stage)
+    output = tirx.decl_buffer(extents, dtype, f"{stage.name}_shares")
+    return Stage(
+        name=f"{stage.name}_shares",
+        output=output,
+        axes=axes,
+        extents=extents,
+        value=substitute(stage.value, own),
+        reduced=(inside,),
+        reduced_extents=(tirx.IntImm("int64", length),),
+        combiner=stage.combiner,
+        identity=stage.identity.astype(dtype),
+    )
+
+
+def _total(stage: Stage, shares: Stage, places: Iterable[Axis]) -> Stage:
+    """The sum of shares that lie at the given axes."""
+    order = tuple(places)
+    reduced = [axis for axis in order if axis.is_reduced]
+    return replace(
+        stage,
+        value=shares.output[tuple(axis.var for axis in order)],
+        reduced=tuple(axis.var for axis in reduced),
+        reduced_extents=tuple(_extents(reduced)),
+    )
+
+
+def _size(axes: Iterable[Axis]) -> int:
+    total = 1
+    for axis in axes:
+        total *= axis.extent
+    return total
+
+
+def _extents(axes: Iterable[Axis]) -> list[Expr]:
+    return [tirx.IntImm("int64", axis.extent) for axis in axes]
+
+
+@cache
+def _divisor(number: int, most: int) -> int:
+    """The largest divisor that is not larger; of equally good ones a multiple of a vector."""
+    found = [n for n in range(1, min(number, most) + 1) if number % n == 0]
+    even = [n for n in found if n % 8 == 0]
+    return even[-1] if even and 2 * even[-1] >= found[-1] else found[-1]

@@ -1,0 +1,163 @@
+"""Kernels of programs: stages of any kinds, as a Schedule maps them on threads.
+
+In: stages. Out: a StitchedKernel, or why there is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import fmean
+from typing import ClassVar
+
+from tvm import tirx
+
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.choose import Bounds, choose_both, round_by_round, side_by_side
+from tvm_stitch.kernel.codegen import no_bfloat
+from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
+from tvm_stitch.kernel.codegen.no_bfloat import without_bfloat16
+from tvm_stitch.kernel.codegen.prim_func import MULTIPROCESSORS_ATTRIBUTE, signature
+from tvm_stitch.kernel.cost_model.kernel_model import (
+    copy_us,
+    floor_us,
+    least_bytes,
+    least_work_us,
+    predicted,
+    predicted_us,
+    tensors_of,
+)
+from tvm_stitch.kernel.distinct_parts import distinct_parts
+from tvm_stitch.kernel.elementwise.in_place import overwritable
+from tvm_stitch.kernel.emit import UNBOUNDED, emit
+from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.kernel import Implementation, Kernel, Least
+from tvm_stitch.kernel.partition import make_programs
+from tvm_stitch.stages.extents import NOMINAL, Extents, is_open
+from tvm_stitch.stages.stage import Refused, Stage, Var
+
+SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
+# Pairs of parameters, as JSON: the second may take the memory of the first.
+IN_PLACE_ATTRIBUTE = "tvm_stitch.in_place"
+
+
+@dataclass(frozen=True, eq=False)
+class StitchedKernel(Kernel):
+    """Programs with their schedule, and with what it would be beside other programs."""
+
+    programs: tuple[Program, ...]
+    schedule: Schedule
+    packed: tuple[Mapping, ...] = ()
+    is_product: ClassVar[bool] = False  # small ones are stages among others
+    shares_launch: ClassVar[bool] = True
+
+    @property
+    def buffers(self) -> tuple[Var, ...]:
+        """The tensors that it reads and writes."""
+        return tensors_of(self.programs)
+
+    @cached_property
+    def cost_us(self) -> float:
+        """What it should take, on average at the sizes that symbols may have."""
+        points = self.bounds.points or (NOMINAL,)
+        return fmean(
+            predicted_us(self.programs, self.schedule, self.device, point) for point in points
+        )
+
+    @property
+    def planned_us(self) -> float:
+        """The same; where nobody states sizes, that of its bytes."""
+        if is_open(self.buffers, self.bounds.points):
+            return copy_us(least_bytes(self.programs), self.device)
+        return self.cost_us
+
+    def check(self) -> Refused | None:
+        """What the last look at it will find, asked before there is a fused PrimFunc."""
+        programs, schedule = distinct_parts(self.programs, self.schedule)
+        tensors = (b for program in programs for b in (*program.inputs, *program.outputs))
+        kernel = replace(self, programs=programs, schedule=schedule)
+        return check_kernel(kernel._emitted(signature(tensors), ()), self.device)
+
+    def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc | Refused:
+        """The kernel by its legal Schedule, which is attached as JSON."""
+        bounds = self.bounds
+        longest = [bounds.columns(p) if bounds.know(p) else UNBOUNDED for p in self.programs]
+        kernel = self._emitted(func, longest)
+        hazard = check_kernel(kernel, self.device)
+        if hazard is not None:
+            return hazard
+        if needed := multiprocessors_needed(kernel, self.device):
+            kernel = kernel.with_attr(MULTIPROCESSORS_ATTRIBUTE, needed)
+        pairs = overwritable(func, kernel, self.programs, self.schedule)
+        if pairs:
+            kernel = kernel.with_attr(IN_PLACE_ATTRIBUTE, json.dumps(pairs))
+        return kernel.with_attr(SCHEDULE_ATTRIBUTE, self.schedule.to_json())
+
+    def _emitted(self, func: tirx.PrimFunc, longest: Sequence[int]) -> tirx.PrimFunc:
+        kernel = emit(func, self.programs, self.schedule, longest)
+        has_bfloat = self.device.capability >= no_bfloat.CAPABILITY
+        return kernel if has_bfloat else without_bfloat16(kernel)
+
+    @property
+    def layout(self) -> Schedule:
+        """What a tuner searches."""
+        return self.schedule
+
+    def least(self, extents: Extents) -> Least:
+        """What several kernels cannot beat that compute the same."""
+        cost = predicted(self.programs, self.schedule, self.device, extents)
+        floor = floor_us(self.programs, self.device, extents)
+        waits = cost.block_us - self.device.timing.block_us
+        work = waits + least_work_us(cost, floor, self.device)
+        # Of a slice the floor counts all of the tensor, and the cost counts what is read again.
+        return Least(min(cost.dram_us, floor), work)
+
+    @property
+    def parts(self) -> int:
+        """How many unrelated parts it has; what comes in rounds is one."""
+        return 1 if self.meets else len(self.programs)
+
+    @property
+    def meets(self) -> bool:
+        """Whether the blocks of its grid meet between rounds."""
+        return bool(self.schedule.blocks)
+
+    def joined(self, others: Sequence[Kernel]) -> StitchedKernel | Refused:
+        """This kernel and unrelated ones in one launch: round by round, or by ranges of blocks."""
+        kernels = [each for each in (self, *others) if isinstance(each, StitchedKernel)]
+        if len(kernels) <= len(others):
+            return Refused("a product on tensor cores shares its launch with none")
+        if all(kernel.meets for kernel in kernels):
+            found = round_by_round([(own.programs, own.schedule) for own in kernels], self.device)
+            return found if isinstance(found, Refused) else self._of(*found)
+        programs = tuple(program for kernel in kernels for program in kernel.programs)
+        mappings = [mapping for kernel in kernels for mapping in kernel.packed]
+        schedule = side_by_side(programs, mappings)
+        return schedule if isinstance(schedule, Refused) else self._of(programs, schedule)
+
+    def _of(self, programs: tuple[Program, ...], schedule: Schedule) -> StitchedKernel:
+        return replace(self, programs=programs, schedule=schedule, packed=schedule.parts)
+
+
+def stitched_kernel(
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    device: Device,
+    bounds: Bounds,
+    schemes: Sequence[str],
+) -> StitchedKernel | Refused:
+    """The programs that stages make, by the schedule that suits them; or why there is none."""
+    programs = make_programs(stages, outputs, schemes)
+    if isinstance(programs, Refused):
+        return programs
+    choice = choose_both(programs, device, bounds, tuple(schemes))
+    if isinstance(choice, Refused):
+        return choice
+    return StitchedKernel(device, bounds, programs, choice.alone, choice.packed)
+
+
+STITCHED = Implementation(SCHEDULE_ATTRIBUTE, stitched_kernel)
