@@ -16,7 +16,7 @@ def pytest_configure() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--renew", action="store_true", help="write tests/golden anew; review the difference"
+        "--renew", action="store_true", help="write tests/kernel/golden anew; review the difference"
     )
     parser.addoption(
         "--sample", type=int, metavar="N", help="one test in N, the same ones every time"

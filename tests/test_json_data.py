@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, replace
 
 import pytest
 from check import program_of
-from test_profile import profile
 from zoo import softmax
 
 from tvm_stitch import InputError
 from tvm_stitch.json_data import checked, parsed
-from tvm_stitch.kernel.analysis.profile import Profile
+from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
+from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 
 TILES = Tiles(64, 128, 64, 32, 64, 3)
@@ -98,7 +98,7 @@ def test_tiles_are_complete():
 
 
 def test_profiles_are_checked():
-    data = asdict(profile(program_of(softmax("float32").module)))
+    data = asdict(rows_profile(program_of(softmax("float32").module), Rows(256, 1, 4, 1)))
     with pytest.raises(InputError, match="profile field rows must be int"):
         Profile.from_dict({**data, "rows": 1.5})
     with pytest.raises(InputError, match="phase field reads"):

@@ -100,7 +100,7 @@ def test_the_report_ends_with_where_the_time_went():
 @pytest.mark.slow
 @pytest.mark.parametrize("level, said", [("info", "planning: "), ("", ""), ("much", "no level")])
 def test_the_environment_asks_for_the_log(level, said):
-    text = "import sys; sys.path.insert(0, 'tests')\nfrom test_timing import *\n"
+    text = "import sys; sys.path[:0] = ['tests', 'tests/helpers']\nfrom test_timing import *\n"
     command = [sys.executable, "-c", f"{text}tvm_stitch.compile(MODULE, H200)"]
     environment = {**timing.os.environ, timing.LOG: level}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

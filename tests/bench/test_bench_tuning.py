@@ -5,7 +5,7 @@ import shutil
 import pytest
 import tvm
 from check import H200
-from tuning import MadeUpRunner, chosen, made_up_cost, softmax_of, workload
+from tuning_runs import MadeUpRunner, chosen, made_up_cost, softmax_of, workload
 
 pytest.importorskip("torch")
 

@@ -11,7 +11,7 @@ import pytest
 import tvm
 import tvm_ffi
 from check import A100, H200
-from tuning import MadeUpRunner, chosen
+from tuning_runs import MadeUpRunner, chosen
 from tvm import relax
 from zoo import softmax
 

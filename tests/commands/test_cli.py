@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from tuning import MadeUpRunner, softmax_model
+from tuning_runs import MadeUpRunner, softmax_model
 from tvm import relax, tirx
 
 import tvm_stitch

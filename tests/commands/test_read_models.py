@@ -14,7 +14,7 @@ from tvm_stitch import simt
 from tvm_stitch.commands import demo
 from tvm_stitch.frontend.read import read
 
-SAVED = Path(__file__).parent / "relay" / "saved"
+SAVED = Path(__file__).parents[1] / "frontend" / "relay" / "saved"
 needs_compiler = pytest.mark.skipif(simt.available() is not None, reason="needs g++")
 
 

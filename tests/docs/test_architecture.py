@@ -2,13 +2,11 @@
 
 import re
 import textwrap
-from pathlib import Path
 
 from check import program_of, schedule_of, the_kernel
 from documents import masked_softmax
-from test_arrows import KERNEL
+from rooms import KERNEL, ROOT
 
-ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tvm_stitch import simt
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NEEDED = ("sphinx", "furo", "myst_parser", "sphinx_gallery", "torch", "onnx")
 missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")

@@ -10,7 +10,7 @@ import pytest
 
 from tvm_stitch import simt
 
-TUTORIALS = Path(__file__).parents[1] / "tutorials"
+TUTORIALS = Path(__file__).parents[2] / "tutorials"
 
 
 def run(name: str) -> str:

@@ -6,8 +6,8 @@ import threading
 import pytest
 import tvm
 from check import H200, cuda_of, the_kernel
-from library.stand_in import folder
-from test_tensor_core import linear
+from library_stand_in import folder
+from tensor_products import linear
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, Graph, norm_gelu_softmax, softmax

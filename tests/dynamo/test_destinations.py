@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 import tvm  # noqa: E402
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
-from torch_frontend.programs import traced  # noqa: E402
+from torch_programs import traced  # noqa: E402
 from tvm import relax  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402

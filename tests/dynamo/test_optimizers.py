@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_frontend.programs import agree  # noqa: E402
+from torch_programs import agree  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.components import MOST_OPERATORS  # noqa: E402

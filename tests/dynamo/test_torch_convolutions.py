@@ -1,7 +1,7 @@
 """Under torch.compile, convolutions are cuDNN's, with channels last, inside of our parts."""
 
 import pytest
-from stand_in import stand_in
+from library_stand_in import stand_in
 
 torch = pytest.importorskip("torch")
 

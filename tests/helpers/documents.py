@@ -27,7 +27,7 @@ from tvm import relax
 
 from tvm_stitch.commands import cli
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = ("python", "sh")
 _BLOCK = re.compile(

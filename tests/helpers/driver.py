@@ -2,10 +2,13 @@
 
 TVM hands CUDA source to whoever creates modules of it; the driver's part has it compiled. Here, the
 compiler is a function of the test, and the module holds nothing that could run.
+`MemoryDriver` does on the CPU's memory what a driver does on a GPU's.
 """
 
 from __future__ import annotations
 
+import ctypes
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest import mock
@@ -33,3 +36,28 @@ def compiled_by(compiler: Callable[[str], bytes]) -> Iterator[list[bytes]]:
             yield loaded
         finally:
             tvm_ffi.registry.remove_global_func(cuda.CREATE)
+
+
+class MemoryDriver:
+    """The driver's functions on the CPU's memory; an event is a time."""
+
+    def __init__(self):
+        self.flushed = 0
+
+    def event(self):
+        return []
+
+    def elapsed_us(self, start, stop):
+        return (stop[-1] - start[-1]) * 1e6
+
+    def call(self, name, *arguments):
+        values = [getattr(argument, "value", argument) for argument in arguments]
+        if name == "cuMemsetD8_v2":
+            ctypes.memset(*values)
+        elif name == "cuMemsetD32Async":
+            self.flushed += values[2] * 4
+        elif name == "cuEventRecord":
+            arguments[0].append(time.perf_counter())
+        else:
+            assert name in ("cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyDtoD_v2")
+            ctypes.memmove(*values)

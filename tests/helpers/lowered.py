@@ -1,4 +1,4 @@
-"""Runs a module whose kernels are scheduled, each from its CUDA source on the CPU executor.
+"""Schedules a module's kernels, and runs them, each from its CUDA source on the CPU executor.
 
 In: a module of call_tirs with static shapes, and its inputs in float64. Out: its outputs in
 float64. Stitched kernels and TVM's own are run alike, for their errors to be compared.
@@ -12,11 +12,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import tvm
+from check import H200
 from tvm import relax
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
-from tvm_stitch import simt
-from tvm_stitch.build import lowering_context
+import tvm_stitch
+from tvm_stitch import InputError, simt
+from tvm_stitch.build import lowering_context, stitch_passes
+from tvm_stitch.simt.lowering import cuda_source
 
 Array = np.ndarray
 
@@ -26,6 +29,31 @@ def by_default(module: tvm.IRModule, target: tvm.target.Target) -> tvm.IRModule:
     with target:
         for each in cuda_pipeline.legalize_passes(target):
             module = each(module)
+    return module
+
+
+def launched(module: tvm.IRModule) -> tuple[str, ...]:
+    """The kernels in the CUDA source of a whole compilation."""
+    try:
+        return simt.kernel_names(cuda_source(tvm_stitch.compile(module, H200)))
+    except InputError:  # there is no source
+        return ()
+
+
+def scheduled(module: tvm.IRModule) -> tvm.IRModule:
+    """The module with every kernel scheduled, by stitching or by TVM."""
+    with H200:
+        for each in stitch_passes(H200):
+            module = each(module)
+    return module
+
+
+def scheduled_by_default(module: tvm.IRModule) -> tvm.IRModule:
+    """The module with every kernel scheduled by TVM."""
+    with H200:
+        for each in stitch_passes(H200):
+            if each.info.name not in ("StitchOps", "StitchSchedule"):
+                module = each(module)
     return module
 
 

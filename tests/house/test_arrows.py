@@ -3,30 +3,10 @@
 import ast
 from collections import Counter
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 import pytest
+from rooms import KERNEL, MODULES, is_in
 
-ROOT = Path(__file__).parent.parent
-MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for path in (ROOT / "tvm_stitch").rglob("*.py")
-}
-# The rooms of the kernel, lowest first: each may import those on lines above it.
-KERNEL = (
-    ("kernel.ir",),
-    ("kernel.codegen",),
-    ("kernel.analysis",),
-    ("kernel.rows",),
-    ("kernel.elementwise", "kernel.cooperative", "kernel.panels", "kernel.small_matmul"),
-    ("kernel.kinds",),
-    ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),
-    ("kernel.kernel", "kernel.distinct_parts"),
-    ("kernel.legal", "kernel.stitched", "kernel.tensor_core"),
-    ("kernel.library_product",),
-    ("kernel.implementations",),
-    ("kernel.build",),
-)
 BELOW = ("errors", "device", "json_data", "library", "stages")  # what every room may import
 # What the others must not know.
 FORBIDDEN = {
@@ -42,10 +22,6 @@ FORBIDDEN = {
     "library": ("kernel", "graph", "plan", "tuning", "report", "simt", "transform", "options"),
     "reference": ("kernel", "graph", "plan", "tuning", "report", "simt"),
 }
-
-
-def is_in(module: str, room: str) -> bool:
-    return f"{module}.".startswith(f"tvm_stitch.{room}.")
 
 
 def imports(module: str) -> set[str]:

@@ -13,7 +13,7 @@ import pytest
 
 tomllib = pytest.importorskip("tomllib")  # Python 3.11 and later
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 REQUIRED = [
     *PROJECT["build-system"]["requires"],

@@ -1,7 +1,7 @@
 """Schedules as chosen on either side of every measured boundary, kept in golden/schedules.txt.
 
 A rule that decides speed alone fails no other test. After a change that is meant:
-`pytest tests/test_choose_table.py --renew`, then read the difference.
+`pytest tests/kernel/test_choose_table.py --renew`, then read the difference.
 """
 
 from collections.abc import Callable, Iterator

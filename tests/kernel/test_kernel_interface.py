@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 from check import H200, primfuncs, stitched
-from library.stand_in import folder
-from test_arrows import MODULES, is_in
-from test_tensor_core import linear
+from library_stand_in import folder
+from rooms import MODULES, is_in
+from tensor_products import linear
 from tvm import tirx
 from zoo import softmax
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from check import A100, H200, primfuncs
-from tuning import DEVICE, KINDS, chosen, elements, softmax_of, workload
+from tuning_runs import DEVICE, KINDS, chosen, elements, softmax_of, workload
 from tvm import te, tirx, topi
 from zoo import ZOO, layer_norm, log_softmax, norm_gelu_softmax, softmax
 

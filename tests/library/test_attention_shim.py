@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from stand_in import stand_in
+from library_stand_in import stand_in
 
 from tvm_stitch.library import locate, shim
 from tvm_stitch.library.attention import (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from stand_in import NATIVE, stand_in
+from library_stand_in import NATIVE, stand_in
 
 from tvm_stitch.library import locate, shim
 from tvm_stitch.library.convolution import DATA, FORWARD, WEIGHT, Convolution, decoded

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tvm
 from check import H200
-from stand_in import folder, stand_in
-from test_products import product
+from library_stand_in import folder, stand_in
+from products_with_endings import product
 from tvm import relax
 
 import tvm_stitch

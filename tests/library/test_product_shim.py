@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from stand_in import folder, stand_in
+from library_stand_in import folder, stand_in
 
 from tvm_stitch.library import locate, shim
 

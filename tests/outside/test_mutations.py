@@ -64,7 +64,7 @@ def test_decisions_that_went_unnoticed_once_are_among_them():
 
 
 def test_every_file_has_tests_that_are_meant_to_notice():
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     files = [
         file.relative_to(root) for each in mutate.BROKEN for file in (root / each).rglob("*.py")
     ]

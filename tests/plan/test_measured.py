@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tvm
 from check import H200, plan_of, primfuncs, stitched
+from driver import MemoryDriver
 from planned import layers, random_module
-from test_measure import MemoryDriver
-from tuning import softmax_model
+from tuning_runs import softmax_model
 from tvm import relax
 from tvm.relax import op
 from zoo import graph, layer_norm

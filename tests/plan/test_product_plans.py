@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from check import H200, HALVES, check, plan_of, primfuncs
 from planned import assert_sound, graph_and_plan
-from test_tensor_core import linear, projected
+from tensor_products import linear, projected
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph, norm64, softmax64

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from tuning import MadeUpRunner, softmax_model
+from tuning_runs import MadeUpRunner, softmax_model
 
 from tvm_stitch import tune
 from tvm_stitch.commands import cli

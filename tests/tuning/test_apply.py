@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import tvm
 from check import A100, H200, schedule_of
-from tuning import MadeUpRunner, chosen, softmax_model
+from tuning_runs import MadeUpRunner, chosen, softmax_model
 from tvm import relax, tirx
 
 import tvm_stitch

@@ -17,7 +17,7 @@ from tvm_stitch.tuning.model import Trees, examples_of, shipped_model
 from tvm_stitch.tuning.records import MAX_LINE
 from tvm_stitch.tuning.workload import workload_of
 
-RESULTS = Folder(Path(__file__).parents[1] / "bench" / "results" / "h200" / "tuning")
+RESULTS = Folder(Path(__file__).parents[2] / "bench" / "results" / "h200" / "tuning")
 HELD_OUT = 3
 SEEDS = 5
 

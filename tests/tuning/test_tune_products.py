@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from check import H200
-from test_tensor_core import linear
+from tensor_products import linear
 from tvm import tirx
 
 import tvm_stitch

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from check import H200
-from tuning import (
+from tuning_runs import (
     DEVICE,
     MadeUpRunner,
     chosen,

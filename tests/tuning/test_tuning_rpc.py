@@ -11,7 +11,7 @@ import time
 
 import pytest
 from check import H200
-from tuning import softmax_model
+from tuning_runs import softmax_model
 
 import tvm_stitch
 from tvm_stitch import simt

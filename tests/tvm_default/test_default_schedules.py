@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tvm
 from check import H200, check, primfuncs_of
-from lowered import run_lowered
+from lowered import run_lowered, scheduled, scheduled_by_default
 from tvm import relax, topi
 from tvm.relax import op
 from tvm.s_tir import dlight
@@ -12,34 +12,8 @@ from zoo import Case, Graph, graph, graph_of
 
 import tvm_stitch
 from tvm_stitch import InputError, StitchError, simt
-from tvm_stitch.build import stitch_passes
 from tvm_stitch.simt.lowering import cuda_source
 from tvm_stitch.tvm_default import default_schedules
-
-
-def launched(module: tvm.IRModule) -> tuple[str, ...]:
-    """The kernels in the CUDA source of a whole compilation."""
-    try:
-        return simt.kernel_names(cuda_source(tvm_stitch.compile(module, H200)))
-    except InputError:  # there is no source
-        return ()
-
-
-def scheduled(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with every kernel scheduled, by stitching or by TVM."""
-    with H200:
-        for each in stitch_passes(H200):
-            module = each(module)
-    return module
-
-
-def by_default(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with every kernel scheduled by TVM."""
-    with H200:
-        for each in stitch_passes(H200):
-            if each.info.name not in ("StitchOps", "StitchSchedule"):
-                module = each(module)
-    return module
 
 
 def runs(case: Case, tolerance: float = 1e-5) -> None:
@@ -81,7 +55,7 @@ def test_symbolic_shapes_may_be_empty_when_called(shapes, build, expected):
         build,
         expected,
     )
-    for function in primfuncs_of(by_default(case.module)).values():
+    for function in primfuncs_of(scheduled_by_default(case.module)).values():
         run = simt.Function(function, H200)
         for rows in (0, 5):
             arrays = [a.astype("float32") for a in case.arrays]

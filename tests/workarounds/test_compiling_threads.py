@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from check import H200
-from test_default_schedules import launched
+from lowered import launched
 from tvm import relax, topi
 from tvm.relax import op
 from tvm.te.tag import TagScope, tag_scope

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_relay_json import Graph, packed
+from relay.node_graph import Graph, packed
 
 from tvm_stitch import relay
 from tvm_stitch.errors import RelayError
 
-_SAVED = Path(__file__).parent / "relay" / "saved"
+_SAVED = Path(__file__).parent / "saved"
 _X = "%x: Tensor[(2, 3), float32]"
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tvm
 from relay.case import case, write
-from test_relay_json import parameter_file
+from relay.node_graph import parameter_file
 
 from tvm_stitch import relay
 from tvm_stitch.errors import RelayError

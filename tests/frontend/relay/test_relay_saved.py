@@ -16,7 +16,7 @@ from relay.case import run
 from tvm_stitch import relay
 from tvm_stitch.verify import verify
 
-_FOLDERS = [Path(__file__).parent / "relay" / "saved"]
+_FOLDERS = [Path(__file__).parent / "saved"]
 _FOLDERS += [Path(p) for p in os.environ.get("RELAY_SAVED_MODULES", "").split(os.pathsep) if p]
 _SAVED = [
     pytest.param(path.with_name(path.name.removesuffix(".spec.json")), id=path.name.split(".")[0])

@@ -3,7 +3,7 @@
 import runpy
 from pathlib import Path
 
-_TUTORIAL = Path(__file__).parent.parent / "tutorials" / "relay_build.py"
+_TUTORIAL = Path(__file__).parents[3] / "tutorials" / "relay_build.py"
 
 
 def test_tutorial_runs(capsys):

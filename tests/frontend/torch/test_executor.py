@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_frontend.programs import agree, flat  # noqa: E402
+from torch_programs import agree, flat  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, Settings  # noqa: E402

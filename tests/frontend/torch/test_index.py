@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_frontend.programs import check, traced  # noqa: E402
-from torch_frontend.test_executor import check as check_kernels  # noqa: E402
+from test_executor import check as check_kernels  # noqa: E402
+from torch_programs import check, traced  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402

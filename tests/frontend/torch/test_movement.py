@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_frontend.programs import check  # noqa: E402
+from torch_programs import check  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import Settings  # noqa: E402
@@ -97,7 +97,7 @@ def test_products(dtype):
 
 
 def test_halves_are_multiplied_in_float32():
-    from torch_frontend.programs import traced
+    from torch_programs import traced
 
     x = torch.randn(4, 4).half()
     text = str(convert(traced(lambda x: x @ x, x).graph).module)

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_frontend.programs import check, run, traced  # noqa: E402
+from torch_programs import check, run, traced  # noqa: E402
 
 from tvm_stitch.frontend.torch import convert  # noqa: E402
 

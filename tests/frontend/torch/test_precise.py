@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_frontend.programs import run, traced  # noqa: E402
-from torch_frontend.test_executor import check as check_on_executor  # noqa: E402
+from test_executor import check as check_on_executor  # noqa: E402
+from torch_programs import run, traced  # noqa: E402
 
 from tvm_stitch import simt  # noqa: E402
 from tvm_stitch.dynamo.machine import lowered_for_cuda  # noqa: E402

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_frontend.programs import check  # noqa: E402
+from torch_programs import check  # noqa: E402
 
 NAN = float("nan")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from check import H200, check
-from test_default_schedules import launched
+from lowered import launched
 from tvm import relax, tirx
 from tvm.relax import op
 from zoo import graph, softmax64

@@ -10,8 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 from check import H200, cuda_of, primfuncs_of
-from lowered import run_lowered
-from test_default_schedules import by_default, scheduled
+from lowered import run_lowered, scheduled, scheduled_by_default
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph_of, rounded
@@ -23,7 +22,7 @@ ROUNDING = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-6}
 
 def takes(case: Case, dtype: str, folder) -> None:
     """The case is right both ways, and both compile to machine code."""
-    for make in (scheduled, by_default):
+    for make in (scheduled, scheduled_by_default):
         module = make(case.module)
         for got, want in zip(run_lowered(module, case.arrays, H200), case.expected, strict=True):
             np.testing.assert_allclose(got, want, rtol=ROUNDING[dtype], atol=ROUNDING[dtype])

@@ -9,8 +9,8 @@ import base64
 import json
 
 import numpy as np
-from test_relay_json import packed
 
+from relay.node_graph import packed
 from tvm_stitch.frontend.relay import ast
 from tvm_stitch.frontend.relay.formats.text import read_text
 

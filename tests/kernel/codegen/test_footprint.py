@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from check import H200, primfuncs
 from products import attention, lstm_cell
-from tuning import DEVICE, KINDS, chosen, workload
+from tuning_runs import DEVICE, KINDS, chosen, workload
 from tvm import te, topi
 from zoo import ZOO
 

@@ -2,8 +2,8 @@
 
 import pytest
 from check import H200, schedule_of, the_kernel
-from test_symbolic import COLUMNS, ROWS, run_softmax
-from test_twins import verify
+from test_length_dispatch import COLUMNS, ROWS, run_softmax
+from test_symbolic_twins import verify
 from twins import TWINS
 from zoo import softmax
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
+from across_rows import column_sums, norm_backward
 from check import (
     DTYPES,
     H200,
@@ -17,7 +18,7 @@ from check import (
     stitched,
 )
 from tvm.relax import op
-from zoo import Case, graph, norm64
+from zoo import Case, graph
 
 from tvm_stitch import simt, transform
 from tvm_stitch.build import lowering_context
@@ -40,12 +41,6 @@ def device(request, monkeypatch):
         monkeypatch.setattr(transform, "device_of", small)
 
 
-def column_sums(dtype: str, rows: int, columns: int) -> Case:
-    """A sum over the rows and nothing else."""
-    shapes = [(rows, columns)]
-    return graph(dtype, shapes, lambda emit, x: emit(op.sum(x, axis=0)), lambda x: x.sum(axis=0))
-
-
 def both_ways(dtype: str, rows: int, columns: int) -> Case:
     """One reduction along the rows, one over them, and what element-wise operators add to each."""
 
@@ -63,39 +58,6 @@ def both_ways(dtype: str, rows: int, columns: int) -> Case:
         return scaled - along, along, over * over + w
 
     return graph(dtype, [(rows, columns), (columns,)], build, expected)
-
-
-def norm_backward(dtype: str, rows: tuple[int, ...], columns: int) -> Case:
-    """Layer norm's gradients by its input, its weight and its bias."""
-    last, others = len(rows), list(range(len(rows)))
-
-    def build(emit, x, g, w):
-        if dtype != "float32":
-            x, g, w = (emit(op.astype(value, "float32")) for value in (x, g, w))
-        centred = emit(op.subtract(x, emit(op.mean(x, last, keepdims=True))))
-        variance = emit(op.mean(emit(op.multiply(centred, centred)), last, keepdims=True))
-        epsilon = op.add(variance, tvm.relax.const(1e-5, "float32"))
-        scale = emit(op.rsqrt(emit(epsilon)))
-        normal = emit(op.multiply(centred, scale))
-        gw = emit(op.multiply(g, w))
-        first = emit(op.mean(gw, last, keepdims=True))
-        second = emit(op.mean(emit(op.multiply(gw, normal)), last, keepdims=True))
-        inner = emit(op.subtract(emit(op.subtract(gw, first)), emit(op.multiply(normal, second))))
-        dx = emit(op.multiply(inner, scale))
-        dw = emit(op.sum(emit(op.multiply(g, normal)), others))
-        db = emit(op.sum(g, others))
-        return tuple(emit(op.astype(value, dtype)) for value in (dx, dw, db))
-
-    def expected(x, g, w):
-        normal = norm64(x)
-        scale = 1 / np.sqrt(x.var(axis=-1, keepdims=True) + np.float64(np.float32(1e-5)))
-        gw = g * w
-        second = (gw * normal).mean(axis=-1, keepdims=True)
-        dx = (gw - gw.mean(axis=-1, keepdims=True) - normal * second) * scale
-        over = tuple(others)
-        return dx, (g * normal).sum(axis=over), g.sum(axis=over)
-
-    return graph(dtype, [(*rows, columns), (*rows, columns), (columns,)], build, expected)
 
 
 @pytest.mark.parametrize("columns", COLUMNS)

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
-from check import H200, TOGETHER, stitched
-from test_rounds import (
+from across_rows import (
     batch_norm,
     divided_by_their_norm,
     group_norm,
     programs_of,
     softmax_over_rows,
 )
+from check import H200, TOGETHER, stitched
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph, graph_of

@@ -6,15 +6,20 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from check import H200, TOGETHER, check, plan_of, stitched, the_kernel
-from tvm import relax
+from across_rows import (
+    batch_norm,
+    divided_by_their_norm,
+    group_norm,
+    programs_of,
+    softmax_over_rows,
+)
+from check import H200, TOGETHER, check, plan_of, the_kernel
 from tvm.relax import op
 from zoo import Case, graph
 
 from tvm_stitch import simt, transform
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.choose import choose, side_by_side
+from tvm_stitch.kernel.choose import side_by_side
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.stages.stage import Refused
@@ -32,81 +37,6 @@ def small(monkeypatch):
     monkeypatch.setattr(transform, "device_of", found)
 
 
-def batch_norm(dtype: str, shape: tuple[int, ...]) -> Case:
-    """Batch norm with the statistics of this batch, then ReLU; the channels come last."""
-    over = list(range(len(shape) - 1))
-
-    def build(emit, x, w):
-        if dtype != "float32":
-            x, w = (emit(op.astype(value, "float32")) for value in (x, w))
-        centred = emit(op.subtract(x, emit(op.mean(x, over, keepdims=True))))
-        variance = emit(op.mean(emit(op.multiply(centred, centred)), over, keepdims=True))
-        scale = emit(op.rsqrt(emit(op.add(variance, relax.const(1e-5, "float32")))))
-        normal = emit(op.multiply(emit(op.multiply(centred, scale)), w))
-        return emit(op.astype(emit(op.nn.relu(normal)), dtype))
-
-    def expected(x, w):
-        centred = x - x.mean(axis=tuple(over), keepdims=True)
-        variance = (centred * centred).mean(axis=tuple(over), keepdims=True)
-        return np.maximum(centred / np.sqrt(variance + np.float64(np.float32(1e-5))) * w, 0)
-
-    return graph(dtype, [shape, shape[-1:]], build, expected)
-
-
-def group_norm(dtype: str, batch: int, places: int, groups: int, each: int) -> Case:
-    """Group norm, the channels last: a group is a comb through memory."""
-
-    def build(emit, x):
-        h = emit(op.reshape(x, (batch, places, groups, each)))
-        if dtype != "float32":
-            h = emit(op.astype(h, "float32"))
-        centred = emit(op.subtract(h, emit(op.mean(h, [1, 3], keepdims=True))))
-        variance = emit(op.mean(emit(op.multiply(centred, centred)), [1, 3], keepdims=True))
-        scale = emit(op.rsqrt(emit(op.add(variance, relax.const(1e-5, "float32")))))
-        normal = emit(op.reshape(emit(op.multiply(centred, scale)), (batch, places, groups * each)))
-        return emit(op.astype(normal, dtype))
-
-    def expected(x):
-        h = x.reshape(batch, places, groups, each)
-        centred = h - h.mean(axis=(1, 3), keepdims=True)
-        variance = (centred * centred).mean(axis=(1, 3), keepdims=True)
-        return (centred / np.sqrt(variance + np.float64(np.float32(1e-5)))).reshape(x.shape)
-
-    return graph(dtype, [(batch, places, groups * each)], build, expected)
-
-
-def softmax_over_rows(shape: tuple[int, ...], axis: int = 0) -> Case:
-    """Softmax over an axis that is not the last."""
-
-    def build(emit, x):
-        moved = emit(op.exp(emit(op.subtract(x, emit(op.max(x, axis=axis, keepdims=True))))))
-        return emit(op.divide(moved, emit(op.sum(moved, axis=axis, keepdims=True))))
-
-    def expected(x):
-        moved = np.exp(x - x.max(axis=axis, keepdims=True))
-        return moved / moved.sum(axis=axis, keepdims=True)
-
-    return graph("float32", [shape], build, expected)
-
-
-def divided_by_their_norm(*shapes: tuple[int, ...]) -> Case:
-    """Tensors divided by their common norm, which is returned too."""
-
-    def build(emit, *tensors):
-        total = relax.const(0.0, "float32")
-        for tensor in tensors:
-            own = emit(op.sum(emit(op.multiply(tensor, tensor))))
-            total = emit(op.add(total, own))
-        norm = emit(op.sqrt(total))
-        return (norm, *(emit(op.divide(tensor, norm)) for tensor in tensors))
-
-    def expected(*tensors):
-        norm = np.sqrt(sum((tensor * tensor).sum() for tensor in tensors))
-        return (norm, *(tensor / norm for tensor in tensors))
-
-    return graph("float32", list(shapes), build, expected)
-
-
 def rows_then_columns_then_rows(rows: int, columns: int) -> Case:
     """Rows are normalised, columns of the result summed, and rows of what is left reduced."""
 
@@ -120,18 +50,6 @@ def rows_then_columns_then_rows(rows: int, columns: int) -> Case:
         return np.exp(moved - moved.mean(axis=0, keepdims=True)).sum(axis=1)
 
     return graph("float32", [(rows, columns)], build, expected)
-
-
-def programs_of(case: Case):
-    """The Programs of the one function that a case becomes, and the chosen Schedule."""
-    module = stitched(case.module, options=TOGETHER, before="StitchSchedule")
-    functions = [f for _, f in module.functions_items() if isinstance(f, tvm.tirx.PrimFunc)]
-    (function,) = functions
-    programs = read_programs(function)
-    assert not isinstance(programs, Refused), programs
-    schedule = choose(programs, device_of(H200))
-    assert isinstance(schedule, Schedule)
-    return programs, schedule
 
 
 @pytest.mark.parametrize("shape", [(4096, 1), (1000, 7), (160, 33), (36, 128), (40, 1027)])

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from across_rows import programs_of
 from check import H200, TOGETHER, check, the_kernel
-from test_rounds import programs_of
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph_of

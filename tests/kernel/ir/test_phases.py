@@ -1,8 +1,8 @@
 """Phases say what a kernel loads, finds, computes, keeps and writes up to each reduction."""
 
+from across_rows import norm_backward
 from check import program_of
 from products import attention
-from test_column_sums import norm_backward
 from zoo import layer_norm, softmax
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of

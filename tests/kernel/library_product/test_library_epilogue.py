@@ -3,7 +3,7 @@
 import pytest
 import tvm
 from check import H200
-from stand_in import folder
+from library_stand_in import folder
 from tvm import relax
 from tvm.relax import op
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from across_rows import shape_of, standardised
 from check import (
     DTYPES,
     H200,
@@ -15,7 +16,7 @@ from check import (
     schedule_of,
     the_kernel,
 )
-from tuning import chosen, column_sums, softmax_over_rows, workload
+from tuning_runs import chosen, column_sums, softmax_over_rows, workload
 from tvm import relax, te, tirx, topi
 from tvm.relax import op
 from zoo import Case, graph, norm64, softmax64
@@ -34,11 +35,6 @@ from tvm_stitch.stages.stage import Refused
 EXTENTS = (1, 2, 7, 12, 21, 31, 33, 197, 1000, 1027, 1500)
 COLUMNS = (1, 7, 31, 33, 300, 1000, 1027)
 BATCH = tirx.Var("n", "int64")
-
-
-def shape_of(batch, extent: int, columns: int) -> tuple:
-    """A matrix, or a batch of them."""
-    return (extent, columns) if batch == 1 else (batch, extent, columns)
 
 
 def softmax_of_columns(dtype: str, batch, extent: int, columns: int) -> Case:
@@ -61,25 +57,6 @@ def mean_of_columns(dtype: str, batch, extent: int, columns: int) -> Case:
         return np.sqrt((x * x).mean(-2))
 
     return graph(dtype, [shape_of(batch, extent, columns)], build, expected)
-
-
-def standardised(dtype: str, batch, extent: int, columns: int) -> Case:
-    """Columns less their mean, by their deviation, scaled and with a bias by column."""
-
-    def build(emit, x, w, b):
-        if dtype != "float32":
-            x, w, b = (emit(op.astype(value, "float32")) for value in (x, w, b))
-        centred = emit(op.subtract(x, emit(op.mean(x, -2, keepdims=True))))
-        variance = emit(op.mean(emit(op.multiply(centred, centred)), -2, keepdims=True))
-        scale = emit(op.rsqrt(emit(op.add(variance, relax.const(1e-5, "float32")))))
-        normal = emit(op.multiply(emit(op.multiply(centred, scale)), w))
-        return emit(op.astype(emit(op.add(normal, b)), dtype))
-
-    def expected(x, w, b):
-        return norm64(x, axis=-2) * w + b
-
-    shape = shape_of(batch, extent, columns)
-    return graph(dtype, [shape, (columns,), (columns,)], build, expected)
 
 
 MAKERS = (softmax_of_columns, mean_of_columns, standardised)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from check import A100, H200, HALVES, check, primfuncs
+from tensor_products import check_product, linear, product_function, projected, with_tiles
 from tvm import relax, te, tirx
 from tvm.relax import op
 from zoo import Case, Graph, graph
@@ -13,8 +14,7 @@ from zoo import Case, Graph, graph
 import tvm_stitch
 from tvm_stitch import Options
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.tensor_core import choose as choose_tensor
-from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, emit_product, read_product
+from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_product
 from tvm_stitch.kernel.tensor_core.choose import DEEP, SHALLOW, choose_tiles
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of, tile_reasons
@@ -24,21 +24,6 @@ DEVICE = device_of(H200)
 T4 = tvm.target.Target({"kind": "cuda", "arch": "sm_75"})
 ALL_TILES = tuple(dict.fromkeys((*DEEP, *SHALLOW)))
 SMALL = Tiles(32, 64, 32, 16, 32, 3)
-
-
-def projected(emit, x, w, dtype: str):
-    """A product summed in float32 and rounded, as importers write it."""
-    return emit(op.astype(emit(op.matmul(x, w, "float32")), dtype))
-
-
-def linear(dtype: str, rows: int, depth: int, columns: int, *batch: int) -> Case:
-    """A projection, its bias and a residual."""
-
-    def build(emit, x, w, b, r):
-        return emit(op.add(emit(op.add(projected(emit, x, w, dtype), b)), r))
-
-    shapes = [(*batch, rows, depth), (depth, columns), (columns,), (*batch, rows, columns)]
-    return graph(dtype, shapes, build, lambda x, w, b, r: x @ w + b + r)
 
 
 def by_entries(dtype: str, entries: tuple[int, ...], rows: int, depth: int, columns: int) -> Case:
@@ -57,48 +42,6 @@ def product_of(case: Case, options: Options | None = None) -> TensorProduct | Re
     found = [read_product(function) for function in functions]
     products = [each for each in found if isinstance(each, TensorProduct)]
     return products[0] if products else found[0]
-
-
-def product_function(
-    rows: int, depth: int, columns: int, left: bool = False, right: bool = False
-) -> tirx.PrimFunc:
-    """A product alone, of factors of which either may lie transposed."""
-    a = te.placeholder((depth, rows) if left else (rows, depth), "float16", "x")
-    b = te.placeholder((columns, depth) if right else (depth, columns), "float16", "w")
-    k = te.reduce_axis((0, depth), "k")
-
-    def element(i, j):
-        own = a[k, i] if left else a[i, k]
-        other = b[j, k] if right else b[k, j]
-        return te.sum(own.astype("float32") * other.astype("float32"), k)
-
-    return te.create_prim_func([a, b, te.compute((rows, columns), element, "product")])
-
-
-def check_product(function: tirx.PrimFunc, tiles: Tiles, target: tvm.target.Target) -> None:
-    """A product alone, by these tiles, is right and without hazards."""
-    found = read_product(function)
-    kernel = emit_product(function, found, tiles)
-    rng = np.random.default_rng(0)
-    shapes = [[int(extent) for extent in param.ty.shape] for param in function.params]
-    arrays = [rng.standard_normal(shape).astype("float16") for shape in shapes[:2]]
-    result = np.zeros(shapes[2], "float32")
-    run = tvm_stitch.simt.Function(kernel, target, check=True)([*arrays, result], seed=1)
-    wide = [array.astype("float64") for array in arrays]
-    own, other = (
-        array if factor.by_depth == (factor is found.left) else array.T
-        for array, factor in zip(wide, (found.left, found.right), strict=True)
-    )
-    assert not run.hazards
-    np.testing.assert_allclose(result, own @ other, rtol=1e-5, atol=1e-4)
-
-
-def with_tiles(monkeypatch, *sizes: Tiles) -> None:
-    """No other tiles than these, however few blocks they make."""
-    monkeypatch.setattr(choose_tensor, "DEEP", sizes)
-    monkeypatch.setattr(choose_tensor, "SHALLOW", sizes)
-    for grouped in ("GROUPED", "GROUPED_SHALLOW"):
-        monkeypatch.setattr(choose_tensor, grouped, ())
 
 
 @pytest.mark.parametrize("dtype", HALVES)

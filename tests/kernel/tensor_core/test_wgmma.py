@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import tvm
 from check import H200, HALVES, check
-from test_tensor_core import check_product, linear, product_function, with_tiles
+from tensor_products import check_product, linear, product_function, with_tiles
 from tvm.s_tir import dlight
 
 import tvm_stitch

@@ -1,6 +1,5 @@
 """Measuring: a schedule that hangs or crashes loses only itself, a wrong one is found out."""
 
-import ctypes
 import json
 import os
 import signal
@@ -14,7 +13,8 @@ import numpy as np
 import pytest
 import tvm
 from check import H200
-from tuning import DEVICE, chosen, column_sums, softmax_of, workload
+from driver import MemoryDriver
+from tuning_runs import DEVICE, chosen, column_sums, softmax_of, workload
 from tvm import te, topi
 
 from tvm_stitch import simt
@@ -122,31 +122,6 @@ def test_the_builder_compiles_libraries():
 
 
 # The GPU, played by this machine's memory
-
-
-class MemoryDriver:
-    """The driver's functions on the CPU's memory; an event is a time."""
-
-    def __init__(self):
-        self.flushed = 0
-
-    def event(self):
-        return []
-
-    def elapsed_us(self, start, stop):
-        return (stop[-1] - start[-1]) * 1e6
-
-    def call(self, name, *arguments):
-        values = [getattr(argument, "value", argument) for argument in arguments]
-        if name == "cuMemsetD8_v2":
-            ctypes.memset(*values)
-        elif name == "cuMemsetD32Async":
-            self.flushed += values[2] * 4
-        elif name == "cuEventRecord":
-            arguments[0].append(time.perf_counter())
-        else:
-            assert name in ("cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyDtoD_v2")
-            ctypes.memmove(*values)
 
 
 @pytest.fixture

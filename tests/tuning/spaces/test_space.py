@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 from check import H200, TOGETHER, primfuncs
 from products import lstm_cell
-from tuning import DEVICE, KINDS, chosen, softmax_of, softmax_over_rows, workload
+from tuning_runs import DEVICE, KINDS, chosen, softmax_of, softmax_over_rows, workload
 
 from tvm_stitch import simt
 from tvm_stitch.kernel.choose import NO_BOUNDS, problem_of

@@ -1,6 +1,6 @@
 // What is used of cuDNN 9's graph API, declared here so that building needs no header of its.
 //
-// The values are cuDNN's ABI; tests/library/test_cudnn_api.py compares them with its headers.
+// The values are cuDNN's ABI; tests/library/test_convolution_shim.py compares them with its headers.
 #pragma once
 
 #include <cstddef>

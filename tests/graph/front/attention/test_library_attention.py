@@ -5,7 +5,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
-from stand_in import stand_in
+from library_stand_in import stand_in
 from tvm import relax, tirx
 from tvm.relax import op
 

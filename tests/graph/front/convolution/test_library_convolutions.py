@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tvm
-from stand_in import stand_in
+from library_stand_in import stand_in
 from tvm import relax, tirx
 from tvm.relax import op
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from check import A100, DTYPES, H200, TOGETHER, cuda_of, the_kernel
-from test_tensor_core import product_function
+from tensor_products import product_function
 from tvm import tirx
 from zoo import ZOO, layer_norm, norm_gelu_softmax, residual_rms_norm, softmax
 

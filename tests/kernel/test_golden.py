@@ -1,6 +1,6 @@
-"""Generated TIR and CUDA as kept in tests/golden, so that every change is seen and reviewed.
+"""Generated TIR and CUDA as kept in tests/kernel/golden, so that every change is seen and reviewed.
 
-After a change that is meant: `pytest tests/test_golden.py --renew`, then read the difference.
+After a change that is meant: `pytest tests/kernel/test_golden.py --renew`. Read the difference.
 """
 
 import re
@@ -8,12 +8,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from across_rows import batch_norm, column_sums, divided_by_their_norm, norm_backward, standardised
 from check import H200, TOGETHER, cuda_of, the_kernel
 from products import attention, lstm_cell
-from test_column_sums import column_sums, norm_backward
-from test_panels import standardised
-from test_rounds import batch_norm, divided_by_their_norm
-from test_tensor_core import linear
+from tensor_products import linear
 from tvm import tirx
 from zoo import Case, layer_norm, residual_rms_norm, row_and_group_statistics, softmax, transposed
 
@@ -76,7 +74,7 @@ def kernel_text(source: str) -> str:
 
 
 def tir_text(kernel: tirx.PrimFunc) -> str:
-    """TIR without the schedule, which tests/golden/schedules.txt keeps.
+    """TIR without the schedule, which tests/kernel/golden/schedules.txt keeps.
 
     And without its head: of symbols TVM writes it as this Python has type parameters.
     """
