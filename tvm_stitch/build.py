@@ -17,7 +17,7 @@ from tvm_stitch.device import device_of
 from tvm_stitch.dump.stages import Dump
 from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
-from tvm_stitch.executable.link import linked
+from tvm_stitch.executable.link import Executable, linked
 from tvm_stitch.graph.back.outputs import Views
 from tvm_stitch.graph.back.vm_calls.captured_weights import CapturedWeights
 from tvm_stitch.graph.front.attention import LibraryAttention
@@ -288,7 +288,7 @@ def compile(
     target: Any = "cuda",
     options: Options | None = None,
     database: Database | None = None,
-) -> tvm.relax.VMExecutable:
+) -> Executable:
     """Compile a Relax module with stitching; `database` as for `pipeline`."""
     if not isinstance(mod, tvm.IRModule):
         raise InputError(f"expected a Relax IRModule, not {type(mod).__name__}")

@@ -69,7 +69,7 @@ def _lying(shape: Shape, tensor: torch.Tensor) -> torch.Tensor:
 
 def library_call(shape: Shape, given: Tensors) -> Callable[[], torch.Tensor]:
     """The call that compiled modules make; it returns the result, channels second."""
-    function = shim.load()["convolution"]
+    function = shim.function("convolution")
     like = {FORWARD: "gradient", DATA: "data"}.get(shape.what, "weight")
     result = torch.empty_like(given[like])
     workspace = torch.empty(WORKSPACE_BYTES, dtype=torch.uint8, device=result.device)

@@ -63,7 +63,7 @@ def call(attention, arrays, dtype, workspace=1 << 12, count=None):
     result = tensor(np.full(count or rows, 7, TYPES[dtype]))
     space = tensor(np.zeros(workspace, np.uint8))
     numbers = tvm_ffi.Shape(attention.encoded())
-    shim.load()["attention"](*map(tensor, arrays), numbers, result, space)
+    shim.function("attention")(*map(tensor, arrays), numbers, result, space)
     return result.numpy()
 
 
@@ -171,11 +171,11 @@ def test_errors_say_what_and_why(seen, monkeypatch):
     with pytest.raises(RuntimeError, match=r"float16, batch 2, heads 3, heads of keys 1, .*bias"):
         call(attention, arrays, "float16")
     with pytest.raises(TypeError, match="takes 6 or 7 arguments"):
-        shim.load()["attention"](tensor(arrays[0]))
+        shim.function("attention")(tensor(arrays[0]))
     with pytest.raises(TypeError, match="attention with 6 arguments"):
         call(attention, arrays[:3], "float16")
     with pytest.raises(ValueError, match="not the numbers of attention"):
-        shim.load()["attention"](
+        shim.function("attention")(
             *map(tensor, arrays[:3]), tvm_ffi.Shape((1, 2)), *[tensor(arrays[0])] * 2
         )
 

@@ -68,7 +68,7 @@ def call(convolution, arrays, extents, dtype, workspace=1 << 12):
     result = tensor(np.full(extents, 7, TYPES[dtype]))
     space = tensor(np.zeros(workspace, np.uint8))
     numbers = tvm_ffi.Shape(convolution.encoded())
-    shim.load()["convolution"](*map(tensor, arrays), numbers, result, space)
+    shim.function("convolution")(*map(tensor, arrays), numbers, result, space)
     return result.numpy().astype("float64")
 
 

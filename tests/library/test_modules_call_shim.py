@@ -14,6 +14,7 @@ from products_with_endings import product
 from tvm import relax
 
 import tvm_stitch
+from tvm_stitch import library
 from tvm_stitch.kernel.library_product import build as library_product
 from tvm_stitch.library import locate
 from tvm_stitch.verify import rounded, stitched_for_cpu
@@ -80,13 +81,30 @@ def test_a_library_in_a_fresh_process(seen, tmp_path):
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == pytest.approx(case.expected[0].sum(), rel=1e-4)
     missing = run(tmp_path, "import tvm_stitch", **{locate.FOLDER: locate.OFF})
-    assert "pip install nvidia-cublas" in missing.stderr
+    assert "which TVM_STITCH_LIBRARIES=off forbids" in missing.stderr
     unknown = run(tmp_path, "", **told)
     assert "tvm_stitch.library.matmul" in unknown.stderr
+
+
+@pytest.mark.slow
+def test_a_library_that_brings_the_shim_needs_tvm_alone(seen, tmp_path):
+    case = case_of()
+    on_host(case).export_library(str(tmp_path / "model.so"), addons=library.addons())
+    np.savez(tmp_path / "arrays.npz", *arrays_of(case))
+    told = {locate.FOLDER: str(folder())}
+    for imports in ("", "import tvm_stitch"):
+        done = run(tmp_path, imports, **told)
+        assert done.returncode == 0, done.stderr
+        assert float(done.stdout) == pytest.approx(case.expected[0].sum(), rel=1e-4)
+    nowhere = tmp_path / "nowhere"
+    nowhere.mkdir()
+    missing = run(tmp_path, "", **{locate.FOLDER: str(nowhere)})
+    assert "pip install nvidia-cublas" in missing.stderr
 
 
 def test_a_cuda_module_is_built_and_exported(seen, tmp_path):
     for dtype in ("float32", "float16", "bfloat16"):
         built = tvm_stitch.compile(case_of(dtype).module, H200)
         built.export_library(str(tmp_path / f"{dtype}.so"))
-        assert b"tvm_stitch.library.matmul" in (tmp_path / f"{dtype}.so").read_bytes()
+        exported = (tmp_path / f"{dtype}.so").read_bytes()
+        assert b"tvm_stitch.library.matmul" in exported and b"cublasLtMatmul" in exported

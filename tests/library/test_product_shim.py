@@ -45,7 +45,7 @@ def multiply(
     arrays = [np.ascontiguousarray(left), np.ascontiguousarray(right), bias, residual]
     result = tensor(np.full((batch, rows, columns), 7, TYPES[output]))
     tensors = [None if array is None else tensor(array) for array in arrays]
-    shim.load()["matmul"](
+    shim.function("matmul")(
         *tensors, result, tensor(np.zeros(workspace, np.uint8)),
         left.itemsize * 8, np.dtype(TYPES[output]).itemsize * 8, left.dtype == TYPES["bfloat16"],
         1, batch, rows, columns, depth,
@@ -155,7 +155,7 @@ def test_heads_that_lie_side_by_side_take_a_call_each(seen):
     whole, line = length * heads * size, heads * size
     place = 0, 1, line, whole, size
     before = seen.multiplied
-    shim.load()["matmul"](
+    shim.function("matmul")(
         tensor(q), tensor(k), None, None, result, tensor(np.zeros(64, np.uint8)), 32, 32, False,
         heads, batch, length, length, size, *place, *place,
         heads * length**2, length**2, 0, 1.0,

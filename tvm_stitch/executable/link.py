@@ -24,18 +24,50 @@ from tvm_stitch.cache.store import Store
 from tvm_stitch.executable import cuda
 from tvm_stitch.executable.units import units
 from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
+from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
+from tvm_stitch.library import shim
 
 
-def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> relax.VMExecutable:
+class Executable(relax.VMExecutable):
+    """One whose exported library needs nothing of this package, also where it calls libraries."""
+
+    def __init__(self, mod: Any, calls_libraries: bool) -> None:
+        super().__init__(mod)
+        self._calls_libraries = calls_libraries
+
+    def export_library(self, file_name: Any, *, addons: Any = None, **options: Any) -> Any:
+        """What TVM's does, with the shim linked in where it is called."""
+        added = [*(addons or ()), *([str(shim.build_object())] if self._calls_libraries else ())]
+        return super().export_library(file_name, addons=added, **options)
+
+
+def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Executable:
     """The executable of a lowered module."""
     attributes = dict(mod.attrs or {})
     if attributes.get("external_mods"):  # other code generators' libraries: TVM puts them in place
-        return relax.build(mod, target, relax_pipeline=None)
+        return Executable(relax.build(mod, target, relax_pipeline=None).mod, _calls_libraries(mod))
     builder = relax.ExecBuilder()
     tir = vm_build._filter_tir(vm_build._vmcodegen(builder, mod))
     library = None if tir is None else _library(tir, target, store)
     constants = dict(attributes.get("const_name_to_constant", {}))
-    return relax.VMExecutable(vm_build._ffi_api.VMLink(builder, target, library, [], constants))
+    found = vm_build._ffi_api.VMLink(builder, target, library, [], constants)
+    return Executable(found, _calls_libraries(mod))
+
+
+def _calls_libraries(mod: tvm.IRModule) -> bool:
+    """Whether it calls functions of the shim, from kernels' hosts or by itself."""
+    called: list[str] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, relax.ExternFunc):
+            called.append(node.global_symbol)
+
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, visit)
+        elif function.attrs and LIBRARY_ATTRIBUTE in function.attrs:
+            return True
+    return any(name.startswith(shim.PREFIX) for name in called)
 
 
 def _library(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Any:

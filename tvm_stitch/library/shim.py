@@ -24,9 +24,10 @@ PREFIX = "tvm_stitch.library."
 FUNCTIONS = ("matmul", "convolution", "attention")
 OPENS: dict[str, Library] = {"use_cublaslt": CUBLASLT, "use_cudnn": CUDNN}
 
+_EXPORTED = "tvm_stitch_{}"  # the name of its symbol
 _KIND = "library"
 _NATIVE = Path(__file__).parent / "native"
-_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
 
 
 class ShimMissing(StitchError):
@@ -34,21 +35,33 @@ class ShimMissing(StitchError):
 
 
 def build() -> Path:
-    """The shim's shared object: compiled if it is not kept. Raises ShimMissing."""
-    sources = sorted(_NATIVE.glob("*.cc"))
-    texts = "".join(f"{file.name}\n{file.read_text()}" for file in sorted(_NATIVE.iterdir()))
+    """The shim's shared object: linked if it is not kept. Raises ShimMissing."""
     ffi = Path(libinfo.find_libtvm_ffi())
+
+    def arguments(_scratch: Path, name: str) -> list[str]:
+        found = [str(build_object()), f"-L{ffi.parent}", "-ltvm_ffi", "-ldl"]
+        return [*found, f"-Wl,-soname,{name}"]
+
+    return _kept("libstitch-{}.so", ("-shared",), arguments)
+
+
+def build_object() -> Path:
+    """The same as an object file, to be linked into libraries that modules are exported to."""
+    sources = sorted(_NATIVE.glob("*.cc"))
     includes = (libinfo.find_include_path(), libinfo.find_dlpack_include_path())
 
-    def arguments(scratch: Path, name: str) -> list[str]:
+    def arguments(scratch: Path, _name: str) -> list[str]:
         searched = [argument for path in includes for argument in ("-isystem", path)]
-        objects = compiled_apart(sources, scratch, [*_FLAGS, *searched])
-        linked = [f"-L{ffi.parent}", "-ltvm_ffi", "-ldl", f"-Wl,-soname,{name}"]
-        return [*map(str, objects), *linked]
+        return list(map(str, compiled_apart(sources, scratch, [*_FLAGS, *searched])))
 
-    key = f"{metadata.version('apache-tvm-ffi')}\n{texts}"
+    return _kept("stitch-{}.o", ("-r", "-nostdlib"), arguments)
+
+
+def _kept(name: str, flags: tuple[str, ...], arguments: Callable[[Path, str], list[str]]) -> Path:
+    texts = "".join(f"{file.name}\n{file.read_text()}" for file in sorted(_NATIVE.iterdir()))
+    key = "\n".join((metadata.version("apache-tvm-ffi"), *_FLAGS, texts))
     try:
-        return built(f"{_KIND}/libstitch-{{}}.so", key, _FLAGS, arguments)
+        return built(f"{_KIND}/{name}", key, flags, arguments)
     except Refusal as refusal:
         raise ShimMissing(
             "the C++ compiler refused the shim:\n  " + "\n  ".join(refusal.lines())
@@ -63,15 +76,22 @@ def load() -> Any:
     except (OSError, RuntimeError) as error:
         raise ShimMissing(f"the shim cannot be loaded: {error}") from error
     for name in FUNCTIONS:
-        tvm_ffi.register_global_func(PREFIX + name, module[name], override=True)
+        found = module[_EXPORTED.format(name)]
+        tvm_ffi.register_global_func(PREFIX + name, found, override=True)
     use_found(module)
     return module
+
+
+def function(name: str) -> Callable[..., None]:
+    """One of the functions that modules call."""
+    found: Callable[..., None] = load()[_EXPORTED.format(name)]
+    return found
 
 
 def use_found(module: Any) -> None:
     """Tell the shim which files it shall open, as the environment now says."""
     for name, library in OPENS.items():
-        module[name](str(find(library) or ""))
+        module[_EXPORTED.format(name)](str(find(library) or ""))
 
 
 def unusable(library: Library) -> str | None:
@@ -102,6 +122,6 @@ def register() -> None:
 
 def _loading(name: str) -> Callable[..., None]:
     def call(*arguments: Any) -> None:
-        load()[name](*arguments)
+        function(name)(*arguments)
 
     return call

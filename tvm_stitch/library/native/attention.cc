@@ -267,8 +267,8 @@ void Attend(const ffi::AnyView* args, int32_t count) {
 }  // namespace tvm_stitch
 
 // With a bias or without: no function of fixed arguments.
-extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_attention(void*, const TVMFFIAny* args, int32_t count,
-                                                      TVMFFIAny*) {
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_tvm_stitch_attention(void*, const TVMFFIAny* args,
+                                                                 int32_t count, TVMFFIAny*) {
   TVM_FFI_SAFE_CALL_BEGIN();
   tvm_stitch::Attend(reinterpret_cast<const tvm::ffi::AnyView*>(args), count);
   TVM_FFI_SAFE_CALL_END();

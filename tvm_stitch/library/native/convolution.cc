@@ -325,11 +325,11 @@ void UseCudnn(const ffi::String& path) { cudnn::Library().Use(std::string(path))
 }  // namespace tvm_stitch
 
 // As many tensors as the convolution has: no function of fixed arguments.
-extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_convolution(void*, const TVMFFIAny* args, int32_t count,
-                                                        TVMFFIAny*) {
+extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_tvm_stitch_convolution(void*, const TVMFFIAny* args,
+                                                                   int32_t count, TVMFFIAny*) {
   TVM_FFI_SAFE_CALL_BEGIN();
   tvm_stitch::Convolve(reinterpret_cast<const tvm::ffi::AnyView*>(args), count);
   TVM_FFI_SAFE_CALL_END();
 }
 
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(use_cudnn, tvm_stitch::UseCudnn);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(tvm_stitch_use_cudnn, tvm_stitch::UseCudnn);

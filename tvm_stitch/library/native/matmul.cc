@@ -353,5 +353,5 @@ void UseCublasLt(const ffi::String& path) { Library().Use(std::string(path)); }
 }  // namespace
 }  // namespace tvm_stitch
 
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(matmul, tvm_stitch::Multiply);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(use_cublaslt, tvm_stitch::UseCublasLt);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(tvm_stitch_matmul, tvm_stitch::Multiply);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(tvm_stitch_use_cublaslt, tvm_stitch::UseCublasLt);

@@ -5,6 +5,7 @@
 #include <tvm/ffi/tvm_ffi.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -48,7 +49,7 @@ class SharedLibrary {
     std::lock_guard<std::mutex> lock(mutex_);
     if (handle_ != nullptr) return handle_;
     std::string reasons;
-    for (const std::string& name : path_.empty() ? names_ : std::vector<std::string>{path_}) {
+    for (const std::string& name : Candidates()) {
       handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
       if (handle_ != nullptr) {
         opened_ = name;
@@ -60,6 +61,23 @@ class SharedLibrary {
     TVM_FFI_THROW(RuntimeError)
         << "this module calls " << title_ << ", which cannot be opened here: pip install "
         << package_ << ", or name the folder that has it in TVM_STITCH_LIBRARIES" << reasons;
+  }
+
+  // Files to try: the one that was said, else those of the folder that the environment names, else
+  // what the loader knows.
+  std::vector<std::string> Candidates() const {
+    if (!path_.empty()) return {path_};
+    std::vector<std::string> found;
+    const char* folder = std::getenv("TVM_STITCH_LIBRARIES");
+    if (folder != nullptr && *folder != '\0') {
+      if (std::string(folder) == "off") {
+        TVM_FFI_THROW(RuntimeError) << "this module calls " << title_
+                                    << ", which TVM_STITCH_LIBRARIES=off forbids";
+      }
+      for (const std::string& name : names_) found.push_back(std::string(folder) + "/" + name);
+    }
+    found.insert(found.end(), names_.begin(), names_.end());
+    return found;
   }
 
   std::string title_, package_, path_, opened_;
