@@ -175,11 +175,12 @@ def test_nothing_to_multiply(seen):
     assert multiply(*factors("float32", rows=0)).shape == (1, 0, 3)
 
 
-def test_a_missing_library_says_what_to_install(monkeypatch):
-    monkeypatch.setenv(locate.FOLDER, "off")
-    shim.use_found(shim.load())
-    with pytest.raises(RuntimeError, match="calls cuBLASLt, which cannot be opened here: pip"):
-        multiply(*factors("float32"))
+def test_a_missing_library_says_what_to_install(monkeypatch, tmp_path):
+    for folder_, reason in ((str(tmp_path), "cannot be opened here: pip"), ("off", ".* forbids")):
+        monkeypatch.setenv(locate.FOLDER, folder_)
+        shim.use_found(shim.load())
+        with pytest.raises(RuntimeError, match=f"calls cuBLASLt, which {reason}"):
+            multiply(*factors("float32"))
     assert "pip install nvidia-cublas" in shim.unusable(locate.CUBLASLT)
 
 

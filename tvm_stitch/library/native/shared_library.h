@@ -63,20 +63,19 @@ class SharedLibrary {
         << package_ << ", or name the folder that has it in TVM_STITCH_LIBRARIES" << reasons;
   }
 
-  // Files to try: the one that was said, else those of the folder that the environment names, else
-  // what the loader knows.
+  // Files to try: the one that was said, else those of the folder that the environment names, or
+  // what the loader knows where it names none.
   std::vector<std::string> Candidates() const {
     if (!path_.empty()) return {path_};
-    std::vector<std::string> found;
-    const char* folder = std::getenv("TVM_STITCH_LIBRARIES");
-    if (folder != nullptr && *folder != '\0') {
-      if (std::string(folder) == "off") {
-        TVM_FFI_THROW(RuntimeError) << "this module calls " << title_
-                                    << ", which TVM_STITCH_LIBRARIES=off forbids";
-      }
-      for (const std::string& name : names_) found.push_back(std::string(folder) + "/" + name);
+    const char* named = std::getenv("TVM_STITCH_LIBRARIES");
+    const std::string folder = named != nullptr ? named : "";
+    if (folder.empty()) return names_;
+    if (folder == "off") {
+      TVM_FFI_THROW(RuntimeError) << "this module calls " << title_
+                                  << ", which TVM_STITCH_LIBRARIES=off forbids";
     }
-    found.insert(found.end(), names_.begin(), names_.end());
+    std::vector<std::string> found;
+    for (const std::string& name : names_) found.push_back(folder + "/" + name);
     return found;
   }
 
