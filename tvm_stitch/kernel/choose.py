@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from math import isqrt
+from typing import Any
 
 import tvm
 from tvm import tirx
@@ -307,7 +308,7 @@ def side_by_side(programs: tuple[Program, ...], parts: Sequence[Mapping]) -> Sch
     with_rows = [part.block_threads for part in parts if not part.split]
     # Other parts take blocks of any size.
     common = max(with_rows or [part.block_threads for part in parts])
-    equal: list[Mapping] = []
+    equal: list[Any] = []
     for program, part in zip(programs, parts, strict=True):
         resized = kind_of(program).beside(program, part, common)
         if isinstance(resized, Refused):

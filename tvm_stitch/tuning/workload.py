@@ -43,7 +43,6 @@ from tvm_stitch.stages.stage import (
     shown,
 )
 from tvm_stitch.tuning.spaces import rounds
-from tvm_stitch.tuning.spaces.axes import search_of
 from tvm_stitch.tuning.spaces.space import Space, fitted
 
 KEY_LENGTH = 32  # hexadecimal digits
@@ -168,10 +167,10 @@ class StitchedWorkload(Workload):
             return self._refitted_rounds(layout)
         parts = []
         for program, mapping in zip(self.programs, layout.parts, strict=True):
-            if not isinstance(mapping, kind_of(program).mappings):
+            kind, problem = kind_of(program), problem_of(program, self.device, self.bounds)
+            if not kind.takes(mapping):
                 return None
-            problem = problem_of(program, self.device, self.bounds)
-            part = fitted(search_of(program).values_of(program, mapping), problem)
+            part = fitted(kind.search.values_of(program, mapping), problem)
             if part is None:
                 return None
             parts.append(part)
@@ -182,7 +181,9 @@ class StitchedWorkload(Workload):
         chosen = self.choose()
         if isinstance(chosen, Refused) or not chosen.blocks:
             return None
-        return rounds.fitted(rounds.values_of(layout), self.programs, chosen, self.device)
+        return rounds.fitted(
+            rounds.values_of(self.programs, layout), self.programs, chosen, self.device
+        )
 
     def predicted_us(self, layout: Schedule) -> float | None:
         """What the kernel should take."""

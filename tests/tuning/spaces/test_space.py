@@ -16,7 +16,6 @@ from tvm_stitch.kernel.legal import legal
 from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.measuring.handler import Handler
 from tvm_stitch.tuning.measuring.jobs import Task
-from tvm_stitch.tuning.spaces.axes import search_of
 from tvm_stitch.tuning.spaces.space import Space, fitted
 from tvm_stitch.tuning.workload import workload_of
 
@@ -61,7 +60,7 @@ def test_the_table_spans_what_matters():
 def test_whatever_a_mapping_says_is_searched_or_follows(kind):
     """A field that is new to a mapping must find its place: in a table, or among what follows."""
     (program,) = workload(*KINDS[kind]()).programs
-    search = search_of(program)
+    search = kind_of(program).search
     known = {*search.axes(program), *search.extras, *search.flags, *FOLLOWING}
     for mapping in kind_of(program).mappings:
         assert {field.name for field in fields(mapping)} <= known
@@ -74,7 +73,7 @@ def test_schedules_are_found_again_by_their_values():
         problem = problem_of(program, DEVICE)
         for point in random.Random(2).sample(list(space_of(found)), 40):
             (mapping,) = point.schedule.parts
-            assert fitted(search_of(program).values_of(program, mapping), problem) == mapping
+            assert fitted(kind_of(program).search.values_of(program, mapping), problem) == mapping
 
 
 def test_steps_at_once_are_those_of_a_row_outside_of_registers():

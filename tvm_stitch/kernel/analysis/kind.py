@@ -7,7 +7,7 @@ TIR. A kind lives in its room; nobody outside asks which one it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from tvm_stitch.device import Device
@@ -27,6 +27,11 @@ MAX_STEPS = 1 << 20
 # minutes, and no register file holds them.
 MAX_ELEMENTS = 256
 
+# Of the axes that a tuner searches along: the value of each by its name, and those it may have.
+Values = dict[str, Any]
+Axes = dict[str, tuple[object, ...]]
+POWERS = tuple(1 << n for n in range(11))
+
 P = TypeVar("P", bound=Program)
 
 
@@ -44,6 +49,27 @@ class Problem(Generic[P]):
     def is_open(self) -> bool:
         """Whether rows are of a length that is known at run time."""
         return constant(self.program.space.columns) is None
+
+
+@dataclass(frozen=True)
+class Search:
+    """The axes along which a tuner searches mappings; of none, where nothing is searched alone."""
+
+    axes: Callable[[Any], Axes] = lambda _program: {}
+    # The mapping that values make, perhaps not legal; None where others say the same.
+    fitted: Callable[[Problem[Any], Values], Mapping | None] = lambda _problem, _values: None
+    values: Callable[[Any], Values] = vars  # of a mapping
+    # The first value changes nothing; others make nothing legal that was not.
+    extras: Axes = field(default_factory=dict)
+    flags: tuple[str, ...] = ()  # each yes or no; all sets of them are tried of what is legal
+    # Fields in which parts of a kernel in rounds are searched, whose parts share all values.
+    in_rounds: tuple[str, ...] = ()
+
+    def values_of(self, program: Program, mapping: Mapping) -> Values:
+        """The values of the axes that make a mapping."""
+        own = self.values(mapping)
+        names = (*self.axes(program), *self.extras, *self.flags)
+        return {name: own.get(name, 0) for name in names}
 
 
 def unsupported(program: Program) -> Refused | None:
@@ -81,6 +107,7 @@ class Kind:
     in_round: Callable[[Any, Any, int], Any] = fills_a_kernel
     # Why a mapping that somebody else made would not work.
     illegal: Callable[[Problem[Any], Any], Iterator[str]]
+    search: Search
     phases: Callable[[Any, Any], Phases] = phases_of  # what is done up to each reduction
     footprint: Callable[[Any, Any], Footprint]  # what a block takes of a multiprocessor
     profile: Callable[..., Profile] = rows_profile  # what it asks of a device
@@ -92,12 +119,16 @@ class Kind:
     has_rows: bool = True
     rounds_if_long: bool = False  # few long rows, or such in short pieces, are reduced in rounds
 
+    def takes(self, mapping: Mapping) -> bool:
+        """Whether a mapping is of this kind."""
+        return isinstance(mapping, self.mappings)
+
     def refusal(self, problem: Problem[Any], mapping: Mapping) -> Refused | None:
         """The first rule that a mapping breaks."""
         refused = self.unsupported(problem.program)
         if refused is not None:
             return refused
-        if not isinstance(mapping, self.mappings):
+        if not self.takes(mapping):
             names = " or ".join(each.kind for each in self.mappings)
             return Refused(f"a {mapping.kind} mapping of a {names} part")
         reason = next(_numbers(mapping), None) or next(self.illegal(problem, mapping), None)

@@ -8,6 +8,7 @@ legality.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
@@ -28,7 +29,7 @@ from tvm_stitch.kernel.cooperative.persistent_shared import (
     waiting_bytes,
     why_not,
 )
-from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows, RowSegment, power_of_two
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping, RowSegment, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.rows.footprint import registers
@@ -90,9 +91,13 @@ def in_rounds(parts: Parts, device: Device) -> Schedule | Refused:
 
 def none_waits(mapping: Mapping) -> Mapping:
     """The mapping where no rows wait for the next rounds."""
-    return (
-        replace(mapping, persistent_rows=0) if isinstance(mapping, Rows | RowSegment) else mapping
-    )
+    return _with_fields(mapping, persistent_rows=0) if mapping.persistent_rows else mapping
+
+
+def _with_fields(mapping: Any, **changes: int) -> Mapping:
+    """A mapping of a kind that has these fields, with others in their place."""
+    changed: Mapping = replace(mapping, **changes)
+    return changed
 
 
 def segment_in_round(_program: Program, mapping: RowSegment, threads: int) -> RowSegment:
@@ -115,10 +120,10 @@ def _alike(parts: Parts, device: Device) -> Parts:
             common[key] = mapping
     for program, _ in parts:
         own = common.get(program.space.key)
-        while isinstance(own, Rows | RowSegment) and own.batch > 1:
+        while own is not None and own.batch > 1:
             if 2 * own.block_threads * round_registers(program, own) <= device.registers:
                 break
-            own = common[program.space.key] = replace(own, batch=own.batch // 2)
+            own = common[program.space.key] = _with_fields(own, batch=own.batch // 2)
     return [(p, common[p.space.key] if _finds_rows(p) else mapping) for p, mapping in parts]
 
 
@@ -148,10 +153,10 @@ def _with_share(parts: Parts, share: float) -> Parts:
     """That share of the rows of every segment waits."""
     found: list[tuple[Program, Mapping]] = []
     for program, mapping in parts:
-        if program.persistent_inputs and isinstance(mapping, RowSegment):
+        if program.persistent_inputs and program.space.row_segment is not None:
             rows = mapping.rows * iterations_of_segment(program.space, mapping)
             rows = int(share * rows) // mapping.rows * mapping.rows
-            mapping = replace(mapping, persistent_rows=rows)
+            mapping = _with_fields(mapping, persistent_rows=rows)
         found.append((program, mapping))
     return found
 
@@ -163,11 +168,11 @@ def _with_whole_rows(parts: Parts, room: int, blocks: int) -> Parts:
     left = dict.fromkeys((p.round for p, _ in parts), blocks * (room // max(each, default=1)))
     found: list[tuple[Program, Mapping]] = []
     for program, mapping in parts:
-        if program.persistent_inputs and isinstance(mapping, Rows):
+        if program.persistent_inputs and program.space.row_segment is None:
             own = min(blocks_of(program.space, mapping), left[program.round])
             left[program.round] -= own
             rows = min(own * mapping.block_rows, constant(program.space.rows) or 0)
-            mapping = replace(mapping, persistent_rows=rows)
+            mapping = _with_fields(mapping, persistent_rows=rows)
         found.append((program, mapping))
     return found
 

@@ -24,6 +24,7 @@ from tvm_stitch.kernel.cooperative.choose_rounds import (
 from tvm_stitch.kernel.cooperative.emit_column_sums import ColumnSumsPart, workspace
 from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
 from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart
+from tvm_stitch.kernel.cooperative.space import SEGMENT_SEARCH, SUMS_SEARCH
 from tvm_stitch.kernel.ir.mapping import ColumnSums, Rows, RowSegment
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import emit_batch
@@ -98,6 +99,7 @@ COLUMN_SUMS = replace(
     beside=fills_a_kernel,
     in_round=fills_a_kernel,
     illegal=_illegal_sums,
+    search=SUMS_SEARCH,
     footprint=grid_footprint,
     workspace=workspace,
     emit=lambda program, mapping, place: ColumnSumsPart(program, mapping, place).emit(),
@@ -110,6 +112,7 @@ ROW_SEGMENT = replace(
     choose=row_segment_mapping,
     in_round=segment_in_round,
     illegal=_illegal_segment,
+    search=SEGMENT_SEARCH,
     footprint=round_footprint,
     emit=_emit_segment,
 )

@@ -16,6 +16,7 @@ from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.elementwise.emit_transposed import TilePart, TilePosition
+from tvm_stitch.kernel.elementwise.space import SEARCH
 from tvm_stitch.kernel.elementwise.transposed_reads import (
     find_tiling,
     tile_bytes,
@@ -106,6 +107,7 @@ ELEMENTWISE = Kind(
     beside=_beside,
     in_round=_in_round,
     illegal=_illegal,
+    search=SEARCH,
     footprint=lambda program, mapping: replace(
         footprint(program, mapping), shared=tile_bytes(program, mapping)
     ),

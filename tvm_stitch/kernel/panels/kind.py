@@ -21,6 +21,7 @@ from tvm_stitch.kernel.panels.choose import panel_mapping
 from tvm_stitch.kernel.panels.emit import emit_panel
 from tvm_stitch.kernel.panels.footprint import fits, live_bytes, panel_footprint
 from tvm_stitch.kernel.panels.program import adjacent_rows, is_panel, unsupported_panel
+from tvm_stitch.kernel.panels.space import SEARCH
 from tvm_stitch.kernel.rows.choose import CLUSTER_CAPABILITY, CLUSTERS, NO_ELEMENTS
 from tvm_stitch.kernel.rows.footprint import registers_left
 from tvm_stitch.kernel.rows.kind import MAX_AHEAD_BYTES, held_elements, told, uncovered
@@ -114,6 +115,7 @@ PANEL = Kind(
     choose=panel_mapping,
     beside=_beside,
     illegal=_illegal,
+    search=SEARCH,
     footprint=panel_footprint,
     profile=_profile,
     emit=emit_panel,

@@ -21,6 +21,7 @@ from tvm_stitch.kernel.rows.choose import CLUSTER_CAPABILITY, CLUSTERS, NO_ELEME
 from tvm_stitch.kernel.rows.emit import IteratedPart, emit_rows
 from tvm_stitch.kernel.rows.footprint import fits, footprint, registers, registers_left
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH, single_wave
+from tvm_stitch.kernel.rows.space import SEARCH
 from tvm_stitch.kernel.rows.vector_width import is_aligned, narrowest_item
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import (
@@ -242,6 +243,7 @@ ROWS = Kind(
     beside=_beside,
     in_round=_in_round,
     illegal=_illegal,
+    search=SEARCH,
     footprint=footprint,
     emit=_emit,
     rounds_if_long=True,

@@ -108,15 +108,17 @@ def _shares(count: Expr, all_: Expr) -> tuple[Expr, Expr]:
     return tirx.IntImm("int64", known // common), tirx.IntImm("int64", total // common)
 
 
-def balance_registers(mappings: Sequence[Mapping]) -> list[Mapping]:
+def balance_registers(mappings: Sequence[Rows]) -> list[Rows]:
     """Rows of a part whose threads have more elements than another's get more threads.
+
+    Parts that go through the same input in step have rows, all of them.
 
     The registers of a kernel are those of its widest part, and leave room for few blocks: mean
     squares of rows of 2048 float32 beside maxima of groups of 64 take 30.4 us with 32 threads a
     row, which keep 127 registers, and 24.5 with 128, which keep 40.
     """
     least = min(mapping.elements for mapping in mappings)
-    return [_spread(m, least) if isinstance(m, Rows) else m for m in mappings]
+    return [_spread(mapping, least) for mapping in mappings]
 
 
 def _spread(mapping: Rows, least: int) -> Rows:

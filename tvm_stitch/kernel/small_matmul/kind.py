@@ -9,6 +9,7 @@ from tvm_stitch.kernel.small_matmul.choose import product_mapping, product_reaso
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
 from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile, shared_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.kernel.small_matmul.space import SEARCH
 from tvm_stitch.stages.stage import Refused, shown
 
 
@@ -33,6 +34,7 @@ SMALL_MATMUL = Kind(
     choose=product_mapping,
     beside=lambda *_: Refused("a part with matrix products fills a kernel of its own"),
     illegal=product_reasons,
+    search=SEARCH,
     footprint=lambda program, mapping: Footprint(
         mapping.block_threads, 0, shared_bytes(program, mapping)
     ),

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import plan_phases
-from tvm_stitch.kernel.analysis.kind import Problem
+from tvm_stitch.kernel.analysis.kind import Problem, Values
 from tvm_stitch.kernel.ir.mapping import WARP
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.vector_width import vector_width
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import constant
-from tvm_stitch.tuning.spaces.axes import Values
 
 
 def is_redundant(problems: Sequence[Problem[Program]], values: Values) -> bool:

@@ -18,7 +18,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.cooperative.choose_rounds import none_waits, with_persistent_rows
 from tvm_stitch.kernel.cooperative.persistent_shared import Parts
-from tvm_stitch.kernel.ir.mapping import SCHEMES, Flat, Mapping, RowSegment
+from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
@@ -32,11 +32,8 @@ AXES: dict[str, tuple[int, ...]] = {
     "steps": (1, 2, 4),  # vectors of a thread where a part has no rows
     "persistent_rows": (0, 1),  # whether rows stay on the chip, as many as there is room for
 }
-# Of which parts an axis is, where not of all.
-SEARCHED: dict[type[Mapping], tuple[str, ...]] = {
-    RowSegment: ("rows", "batch"),
-    Flat: ("steps",),
-}
+# Those of some parts only: their kinds say which.
+OF_PARTS = ("rows", "batch", "steps")
 
 
 def schedules(
@@ -47,7 +44,7 @@ def schedules(
     schemes: tuple[str, ...] = SCHEMES,
 ) -> dict[Schedule, tuple[int, ...]]:
     """Every legal schedule with its values of the axes, the chosen one first."""
-    own = tuple(values_of(chosen).values())
+    own = tuple(values_of(programs, chosen).values())
     found = {chosen: own}
     for values in _combinations(programs, chosen):
         if values == own:
@@ -58,9 +55,9 @@ def schedules(
     return found
 
 
-def values_of(schedule: Schedule) -> dict[str, int]:
+def values_of(programs: tuple[Program, ...], schedule: Schedule) -> dict[str, int]:
     """The values of the axes that make a schedule."""
-    first = {name: next(iter(_said(schedule, name)), 1) for name in ("rows", "batch", "steps")}
+    first = {name: next(iter(_said(programs, schedule, name)), 1) for name in OF_PARTS}
     return {
         "threads": schedule.block_threads,
         "min_blocks_per_sm": schedule.min_blocks_per_sm,
@@ -69,9 +66,10 @@ def values_of(schedule: Schedule) -> dict[str, int]:
     }
 
 
-def _said(schedule: Schedule, name: str) -> list[int]:
+def _said(programs: tuple[Program, ...], schedule: Schedule, name: str) -> list[int]:
     """What the mappings say of which an axis is."""
-    return [getattr(m, name) for m in schedule.parts if name in SEARCHED.get(type(m), ())]
+    parts = zip(programs, schedule.parts, strict=True)
+    return [getattr(m, name) for p, m in parts if name in kind_of(p).search.in_rounds]
 
 
 def fitted(
@@ -90,16 +88,17 @@ def fitted(
 
 
 def _fitted(program: Program, chosen: Any, values: dict[str, int]) -> Mapping:
-    own = {name: values[name] for name in SEARCHED.get(type(chosen), ())}
+    kind = kind_of(program)
+    own = {name: values[name] for name in kind.search.in_rounds}
     moving = none_waits(replace(chosen, **own))
-    mapping: Mapping = kind_of(program).in_round(program, moving, values["threads"])
+    mapping: Mapping = kind.in_round(program, moving, values["threads"])
     return mapping
 
 
 def _combinations(programs: tuple[Program, ...], chosen: Schedule) -> Iterator[tuple[int, ...]]:
     """Values of all axes, the chosen ones among them; one where an axis says nothing."""
-    own: dict[str, Any] = values_of(chosen)
-    silent = {name for name in ("rows", "batch", "steps") if not _said(chosen, name)}
+    own: dict[str, Any] = values_of(programs, chosen)
+    silent = {name for name in OF_PARTS if not _said(programs, chosen, name)}
     if not any(program.persistent_inputs for program in programs):
         silent.add("persistent_rows")
     axes = [

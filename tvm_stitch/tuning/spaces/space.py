@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.kind import Problem
+from tvm_stitch.kernel.analysis.kind import Axes, Problem, Values
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, problem_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
@@ -28,7 +28,6 @@ from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.spaces import rounds
-from tvm_stitch.tuning.spaces.axes import Axes, Values, search_of
 from tvm_stitch.tuning.spaces.redundant import is_redundant
 
 Fitted = tuple[Values, tuple[Mapping, ...]]  # what values of the axes make of each program
@@ -196,10 +195,9 @@ class Space:
 
 def fitted(values: Values, problem: Problem[Program]) -> Mapping | None:
     """The mapping that values of the axes make of a program; None where it is not legal."""
-    mapping = search_of(problem.program).fitted(problem, values)
-    if mapping is None or kind_of(problem.program).refusal(problem, mapping) is not None:
-        return None
-    return mapping
+    kind = kind_of(problem.program)
+    mapping = kind.search.fitted(problem, values)
+    return None if mapping is None or kind.refusal(problem, mapping) is not None else mapping
 
 
 def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterator[Choice]:
@@ -208,7 +206,7 @@ def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterato
     Of the extras and flags, others than the plain ones are tried of what is legal without.
     """
     problems = [problem_of(program, device, bounds) for program in programs]
-    search = search_of(programs[0])
+    search = kind_of(programs[0]).search
     sets = itertools.product((False, True), repeat=len(search.flags))
     unset, *flags = (dict(zip(search.flags, each, strict=True)) for each in sets)
     plain = {name: values[0] for name, values in search.extras.items()}

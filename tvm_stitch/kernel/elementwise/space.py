@@ -1,0 +1,36 @@
+"""What the tuner searches of elements without rows: threads, vectors, tiles.
+
+In: a Program, values of the axes. Out: the axes, and the Mapping that values make, perhaps not
+legal.
+"""
+
+from __future__ import annotations
+
+from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Problem, Search, Values
+from tvm_stitch.kernel.elementwise.transposed_reads import find_tiling
+from tvm_stitch.kernel.ir.mapping import Flat, Transposed
+from tvm_stitch.kernel.ir.program import Program
+
+AXES: Axes = {
+    "threads": POWERS[5:],
+    "vector": POWERS[:5],
+    "steps": POWERS[:5],
+    "min_blocks_per_sm": (0, 1024, 2048),  # threads, which registers are left for
+}
+
+
+def _axes(program: Program) -> Axes:
+    return AXES if find_tiling(program) is None else {**AXES, "tile": (0, *POWERS[3:8])}
+
+
+def _fitted(_problem: Problem[Program], values: Values) -> Flat:
+    own = {**values, "min_blocks_per_sm": values["min_blocks_per_sm"] // values["threads"]}
+    tile = own.pop("tile", 0)
+    return Transposed(**own, tile=tile) if tile else Flat(**own)
+
+
+def _values(mapping: Flat) -> Values:
+    return vars(mapping) | {"min_blocks_per_sm": mapping.min_blocks_per_sm * mapping.threads}
+
+
+SEARCH = Search(_axes, _fitted, _values, in_rounds=("steps",))
