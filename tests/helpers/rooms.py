@@ -16,7 +16,7 @@ KERNEL = (
     ("kernel.analysis",),
     ("kernel.rows",),
     ("kernel.elementwise", "kernel.cooperative", "kernel.panels", "kernel.small_matmul"),
-    ("kernel.kinds",),
+    ("kernel.kinds", "kernel.shared_input"),
     ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),
     ("kernel.kernel", "kernel.distinct_parts"),
     ("kernel.legal", "kernel.stitched", "kernel.tensor_core"),

@@ -17,6 +17,7 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.transform import bounds_of_module
+from tvm_stitch.tuning.workload import workload_of
 
 # What is stitched: no products, no sorts.
 RULES = (*elementwise.RULES, *movement.RULES, *reductions.RULES, *compound.RULES)
@@ -26,6 +27,7 @@ SEEDS = range(40)
 # Of 500 symbolic graphs, two with rows of up to 1024 columns that start anywhere, too many for the
 # registers of half a warp; and one where the blocks of other rows leave its own too few registers.
 CROWDED = (219, 309, 322)
+MOST_SEARCHED = 3  # parts of a kernel, each of which has a space of its own
 
 
 @cache
@@ -63,6 +65,17 @@ def test_what_is_chosen_is_legal(seed):
 @pytest.mark.parametrize("seed", [*SEEDS, *CROWDED])
 def test_what_is_chosen_for_symbolic_programs_is_legal(seed):
     check_legal(seed, symbolic=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS[::8])
+def test_what_is_chosen_is_among_what_a_tuner_tries(seed):
+    for function, programs, device, bounds in programs_of(seed, symbolic=False):
+        schedule = choose(programs, device, bounds)
+        if isinstance(schedule, Refused) or len(programs) > MOST_SEARCHED:
+            continue
+        found = workload_of(function, device, bounds)
+        assert not isinstance(found, Refused)
+        assert found.space().nearest(schedule).schedule == schedule
 
 
 @pytest.mark.parametrize("symbolic", [False, True], ids=["known", "symbolic"])

@@ -43,7 +43,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "rows/row_batching": ("choose_table", "row_batching", "golden", "choose"),
     "analysis/addressing": ("golden", "emit", "row_sizes", "rows_in_pieces"),
     "cooperative/emit_column_sums": ("column_sums", "golden"),
-    "rows/shared_input": ("shared_input", "golden"),
+    "shared_input": ("shared_input", "golden"),
     "codegen/prim_func": ("golden", "emit", "length_dispatch"),
     "legal": ("choose_table", "legal", "space", "choose"),
     "codegen/volatile_load": PRODUCTS,

@@ -24,8 +24,8 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.rows.shared_input import balance_registers, shares_input
 from tvm_stitch.kernel.rows.vector_width import narrowest_item
+from tvm_stitch.kernel.shared_input import balance_registers, shares_input
 from tvm_stitch.stages.extents import Extents, nominal
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import Refused, constant
@@ -149,7 +149,11 @@ NO_BOUNDS = Bounds()
 
 
 def problem_of(
-    program: Program, device: Device, bounds: Bounds = NO_BOUNDS, others_follow: bool = False
+    program: Program,
+    device: Device,
+    bounds: Bounds = NO_BOUNDS,
+    others_follow: bool = False,
+    schemes: tuple[str, ...] = (),
 ) -> Problem[Program]:
     """A program of which a mapping from elsewhere is asked.
 
@@ -157,7 +161,7 @@ def problem_of(
     """
     columns = bounds.columns(program) if kind_of(program).has_rows else 0
     is_open = constant(program.space.columns) is None
-    return Problem(program, device, columns, others_follow and is_open)
+    return Problem(program, device, columns, others_follow and is_open, schemes)
 
 
 @dataclass(frozen=True)
@@ -352,6 +356,4 @@ def _mapping(
     program: Program, device: Device, columns: int, schemes: tuple[str, ...]
 ) -> Mapping | Refused:
     """What a program gets of whatever kernel it is in."""
-    kind = kind_of(program)
-    refused = kind.unsupported(program)
-    return refused or kind.choose(Problem(program, device, columns, schemes=schemes))
+    return kind_of(program).choose(Problem(program, device, columns, schemes=schemes))

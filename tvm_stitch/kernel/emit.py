@@ -27,7 +27,7 @@ from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.rows.shared_input import interleave_blocks, shares_input
+from tvm_stitch.kernel.shared_input import interleave_blocks, shares_input
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Expr, Var, as_int64, buffer_size, constant, substitute
 

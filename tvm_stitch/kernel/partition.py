@@ -18,8 +18,8 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.scan_pattern import is_scan
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.panels.program import fits_a_block, is_panel, panel_program
-from tvm_stitch.kernel.rows.shared_input import co_scheduled_programs
 from tvm_stitch.kernel.rows.vector_width import narrowest_item
+from tvm_stitch.kernel.shared_input import co_scheduled_programs
 from tvm_stitch.kernel.small_matmul.program import make_product_program
 from tvm_stitch.stages.matmul_pattern import Factors, small_product
 from tvm_stitch.stages.op_pattern import is_product

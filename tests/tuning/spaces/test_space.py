@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 
 import pytest
 from check import H200, TOGETHER, primfuncs
-from products import lstm_cell
+from products import attention, lstm_cell
 from tuning_runs import DEVICE, KINDS, chosen, softmax_of, softmax_over_rows, workload
 
 from tvm_stitch import simt
 from tvm_stitch.kernel.choose import NO_BOUNDS, problem_of
-from tvm_stitch.kernel.ir.mapping import WARP
+from tvm_stitch.kernel.ir.mapping import SCHEMES, WARP
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.tuning.features import NAMES, features
@@ -42,12 +42,32 @@ def test_every_schedule_is_there_once_and_legal(kind):
         assert len(features(found, schedule)) == len(NAMES)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "side by side"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_analytic_choice_is_one_of_them(kind):
     found = workload(*KINDS[kind]())
     space = space_of(found)
     assert chosen(found) in {point.schedule for point in space}
     assert space.nearest(chosen(found)).schedule == chosen(found)
+
+
+@pytest.mark.parametrize(
+    "case", (lstm_cell("float32", 64, 16, 16), attention("float32", 2, 2, 32, 16))
+)
+def test_the_choice_for_products_is_one_of_them(case):
+    (function,) = primfuncs(case.module, H200, TOGETHER, before="StitchSchedule").values()
+    found = workload_of(function, DEVICE)
+    assert chosen(found) in {point.schedule for point in space_of(found)}
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("side by side", "rounds")])
+def test_whatever_is_proposed_and_legal_is_one_of_them(kind):
+    """Choosing and searching know the same mappings: chosen is the first that is legal."""
+    found = workload(*KINDS[kind]())
+    (program,) = found.programs
+    own, problem = kind_of(program), problem_of(program, DEVICE, schemes=SCHEMES)
+    legal_ones = [m for m in own.candidates(problem) if own.refusal(problem, m) is None]
+    assert own.choose(problem) == legal_ones[0]
+    assert set(legal_ones) <= {point.schedule.parts[0] for point in space_of(found)}
 
 
 def test_the_table_spans_what_matters():

@@ -6,7 +6,7 @@ TIR. A kind lives in its room; nobody outside asks which one it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -98,14 +98,16 @@ class Kind:
     holds: Callable[[Program], bool]
     # What no mapping can make a stitched kernel of.
     unsupported: Callable[[Any], Refused | None]
-    choose: Callable[[Problem[Any]], Any]  # a mapping for whatever kernel the program is in
+    # Mappings for whatever kernel the program is in, the best first: the first that is legal is
+    # taken. What is legal they need not ask.
+    candidates: Callable[[Problem[Any]], Iterable[Any]]
     # The same of a program that has the device to itself, and in blocks of so many threads, beside
     # other parts of a kernel.
     alone: Callable[[Problem[Any], Any], Mapping] = lambda _problem, mapping: mapping
     beside: Callable[[Any, Any, int], Any] = fills_a_kernel
     # The same between barriers of a grid, where rows of a round wait for each other.
     in_round: Callable[[Any, Any, int], Any] = fills_a_kernel
-    # Why a mapping that somebody else made would not work.
+    # Why a mapping would not work, whoever made it.
     illegal: Callable[[Problem[Any], Any], Iterator[str]]
     search: Search
     phases: Callable[[Any, Any], Phases] = phases_of  # what is done up to each reduction
@@ -125,9 +127,23 @@ class Kind:
 
     def refusal(self, problem: Problem[Any], mapping: Mapping) -> Refused | None:
         """The first rule that a mapping breaks."""
+        return self.unsupported(problem.program) or self._broken(problem, mapping)
+
+    def choose(self, problem: Problem[Any]) -> Mapping | Refused:
+        """The first of the candidates that is legal; or why the last one is not."""
         refused = self.unsupported(problem.program)
         if refused is not None:
             return refused
+        for mapping in self.candidates(problem):
+            refused = self._broken(problem, mapping)
+            if refused is None:
+                chosen: Mapping = mapping
+                return chosen
+        assert refused is not None, "a kind has a candidate for every program that it holds"
+        return refused
+
+    def _broken(self, problem: Problem[Any], mapping: Mapping) -> Refused | None:
+        """The first rule that a mapping of a supported program breaks."""
         if not self.takes(mapping):
             names = " or ".join(each.kind for each in self.mappings)
             return Refused(f"a {mapping.kind} mapping of a {names} part")

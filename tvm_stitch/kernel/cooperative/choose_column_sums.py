@@ -1,11 +1,12 @@
 """The mapping of the global scheme: how many blocks take turns at the rows, and what they hold.
 
-In: a Program with reductions over its rows, and a Device. Out: a Mapping whose blocks are all
-resident at once, or why there is none. Part of kernel/choose, the home of legality.
+In: a Program with reductions over its rows, and a Device. Out: Mappings whose blocks are all
+resident at once, the best first. What is legal of them cooperative/kinds says.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tvm_stitch.device import Device
@@ -21,6 +22,7 @@ from tvm_stitch.kernel.codegen.footprint import (
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, ColumnSums, power_of_two
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.rows.kind import unsupported_rows
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
 from tvm_stitch.stages.stage import Refused, constant
 
@@ -45,36 +47,39 @@ GUARD_REGISTERS = 24
 # Every share of a sum is written and read once more: so many rows go into one at least.
 ROWS_A_SHARE = 16
 
-UNKNOWN_LENGTH = Refused(
-    "sums over rows of unknown length: no tir_var_upper_bound says how long they may be"
-)
 
-
-def grid_mapping(problem: Problem[Program]) -> ColumnSums | Refused:
-    """As many blocks as are resident at once, and keep busy."""
-    program, device, columns = problem.program, problem.device, problem.columns
-    vector = vector_width(program)
-    if columns < 1:
-        return UNKNOWN_LENGTH
+def unsupported_sums(program: Program) -> Refused | None:
+    """What no number of blocks sums over the rows."""
     if len({accumulator_dtype(stage) for stage in program.column_reductions}) > 1:
         return Refused("sums of several types over the rows")
+    return unsupported_rows(program)
+
+
+def sums_mappings(problem: Problem[Program]) -> Iterator[ColumnSums]:
+    """As many blocks as are resident at once, and keep busy."""
+    program, device = problem.program, problem.device
+    columns = max(1, problem.columns)  # of none, and of unknown length, nothing is legal
+    vector = vector_width(program)
     while not is_aligned(program, vector):
         vector //= 2
     # Into how many pieces rows fall must be known before there is a grid.
     in_pieces = not program.row_reductions and not problem.is_open
     mapping = _pieces(columns, vector, device) if in_pieces else _whole_rows(columns, vector)
-    while mapping.rows > 1 and grid_shared_bytes(program, mapping) > STATIC_SHARED:
+    while mapping.rows:
+        plain = with_blocks(program, mapping, device, columns)
+        ahead = with_blocks(program, replace(mapping, prefetch_next_row=True), device, columns)
+        if _is_better(ahead, plain):
+            yield ahead
+        yield plain
         mapping = replace(mapping, rows=mapping.rows // 2)
-    plain = with_blocks(program, mapping, device, columns)
-    ahead = with_blocks(program, replace(mapping, prefetch_next_row=True), device, columns)
-    if plain is None:
-        return Refused(f"rows of {columns} columns leave no room for the sums over them")
-    if ahead is None:
-        return plain
+
+
+def _is_better(ahead: ColumnSums, plain: ColumnSums) -> bool:
+    """Whether blocks that load the next row ahead do better, as many as there is room for."""
     if plain.rows == 1 and plain.min_blocks_per_sm * plain.block_threads >= AHEAD_THREADS:
-        return plain
+        return False
     many = ahead.min_blocks_per_sm * ahead.block_threads >= AHEAD_THREADS
-    return ahead if many or ahead.min_blocks_per_sm == plain.min_blocks_per_sm else plain
+    return many or ahead.min_blocks_per_sm == plain.min_blocks_per_sm
 
 
 def _whole_rows(columns: int, vector: int) -> ColumnSums:
@@ -102,12 +107,13 @@ def with_blocks(
     device: Device,
     columns: int,
     most_resident: int = MOST_RESIDENT,
-) -> ColumnSums | None:
-    """The mapping with as many blocks as the device holds at once and the rows keep busy."""
-    resident = min(most_resident, resident_blocks(program, mapping, device))
+) -> ColumnSums:
+    """The mapping with as many blocks as the device holds at once and the rows keep busy.
+
+    One at least, which is not legal where there is no room for it.
+    """
+    resident = max(1, min(most_resident, resident_blocks(program, mapping, device)))
     pieces = -(-columns // mapping.reach) if mapping.split else 1
-    if resident < 1:
-        return None
     most = device.multiprocessors * resident
     rows = program.rows_expected
     shares = max(1, most // pieces)

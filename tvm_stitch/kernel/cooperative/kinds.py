@@ -10,11 +10,11 @@ from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.cooperative.choose_column_sums import (
-    UNKNOWN_LENGTH,
     grid_footprint,
-    grid_mapping,
     grid_shared_bytes,
     resident_blocks,
+    sums_mappings,
+    unsupported_sums,
 )
 from tvm_stitch.kernel.cooperative.choose_rounds import (
     round_footprint,
@@ -28,7 +28,8 @@ from tvm_stitch.kernel.cooperative.space import SEGMENT_SEARCH, SUMS_SEARCH
 from tvm_stitch.kernel.ir.mapping import ColumnSums, Rows, RowSegment
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import emit_batch
-from tvm_stitch.kernel.rows.kind import ROWS, held_elements
+from tvm_stitch.kernel.rows.kind import ROWS
+from tvm_stitch.kernel.rows.legal import held_elements
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.stages.stage import Expr
 
@@ -39,7 +40,8 @@ def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[st
         yield "sums over the rows need blocks that iterate over the rows"
         return
     if problem.columns < 1:
-        yield UNKNOWN_LENGTH.reason
+        length = "no tir_var_upper_bound says how long they may be"
+        yield f"sums over rows of unknown length: {length}"
     if mapping.split and problem.is_open:
         yield "pieces of rows whose number only run time knows"
     if not is_aligned(problem.program, mapping.vector):
@@ -94,7 +96,8 @@ COLUMN_SUMS = replace(
     ROWS,
     mappings=(ColumnSums,),
     holds=lambda program: bool(program.column_reductions),
-    choose=grid_mapping,
+    unsupported=unsupported_sums,
+    candidates=sums_mappings,
     alone=lambda _problem, mapping: mapping,
     beside=fills_a_kernel,
     in_round=fills_a_kernel,
@@ -109,7 +112,7 @@ ROW_SEGMENT = replace(
     ROWS,
     mappings=(RowSegment,),
     holds=lambda program: program.space.row_segment is not None,
-    choose=row_segment_mapping,
+    candidates=lambda problem: (row_segment_mapping(problem),),
     in_round=segment_in_round,
     illegal=_illegal_segment,
     search=SEGMENT_SEARCH,

@@ -34,7 +34,7 @@ def _fitted(problem: Problem[Program], values: Values) -> ColumnSums | None:
     if not mapping.split:
         mapping = replace(mapping, steps=steps_of(mapping, columns))
     found = with_blocks(program, mapping, device, columns, wanted)
-    return found if found is not None and found.min_blocks_per_sm == wanted else None
+    return found if found.min_blocks_per_sm == wanted else None
 
 
 SUMS_SEARCH = Search(lambda _program: AXES, _fitted)

@@ -21,7 +21,7 @@ from tvm_stitch.kernel.cost_model.part_model import Demand, grid_us
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.rows.shared_input import shares_input
+from tvm_stitch.kernel.shared_input import shares_input
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import Var
 

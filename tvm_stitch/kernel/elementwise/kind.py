@@ -27,29 +27,28 @@ from tvm_stitch.kernel.ir.mapping import WARP, Flat, Transposed
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import footprint
-from tvm_stitch.kernel.rows.kind import held_elements, told
+from tvm_stitch.kernel.rows.legal import held_elements, told
 from tvm_stitch.kernel.rows.vector_width import vector_width
 from tvm_stitch.stages.stage import Expr, Refused, constant
 
 FLAT_THREADS = 256
 
 
-def _choose(problem: Problem[Program]) -> Flat:
-    """See the module's docstring."""
+def _candidates(problem: Problem[Program]) -> Iterator[Flat]:
+    """See the module's docstring; tiles where something is read transposed."""
     program, device = problem.program, problem.device
     tiling = find_tiling(program)
     if tiling is not None and "regional" in problem.schemes:
-        return tile_mapping(tiling, vector_width(program))
+        yield tile_mapping(tiling, vector_width(program))
     mapping = Flat(FLAT_THREADS, vector_width(program), 1)
     total = program.elements_expected
-    if total is None:
-        return mapping
     wanted = 2 * device.multiprocessors
-    while mapping.vector > 1 and -(-total // mapping.reach) < wanted:
+    while total is not None and mapping.vector > 1 and -(-total // mapping.reach) < wanted:
         mapping = replace(mapping, vector=mapping.vector // 2)
-    while mapping.threads > WARP and -(-total // mapping.reach) < device.multiprocessors // 2:
+    wanted = device.multiprocessors // 2
+    while total is not None and mapping.threads > WARP and -(-total // mapping.reach) < wanted:
         mapping = replace(mapping, threads=mapping.threads // 2)
-    return mapping
+    yield mapping
 
 
 def _beside(_program: Program, mapping: Flat, threads: int) -> Flat:
@@ -103,7 +102,7 @@ ELEMENTWISE = Kind(
     mappings=(Flat, Transposed),
     holds=lambda program: not program.reduces and constant(program.space.rows) == 1,
     unsupported=unsupported,
-    choose=_choose,
+    candidates=_candidates,
     beside=_beside,
     in_round=_in_round,
     illegal=_illegal,

@@ -1,14 +1,15 @@
 """The mapping of a panel: how many columns are neighbours in a block, and who shares each.
 
-In: one Program whose rows are columns of a matrix, their length and the Device. Out: a Mapping, or
-why there is none. Part of kernel/choose, the home of legality.
+In: one Program whose rows are columns of a matrix, their length and the Device. Out: Mappings, the
+best first. What is legal of them panels/kind says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
@@ -16,18 +17,13 @@ from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.analysis.online_reduction import in_one_pass
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Panel, power_of_two
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.panels.footprint import REGISTER_BYTES, fits, live_bytes
+from tvm_stitch.kernel.panels.footprint import REGISTER_BYTES, live_bytes
 from tvm_stitch.kernel.panels.program import SECTOR_BYTES, adjacent_rows, rows_of
-from tvm_stitch.kernel.rows.choose import (
-    BUSY_SHARE,
-    CLUSTER_CAPABILITY,
-    KEPT_BYTES,
-    NO_ELEMENTS,
-    steps_of,
-)
+from tvm_stitch.kernel.rows.choose import BUSY_SHARE, KEPT_BYTES, steps_of
+from tvm_stitch.kernel.rows.legal import has_clusters
 from tvm_stitch.kernel.rows.row_batching import rows_at_once
 from tvm_stitch.kernel.rows.vector_width import vector_width
-from tvm_stitch.stages.stage import Refused, constant
+from tvm_stitch.stages.stage import constant
 
 # Neighbouring columns that a block reads, in bytes: the widest of these that leaves no
 # multiprocessor without a block, and whose columns a block can keep.
@@ -59,23 +55,18 @@ STREAM_THREADS = 512
 UNROLL = 16  # steps that a thread loads at once of a column that waits in no registers
 
 
-def panel_mapping(problem: Problem[Program]) -> Panel | Refused:
+def panel_mappings(problem: Problem[Program]) -> Iterator[Panel]:
     """A panel that waits in registers, else in shared memory.
 
     What fits neither is read again in every phase, most of it from the L2.
     """
     program, device, columns = problem.program, problem.device, problem.columns
-    if columns < 1 and not problem.is_open:
-        return NO_ELEMENTS
-    if columns and (found := _in_vectors(problem)) is not None:
-        return found
-    ways: list[Callable[[int], Panel | None]] = [
-        *(partial(_in_registers, program, device, columns, block) for block in BLOCKS),
-        partial(_in_shared, program, device, columns),
-        partial(_streamed, program, columns),
-    ]
-    tried = (_widest(program, device, map(way, WIDTHS)) for way in ways[0 if columns else -1 :])
-    return next(filter(None, tried))
+    if columns:
+        yield from _in_vectors(problem)
+        for block in BLOCKS:
+            yield from _widest(program, device, partial(_in_registers, problem, block))
+        yield from _widest(program, device, partial(_in_shared, program, columns))
+    yield from _widest(program, device, partial(_streamed, program, columns))
 
 
 def vector_of(program: Program) -> int:
@@ -86,10 +77,9 @@ def vector_of(program: Program) -> int:
     return vector
 
 
-def _in_registers(
-    program: Program, device: Device, columns: int, block: tuple[int, int], width: int
-) -> Panel | None:
+def _in_registers(problem: Problem[Program], block: tuple[int, int], width: int) -> Iterator[Panel]:
     """Kept as it is computed, or as what it can be computed from again."""
+    program, device, columns = problem.program, problem.device, problem.columns
     vector, (most, kept_bytes) = vector_of(program), block
     for recompute in (False, True):
         phases = plan_phases(program, recompute)
@@ -105,19 +95,18 @@ def _in_registers(
         mapping = replace(mapping, steps=steps_of(mapping, columns))
         if threads == 1:
             mapping = replace(mapping, batch=rows_at_once(program, mapping, device))
-        if mapping.steps * vector * each <= kept_bytes and fits(program, mapping, device) is None:
-            return mapping
-    return None
+        if mapping.steps * vector * each <= kept_bytes:
+            yield mapping
 
 
-def _in_vectors(problem: Problem[Program]) -> Panel | None:
+def _in_vectors(problem: Problem[Program]) -> Iterator[Panel]:
     """Kept in registers by threads that have several neighbours, which they read as one vector."""
     program, device, columns = problem.program, problem.device, problem.columns
     adjacent = adjacent_rows(program)
     rows = rows_of(program, WIDTHS[0]) // adjacent
     if adjacent == 1 or rows < 1 or columns <= SHORT:
-        return None
-    clusters = "cluster" in problem.schemes and device.capability >= CLUSTER_CAPABILITY
+        return
+    clusters = "cluster" in problem.schemes and has_clusters(device)
     panels = program.rows_expected and -(-program.rows_expected // (rows * adjacent))
     writes = any(map(program.is_full, program.outputs))
     for cluster, block in VECTOR_BLOCKS:
@@ -130,10 +119,8 @@ def _in_vectors(problem: Problem[Program]) -> Panel | None:
             phases = phases_of(program, mapping)
             each = adjacent * (live_bytes(phases, adjacent) or phases.first_bytes)
             mapping = replace(mapping, steps=steps_of(mapping, columns))
-            whole = mapping.block_threads >= WARP and mapping.steps * each <= VECTOR_BYTES
-            if whole and fits(program, mapping, device) is None:
-                return replace(mapping, min_blocks_per_sm=VECTOR_THREADS * 2 // block)
-    return None
+            if mapping.steps * each <= VECTOR_BYTES:
+                yield replace(mapping, min_blocks_per_sm=VECTOR_THREADS * 2 // block)
 
 
 def _fewest(columns: int, each: int, kept_bytes: int) -> int:
@@ -165,20 +152,17 @@ def _rows_of_short(program: Program, device: Device) -> int:
     return rows
 
 
-def _in_shared(program: Program, device: Device, columns: int, width: int) -> Panel | None:
+def _in_shared(program: Program, columns: int, width: int) -> Iterator[Panel]:
     """As many threads as a block has, each with its elements in shared memory."""
-    if not plan_phases(program, True, "shared").kept:
-        return None
-    rows = rows_of(program, width)
-    mapping = _of_threads(program, columns, rows, MAX_BLOCK_THREADS, "shared")
-    return mapping if fits(program, mapping, device) is None else None
+    if plan_phases(program, True, "shared").kept:
+        yield _of_threads(program, columns, rows_of(program, width), MAX_BLOCK_THREADS, "shared")
 
 
-def _streamed(program: Program, columns: int, width: int) -> Panel:
+def _streamed(program: Program, columns: int, width: int) -> Iterator[Panel]:
     """Read again in every phase; sums are found with the maximum that they are measured by."""
     rows = rows_of(program, width)
     mapping = _of_threads(program, columns, rows, STREAM_THREADS, "nowhere")
-    return replace(mapping, online=in_one_pass(program) is not None)
+    yield replace(mapping, online=in_one_pass(program) is not None)
 
 
 def _of_threads(program: Program, columns: int, rows: int, block: int, residence: str) -> Panel:
@@ -188,11 +172,21 @@ def _of_threads(program: Program, columns: int, rows: int, block: int, residence
     return replace(mapping, steps=steps_of(mapping, columns)) if columns else mapping
 
 
-def _widest(program: Program, device: Device, found: Iterable[Panel | None]) -> Panel | None:
-    """Of panels from wide to narrow the first that leaves no multiprocessor without a block."""
-    last, rows = None, program.rows_expected
-    for mapping in filter(None, found):
-        last = mapping
-        if rows is None or -(-rows // mapping.block_rows) >= device.multiprocessors:
-            break
-    return last
+def _widest(
+    program: Program, device: Device, way: Callable[[int], Iterator[Panel]]
+) -> Iterator[Panel]:
+    """From wide to narrow those that leave no multiprocessor without a block, then the others.
+
+    Of the others, those that leave the fewest: from narrow to wide.
+    """
+    rows, others = program.rows_expected, list[list[Panel]]()
+    for width in WIDTHS:
+        found = list(way(width))
+        filled = [
+            mapping
+            for mapping in found
+            if rows is None or -(-rows // mapping.block_rows) >= device.multiprocessors
+        ]
+        yield from filled
+        others.insert(0, [mapping for mapping in found if mapping not in filled])
+    yield from chain.from_iterable(others)

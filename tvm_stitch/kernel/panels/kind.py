@@ -17,14 +17,21 @@ from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, rows_profile
 from tvm_stitch.kernel.ir.mapping import Mapping, Panel
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.panels.choose import panel_mapping
+from tvm_stitch.kernel.panels.choose import panel_mappings
 from tvm_stitch.kernel.panels.emit import emit_panel
-from tvm_stitch.kernel.panels.footprint import fits, live_bytes, panel_footprint
+from tvm_stitch.kernel.panels.footprint import live_bytes, panel_footprint
 from tvm_stitch.kernel.panels.program import adjacent_rows, is_panel, unsupported_panel
 from tvm_stitch.kernel.panels.space import SEARCH
-from tvm_stitch.kernel.rows.choose import CLUSTER_CAPABILITY, CLUSTERS, NO_ELEMENTS
 from tvm_stitch.kernel.rows.footprint import registers_left
-from tvm_stitch.kernel.rows.kind import MAX_AHEAD_BYTES, held_elements, told, uncovered
+from tvm_stitch.kernel.rows.legal import (
+    MAX_AHEAD_BYTES,
+    cluster_size,
+    crowded,
+    held_elements,
+    no_elements,
+    told,
+    uncovered,
+)
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.stages.extents import NOMINAL, Extents
@@ -46,8 +53,7 @@ def _beside(program: Program, mapping: Panel, threads: int) -> Panel | Refused:
 
 def _illegal(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
     program = problem.program
-    if problem.columns < 1:
-        yield NO_ELEMENTS.reason
+    yield from no_elements(problem)
     if mapping.online and apply_online(program, mapping) is program:
         yield "one pass, where no sum is measured against a maximum"
     if not is_aligned(program, mapping.vector):
@@ -68,10 +74,7 @@ def _illegal(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
 
 
 def _cluster(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
-    if problem.device.capability < CLUSTER_CAPABILITY:
-        yield f"clusters, which {problem.device.name} does not have"
-    if mapping.cluster not in CLUSTERS:
-        yield f"a cluster of {mapping.cluster} blocks"
+    yield from cluster_size(problem, mapping)
     if mapping.residence != "register" or mapping.online or mapping.any_length:
         yield "blocks of a cluster keep what they share in registers"
 
@@ -89,9 +92,12 @@ def _room(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
         if mapping.unroll:
             yield "steps that are loaded at once, of a column that waits in registers"
     yield from told(problem, mapping)
-    refused = fits(problem.program, mapping, problem.device)
-    if refused is not None:
-        yield refused.reason
+    needed = panel_footprint(problem.program, mapping)
+    yield from crowded(needed, mapping, problem.device)
+    if needed.shared > problem.device.shared_block:
+        room = f"a block has {problem.device.shared_block}"
+        panel = f"a panel of {mapping.rows} columns"
+        yield f"{panel} needs {needed.shared} bytes of shared memory, {room}"
     first = phases_of(problem.program, mapping).first_bytes
     if first * mapping.vector * mapping.unroll > MAX_AHEAD_BYTES:
         yield f"{mapping.unroll} steps that a thread loads ahead"
@@ -112,7 +118,7 @@ PANEL = Kind(
     mappings=(Panel,),
     holds=is_panel,
     unsupported=unsupported_panel,
-    choose=panel_mapping,
+    candidates=panel_mappings,
     beside=_beside,
     illegal=_illegal,
     search=SEARCH,

@@ -11,7 +11,8 @@ from dataclasses import replace
 from tvm_stitch.kernel.analysis.kind import POWERS, RESIDENCES, Axes, Problem, Search, Values
 from tvm_stitch.kernel.ir.mapping import Panel
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.choose import CLUSTERS, steps_of
+from tvm_stitch.kernel.rows.choose import steps_of
+from tvm_stitch.kernel.rows.legal import CLUSTERS
 
 # Steps follow from the threads and the length of a column.
 AXES: Axes = {

@@ -1,11 +1,12 @@
 """The mapping of a program with rows: threads, blocks and clusters of a row, and where it waits.
 
-In: one Program that reduces along its rows, their length and the Device. Out: a Mapping, or why
-there is none. Part of kernel/choose, the home of legality.
+In: one Program that reduces along its rows, their length and the Device. Out: Mappings, the best
+first. What is legal of them rows/legal says.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tvm_stitch.device import Device
@@ -18,10 +19,11 @@ from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows,
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows import async_copy
-from tvm_stitch.kernel.rows.footprint import fits, has_many_rows, registers
+from tvm_stitch.kernel.rows.footprint import footprint, registers
+from tvm_stitch.kernel.rows.legal import CLUSTERS, has_clusters, illegal_rows
 from tvm_stitch.kernel.rows.row_batching import batched
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width, vectors_of_rows
-from tvm_stitch.stages.stage import Refused, constant
+from tvm_stitch.stages.stage import constant
 
 # A thread keeps at most this much of its row before more threads share the row. Measured: 32
 # fp32 elements a thread reach the copy bandwidth with 8 loads in flight, fewer threads spill.
@@ -31,8 +33,15 @@ KEPT_BYTES = 128
 SHORT_ROW_BYTES, SHORT_KEPT_BYTES = 1 << 11, 32
 ROW_BYTES = 128  # threads of a row read at least this much side by side
 BLOCK_THREADS = 128  # short rows are packed until a block has this many threads
-CLUSTERS = (1, 2, 4, 8, 16)
-CLUSTER_CAPABILITY = 90
+# Shared memory that a row may take in a block, by the blocks of its cluster. Measured on an H200,
+# blocks of 256 threads into which rows are copied asynchronously: RMS norm and layer norm of 65536
+# bf16 columns run in 1027 and 1141 us with 4 blocks, 1034 and 1209 with 2, log-softmax of 50304 in
+# 211 and 203; RMS norm of 131072 in 1050 with 8 blocks and 1073 with 4.
+_KB = 1024
+SHARED_BYTES = {1: 120 * _KB, 2: 54 * _KB, 4: 36 * _KB, 8: 112 * _KB, 16: 1024 * _KB}
+# With two weights, fewer blocks of more threads are better (WEIGHTED_COLUMNS), if there
+# are rows enough for all multiprocessors.
+WEIGHTED_SHARED_BYTES = {**SHARED_BYTES, 2: 72 * _KB, 4: 72 * _KB}
 # Rows get more threads until this share of what a multiprocessor holds is there, which keeps its
 # memory busy. At a half, 4096 rows of 768 float32 would just miss it, and with twice the threads
 # run into a second round: residual + layer norm took 14.1 us instead of 11.6.
@@ -68,10 +77,7 @@ RESIDENT_THREADS = (0, 768, 1024)  # for no weights, one, two or more
 ONLINE_THREADS = 256
 
 
-NO_ELEMENTS = Refused("rows without elements")
-
-
-def row_mapping(problem: Problem[Program]) -> Rows | Refused:
+def row_mappings(problem: Problem[Program]) -> Iterator[Rows]:
     """The first place that has room, in order of preference.
 
     A block keeps its row in registers, computing more again where that saves some, then in shared
@@ -81,12 +87,31 @@ def row_mapping(problem: Problem[Program]) -> Rows | Refused:
     """
     program, device, columns = problem.program, problem.device, problem.columns
     if columns < 1:
-        return streamed(program) if problem.is_open else NO_ELEMENTS
-    if program.scans:
-        return _accumulated(program, device, columns)
+        yield streamed(program)
+        return
+    if program.scans:  # wait in registers of one block
+        yield from (_placed(program, device, columns, 1, place) for place in PLACES[:2])
+        return
+    pairs = None
+    for mapping in _places(problem):
+        found = _two_at_once(program, columns, mapping, device)
+        waits_well = pairs is None or mapping.asynchronous or mapping.residence == "nowhere"
+        if found is None and waits_well:
+            yield mapping
+        elif pairs is None and next(illegal_rows(problem, mapping), None) is None:
+            pairs = found
+    if pairs is not None:
+        yield pairs
+    rows = program.rows_expected
+    if rows is None or 2 * rows >= device.multiprocessors:  # fewer would leave most of it idle
+        yield streamed(program)
+
+
+def _places(problem: Problem[Program]) -> Iterator[Rows]:
+    """Where rows of a known length may wait, by the blocks that share one."""
+    program, device, columns = problem.program, problem.device, problem.columns
     clusters = _clusters(problem)
     many_rows = has_many_rows(program, device)
-    refused, crowded = Refused("no cluster is large enough"), None
     for cluster in clusters:
         last = cluster == clusters[-1]
         if not last and _leaves_idle(program, columns, cluster, device):
@@ -94,36 +119,24 @@ def row_mapping(problem: Problem[Program]) -> Rows | Refused:
         places = PLACES if many_rows else FEW_ROWS_PLACES
         for place in places if cluster == 1 else [SHARED_PLACE]:
             mapping = _placed(program, device, columns, cluster, place)
-            kept = phases_of(program, mapping).kept
-            if mapping.online and not kept and cluster == 1:
-                return replace(streamed(program, ONLINE_THREADS), online=True)
-            verdict = fits(program, mapping, device, last)
-            if verdict is not None:
-                refused = verdict
-                continue
-            two = _two_at_once(program, columns, mapping, device)
-            if two is None and (crowded is None or mapping.asynchronous):
-                return mapping
-            crowded = crowded or two
-    if crowded is not None:
-        return crowded
+            if mapping.online and cluster == 1 and not phases_of(program, mapping).kept:
+                yield replace(streamed(program, ONLINE_THREADS), online=True)
+            elif last or not _fills_blocks(program, mapping, device):
+                yield mapping
+
+
+def _fills_blocks(program: Program, mapping: Rows, device: Device) -> bool:
+    """Whether rows take so much shared memory that larger clusters do better."""
+    weighted = has_many_rows(program, device) and weights(program) > 1
+    most = WEIGHTED_SHARED_BYTES if weighted else SHARED_BYTES
+    waits = mapping.residence == "shared"
+    return waits and footprint(program, mapping).shared > most[mapping.cluster]
+
+
+def has_many_rows(program: Program, device: Device) -> bool:
+    """Whether there are more than a row or two for each multiprocessor."""
     rows = program.rows_expected
-    if rows is None or 2 * rows >= device.multiprocessors:  # fewer would leave most of it idle
-        return streamed(program)
-    return refused
-
-
-def _accumulated(program: Program, device: Device, columns: int) -> Rows | Refused:
-    """Rows along which something is accumulated wait in registers of one block."""
-    refused = Refused("nowhere to wait")
-    for place in PLACES[:2]:
-        mapping = _placed(program, device, columns, 1, place)
-        if mapping.residence == "register":
-            verdict = fits(program, mapping, device, last=True)
-            if verdict is None:
-                return mapping
-            refused = verdict
-    return refused
+    return not rows or rows > 2 * device.multiprocessors
 
 
 def _placed(
@@ -209,7 +222,7 @@ def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -
 
 def _clusters(problem: Problem[Program]) -> list[int]:
     """Cluster sizes to try: each block has work for all of its threads."""
-    if problem.device.capability < CLUSTER_CAPABILITY or "cluster" not in problem.schemes:
+    if not has_clusters(problem.device) or "cluster" not in problem.schemes:
         return [1]
     least = CLUSTER_THREADS * vector_width(problem.program)
     return [n for n in CLUSTERS if n == 1 or problem.columns >= n * least]

@@ -11,8 +11,9 @@ from dataclasses import replace
 from tvm_stitch.kernel.analysis.kind import POWERS, RESIDENCES, Axes, Problem, Search, Values
 from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.choose import CLUSTERS, idle_threads, steps_of
+from tvm_stitch.kernel.rows.choose import idle_threads, steps_of
 from tvm_stitch.kernel.rows.footprint import footprint
+from tvm_stitch.kernel.rows.legal import CLUSTERS
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.stages.stage import constant
 

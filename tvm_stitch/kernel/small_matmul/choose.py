@@ -1,15 +1,14 @@
 """Mapping and legality of kernels with small matrix products.
 
-In: a ProductProgram and a Device. Out: its Mapping, or why there is none; which panels are staged
-in shared memory, and which loads are issued before anything waits. Part of kernel/choose, the home
-of legality.
+In: a ProductProgram and a Device. Out: its Mappings, the best first, and why one is not legal;
+which panels are staged in shared memory, and which loads are issued before anything waits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
+from itertools import chain, product
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
@@ -142,20 +141,18 @@ def _few_slices(program: ProductProgram, threads: int) -> Slices | Refused:
     return slices
 
 
-def product_mapping(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
-    """Rows in slices where all that follows the products allows it; else whole rows."""
-    mapping = _sliced(problem) or _whole(problem)
-    if isinstance(mapping, Refused):
-        return mapping
-    for change in (partial(replace, asynchronous=True), partial(replace, prefetch_weights=True)):
-        better: SmallMatmul = change(mapping)
-        if next(product_reasons(problem, better), None) is None:
-            mapping = better
-    return mapping
+def product_mappings(problem: Problem[ProductProgram]) -> Iterator[SmallMatmul]:
+    """Rows in slices where all that follows the products allows it; else whole rows.
+
+    Each with asynchronous copies and loads issued ahead, where there are any.
+    """
+    for mapping in chain(_sliced(problem), _whole(problem)):
+        for asynchronous, ahead in product((True, False), repeat=2):
+            yield replace(mapping, asynchronous=asynchronous, prefetch_weights=ahead)
 
 
-def _sliced(problem: Problem[ProductProgram]) -> SmallMatmul | None:
-    """A block has up to twice as many columns as rows; None: there are no slices, or no gain.
+def _sliced(problem: Problem[ProductProgram]) -> Iterator[SmallMatmul]:
+    """A block has up to twice as many columns as rows; none where there are no slices, or no gain.
 
     Slices read the rows' factors once each and compute all that comes before the products once
     each. So that is left to products of what memory holds.
@@ -163,9 +160,9 @@ def _sliced(problem: Problem[ProductProgram]) -> SmallMatmul | None:
     program, device = problem.program, problem.device
     slices = _few_slices(program, FEWEST_SLICED)
     if isinstance(slices, Refused) or not slices.values.issuperset(program.contractions):
-        return None
+        return
     if program.reduces_rows or any(c.arrives is None for c in program.contractions.values()):
-        return None
+        return
     elements = _rows(program) * slices.period
     batch = min(ROWS_EACH, power_of_two(_inner(program)))
     while batch > 1 and elements // batch < device.multiprocessors * BUSY_THREADS:
@@ -180,9 +177,7 @@ def _sliced(problem: Problem[ProductProgram]) -> SmallMatmul | None:
     ):
         together //= 2
     mapping = mapping_of_products(program, threads, together, batch, split=True)
-    mapping = replace(mapping, depth_split=_shares(program, mapping))
-    refused = next(product_reasons(problem, mapping), None)
-    return mapping if refused is None else None
+    yield replace(mapping, depth_split=_shares(program, mapping))
 
 
 def _shares(program: ProductProgram, mapping: SmallMatmul) -> int:
@@ -197,8 +192,8 @@ def _shares(program: ProductProgram, mapping: SmallMatmul) -> int:
     return shares
 
 
-def _whole(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
-    """Threads have a few columns of a few rows each, unless rows are few."""
+def _whole(problem: Problem[ProductProgram]) -> Iterator[SmallMatmul]:
+    """Threads have a few columns of a few rows each, unless rows are few; then fewer rows."""
     program, device = problem.program, problem.device
     threads, batch = _threads_and_batch(program, device)
     fewest = max(1, WARP // threads)
@@ -209,16 +204,13 @@ def _whole(problem: Problem[ProductProgram]) -> SmallMatmul | Refused:
         or rows // (together * batch) < device.multiprocessors
     ):
         together //= 2
-    mapping = mapping_of_products(program, threads, together, batch)
-    while refused := next(product_reasons(problem, mapping), None):
-        if batch > 2 or (batch > 1 and together == fewest):
+    yield mapping_of_products(program, threads, together, batch)
+    while batch > 1 or together > fewest:
+        if batch > 2 or together == fewest:
             batch //= 2
-        elif together > fewest:
-            together //= 2
         else:
-            return Refused(refused)
-        mapping = mapping_of_products(program, threads, together, batch)
-    return mapping
+            together //= 2
+        yield mapping_of_products(program, threads, together, batch)
 
 
 def _threads_and_batch(program: ProductProgram, device: Device) -> tuple[int, int]:

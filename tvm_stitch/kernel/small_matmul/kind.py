@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm_stitch.kernel.analysis.kind import Kind, unsupported
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
-from tvm_stitch.kernel.small_matmul.choose import product_mapping, product_reasons
+from tvm_stitch.kernel.small_matmul.choose import product_mappings, product_reasons
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
 from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile, shared_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
@@ -31,7 +31,7 @@ SMALL_MATMUL = Kind(
     mappings=(SmallMatmul,),
     holds=lambda program: isinstance(program, ProductProgram),
     unsupported=unsupported,
-    choose=product_mapping,
+    candidates=product_mappings,
     beside=lambda *_: Refused("a part with matrix products fills a kernel of its own"),
     illegal=product_reasons,
     search=SEARCH,

@@ -23,7 +23,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE, library_kernel
-from tvm_stitch.kernel.rows.shared_input import shares_input
+from tvm_stitch.kernel.shared_input import shares_input
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_product

@@ -1,5 +1,5 @@
-"""The search space of one kernel: every legal Schedule that the axes of its programs' kinds
-span.
+"""The search space of one kernel: every legal Schedule that the axes of its programs' kinds span,
+and whatever is legal of what the kinds propose without a search.
 
 In: the Programs of a kernel and the Device. Out: a Space to enumerate, to sample from and to mutate
 in. What is legal is asked of the kinds; nothing here knows what is fast.
@@ -90,14 +90,17 @@ class Space:
         bounds: Bounds,
         schemes: tuple[str, ...],
     ) -> list[list[Choice]]:
-        return [
-            [
-                choice
-                for choice in _choices([programs[part] for part in group], device, bounds)
-                if self._allowed(choice, schemes)
-            ]
-            for group in self.groups
-        ]
+        chosen = choose(programs, device, bounds, schemes)
+        found = []
+        for group in self.groups:
+            own = [programs[part] for part in group]
+            problems = [problem_of(program, device, bounds, schemes=schemes) for program in own]
+            choices = {choice.mappings: choice for choice in _choices(problems)}
+            for mappings in _proposed(problems, chosen, group):
+                values = kind_of(own[0]).search.values_of(own[0], mappings[0])
+                choices.setdefault(mappings, Choice(tuple(values.values()), mappings))
+            found.append([c for c in choices.values() if self._allowed(c, schemes)])
+        return found
 
     def _allowed(self, choice: Choice, schemes: tuple[str, ...]) -> bool:
         first = choice.mappings[0]
@@ -152,12 +155,12 @@ class Space:
         schedule: Schedule = layout
 
         def alike(choices: list[Choice], group: tuple[int, ...]) -> Choice:
-            given = schedule.parts[group[0]]
+            given = tuple(schedule.parts[part] for part in group)
 
             def likeness(choice: Choice) -> tuple[bool, int]:
                 pairs = vars(choice.mappings[0]).items()
-                shared = sum(getattr(given, name) == value for name, value in pairs)
-                return choice.whole == schedule, shared
+                shared = sum(getattr(given[0], name) == value for name, value in pairs)
+                return given == choice.mappings or choice.whole == schedule, shared
 
             return max(choices, key=likeness)
 
@@ -200,13 +203,28 @@ def fitted(values: Values, problem: Problem[Program]) -> Mapping | None:
     return None if mapping is None or kind.refusal(problem, mapping) is not None else mapping
 
 
-def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterator[Choice]:
-    """The legal choices of programs that share theirs.
+def _proposed(
+    problems: list[Problem[Program]], chosen: Schedule | Refused, group: tuple[int, ...]
+) -> Iterator[tuple[Mapping, ...]]:
+    """What would be taken without a search: of parts that share their choice what is chosen, of a
+    kernel of one part all that is legal of what is proposed for it."""
+    if isinstance(chosen, Refused) or chosen.longer is not None:
+        return
+    yield tuple(chosen.parts[part] for part in group)
+    if len(chosen.parts) == 1:
+        (problem,) = problems
+        kind = kind_of(problem.program)
+        for mapping in kind.candidates(problem):
+            if kind.refusal(problem, mapping) is None:
+                yield (mapping,)
+
+
+def _choices(problems: list[Problem[Program]]) -> Iterator[Choice]:
+    """The legal choices of programs that share theirs, as the axes of their kind span them.
 
     Of the extras and flags, others than the plain ones are tried of what is legal without.
     """
-    problems = [problem_of(program, device, bounds) for program in programs]
-    search = kind_of(programs[0]).search
+    search, first = kind_of(problems[0].program).search, problems[0].program
     sets = itertools.product((False, True), repeat=len(search.flags))
     unset, *flags = (dict(zip(search.flags, each, strict=True)) for each in sets)
     plain = {name: values[0] for name, values in search.extras.items()}
@@ -214,7 +232,7 @@ def _choices(programs: list[Program], device: Device, bounds: Bounds) -> Iterato
         *([{name: each} for each in values[1:]] for name, values in search.extras.items()),
         flags,
     ]
-    for own in _combinations(search.axes(programs[0]), partial(is_redundant, problems)):
+    for own in _combinations(search.axes(first), partial(is_redundant, problems)):
         found = _legal([{**own, **plain, **unset}], problems)
         for each in changes:
             found = _and_changed(found, each, problems)
