@@ -17,6 +17,7 @@ KERNEL = (
     ("kernel.rows",),
     ("kernel.elementwise", "kernel.cooperative", "kernel.panels", "kernel.small_matmul"),
     ("kernel.kinds", "kernel.shared_input"),
+    ("kernel.footprint",),
     ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),
     ("kernel.kernel", "kernel.distinct_parts"),
     ("kernel.legal", "kernel.stitched", "kernel.tensor_core"),

@@ -20,13 +20,14 @@ from tvm_stitch.device import RESERVED_SHARED, device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.hazard_check import multiprocessors_needed
-from tvm_stitch.kernel.cost_model.kernel_model import predicted
-from tvm_stitch.kernel.rows.footprint import registers
+from tvm_stitch.kernel.cost_model.kernel_model import predicted, schedule_at
+from tvm_stitch.kernel.footprint import footprint_of
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_product
-from tvm_stitch.kernel.tensor_core.tiles import Tiles, shared_bytes
+from tvm_stitch.kernel.tensor_core.tiles import Tiles, footprint
 from tvm_stitch.simt.launch import Launch
 from tvm_stitch.simt.lowering import Scope, lower
+from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.stage import constant
 
 NVCC = shutil.which("nvcc")
@@ -153,6 +154,19 @@ def test_blocks_that_wait_for_each_other_are_resident(name, compiled):
     assert kernel.launch is not None and kernel.launch.cooperative == bool(needed)
     if needed:
         assert resident(name, kernel) * needed >= kernel.launch.blocks
+        programs, schedule = programs_of(name), schedule_of(golden_kernel(name))
+        told = schedule.min_blocks_per_sm or max(m.min_blocks_per_sm for m in schedule.parts)
+        # The compiler is told how many, and may take whatever registers that leaves to each.
+        said = footprint_of(programs, schedule).blocks_per_sm(device_of(target_of(name)))
+        assert min(said, resident(name, kernel)) >= told
+
+
+@pytest.mark.parametrize("name", SCHEDULED)
+def test_no_block_takes_more_shared_memory_than_predicted(name, compiled):
+    programs = programs_of(name)
+    sizes = Extents(tuple(SYMBOLS.items()))
+    schedule = schedule_at(programs, schedule_of(golden_kernel(name)), sizes)
+    assert kernel_of(compiled, name).shared <= footprint_of(programs, schedule).shared
 
 
 @pytest.mark.parametrize("name", SCHEDULED)
@@ -178,10 +192,9 @@ def test_occupancy(name, compiled):
 def test_registers_are_estimated_on_the_safe_side(name, compiled):
     """By a tenth at most they are more than estimated, where values wait in registers."""
     schedule = schedule_of(golden_kernel(name))
-    parts = list(zip(programs_of(name), schedule.parts, strict=True))
-    if any(mapping.residence != "register" or mapping.blocks for _, mapping in parts):
+    if any(mapping.residence != "register" or mapping.blocks for mapping in schedule.parts):
         return
-    estimated = max(registers(p, mapping) for p, mapping in parts)
+    estimated = footprint_of(programs_of(name), schedule).registers
     limit = schedule.min_blocks_per_sm and estimated * 4 / 3  # a grid's has more in flight
     assert kernel_of(compiled, name).registers <= max(1.1 * estimated, limit)
 
@@ -192,7 +205,7 @@ def test_shared_memory_of_products_is_what_their_tiles_take(name, compiled):
     (function,) = functions.values()
     tiles = Tiles.from_json(str(golden_kernel(name).attrs[TILES_ATTRIBUTE]))
     kernel, device = kernel_of(compiled, name), device_of(target_of(name))
-    assert kernel.shared == shared_bytes(read_product(function), tiles)
+    assert kernel.shared == footprint(read_product(function), tiles).shared
     # As many blocks as the compiler was told to leave registers for, as far as there is memory.
     room = Footprint(tiles.threads, 0, kernel.shared).blocks_per_sm(device)
     assert resident(name, kernel) >= min(tiles.min_blocks_per_sm, room)

@@ -1,7 +1,7 @@
-"""Legality and mapping: from Programs to the Schedule that suits their shapes and the device.
+"""Mapping: from Programs to the Schedule that suits their shapes and the device.
 
-In: the Programs of one kernel and a Device. Out: a Schedule, or why there is none. The only home of
-legality.
+In: the Programs of one kernel and a Device. Out: a Schedule, or why there is none. Of what a kind
+proposes for a part the first that is legal is taken; the kind says what is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.cooperative.choose_rounds import ROUND_THREADS, in_rounds, none_waits
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
+from tvm_stitch.kernel.footprint import footprint_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -202,11 +203,8 @@ def choose_both(
 
 def _is_crowded(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> bool:
     """Whether threads are likely to want more registers than a block's have."""
-    for program, mapping in zip(programs, schedule.parts, strict=True):
-        taken = kind_of(program).footprint(program, mapping)
-        if taken.registers * CROWDED * taken.threads > device.registers:
-            return True
-    return False
+    taken = footprint_of(programs, schedule)
+    return taken.registers * CROWDED * taken.threads > device.registers
 
 
 def _for_few(few: Choice, choice: Choice | Refused, most: int) -> Choice | Refused:
@@ -344,8 +342,7 @@ def round_by_round(
 
 def too_large(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Refused | None:
     """Whether parts side by side, each with room of its own, need more than a block has."""
-    own = zip(programs, schedule.parts, strict=True)
-    needed = sum(kind_of(program).footprint(program, mapping).shared for program, mapping in own)
+    needed = footprint_of(programs, schedule).shared
     if needed <= device.shared_block:
         return None
     return Refused(f"its parts need {needed} bytes of shared memory")

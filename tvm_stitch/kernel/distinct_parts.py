@@ -14,9 +14,9 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
+from tvm_stitch.kernel.footprint import footprint_of
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.stages.linear import numbers
 from tvm_stitch.stages.stage import Stage, Var, buffer_shape, dtype_of
 from tvm_stitch.stages.visit import mapped
@@ -29,7 +29,7 @@ def distinct_parts(programs: tuple[Program, ...], schedule: Schedule) -> Parts:
 
     What a block of a grid in rounds has for all of its parts is settled where they are chosen.
     """
-    is_large = not schedule.blocks and _shared_bytes(programs, schedule) > STATIC_SHARED
+    is_large = not schedule.blocks and footprint_of(programs, schedule).shared > STATIC_SHARED
     if len(programs) == 1 or schedule.longer is not None or is_large:
         return programs, schedule
     first: dict[Hashable, int] = {}
@@ -38,11 +38,6 @@ def distinct_parts(programs: tuple[Program, ...], schedule: Schedule) -> Parts:
     kept = first.values()
     parts = tuple(schedule.parts[number] for number in kept)
     return tuple(programs[number] for number in kept), replace(schedule, parts=parts)
-
-
-def _shared_bytes(programs: tuple[Program, ...], schedule: Schedule) -> int:
-    own = zip(programs, schedule.parts, strict=True)
-    return sum(kind_of(program).footprint(program, mapping).shared for program, mapping in own)
 
 
 def _sort(program: Program) -> Hashable | None:

@@ -11,7 +11,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, problem_of, too_large
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.cooperative.choose_rounds import room_of_rounds
-from tvm_stitch.kernel.cooperative.persistent_shared import why_not
+from tvm_stitch.kernel.cooperative.footprint import why_not
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program

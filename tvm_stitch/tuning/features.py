@@ -15,7 +15,7 @@ from tvm_stitch.kernel.cost_model.kernel_model import predicted
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.rows.footprint import registers, shared_bytes
+from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.stages.stage import constant, element_bytes
 from tvm_stitch.tuning.workload import Layout, StitchedWorkload, Workload
 
@@ -36,7 +36,7 @@ TERMS = (
 # Of a mapping: numbers, and what is yes or no; of any kind, for all answer all.
 NUMBERS = (
     "threads", "rows", "vector", "steps", "cluster", "blocks", "min_blocks_per_sm", "batch",
-    "unroll", "idle", "tile", "persistent_rows",
+    "unroll", "depth_split", "idle", "tile", "persistent_rows",
 )  # fmt: skip
 FLAGS = (
     "recompute", "peeled", "split", "prefetch_next_row", "prefetch_weights", "asynchronous",
@@ -149,11 +149,12 @@ def _of_room(workload: StitchedWorkload, program: Program, mapping: Mapping) -> 
     each = mapping.block_rows
     access = mapping.vector * _item_bytes(program)
     loads = mapping.steps * mapping.batch if mapping.residence == "register" else 1
+    taken = kind_of(program).footprint(program, mapping)
     return {
         "access_bytes": float(access),
         "bytes_in_flight": _log(access * loads),
-        "registers": float(registers(program, mapping)),
-        "shared_bytes": _log(shared_bytes(program, mapping) + 1),
+        "registers": float(taken.registers),
+        "shared_bytes": _log(taken.shared + 1),
         "idle_columns": 1 - columns / max(covered, columns),
         "idle_rows": 1 - rows / (-(-rows // each) * each),
     }

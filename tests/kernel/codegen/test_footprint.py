@@ -12,9 +12,9 @@ from zoo import ZOO
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, choose
 from tvm_stitch.kernel.codegen.footprint import Footprint
+from tvm_stitch.kernel.footprint import footprint_of
 from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.kernel.stitched import StitchedKernel
 from tvm_stitch.stages.stage import Refused
@@ -22,9 +22,7 @@ from tvm_stitch.stages.stage import Refused
 
 def fits(programs, schedule) -> bool:
     """Whether the check of the emitted kernel finds no more shared memory than was said."""
-    own = zip(programs, schedule.parts, strict=True)
-    said = sum(kind_of(program).footprint(program, mapping).shared for program, mapping in own)
-    device = replace(DEVICE, shared_block=said)
+    device = replace(DEVICE, shared_block=footprint_of(programs, schedule).shared)
     return StitchedKernel(device, NO_BOUNDS, programs, schedule).check() is None
 
 

@@ -32,6 +32,7 @@ from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.small_matmul import choose as choose_product
 from tvm_stitch.kernel.small_matmul.choose import mapping_of_products
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, waiting
+from tvm_stitch.kernel.small_matmul.footprint import staged_tables
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.tuning.spaces.space import Space
@@ -164,7 +165,7 @@ def test_weights_that_do_not_fit_are_read_through_the_caches(laid_out):
     laid_out(threads=64, rows=1, batch=2)
     check(case, options=TOGETHER, orders=2)
     mapping = schedule_of(the_kernel(case.module, options=TOGETHER)).parts[0]
-    assert choose_product.staged_tables(products_of(case), mapping) == ()
+    assert staged_tables(products_of(case), mapping) == ()
 
 
 # Rows and columns in odd numbers, by tiles

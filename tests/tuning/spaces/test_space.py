@@ -1,5 +1,6 @@
 """The space of schedules: all of it legal, each once, and near points found by mutation."""
 
+import math
 import random
 from dataclasses import fields, replace
 
@@ -57,6 +58,15 @@ def test_the_choice_for_products_is_one_of_them(case):
     (function,) = primfuncs(case.module, H200, TOGETHER, before="StitchSchedule").values()
     found = workload_of(function, DEVICE)
     assert chosen(found) in {point.schedule for point in space_of(found)}
+
+
+def test_a_depth_that_threads_share_is_a_feature():
+    case = lstm_cell("float32", 3, 128, 128)
+    (function,) = primfuncs(case.module, H200, TOGETHER, before="StitchSchedule").values()
+    found = workload_of(function, DEVICE)
+    (mapping,) = chosen(found).parts
+    said = dict(zip(NAMES, features(found, chosen(found)), strict=True))
+    assert mapping.depth_split > 1 and said["depth_split"] == math.log2(1 + mapping.depth_split)
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("side by side", "rounds")])

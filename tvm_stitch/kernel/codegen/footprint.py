@@ -1,8 +1,8 @@
 """What a block takes of a multiprocessor, and how many fit: what a grid barrier's safety rests on.
 
 In: threads of a block, registers of a thread, shared memory of a block, the Device. Out: blocks.
-Asked by those who choose, by legality, by the cost model, by the tuner, and by the check of the
-emitted kernel.
+Each kind has one for its parts, kernel/footprint one for whole kernels: who chooses, legality, the
+tuner and the check of the emitted kernel ask these.
 """
 
 from __future__ import annotations
@@ -45,9 +45,13 @@ def thread_registers(held: int, vector: int) -> int:
 
 
 def scratch_bytes(reductions: int, mapping: Mapping) -> int:
-    """Shared memory of a block for reductions along rows: a word for each warp of a row."""
-    words = mapping.block_threads // mapping.warp_threads
-    return reductions * mapping.batch * aligned(8 * words + 16)
+    """Shared memory of a block for reductions along rows: a word for each warp of a row.
+
+    Blocks of a cluster have those of all, and barriers at which they arrive.
+    """
+    words = mapping.block_threads // mapping.warp_threads * mapping.cluster
+    barriers = aligned(8 * reductions) if mapping.cluster > 1 else 0
+    return reductions * mapping.batch * aligned(8 * words + 16) + barriers
 
 
 def aligned(size: int) -> int:

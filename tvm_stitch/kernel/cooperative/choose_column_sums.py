@@ -10,21 +10,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
-from tvm_stitch.kernel.codegen.footprint import (
-    STATIC_SHARED,
-    SUM_BYTES,
-    Footprint,
-    scratch_bytes,
-    thread_registers,
-)
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
+from tvm_stitch.kernel.cooperative.footprint import sums_footprint
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, ColumnSums, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.kind import unsupported_rows
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
-from tvm_stitch.stages.stage import Refused, constant
+from tvm_stitch.stages.stage import Refused
 
 BLOCK_THREADS = 256
 # Vectors of a row that a thread has. Measured on an H200, layer norm backward: 16384 x 4096 bf16
@@ -41,9 +35,6 @@ WASTE = 1 / 8  # of a block's threads, beyond the end of the row
 # 2 blocks fit, 134 and 148.
 AHEAD_THREADS = 768
 MOST_RESIDENT = 8
-# Where columns are symbolic, of addresses in 64 bits and the guards of every element: layer norm
-# backward spills 228 bytes without, none with them (ptxas, sm_90).
-GUARD_REGISTERS = 24
 # Every share of a sum is written and read once more: so many rows go into one at least.
 ROWS_A_SHARE = 16
 
@@ -127,25 +118,7 @@ def with_blocks(
 
 def resident_blocks(program: Program, mapping: ColumnSums, device: Device) -> int:
     """Blocks that fit into a multiprocessor by registers, threads and shared memory."""
-    needed = grid_footprint(program, mapping)
+    needed = sums_footprint(program, mapping)
     if needed.shared > STATIC_SHARED:
         return 0
     return min(needed.blocks_per_sm(device), MOST_RESIDENT)
-
-
-def grid_footprint(program: Program, mapping: ColumnSums) -> Footprint:
-    """What a block takes: its threads' share of the sums, too, and the next row."""
-    held = phases_of(program, mapping).live_bytes + SUM_BYTES * len(program.column_reductions)
-    if mapping.prefetch_next_row:
-        held += phases_of(program, mapping).first_bytes
-    registers = thread_registers(mapping.elements * held, mapping.vector)
-    if constant(program.space.columns) is None:
-        registers += GUARD_REGISTERS
-    return Footprint(mapping.block_threads, registers, grid_shared_bytes(program, mapping))
-
-
-def grid_shared_bytes(program: Program, mapping: ColumnSums) -> int:
-    """Shared memory of a block: its rows' sums, the warps' shares, scratch of the rows."""
-    rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
-    shares = len(program.column_reductions) * mapping.block_threads * SUM_BYTES
-    return rows + shares + scratch_bytes(len(program.row_reductions), mapping)

@@ -1,8 +1,7 @@
 """The schedule of programs in rounds: a grid whose blocks are all resident, and each round's share.
 
 In: Programs with their rounds, their Mappings for kernels of their own where they reduce along rows
-or nothing, a Device. Out: a Schedule, or why there is none. Part of kernel/choose, the home of
-legality.
+or nothing, a Device. Out: a Schedule, or why there is none.
 """
 
 from __future__ import annotations
@@ -11,28 +10,20 @@ from dataclasses import replace
 from typing import Any
 
 from tvm_stitch.device import RESERVED_SHARED, Device
-from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
-from tvm_stitch.kernel.codegen.footprint import (
-    SPARE_REGISTERS,
-    STATIC_SHARED,
-    SUM_BYTES,
-    Footprint,
-    scratch_bytes,
-    thread_registers,
-)
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_segment, piece_of
-from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
-from tvm_stitch.kernel.cooperative.persistent_shared import (
+from tvm_stitch.kernel.cooperative.footprint import (
     Parts,
-    loads_inputs_separately,
+    round_footprint,
+    rounds_footprint,
+    static_bytes,
     waiting_bytes,
     why_not,
 )
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, RowSegment, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
-from tvm_stitch.kernel.rows.footprint import registers
 from tvm_stitch.kernel.rows.vector_width import vector_width
 from tvm_stitch.stages.stage import Refused, constant, element_bytes
 
@@ -121,7 +112,8 @@ def _alike(parts: Parts, device: Device) -> Parts:
     for program, _ in parts:
         own = common.get(program.space.key)
         while own is not None and own.batch > 1:
-            if 2 * own.block_threads * round_registers(program, own) <= device.registers:
+            taken = round_footprint(program, own)
+            if 2 * taken.threads * taken.registers <= device.registers:
                 break
             own = common[program.space.key] = _with_fields(own, batch=own.batch // 2)
     return [(p, common[p.space.key] if _finds_rows(p) else mapping) for p, mapping in parts]
@@ -181,47 +173,11 @@ def _widest(program: Program) -> int:
     return max(element_bytes(buffer) for buffer in program.persistent_inputs)
 
 
-def static_bytes(parts: Parts) -> int:
-    """Shared memory of a block where reductions meet."""
-    scratch = sum(scratch_bytes(len(program.row_reductions), own) for program, own in parts)
-    return scratch + max(meeting_bytes(program, mapping) for program, mapping in parts)
-
-
 def room_of_rounds(parts: Parts, device: Device, blocks: int = 1) -> int | Refused:
     """Blocks of a grid that a multiprocessor has room for at once; all rounds are one kernel."""
-    static = static_bytes(parts)
-    memory = static + waiting_bytes(parts, blocks)
-    if static > STATIC_SHARED or memory > device.shared_block:
-        return Refused(f"rounds of a grid need {memory} bytes of shared memory a block")
-    registers = max(round_registers(program, mapping) for program, mapping in parts)
-    if registers > MOST_REGISTERS:
-        return Refused(f"rounds of a grid need {registers} registers a thread")
-    needed = Footprint(parts[0][1].block_threads, registers, memory)
+    needed = rounds_footprint(parts, blocks)
+    if static_bytes(parts) > STATIC_SHARED or needed.shared > device.shared_block:
+        return Refused(f"rounds of a grid need {needed.shared} bytes of shared memory a block")
+    if needed.registers > MOST_REGISTERS:
+        return Refused(f"rounds of a grid need {needed.registers} registers a thread")
     return min(needed.blocks_per_sm(device), MOST_RESIDENT)
-
-
-def round_footprint(program: Program, mapping: Mapping) -> Footprint:
-    """What a block takes for one part; rows wait beside that."""
-    shared = scratch_bytes(len(program.row_reductions), mapping) + meeting_bytes(program, mapping)
-    return Footprint(mapping.block_threads, round_registers(program, mapping), shared)
-
-
-def round_registers(program: Program, mapping: Mapping) -> int:
-    """Registers of a thread."""
-    each = mapping.vector * mapping.steps
-    held = mapping.batch * phases_of(program, mapping).first_bytes
-    held += SUM_BYTES * len(program.column_reductions)
-    if program.space.row_segment is not None:
-        held += column_bytes(program)
-    if loads_inputs_separately(program):
-        whole = sum(element_bytes(buffer) for buffer in program.persistent_inputs)
-        held = whole + -(-(held - whole) // mapping.steps)
-    loading = thread_registers(each * held, 0) + SPARE_REGISTERS
-    return max(registers(program, mapping), loading)
-
-
-def meeting_bytes(program: Program, mapping: Mapping) -> int:
-    """Shared memory where rows side by side meet; parts use it in turn."""
-    if not program.column_reductions or mapping.rows == 1:
-        return 0
-    return mapping.vector * mapping.steps * mapping.block_threads * SUM_BYTES

@@ -13,7 +13,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.codegen.thread_indexing import Position, piece_of
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64, vector_copy
-from tvm_stitch.kernel.cooperative.persistent_shared import (
+from tvm_stitch.kernel.cooperative.footprint import (
     Parts,
     loads_inputs_separately,
     smem_slots,

@@ -10,20 +10,18 @@ from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.cooperative.choose_column_sums import (
-    grid_footprint,
-    grid_shared_bytes,
     resident_blocks,
     sums_mappings,
     unsupported_sums,
 )
 from tvm_stitch.kernel.cooperative.choose_rounds import (
-    round_footprint,
     row_segment_mapping,
     segment_in_round,
 )
 from tvm_stitch.kernel.cooperative.emit_column_sums import ColumnSumsPart, workspace
 from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
 from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart
+from tvm_stitch.kernel.cooperative.footprint import round_footprint, sums_footprint
 from tvm_stitch.kernel.cooperative.space import SEGMENT_SEARCH, SUMS_SEARCH
 from tvm_stitch.kernel.ir.mapping import ColumnSums, Rows, RowSegment
 from tvm_stitch.kernel.ir.program import Program
@@ -52,7 +50,7 @@ def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[st
     if not mapping.split and mapping.capacity < columns:
         yield f"rows of {problem.columns} columns, of which it covers {mapping.capacity}"
     yield from held_elements(problem, mapping)
-    needed = grid_shared_bytes(program, mapping)
+    needed = sums_footprint(program, mapping).shared
     if needed > STATIC_SHARED:
         yield f"{needed} bytes of shared memory for the sums over the rows"
     if mapping.blocks % blocks_of_row(program.space, mapping):
@@ -103,7 +101,7 @@ COLUMN_SUMS = replace(
     in_round=fills_a_kernel,
     illegal=_illegal_sums,
     search=SUMS_SEARCH,
-    footprint=grid_footprint,
+    footprint=sums_footprint,
     workspace=workspace,
     emit=lambda program, mapping, place: ColumnSumsPart(program, mapping, place).emit(),
 )

@@ -93,7 +93,7 @@ def predicted(
     taken = schedule_at(programs, schedule, extents)
     parts = zip(programs, taken.parts, strict=True)
     profiles = [kind_of(program).profile(program, mapping, extents) for program, mapping in parts]
-    return kernel_cost(profiles, taken, device, shared_bytes(programs, taken, extents))
+    return kernel_cost(profiles, taken, device, bytes_in_step(programs, taken, extents))
 
 
 def schedule_at(programs: tuple[Program, ...], schedule: Schedule, extents: Extents) -> Schedule:
@@ -121,7 +121,7 @@ def least_work_us(cost: Cost, floor: float, device: Device) -> float:
     return float(sum(term**sharp for term in terms) ** (1 / sharp))
 
 
-def shared_bytes(
+def bytes_in_step(
     programs: tuple[Program, ...], schedule: Schedule, extents: Extents = NOMINAL
 ) -> int:
     """Bytes that parts in step need not ask device memory for, as another one just has."""

@@ -5,12 +5,14 @@ In: a Program, a Mapping. Out: figures.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.codegen.footprint import SPARE_REGISTERS, Footprint, thread_registers
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.footprint import shared_bytes
+from tvm_stitch.kernel.rows.footprint import footprint
 
 REGISTER_BYTES = 4
 
@@ -21,7 +23,7 @@ def panel_footprint(program: Program, mapping: Mapping) -> Footprint:
     if mapping.residence == "register":
         held = mapping.elements * live_bytes(phases_of(program, mapping), mapping.access)
     registers = thread_registers(held, mapping.access) + SPARE_REGISTERS
-    return Footprint(mapping.block_threads, registers, shared_bytes(program, mapping))
+    return replace(footprint(program, mapping), registers=registers)
 
 
 def live_bytes(phases: Phases, vector: int) -> int:

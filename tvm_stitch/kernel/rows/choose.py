@@ -19,7 +19,7 @@ from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows,
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows import async_copy
-from tvm_stitch.kernel.rows.footprint import footprint, registers
+from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import CLUSTERS, has_clusters, illegal_rows
 from tvm_stitch.kernel.rows.row_batching import batched
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width, vectors_of_rows
@@ -169,7 +169,7 @@ def _two_at_once(program: Program, columns: int, mapping: Rows, device: Device) 
     32768 x 32768 bf16 takes 1090 us in pairs and 1197 in registers, log-softmax and gather of
     4096 x 50304 take 231 in pairs, 246 if not asked for.
     """
-    needed = registers(program, mapping) * mapping.block_threads
+    needed = footprint(program, mapping).registers * mapping.block_threads
     if mapping.cluster > 1 or not has_many_rows(program, device) or 2 * needed <= device.registers:
         return None
     phases = plan_phases(program, True, "shared")

@@ -28,11 +28,11 @@ def registers_left(total: int, threads: int) -> int:
 def footprint(program: Program, mapping: Mapping) -> Footprint:
     """What a block takes: what its threads keep, what is in flight, and overhead."""
     return Footprint(
-        mapping.block_threads, registers(program, mapping), shared_bytes(program, mapping)
+        mapping.block_threads, _registers(program, mapping), _shared_bytes(program, mapping)
     )
 
 
-def registers(program: Program, mapping: Mapping) -> int:
+def _registers(program: Program, mapping: Mapping) -> int:
     """Registers of a thread."""
     held = 0
     if mapping.residence == "register":
@@ -56,7 +56,7 @@ def _guarded_elements(program: Program, mapping: Mapping) -> int:
     return ends * mapping.vector * mapping.batch
 
 
-def shared_bytes(program: Program, mapping: Mapping) -> int:
+def _shared_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory of a block: kept values and the scratch of block reductions."""
     scratch = scratch_bytes(sum(stage.is_reduction for stage in program.stages), mapping)
     scratch += sum(scan.scratch_bytes(stage, mapping) for stage in program.scans)

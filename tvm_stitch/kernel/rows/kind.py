@@ -17,7 +17,7 @@ from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.rows.choose import row_mappings
 from tvm_stitch.kernel.rows.emit import IteratedPart, emit_rows
-from tvm_stitch.kernel.rows.footprint import footprint, registers, registers_left
+from tvm_stitch.kernel.rows.footprint import footprint, registers_left
 from tvm_stitch.kernel.rows.legal import illegal_rows
 from tvm_stitch.kernel.rows.row_batching import single_wave
 from tvm_stitch.kernel.rows.space import SEARCH
@@ -91,17 +91,23 @@ def _in_round(program: Program, mapping: Rows, threads: int) -> Rows | Refused:
     return _in_more_hands(program, own, registers_left(REGISTERS // 2, threads), _at_once)
 
 
+def _kept(program: Program, mapping: Rows) -> int:
+    """Registers of a thread that keeps its share of a row."""
+    return footprint(program, mapping).registers
+
+
 def _at_once(program: Program, mapping: Rows) -> int:
     """Registers of a thread all of whose loads are on their way before it uses the first."""
     loaded = mapping.elements * phases_of(program, mapping).first_bytes
-    return max(registers(program, mapping), thread_registers(loaded, 0) + SPARE_REGISTERS)
+    loading = thread_registers(loaded, 0) + SPARE_REGISTERS
+    return max(_kept(program, mapping), loading)
 
 
 def _in_more_hands(
     program: Program,
     mapping: Rows,
     most: int,
-    needed: Callable[[Program, Rows], int] = registers,
+    needed: Callable[[Program, Rows], int] = _kept,
 ) -> Rows:
     """With more threads a row, as long as a block has several rows and too few registers."""
     while mapping.rows > 1 and needed(program, mapping) > most:
@@ -113,10 +119,10 @@ def _in_more_hands(
 def _with_registers(program: Program, mapping: Rows, most: int) -> Rows:
     """The same in no more registers: no batches, more threads a row, at last a row that no thread
     keeps. Larger blocks leave fewer to each of their threads."""
-    if registers(program, mapping) <= most:
+    if _kept(program, mapping) <= most:
         return mapping
     mapping = _in_more_hands(program, replace(mapping, batch=1, prefetch_weights=False), most)
-    if registers(program, mapping) <= most:
+    if _kept(program, mapping) <= most:
         return mapping
     return replace(mapping, residence="nowhere", recompute=True)
 

@@ -14,7 +14,7 @@ from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.ir.mapping import WARP, Panel, Rows
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.footprint import registers
+from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.stages.stage import constant
 
 # Bytes of short rows that a thread loads before it waits for the first of them, by taking several
@@ -117,7 +117,7 @@ def _blocks_of_one_wave(program: Program, mapping: Rows, device: Device) -> int:
     blocks = -(-rows // mapping.rows)
     each = -(-blocks // device.multiprocessors)
     threads = each * mapping.block_threads
-    needed = registers(program, mapping) * threads
+    needed = footprint(program, mapping).registers * threads
     fits = threads <= device.max_threads and needed <= device.registers
     return each if fits and threads > RESIDENT_THREADS else 0
 

@@ -1,7 +1,7 @@
 """Mapping and legality of kernels with small matrix products.
 
 In: a ProductProgram and a Device. Out: its Mappings, the best first, and why one is not legal;
-which panels are staged in shared memory, and which loads are issued before anything waits.
+which loads are issued before anything waits.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.volatile_load import can_load_now
 from tvm_stitch.kernel.ir.mapping import WARP, SmallMatmul, power_of_two
 from tvm_stitch.kernel.rows import async_copy
-from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices, waiting
-from tvm_stitch.kernel.small_matmul.program import ProductProgram
-from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK, Panel
-from tvm_stitch.kernel.small_matmul.smem_layout import (
-    ITEM,
-    Table,
-    pitch,
-    slices_of,
-    steps_of,
-    table_of,
+from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices
+from tvm_stitch.kernel.small_matmul.footprint import (
+    must_be_staged,
+    room_for_factors,
+    staged_tables,
+    waiting_bytes,
 )
+from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
+from tvm_stitch.kernel.small_matmul.smem_layout import steps_of, table_of
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
-from tvm_stitch.stages.stage import Read, Refused, Stage, dtype_of, element_bytes
+from tvm_stitch.stages.stage import Read, Refused, Stage, dtype_of
 
 COLUMNS_EACH = 4  # of a thread, where a row has so many
 ROWS_EACH = 4
@@ -41,51 +40,11 @@ BLOCK_THREADS = 256
 BUSY_THREADS = 256  # of a multiprocessor, before threads get more than one row
 MOST_THREADS = 256  # of a row along which nothing is reduced
 FEWEST_SLICED = 8  # columns of a slice: 32 bytes come in one piece
-# A panel that fewer rows share is read through the caches where neighbours lie side by side.
-STAGED_ROWS = 4
-SHARED_BYTES = 64 * 1024  # of a block: every GPU has that much
-# Where threads share the depth: that of few rows, and of the columns that a block has.
-DEEP_SHARED_BYTES = 160 * 1024
 DEEPEST_SHARE = 64  # of a depth, from which on no more threads share it
 # Measured on an H200: an LSTM's step of 32 x 512 with its product, its weights in the L2, takes
 # 7.06 us with 2 shares or 4, 8.08 with 8; weights read transposed, by one thread each, 35.9. (A
 # library's product and the cell after it: 4.1 to 10 and 1.4.)
 MOST_SHARES = 4
-
-
-def waiting_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
-    """Shared memory of the values that wait for the threads of their rows."""
-    waits = waiting(program, slices_of(program, mapping))
-    row = (pitch(columns) * element_bytes(buffer) for buffer, columns in waits.items())
-    return mapping.block_rows * sum(row)
-
-
-def shares_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
-    """Shared memory of the sums that threads have of their shares of the depth."""
-    if mapping.depth_split == 1:
-        return 0
-    steps = sum(steps_of(program, mapping, program.producer[each]) for each in program.contractions)
-    return mapping.block_threads * mapping.batch * steps * ITEM
-
-
-def _room(program: ProductProgram, mapping: SmallMatmul) -> int:
-    """Shared memory that a block may take for factors."""
-    most = DEEP_SHARED_BYTES if mapping.depth_split > 1 else SHARED_BYTES
-    return most - waiting_bytes(program, mapping) - shares_bytes(program, mapping)
-
-
-def staged_tables(program: ProductProgram, mapping: SmallMatmul) -> tuple[Table, ...]:
-    """The panels that have room in shared memory; the others are read through the caches."""
-    left = _room(program, mapping)
-    found = []
-    for panel in sorted(program.panels, key=lambda panel: not _must_be_staged(program, panel)):
-        if mapping.block_rows < STAGED_ROWS and not _must_be_staged(program, panel):
-            continue
-        table = table_of(program, mapping, panel)
-        if table.bytes <= left:
-            left -= table.bytes
-            found.append(table)
-    return tuple(found)
 
 
 def early_loads(program: ProductProgram, mapping: SmallMatmul) -> list[tuple[Stage, Read]]:
@@ -107,11 +66,6 @@ def early_loads(program: ProductProgram, mapping: SmallMatmul) -> list[tuple[Sta
                 found.append((stage, read))
                 left -= each
     return found
-
-
-def _must_be_staged(program: ProductProgram, panel: Panel) -> bool:
-    """Whether neighbouring threads would read elements that lie far apart."""
-    return any(c.by_depth for c in program.contractions.values() if c.panel.key == panel.key)
 
 
 def mapping_of_products(
@@ -271,13 +225,13 @@ def product_reasons(problem: Problem[ProductProgram], mapping: SmallMatmul) -> I
         yield f"{mapping.threads} threads a row with products, more than {_most_threads(program)}"
     if mapping.batch * mapping.steps > 2 * MOST_ELEMENTS:
         yield f"{mapping.batch * mapping.steps} elements of a product a thread"
-    if _room(program, mapping) < 0:
+    if room_for_factors(program, mapping) < 0:
         yield f"{waiting_bytes(program, mapping)} bytes of shared memory for a block's rows"
     if mapping.depth_split > 1:
         yield from _shared_depth(program, mapping)
     staged = {table.panel.key for table in staged_tables(program, mapping)}
     for panel in program.panels:
-        if _must_be_staged(program, panel) and panel.key not in staged:
+        if must_be_staged(program, panel) and panel.key not in staged:
             needed = table_of(program, mapping, panel).bytes
             yield f"a factor of {needed} bytes has no room in shared memory"
     if mapping.prefetch_weights and not early_loads(program, mapping):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tvm_stitch.kernel.analysis.kind import Kind, unsupported
-from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.small_matmul.choose import product_mappings, product_reasons
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
-from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile, shared_bytes
+from tvm_stitch.kernel.small_matmul.footprint import product_footprint
+from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.space import SEARCH
 from tvm_stitch.stages.stage import Refused, shown
@@ -35,9 +35,7 @@ SMALL_MATMUL = Kind(
     beside=lambda *_: Refused("a part with matrix products fills a kernel of its own"),
     illegal=product_reasons,
     search=SEARCH,
-    footprint=lambda program, mapping: Footprint(
-        mapping.block_threads, 0, shared_bytes(program, mapping)
-    ),
+    footprint=product_footprint,
     phases=lambda program, _mapping: product_phases(program),
     profile=product_profile,
     emit=lambda program, mapping, place: ProductPart(program, mapping, place).emit(),

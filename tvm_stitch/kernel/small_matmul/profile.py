@@ -9,7 +9,7 @@ from __future__ import annotations
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.phases import Phase, Phases
-from tvm_stitch.kernel.small_matmul.choose import shares_bytes, staged_tables, waiting_bytes
+from tvm_stitch.kernel.small_matmul.footprint import product_footprint, waiting_bytes
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
 from tvm_stitch.kernel.small_matmul.smem_layout import slices_of, steps_of, table_of
@@ -60,14 +60,8 @@ def product_profile(
         ),
         _bytes((*program.inputs, *program.outputs), extents) - read * elements,
         0,
-        -(-shared_bytes(program, mapping) // (block * mapping.depth_split)),
+        -(-product_footprint(program, mapping).shared // (block * mapping.depth_split)),
     )
-
-
-def shared_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
-    """Shared memory of a block."""
-    tables = sum(table.bytes for table in staged_tables(program, mapping))
-    return tables + waiting_bytes(program, mapping) + shares_bytes(program, mapping)
 
 
 def _bytes(buffers: tuple[Var, ...], extents: Extents) -> int:

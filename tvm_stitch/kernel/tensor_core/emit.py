@@ -35,9 +35,9 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     HALF,
     Tiles,
     ahead_of,
+    footprint,
     iterations_of,
     pieces,
-    shared_bytes,
     stage_elements,
 )
 from tvm_stitch.kernel.tensor_core.wgmma import WarpgroupMma
@@ -62,7 +62,7 @@ class TensorPart:
         self.product, self.tiles, self.views = product, tiles, views
         self.block, self.thread, self.writer = block, thread, writer
         # One buffer for all: TVM would look for places and barriers of its own.
-        self.words = -(-shared_bytes(product, tiles) // WORD)
+        self.words = -(-footprint(product, tiles).shared // WORD)
         self.smem_arena = writer.allocate("arena", self.words, ACCUMULATED, "shared.dyn")
         size = int64(self.words * WORD // HALF)
         self.halves = writer.view(self.smem_arena, size, dtype=product.multiplied)

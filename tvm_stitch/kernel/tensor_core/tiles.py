@@ -1,7 +1,6 @@
 """Tiles of a matrix product on tensor cores: plain data, what they take, what makes them legal.
 
-In: a TensorProduct, Tiles and a Device. Out: counts and reasons. Part of kernel/choose, the home of
-legality.
+In: a TensorProduct, Tiles and a Device. Out: counts, footprint and reasons.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.json_data import checked, count, parsed, positive
 from tvm_stitch.kernel.analysis.contiguity import Extent, parts_of
+from tvm_stitch.kernel.codegen.footprint import MAX_REGISTERS, Footprint
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 from tvm_stitch.stages.stage import element_bytes
@@ -134,12 +134,15 @@ def stage_elements(tiles: Tiles, by_depth: bool, side: int) -> int:
     return slow * (fast + PADDING)
 
 
-def shared_bytes(product: TensorProduct, tiles: Tiles) -> int:
-    """Shared memory of a block: stages of both factors, then, in the same place, the results."""
+def footprint(product: TensorProduct, tiles: Tiles) -> Footprint:
+    """What a block takes: stages of both factors, then, in the same place, the results."""
     left = stage_elements(tiles, product.left.by_depth, tiles.rows)
     right = stage_elements(tiles, product.right.by_depth, tiles.columns)
     results = tiles.rows * tiles.pitch * element_bytes(product.result)
-    return max(tiles.stages * (left + right) * HALF, results)
+    fragments = (tiles.warp_rows // FRAGMENT_ROWS + tiles.warp_columns // FRAGMENT_COLUMNS) * 4
+    held = tiles.accumulators + (0 if tiles.warpgroups else fragments)
+    shared = max(tiles.stages * (left + right) * HALF, results)
+    return Footprint(tiles.threads, held + RESERVED_REGISTERS, shared)
 
 
 def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:
@@ -156,13 +159,11 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
         yield from _group_reasons(product, tiles, device)
     if tiles.threads > MAX_BLOCK_THREADS:
         yield f"a block of {tiles.threads} threads"
-    fragments = (tiles.warp_rows // FRAGMENT_ROWS + tiles.warp_columns // FRAGMENT_COLUMNS) * 4
-    held = tiles.accumulators + (0 if tiles.warpgroups else fragments)
-    registers = held + RESERVED_REGISTERS
-    if registers * tiles.threads > device.registers or registers > 255:
-        yield f"{registers} registers of each of {tiles.threads} threads"
-    if shared_bytes(product, tiles) + RESERVED_SHARED > device.shared_block:
-        yield f"{shared_bytes(product, tiles)} bytes of shared memory a block"
+    needed = footprint(product, tiles)
+    if needed.registers > min(MAX_REGISTERS, device.registers // tiles.threads):
+        yield f"{needed.registers} registers of each of {tiles.threads} threads"
+    if needed.shared + RESERVED_SHARED > device.shared_block:
+        yield f"{needed.shared} bytes of shared memory a block"
     if tiles.min_blocks_per_sm * tiles.threads > device.max_threads:
         yield f"{tiles.min_blocks_per_sm} blocks of {tiles.threads} threads a multiprocessor"
 

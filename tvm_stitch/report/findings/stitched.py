@@ -83,7 +83,7 @@ def _of_programs(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: 
     ]
     flows = _flows(parts)
     planned = planned_bytes(parts, extents)
-    shared = kernel_model.shared_bytes(programs, schedule, extents)
+    shared = kernel_model.bytes_in_step(programs, schedule, extents)
     tensors = kernel_model.tensors_of(programs)
     return Kernel(
         name=fused.kernel,

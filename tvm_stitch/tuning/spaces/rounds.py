@@ -17,7 +17,7 @@ from typing import Any
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.cooperative.choose_rounds import none_waits, with_persistent_rows
-from tvm_stitch.kernel.cooperative.persistent_shared import Parts
+from tvm_stitch.kernel.cooperative.footprint import Parts
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule

@@ -1,7 +1,8 @@
-"""Shared memory of a kernel in rounds where rows wait for the next ones.
+"""What blocks of a grid that meet at barriers take of a multiprocessor, and what waits in them.
 
-In: its parts, Programs with their Mappings, and the blocks of its grid. Out: how much of each
-input waits, and why the rows of a schedule could not, if so. Which can stay is
+In: a Program and its Mapping, or all parts of a kernel in rounds with the blocks of its grid. Out:
+figures, on which rests that all blocks are resident at once; how much of each input waits in shared
+memory for the next rounds, and why the rows of a schedule could not, if so. Which can stay is
 kernel/cooperative/persistent_rows's to say.
 
 Of a segment the first rows wait, of every segment that a block has. Whole rows wait as far as the
@@ -13,12 +14,84 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
+from tvm_stitch.kernel.codegen.footprint import (
+    SPARE_REGISTERS,
+    SUM_BYTES,
+    Footprint,
+    scratch_bytes,
+    thread_registers,
+)
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_segment, piece_of
-from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
+from tvm_stitch.kernel.ir.mapping import ColumnSums, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.stages.stage import Var, constant, dtype_of, item_bytes
+from tvm_stitch.kernel.rows.footprint import footprint
+from tvm_stitch.stages.stage import Var, constant, dtype_of, element_bytes, item_bytes
 
 Parts = Sequence[tuple[Program, Mapping]]
+
+# Where columns are symbolic, of addresses in 64 bits and the guards of every element: layer norm
+# backward spills 228 bytes without, none with them (ptxas, sm_90).
+GUARD_REGISTERS = 24
+
+
+def sums_footprint(program: Program, mapping: ColumnSums) -> Footprint:
+    """What a block takes: its threads' share of the sums, too, and the next row."""
+    held = phases_of(program, mapping).live_bytes + SUM_BYTES * len(program.column_reductions)
+    if mapping.prefetch_next_row:
+        held += phases_of(program, mapping).first_bytes
+    registers = thread_registers(mapping.elements * held, mapping.vector)
+    if constant(program.space.columns) is None:
+        registers += GUARD_REGISTERS
+    return Footprint(mapping.block_threads, registers, _sums_shared(program, mapping))
+
+
+def _sums_shared(program: Program, mapping: ColumnSums) -> int:
+    """Shared memory of a block: its rows' sums, the warps' shares, scratch of the rows."""
+    rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
+    shares = len(program.column_reductions) * mapping.block_threads * SUM_BYTES
+    return rows + shares + scratch_bytes(len(program.row_reductions), mapping)
+
+
+def rounds_footprint(parts: Parts, blocks: int) -> Footprint:
+    """What a block takes for all rounds, which are one kernel of a grid of so many blocks."""
+    registers = max(_round_registers(program, mapping) for program, mapping in parts)
+    shared = static_bytes(parts) + waiting_bytes(parts, blocks)
+    return Footprint(parts[0][1].block_threads, registers, shared)
+
+
+def static_bytes(parts: Parts) -> int:
+    """Shared memory of a block where reductions meet."""
+    scratch = sum(scratch_bytes(len(program.row_reductions), own) for program, own in parts)
+    return scratch + max(_meeting_bytes(program, mapping) for program, mapping in parts)
+
+
+def round_footprint(program: Program, mapping: Mapping) -> Footprint:
+    """What a block takes for one part; rows wait beside that."""
+    shared = scratch_bytes(len(program.row_reductions), mapping) + _meeting_bytes(program, mapping)
+    return Footprint(mapping.block_threads, _round_registers(program, mapping), shared)
+
+
+def _round_registers(program: Program, mapping: Mapping) -> int:
+    """Registers of a thread."""
+    each = mapping.vector * mapping.steps
+    held = mapping.batch * phases_of(program, mapping).first_bytes
+    held += SUM_BYTES * len(program.column_reductions)
+    if program.space.row_segment is not None:
+        held += column_bytes(program)
+    if loads_inputs_separately(program):
+        whole = sum(element_bytes(buffer) for buffer in program.persistent_inputs)
+        held = whole + -(-(held - whole) // mapping.steps)
+    loading = thread_registers(each * held, 0) + SPARE_REGISTERS
+    return max(footprint(program, mapping).registers, loading)
+
+
+def _meeting_bytes(program: Program, mapping: Mapping) -> int:
+    """Shared memory where rows side by side meet; parts use it in turn."""
+    if not program.column_reductions or mapping.rows == 1:
+        return 0
+    return mapping.vector * mapping.steps * mapping.block_threads * SUM_BYTES
 
 
 @dataclass(frozen=True)

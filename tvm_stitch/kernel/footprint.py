@@ -1,0 +1,22 @@
+"""What a block of a kernel takes, whatever its parts: the one number of its shared memory.
+
+In: Programs and their Schedule. Out: a Footprint. Each kind says what a part of it takes.
+"""
+
+from __future__ import annotations
+
+from tvm_stitch.kernel.codegen.footprint import Footprint
+from tvm_stitch.kernel.cooperative.footprint import rounds_footprint
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.kinds import kind_of
+
+
+def footprint_of(programs: tuple[Program, ...], schedule: Schedule) -> Footprint:
+    """Registers for its widest part, shared memory for each; for parts in rounds, in turn."""
+    parts = list(zip(programs, schedule.parts, strict=True))
+    if schedule.blocks:
+        return rounds_footprint(parts, schedule.blocks)
+    own = [kind_of(program).footprint(program, mapping) for program, mapping in parts]
+    registers = max(each.registers for each in own)
+    return Footprint(schedule.block_threads, registers, sum(each.shared for each in own))
