@@ -9,7 +9,7 @@ from zoo import graph
 
 from tvm_stitch import Options
 from tvm_stitch.kernel.choose import NO_BOUNDS
-from tvm_stitch.plan.pack import Item, Pack, pack
+from tvm_stitch.plan.pack import LONGEST_US, Item, Pack, pack
 from tvm_stitch.plan.planner import Known, _items, _plan_regions
 from tvm_stitch.plan.regions.levels import find_regions
 
@@ -76,6 +76,25 @@ def test_parts_of_blocks_that_do_not_fit_are_refused():
     plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
     items = [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
     assert len(pack(items, {}, LAUNCH_US)) == len(items) == 2
+
+
+def test_long_kernels_share_a_launch_where_both_are_in_rounds():
+    """Their barriers are the same, and so are the sizes of their blocks."""
+
+    def with_sum(emit, x):
+        moved = emit(op.exp(x))
+        return moved, emit(op.sum(moved))
+
+    def build(emit, x, y, z):
+        return *with_sum(emit, x), *with_sum(emit, y), emit(op.exp(z))
+
+    shapes = [(8192, 4096), (8192, 4099), (8192, 4096)]
+    regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
+    plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
+    items = [item for pair in zip(regions, plans, strict=True) for item in _items(*pair)]
+    packs = pack(items, {}, LAUNCH_US)
+    assert [item.cost_us > LONGEST_US for item in items] == [True] * 3
+    assert sorted(len(each.items) for each in packs) == [1, 2]
 
 
 def test_equal_kernels_of_other_inputs_share_none():

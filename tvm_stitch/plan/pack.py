@@ -20,7 +20,8 @@ from tvm_stitch.plan.search.judge import Verdict
 from tvm_stitch.plan.search.price import inputs
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant, product
 
-# A launch is a small share of a longer kernel, which is better left to its own block size.
+# A launch is a small share of a longer kernel, which is better left to its own block size; but
+# those in rounds, with which no others share one, all have blocks of one size.
 LONGEST_US = 60.0
 # CUDA passes 4 KB of parameters to a kernel; a pointer takes 8.
 MOST_TENSORS = 480
@@ -94,10 +95,10 @@ class Pack:
 
     @property
     def is_short(self) -> bool:
-        """Whether a launch more or less matters."""
+        """Whether a launch more or less matters, or a barrier of the grid."""
         verdicts = [item.verdict for item in self.items]
         alone = any(v.spare or not v.kernel.shares_launch for v in verdicts)
-        return self.cost_us <= LONGEST_US and not alone
+        return not alone and (self.cost_us <= LONGEST_US or verdicts[0].kernel.meets)
 
     def joined(self, other: Pack, launch_us: float) -> Pack | None:
         """Both in one launch, if they are unrelated and it pays."""
