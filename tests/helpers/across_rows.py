@@ -1,11 +1,11 @@
-"""Graphs that reduce over their rows: column sums, norms over the batch, and their gradients."""
+"""Graphs that reduce over their rows: column sums, norms over the batch, gradients, embeddings."""
 
 import numpy as np
 import tvm
 from check import H200, TOGETHER, stitched
 from tvm import relax
 from tvm.relax import op
-from zoo import Case, graph, norm64
+from zoo import Case, graph, graph_of, norm64
 
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
@@ -162,3 +162,35 @@ def programs_of(case: Case):
     schedule = choose(programs, device_of(H200))
     assert isinstance(schedule, Schedule)
     return programs, schedule
+
+
+def indices_of(rows: int, count: int, used: int | None = None) -> np.ndarray:
+    """Rows that updates go to, of all or of the first `used` ones."""
+    return np.random.default_rng(1).integers(0, used or rows, (count, 1)).astype("int64")
+
+
+def embedding_step(table: tuple[int, ...], count: int, dtype: str = "float32") -> Case:
+    """A step of SGD with momentum and weight decay of an embedding: weights and momenta."""
+    indices = indices_of(table[0], count)
+
+    def build(emit, at, dy, weights, momenta):
+        zeros = emit(op.zeros(relax.ShapeExpr(table), dtype))
+        sums = emit(op.scatter_nd(zeros, at, dy, "add"))
+        decay = emit(op.multiply(weights, relax.const(0.125, dtype)))
+        moved = emit(op.multiply(momenta, relax.const(0.5, dtype)))
+        moved = emit(op.add(moved, emit(op.add(sums, decay))))
+        scaled = emit(op.multiply(moved, relax.const(0.25, dtype)))
+        return emit(op.subtract(weights, scaled)), moved
+
+    def expected(at, dy, weights, momenta):
+        sums = np.zeros(table)
+        np.add.at(sums, at[:, 0].astype(int), dy)
+        moved = momenta * 0.5 + sums + weights * 0.125
+        return weights - moved * 0.25, moved
+
+    own = [(table, dtype, None)] * 2
+    return graph_of(
+        [(indices.shape, "int64", indices), ((count, *table[1:]), dtype, None), *own],
+        build,
+        expected,
+    )

@@ -15,7 +15,10 @@ KERNEL = (
     ("kernel.codegen",),
     ("kernel.analysis",),
     ("kernel.rows",),
-    ("kernel.elementwise", "kernel.cooperative", "kernel.panels", "kernel.small_matmul"),
+    (
+        *("kernel.elementwise", "kernel.cooperative", "kernel.panels", "kernel.scattered"),
+        "kernel.small_matmul",
+    ),
     ("kernel.kinds", "kernel.shared_input"),
     ("kernel.footprint",),
     ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),

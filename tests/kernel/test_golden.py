@@ -8,7 +8,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from across_rows import batch_norm, column_sums, divided_by_their_norm, norm_backward, standardised
+from across_rows import (
+    batch_norm,
+    column_sums,
+    divided_by_their_norm,
+    embedding_step,
+    norm_backward,
+    standardised,
+)
 from check import H200, TOGETHER, cuda_of, the_kernel
 from products import attention, lstm_cell
 from tensor_products import linear
@@ -38,6 +45,7 @@ KERNELS: dict[str, Case] = {
     "residual_rms_norm_two_outputs": residual_rms_norm("bfloat16", 6, 512),
     "rounds": batch_norm("float32", (50000, 33)),
     "rows_in_step": row_and_group_statistics("float32", 24, 512),
+    "scattered_sums": embedding_step((40, 64), 100),
     "softmax_of_any_length": softmax(
         "float32", (tirx.Var("n", "int64"), 5), (tirx.Var("m", "int64"), 50)
     ),

@@ -11,9 +11,12 @@ from tvm_stitch.kernel.elementwise.kind import ELEMENTWISE
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.panels.kind import PANEL
 from tvm_stitch.kernel.rows.kind import ROWS
+from tvm_stitch.kernel.scattered.kind import SCATTERED
 from tvm_stitch.kernel.small_matmul.kind import SMALL_MATMUL
 
-KINDS = (SMALL_MATMUL, ROW_SEGMENT, COLUMN_SUMS, ELEMENTWISE, PERSISTENT_ROWS, PANEL, ROWS)
+KINDS = (
+    SMALL_MATMUL, SCATTERED, ROW_SEGMENT, COLUMN_SUMS, ELEMENTWISE, PERSISTENT_ROWS, PANEL, ROWS,
+)  # fmt: skip
 
 
 def kind_of(program: Program) -> Kind:

@@ -19,10 +19,12 @@ from tvm_stitch.kernel.ir.scan_pattern import is_scan
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.panels.program import fits_a_block, is_panel, panel_program
 from tvm_stitch.kernel.rows.vector_width import narrowest_item
+from tvm_stitch.kernel.scattered.program import scattering_program
 from tvm_stitch.kernel.shared_input import co_scheduled_programs
 from tvm_stitch.kernel.small_matmul.program import make_product_program
 from tvm_stitch.stages.matmul_pattern import Factors, small_product
 from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.scattered_sum import scattered_sum
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 SHORT_ROW = 256  # columns of windows, some of which a block has
@@ -96,6 +98,8 @@ def _sharing_inputs(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tupl
 def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
     """Rows of one length where that is possible; products give them several."""
     stages = unit_reductions_as_elements(stages)
+    if any(map(scattered_sum, stages)):
+        return scattering_program(stages, outputs)
     if any(map(is_scan, stages)):
         return accumulating_program(stages, outputs)
     if any(stage.is_reduction and is_product(stage) for stage in stages):

@@ -9,6 +9,7 @@ from tvm import tirx
 
 from tvm_stitch.stages.linear import own_position
 from tvm_stitch.stages.memoized import memoized_for_copies
+from tvm_stitch.stages.scattered_sum import scattered_sum
 from tvm_stitch.stages.stage import Read, Stage, buffer_shape, buffer_size, constant, same_size
 
 
@@ -48,8 +49,10 @@ def is_product(stage: Stage) -> bool:
     """Whether a reduction multiplies tensors none of which spans all of the output's axes.
 
     Matrix products and convolutions are such; a product of one tensor with weights along the
-    reduced axes only is an ordinary reduction.
+    reduced axes only is an ordinary reduction, and so is one of what indices send to a row.
     """
+    if scattered_sum(stage) is not None:
+        return False
     spans = []
     wide = {a for a, e in zip(stage.axes, stage.extents, strict=True) if constant(e) != 1}
     for read in stage.reads:

@@ -63,8 +63,13 @@ def test_several_indices_and_dimensions():
     check((6, 3), (31,), dtype="int32")
 
 
+def test_more_indices_than_a_block_looks_at_at_once():
+    check((37, 3), (9001,), orders=1)
+    check((5, 4), (4097,), rows=2, orders=1)
+
+
 def test_others_are_tvms():
-    for how in ((10, 4), (5,), 1, "float16"), ((1 << 10, 1 << 14), (1 << 13,), 1, "float32"):
+    for how in ((3, 1 << 14), (5,), 1, "float32"), ((1 << 21, 2), (9,), 1, "float32"):
         stitched = stitched_for_cpu(module(*how), TARGET)
         text = stitched.script()
         assert "ballot" not in text

@@ -26,6 +26,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.scattered_sum import scattered_sum
 from tvm_stitch.stages.stage import (
     Refused,
     Stage,
@@ -58,6 +59,8 @@ def make_rounds(
     """Programs in rounds; of their own stages."""
     if any(stage.is_reduction and is_product(stage) for stage in stages):
         return Refused("products have no place in rounds of a grid")
+    if any(map(scattered_sum, stages)):
+        return Refused("rows that indices send updates to have no place in rounds of a grid")
     sizes = [NOMINAL.size(stage.total_size) for stage in stages if stage.is_reduction]
     reduced = max(sizes, default=0)
     if reduced < FEWEST_ELEMENTS:

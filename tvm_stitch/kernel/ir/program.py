@@ -18,6 +18,7 @@ from typing import Any
 
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.stages.extents import Extents
+from tvm_stitch.stages.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -62,6 +63,8 @@ class Program:
     # Inputs whose rows the programs of several rounds read, all of them in the same space.
     persistent_inputs: tuple[Var, ...] = ()
     reused_inputs: tuple[Var, ...] = ()  # of these, what an earlier round has read
+    # What indices send to its rows: inputs of its stages that its own threads add up beforehand.
+    scattered: tuple[ScatteredSum, ...] = ()
     likely: Extents | None = None  # sizes of symbols that somebody has said to expect
 
     @cached_property

@@ -1,0 +1,122 @@
+"""Rows that sum what indices send to them, with what is computed before and behind: one kernel."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from across_rows import embedding_step, indices_of
+from check import H200, check, primfuncs
+from tvm import relax
+from tvm.relax import op
+from zoo import graph_of
+
+from tvm_stitch import explain
+from tvm_stitch.device import device_of
+from tvm_stitch.kernel.build import read_programs
+from tvm_stitch.kernel.choose import problem_of
+from tvm_stitch.kernel.kinds import kind_of
+
+
+def gradient(dtype, table, count):
+    """The gradient of an embedding whose output is scaled, token by token: updates are computed."""
+    indices = indices_of(table[0], count, 7)
+
+    def build(emit, at, dy, scale):
+        updates = emit(op.multiply(emit(op.multiply(dy, scale)), relax.const(0.5, dtype)))
+        zeros = emit(op.zeros(relax.ShapeExpr(table), dtype))
+        return emit(op.scatter_nd(zeros, at, updates, "add"))
+
+    def expected(at, dy, scale):
+        sums = np.zeros(table)
+        np.add.at(sums, at[:, 0].astype(int), dy * scale * 0.5)
+        return sums
+
+    inputs = [
+        (indices.shape, "int64", indices),
+        ((count, *table[1:]), dtype, None),
+        ((count, 1), dtype, None),
+    ]
+    return graph_of(inputs, build, expected)
+
+
+def test_halves_are_summed_in_float32():
+    check(gradient("float16", (23, 12), 70), kernels=1)
+    check(gradient("bfloat16", (23, 9), 40), kernels=1)
+
+
+@pytest.mark.parametrize("table", [(19, 1), (61, 7), (33, 48), (150, 130), (7, 1000)])
+def test_an_optimizers_step_is_in_the_same_kernel(table):
+    verified = check(embedding_step(table, 90), kernels=1)
+    assert len(verified.kernels) == 1
+
+
+@pytest.mark.parametrize("table", [(61, 7), (40, 64)])
+def test_updates_are_computed_where_they_are_added(table):
+    check(gradient("float32", table, 100), kernels=1)
+
+
+def test_rows_of_sums_are_reduced_in_the_same_kernel():
+    indices = indices_of(30, 77)
+
+    def build(emit, at, dy, data):
+        sums = emit(op.scatter_nd(data, at, dy, "add"))
+        squares = emit(op.sum(emit(op.multiply(sums, sums)), axis=-1, keepdims=True))
+        return emit(op.divide(sums, emit(op.add(squares, relax.const(1.0, "float32")))))
+
+    def expected(at, dy, data):
+        sums = data.copy()
+        np.add.at(sums, at[:, 0].astype(int), dy)
+        return sums / ((sums * sums).sum(-1, keepdims=True) + 1)
+
+    inputs = [(indices.shape, "int64", indices)]
+    inputs += [((77, 20), "float32", None), ((30, 20), "float32", None)]
+    check(graph_of(inputs, build, expected), kernels=1)
+
+
+def test_sums_that_are_needed_behind_a_reduction_have_a_kernel_of_their_own():
+    indices = indices_of(30, 77)
+
+    def build(emit, at, dy, data):
+        zeros = emit(op.zeros(relax.ShapeExpr((30, 20)), "float32"))
+        sums = emit(op.scatter_nd(zeros, at, dy, "add"))
+        return emit(op.add(emit(op.nn.softmax(data)), sums))
+
+    def expected(at, dy, data):
+        moved = np.exp(data - data.max(-1, keepdims=True))
+        sums = moved / moved.sum(-1, keepdims=True)
+        np.add.at(sums, at[:, 0].astype(int), dy)
+        return sums
+
+    inputs = [(indices.shape, "int64", indices)]
+    inputs += [((77, 20), "float32", None), ((30, 20), "float32", None)]
+    check(graph_of(inputs, build, expected), kernels=2)
+
+
+def test_a_large_table_moves_its_bytes_once():
+    """Three launches and 3.0 times the bytes before: zeros, the table copied, updates added."""
+    (kernel,) = explain(embedding_step((30522, 768), 16384).module, H200).kernels
+    assert kernel.bytes_planned == kernel.bytes_min
+    table, updates = 30522 * 768 * 4, 16384 * (768 * 4 + 8)
+    assert kernel.bytes_min == 4 * table + updates
+
+
+def test_mappings_that_do_not_hold_are_refused():
+    programs = programs_of_case(embedding_step((61, 8), 40))
+    (program,) = programs
+    kind, problem = kind_of(program), problem_of(program, device_of(H200))
+    mapping = kind.choose(problem)
+    assert kind.refusal(problem, mapping) is None
+    for change, reason in (
+        ({"residence": "shared"}, "wait in registers"),
+        ({"batch": 2}, "wait in registers"),
+        ({"steps": 0}, "wait in registers|0 steps|of which it covers"),
+        ({"vector": 16}, "do not start at multiples"),
+    ):
+        refused = kind.refusal(problem, replace(mapping, **change))
+        assert refused is not None and re.search(reason, refused.reason), (change, refused)
+
+
+def programs_of_case(case):
+    (function,) = primfuncs(case.module, before="StitchSchedule").values()
+    return read_programs(function)

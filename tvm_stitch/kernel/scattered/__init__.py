@@ -1,0 +1,1 @@
+"""Rows that sum what indices send to them: see kind.py."""

@@ -1,0 +1,72 @@
+"""Programs over the rows of a table to which indices send updates.
+
+In: Stages in order, of which some are scattered sums, and the buffers that must be written. Out: a
+Program over the table's rows, or why there is none. What is made of the sums belongs to their rows;
+what updates are made of is computed where they are added. Must not know threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm_stitch.kernel.ir.iteration_space import Space
+from tvm_stitch.kernel.ir.placing import make_program, with_inlined
+from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.scattered_sum import ScatteredSum, scattered_sum
+from tvm_stitch.stages.stage import Refused, Stage, Var, same_size
+
+MOST_INLINED = 16  # operators behind each other that an update is made of
+
+
+def scattering_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
+    """The program of stages some of which are scattered sums, all over the rows of one table."""
+    producer = {stage.output: stage for stage in stages}
+    found: list[ScatteredSum] = []
+    for stage in stages:
+        if scattered_sum(stage) is None:
+            continue
+        own = _computed(stage, producer)
+        if isinstance(own, Refused):
+            return own
+        found.append(own)
+    sums = {each.stage.output for each in found}
+    if any(output in sums for output in outputs):
+        return Refused("sums of updates are written by a stage of their own")
+    first = found[0]
+    if any(
+        not (same_size(each.rows, first.rows) and same_size(each.columns, first.columns))
+        for each in found[1:]
+    ):
+        return Refused("updates go to tables of different rows")
+    rest = tuple(stage for stage in stages if stage.output not in sums)
+    made = make_program(rest, outputs, Space(first.rows, first.columns, first.columns))
+    if isinstance(made, Refused):
+        return made
+    used = {read.buffer for _, read in made.reads_at(Where.SAME)} & sums
+    if any(read.buffer in sums and made.place(s, read) is not Where.SAME for s, read in made.reads):
+        return Refused("sums of updates are needed in other rows than their own")
+    wanted = tuple(each for each in found if each.stage.output in used)
+    inputs = dict.fromkeys(buffer for buffer in made.inputs if buffer not in sums)
+    inputs |= dict.fromkeys(read.buffer for each in wanted for read in each.stage.reads)
+    return replace(made, inputs=tuple(inputs), reduces=True, scattered=wanted)
+
+
+def _computed(stage: Stage, producer: dict[Var, Stage]) -> ScatteredSum | Refused:
+    """The scattered sum that reads nothing but inputs: all else it computes itself."""
+    for _ in range(MOST_INLINED):
+        reads = {read.key: read for read in stage.reads if read.buffer in producer}
+        if not reads:
+            found = scattered_sum(stage)
+            return found or Refused(f"{stage.name} is sent to rows by what is computed")
+        if any(producer[read.buffer].is_reduction for read in reads.values()):
+            return Refused(f"{stage.name} adds up what is reduced before")
+        stage = with_inlined(stage, reads, producer)
+    return Refused(f"{stage.name} adds up what too many operators compute")
+
+
+@memoized
+def behind_sums(program: Program) -> Program:
+    """What a program does with its sums: they are inputs of it."""
+    sums = tuple(each.stage.output for each in program.scattered)
+    return replace(program, inputs=(*sums, *program.inputs), scattered=())

@@ -1,0 +1,86 @@
+"""Sums of updates that indices send to rows, as the gradient of an embedding is.
+
+In: a Stage. Out: the row that each update goes to and what it adds there, or None. TIR says it as a
+reduction over all updates, of which those for other rows count for nothing: right whoever computes
+it, and rows times updates unless this is seen. Must not know threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tvm_ffi
+from tvm import tirx
+
+from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.stage import Expr, Stage, Var, bind_axes, constant, flatten, product
+
+
+@dataclass(frozen=True, eq=False)
+class ScatteredSum:
+    """The parts of such a stage: rows are its first axes, `depth` of them."""
+
+    stage: Stage
+    depth: int
+    row: Expr  # of an update, by the reduced axis
+    value: Expr  # what it adds, by the reduced axis and the stage's other axes
+
+    @property
+    def update(self) -> Var:
+        """The axis that numbers the updates."""
+        return self.stage.reduced[0]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return constant(self.stage.reduced_size) or 0
+
+    @property
+    def rows(self) -> Expr:
+        """How many rows there are."""
+        return product(self.stage.extents[: self.depth])
+
+    @property
+    def columns(self) -> Expr:
+        """Elements of a row."""
+        return product(self.stage.extents[self.depth :])
+
+
+@memoized
+def scattered_sum(stage: Stage) -> ScatteredSum | None:
+    """What a reduction adds to which row, if that is all that it does."""
+    value = stage.value
+    if stage.combiner != "sum" or len(stage.reduced) != 1 or not isinstance(value, tirx.Select):
+        return None
+    if not isinstance(value.condition, tirx.EQ):
+        return None
+    if any(constant(extent) is None for extent in (*stage.extents, *stage.reduced_extents)):
+        return None
+    nothing = stage.identity.astype(value.false_value.ty.dtype)
+    if not tvm_ffi.structural_equal(value.false_value, nothing):
+        return None
+    for row, own in (
+        (value.condition.a, value.condition.b),
+        (value.condition.b, value.condition.a),
+    ):
+        depth = _depth(stage, own)
+        if depth and not _uses(row, stage.axes) and not _uses(own, stage.reduced):
+            if _uses(value.true_value, stage.axes[:depth]):
+                return None
+            return ScatteredSum(stage, depth, row, value.true_value)
+    return None
+
+
+def _depth(stage: Stage, own: Expr) -> int:
+    """How many axes a number counts, all that follow being the row's own; 0: it counts none."""
+    analyzer = bind_axes(stage)
+    for depth in range(1, len(stage.axes) + 1):
+        number = flatten(stage.axes[:depth], stage.extents[:depth])
+        if analyzer.can_prove_equal(own, number):
+            return depth
+    return 0
+
+
+def _uses(expr: Expr, axes: tuple[Var, ...]) -> bool:
+    used = tirx.analysis.undefined_vars(expr)
+    return any(var.same_as(axis) for var in used for axis in axes)
