@@ -16,6 +16,7 @@ from check import (
     primfuncs,
     schedule_of,
     stitched,
+    the_kernel,
 )
 from tvm.relax import op
 from zoo import Case, graph
@@ -58,6 +59,35 @@ def both_ways(dtype: str, rows: int, columns: int) -> Case:
         return scaled - along, along, over * over + w
 
     return graph(dtype, [(rows, columns), (columns,)], build, expected)
+
+
+def router(dtype: str, rows: int, columns: int) -> Case:
+    """Softmax of short rows, and its column means."""
+
+    def build(emit, x):
+        moved = emit(op.exp(emit(op.subtract(x, emit(op.max(x, axis=-1, keepdims=True))))))
+        gates = emit(op.divide(moved, emit(op.sum(moved, axis=-1, keepdims=True))))
+        return gates, emit(op.mean(gates, axis=0))
+
+    def expected(x):
+        moved = np.exp(x - x.max(axis=-1, keepdims=True))
+        gates = moved / moved.sum(axis=-1, keepdims=True)
+        return gates, gates.mean(axis=0)
+
+    return graph(dtype, [(rows, columns)], build, expected)
+
+
+@pytest.mark.parametrize("rows, columns", [(2200, 60), (1031, 33), (300, 128), (97, 5)])
+def test_softmax_of_short_rows_and_its_column_means(rows, columns):
+    check(router("float32", rows, columns), options=TOGETHER)
+
+
+def test_short_rows_lie_side_by_side_in_large_blocks():
+    """Every block leaves a share of each sum behind the barrier: two launches were faster."""
+    (mapping,) = schedule_of(the_kernel(router("float32", 32768, 64).module)).parts
+    assert (mapping.block_threads, mapping.blocks) == (1024, 132)
+    (mapping,) = schedule_of(the_kernel(router("float32", 2200, 64).module, options=TOGETHER)).parts
+    assert mapping.block_threads == 512
 
 
 @pytest.mark.parametrize("columns", COLUMNS)

@@ -14,7 +14,7 @@ from tvm_stitch.kernel.analysis.kind import Problem
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.cooperative.footprint import sums_footprint
-from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, ColumnSums, power_of_two
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, ColumnSums, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.kind import unsupported_rows
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
@@ -28,6 +28,10 @@ VECTORS = 2
 # than in the workspace: GELU backward of 4096 x 3072 fp16 takes 26.8 us with blocks of 1024
 # threads, 28.3 with 512 and 38 with 256.
 PIECE_THREADS = 1024
+# So many threads of short rows, too, that are reduced by a warp or less: every block leaves a share
+# of each sum behind a barrier. The model, nothing measured, has softmax of 32768 x 64 fp32 with its
+# column means at 7.0 us with 132 blocks of 1024 threads, 7.9 with 264 of 512, 13.3 with 660 of 256.
+SHORT_ROWS_THREADS = (1024, 512)
 WASTE = 1 / 8  # of a block's threads, beyond the end of the row
 # The next row is loaded ahead unless too few threads fit beside each other, or blocks with a row
 # each cover for one another: RMS norm backward of 8192 x 4096 bf16 takes 67 us with 2 or 3 blocks
@@ -55,7 +59,10 @@ def sums_mappings(problem: Problem[Program]) -> Iterator[ColumnSums]:
         vector //= 2
     # Into how many pieces rows fall must be known before there is a grid.
     in_pieces = not program.row_reductions and not problem.is_open
-    mapping = _pieces(columns, vector, device) if in_pieces else _whole_rows(columns, vector)
+    if in_pieces:
+        mapping = _pieces(columns, vector, device)
+    else:
+        mapping = _many_side_by_side(problem, _whole_rows(columns, vector))
     while mapping.rows:
         plain = with_blocks(program, mapping, device, columns)
         ahead = with_blocks(program, replace(mapping, prefetch_next_row=True), device, columns)
@@ -79,6 +86,19 @@ def _whole_rows(columns: int, vector: int) -> ColumnSums:
     steps = -(-columns // (threads * vector))
     rows = max(1, BLOCK_THREADS // threads)
     return ColumnSums(threads, rows, vector, steps, recompute=True)
+
+
+def _many_side_by_side(problem: Problem[Program], mapping: ColumnSums) -> ColumnSums:
+    """Larger blocks of short rows, where they still occupy the device and load the next ahead."""
+    program, device = problem.program, problem.device
+    for threads in SHORT_ROWS_THREADS if mapping.threads <= WARP else ():
+        many = replace(mapping, rows=threads // mapping.threads, prefetch_next_row=True)
+        rows = program.rows_expected
+        fills = rows is None or 2 * -(-rows // many.rows) >= device.multiprocessors
+        last = threads == SHORT_ROWS_THREADS[-1]
+        if (fills or last) and resident_blocks(program, many, device):
+            return replace(many, prefetch_next_row=False)
+    return mapping
 
 
 def _pieces(columns: int, vector: int, device: Device) -> ColumnSums:
