@@ -85,6 +85,7 @@ class Stage:
     # Of a reduction over segments of the rows: how many axes number the segments. None: of others.
     row_segments: int | None = None
     scan: str = ""  # of an element-wise one: combines an element with all before it in its row
+    from_end: bool = False  # of a scan: with all behind it instead
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "output", interned(self.output))
@@ -161,6 +162,7 @@ class Stage:
     def __repr__(self) -> str:
         over = f" over {_shape(self.reduced_extents)}" if self.is_reduction else ""
         kind = f"running {self.scan}" if self.scan else self.combiner or "element"
+        kind += " from the end" if self.from_end else ""
         return f"{self.name}{_shape(self.extents)} = {kind}{over}"
 
 

@@ -57,6 +57,61 @@ def test_integers():
     check(graph.case(lambda b, x: b(op.cumsum(x, axis=1)), np.cumsum(x, axis=1)), orders=2)
 
 
+def from_the_end(shape, dtype="float32", times=False, axis=-1) -> Case:
+    """The gradient of a running sum: flipped, summed up, flipped back; and what is around it."""
+    graph = Graph()
+    values = graph.rng.standard_normal(shape) * (0.01 if times else 1.0)
+    x = graph.input("x", shape, dtype, values)
+    scan = op.cumprod if times else op.cumsum
+
+    def build(b, x):
+        before = b(op.exp(b(op.astype(x, "float32"))))
+        flipped = b(op.flip(before, axis))
+        back = b(op.flip(b(scan(flipped, axis=axis)), axis))
+        return b(op.astype(b(op.multiply(back, relax.const(0.5, "float32"))), dtype))
+
+    scanned = np.cumprod if times else np.cumsum
+    found = np.flip(scanned(np.flip(np.exp(x), axis), axis=axis), axis) * 0.5
+    return graph.case(build, found)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_running_sum_between_flips_runs_from_the_end(shape):
+    check(from_the_end(shape), orders=2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("times", [False, True])
+def test_types_from_the_end(dtype, times):
+    check(from_the_end((3, 203), dtype, times), orders=2)
+
+
+def test_a_running_sum_and_its_gradient_in_one_kernel():
+    graph = Graph()
+    x = graph.input("x", (5, 77), "float32")
+    sums = np.cumsum(x, -1)
+    found = np.flip(np.cumsum(np.flip(sums, -1), -1), -1) - sums
+
+    def build(b, x):
+        sums = b(op.cumsum(x, axis=-1))
+        back = b(op.flip(b(op.cumsum(b(op.flip(sums, -1)), axis=-1)), -1))
+        return b(op.subtract(back, sums))
+
+    check(graph.case(build, found), orders=2)
+
+
+@pytest.mark.parametrize("first, last", [(0, 1), (1, 0), (0, 0)])
+def test_flips_of_other_axes_stay(first, last):
+    graph = Graph()
+    x = graph.input("x", (5, 77), "float32")
+
+    def build(b, x):
+        return b(op.flip(b(op.cumsum(b(op.flip(x, first)), axis=-1)), last))
+
+    wanted = np.flip(np.cumsum(np.flip(x, first), -1), last)
+    check(graph.case(build, wanted), kernels=None, orders=2)
+
+
 def test_softmax_then_running_sum():
     """The running sum of probabilities: a row reduction before, a comparison after."""
     graph = Graph()

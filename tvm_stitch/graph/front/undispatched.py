@@ -2,8 +2,9 @@
 
 In: Relax functions, before TVM's dispatch makes kernels of scans and sorts. Out: the same, where
 cumsum and cumprod along the last axis are calls of TIR in which a scan is a reduction of the
-elements up to each (kernel/ir/scan_pattern sees it), and topk of one is a maximum and its position,
-and pooling between permutations of its channels is pooling with channels last.
+elements up to each (kernel/ir/scan_pattern sees it), or from each on if it stands between two
+flips, and topk of one is a maximum and its position, and pooling between permutations of its
+channels is pooling with channels last.
 Scans along other axes, or of rows too long for a block, are left to TVM. Knows no kernel.
 """
 
@@ -24,7 +25,7 @@ Expr = Any
 # What a block keeps in registers with what belongs to it, 32 values of four bytes a thread.
 LONGEST = 1 << 14
 SCANS = {"cumsum": "sum", "cumprod": "prod"}
-_TOPK = "topk"
+_TOPK, _FLIP = "topk", "flip"
 _PERMUTE, _TO_FIRST, _TO_LAST = "permute_dims", [0, 3, 1, 2], [0, 2, 3, 1]
 _POOLS = {
     "nn.avg_pool2d": op.nn.avg_pool2d,
@@ -42,6 +43,7 @@ def Undispatched() -> tvm.transform.Pass:
         rewritten = _Rewritten(mod)
         for var, function in mod.functions_items():
             if not _CONCERNED.isdisjoint(operators_of([function])):
+                rewritten.values = relax.analysis.get_var2val(function)
                 rewritten.builder_.update_func(
                     var, relax.analysis.remove_all_unused(rewritten.visit_expr(function))
                 )
@@ -52,8 +54,15 @@ def Undispatched() -> tvm.transform.Pass:
 
 @relax.expr_functor.mutator
 class _Rewritten(relax.PyExprMutator):
+    values: Any = None  # what variables of the function stood for
+
     def visit_call_(self, call: Call) -> Expr:
-        name = name_of(call)
+        name, from_end = name_of(call), False
+        if name == _FLIP:
+            scan = self._flipped(call)
+            if scan is None:
+                return super().visit_call_(call)
+            name, call, from_end = name_of(scan), scan, True
         if name == _TOPK and int(call.attrs.k) == 1:
             return self._extreme(call)
         if name == _PERMUTE and _axes(call) == _TO_LAST:
@@ -64,10 +73,27 @@ class _Rewritten(relax.PyExprMutator):
         dtype, combiner = str(dtype_of(call)), SCANS[name]
 
         def compute(data: te.Tensor) -> te.Tensor:
-            return running(data, combiner, dtype)
+            return running(data, combiner, dtype, from_end)
 
-        data = self.visit_expr(call.args[0])
+        source = self._value(call.args[0]).args[0] if from_end else call.args[0]
+        data = self.visit_expr(source)
         return self.builder_.call_te(compute, data, primfunc_name_hint=name)
+
+    def _value(self, value: Expr) -> Expr:
+        """What a variable stands for in the function as it was."""
+        return self.values.get(value) if isinstance(value, relax.Var) else value
+
+    def _flipped(self, flip: Call) -> Call | None:
+        """The scan between two flips of the same axis, as the gradient of another one is."""
+        scan = self._value(flip.args[0])
+        if name_of(scan) not in SCANS or not _is_along_rows(scan):
+            return None
+        before = self._value(scan.args[0])
+        if name_of(before) != _FLIP:
+            return None
+        last = len(shape_of(scan.args[0])) - 1
+        axes = {int(each.attrs.axis) % (last + 1) for each in (flip, before)}
+        return scan if axes == {last} else None
 
     def _pooled_last(self, call: Call) -> Expr | None:
         """Pooling between two permutations, with channels last as its input and its user have."""
@@ -139,15 +165,17 @@ def _is_along_rows(call: Call) -> bool:
     return (known[-1] or 0) * width <= LONGEST * _WIDTHS["float32"]
 
 
-def running(data: te.Tensor, combiner: str, dtype: str) -> te.Tensor:
-    """Each element along the last axis combined with all before it; halves in float32."""
+def running(data: te.Tensor, combiner: str, dtype: str, from_end: bool = False) -> te.Tensor:
+    """Each element along the last axis combined with all before it, or with all behind it; halves
+    in float32."""
     wide = ACCUMULATORS.get(dtype, dtype)
     inside = te.reduce_axis((0, data.shape[-1]), "inside")
     nothing = tirx.const(0 if combiner == "sum" else 1, wide)
 
     def total(*at: Expr) -> Expr:
         value = data(*at[:-1], inside.var).astype(wide)
-        upto = tirx.Select(inside.var <= at[-1], value, nothing)
+        counts = at[-1] <= inside.var if from_end else inside.var <= at[-1]
+        upto = tirx.Select(counts, value, nothing)
         return te.sum(upto, axis=inside) if combiner == "sum" else _product(upto, axis=inside)
 
     totals = te.compute(data.shape, total, name="running")

@@ -1,4 +1,5 @@
-"""Emits what is accumulated along a row: each element with all before it, in registers.
+"""Emits what is accumulated along a row: each element with all before it, in registers; or with all
+behind it, where lanes, warps and steps take the other order.
 
 In: a stage that scans, and the tile of a thread's elements, of which those that do not exist are
 last or, in a misaligned row, first. Writes TIR into a Writer. Must not know what is computed of it.
@@ -11,6 +12,8 @@ equal results to the bit.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from tvm import tirx
 from tvm.script import tirx as T
 
@@ -18,7 +21,7 @@ from tvm_stitch.kernel.codegen import footprint
 from tvm_stitch.kernel.codegen.reduction import needs_exchange
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
-from tvm_stitch.kernel.codegen.warp_shuffle import combine, from_lane, from_lower
+from tvm_stitch.kernel.codegen.warp_shuffle import combine, from_lane, from_lower, from_upper
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, element_bytes
 
@@ -53,6 +56,7 @@ class _Scan:
         self.warp = tirx.floordiv(position.thread, self.width)
         self.dtype = dtype_of(tile)
         self.identity = stage.identity.astype(self.dtype)
+        self.last_lane = 0 if stage.from_end else self.width - 1  # which has all of its warp's
 
     def emit(self) -> None:
         writer, steps = self.writer, self.mapping.steps
@@ -69,10 +73,10 @@ class _Scan:
                 self._vector(step, alike.guard)
                 total = self._warp(step, before)
                 if shared:
-                    with writer.when(self.lane == self.width - 1):
+                    with writer.when(self.lane == self.last_lane):
                         writer.store(totals, self._slot(step, self.warp), total)
                 else:
-                    last = from_lane(total, self.width - 1, self.width)
+                    last = from_lane(total, self.last_lane, self.width)
                     writer.store(totals, step, last if self.width > 1 else total)
         if shared:
             writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
@@ -87,29 +91,47 @@ class _Scan:
                 exists = self.position.inside(step, lane)
                 own = tirx.Select(exists, self.tile[first + lane], self.identity)
                 writer.store(self.tile, first + lane, own)
-        for lane in range(1, vector):
-            left, right = self.tile[first + (lane - 1)], self.tile[first + lane]
-            writer.store(self.tile, first + lane, self._combined(left, right))
+        lanes = self._ordered(vector)
+        for before, lane in pairwise(lanes):
+            both = self._combined(self.tile[first + before], self.tile[first + lane])
+            writer.store(self.tile, first + lane, both)
 
     def _warp(self, step: Expr, before: Var) -> Expr:
         """What the warp's vectors of a step amount to up to a thread's own; those before it."""
         writer, name = self.writer, self.stage.name
-        last = step * self.mapping.vector + (self.mapping.vector - 1)
+        last = step * self.mapping.vector + self._ordered(self.mapping.vector)[-1]
         value = writer.value(f"{name}_upto", self.tile[last])
         distance = 1
         while distance < self.width:
-            other = from_lower(value, distance, self.width)
-            other = writer.value(f"{name}_lower", other)
+            other = writer.value(f"{name}_lower", self._earlier(value, distance))
             both = self._combined(other, value)
-            value = writer.value(f"{name}_upto", tirx.Select(self.lane >= distance, both, value))
+            value = writer.value(f"{name}_upto", tirx.Select(self._has(distance), both, value))
             distance *= 2
         if self.width == 1:
             writer.store(before, step, self.identity)
             return value
-        lower = from_lower(value, 1, self.width)
-        lower = writer.value(f"{name}_lower", lower)
-        writer.store(before, step, tirx.Select(self.lane > 0, lower, self.identity))
+        lower = writer.value(f"{name}_lower", self._earlier(value, 1))
+        writer.store(before, step, tirx.Select(self._has(1), lower, self.identity))
         return value
+
+    def _earlier(self, value: Expr, distance: int) -> Expr:
+        """The value of the lane that comes so much before a thread's own."""
+        way = from_upper if self.stage.from_end else from_lower
+        return way(value, distance, self.width)
+
+    def _has(self, distance: int) -> Expr:
+        """Whether there is such a lane."""
+        if self.stage.from_end:
+            return self.lane < self.width - distance
+        return self.lane >= distance
+
+    def _ordered(self, count: int) -> list[int]:
+        """Numbers below one in the order in which elements are accumulated."""
+        return list(range(count))[:: -1 if self.stage.from_end else 1]
+
+    def _nth(self, number: Expr, count: int) -> Expr:
+        """The same, one after the other, in a loop."""
+        return count - 1 - number if self.stage.from_end else number
 
     def _add_before(self, before: Var, totals: Var, shared: bool) -> None:
         """What comes before a thread's vectors: its warp's lower lanes, other warps, steps."""
@@ -117,11 +139,13 @@ class _Scan:
         running = writer.allocate(f"{self.stage.name}_running", 1, self.dtype)
         writer.store(running, int64(0), self.identity)
         zero = int64(0)
-        with writer.unrolled(mapping.steps, "step") as step:
+        with writer.unrolled(mapping.steps, "step") as number:
+            step = self._nth(number, mapping.steps)
             if shared:
                 mine = writer.allocate(f"{self.stage.name}_mine", 1, self.dtype)
                 writer.store(mine, zero, running[zero])
-                with writer.unrolled(self.warps, "warp") as warp:
+                with writer.unrolled(self.warps, "warp") as nth:
+                    warp = self._nth(nth, self.warps)
                     own = tirx.Select(warp == self.warp, running[zero], mine[zero])
                     writer.store(mine, zero, own)
                     total = totals[self._slot(step, warp)]

@@ -29,6 +29,11 @@ def from_lower(value: Expr, distance: int, width: int) -> Expr:
     return T.cuda.__shfl_up_sync(_EVERYONE, value, distance, width)
 
 
+def from_upper(value: Expr, distance: int, width: int) -> Expr:
+    """The same of the lane so far above; the uppermost get their own."""
+    return T.cuda.__shfl_down_sync(_EVERYONE, value, distance, width)
+
+
 def from_lane(value: Expr, lane: int, width: int) -> Expr:
     """The value of one lane of `width` neighbours."""
     return T.cuda.__shfl_sync(_EVERYONE, value, lane, width)

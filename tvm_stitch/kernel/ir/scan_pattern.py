@@ -1,8 +1,8 @@
-"""Running sums and products: reductions of all elements up to an element's own.
+"""Running sums and products: reductions of all elements up to an element's own, or from it on.
 
 In: a Stage. Out: what it accumulates at each element, or None. TIR says a scan as a reduction over
-the elements of its row, of which those behind an element's own count for nothing: right whoever
-computes it, and quadratic unless this is seen. Must not know threads.
+the elements of its row, of which those on one side of an element's own count for nothing: right
+whoever computes it, and quadratic unless this is seen. Must not know threads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def scan_of(stage: Stage) -> Stage | None:
     if len(stage.reduced) != 1 or not same_size(stage.reduced_size, stage.extents[-1]):
         return None
     inside, own = stage.reduced[0], stage.axes[-1]
-    if not bind_axes(stage).can_prove_equal(value.condition, inside <= own):
+    analyzer = bind_axes(stage)
+    from_end = analyzer.can_prove_equal(value.condition, own <= inside)
+    if not from_end and not analyzer.can_prove_equal(value.condition, inside <= own):
         return None
     nothing = stage.identity.astype(value.false_value.ty.dtype)
     if not tvm_ffi.structural_equal(value.false_value, nothing):
@@ -46,4 +48,5 @@ def scan_of(stage: Stage) -> Stage | None:
         reduced_extents=(),
         combiner="",
         scan=stage.combiner,
+        from_end=from_end,
     )
