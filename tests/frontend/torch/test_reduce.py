@@ -4,7 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_programs import check  # noqa: E402
+from torch_programs import check, traced  # noqa: E402
+
+from tvm_stitch.errors import TorchError  # noqa: E402
+from tvm_stitch.frontend.torch import convert  # noqa: E402
 
 NAN = float("nan")
 
@@ -34,6 +37,44 @@ def test_every_choice_of_dimensions():
         )  # fmt: skip
 
     check(functions, x)
+
+
+def test_running_sums_and_their_gradients():
+    torch.manual_seed(0)
+    x, n = torch.randn(3, 5, 31), torch.arange(12, dtype=torch.int32).view(3, 4)
+
+    def functions(x, n):
+        sums = torch.cumsum(x.exp(), -1)
+        gradient = torch.flip(torch.cumsum(torch.flip(x, [-1]), -1), [-1])
+        return (
+            sums * 2,
+            gradient,
+            torch.cumprod(x, 2),
+            n.cumsum(1),
+            (n > 4).cumsum(-1),
+            x[0, 0, 0].cumsum(0),
+        )
+
+    check(functions, x, n)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_running_sums_of_halves(dtype):
+    found = check(lambda x: x.cumsum(1), torch.full((2, 3000), 0.25, dtype=dtype))
+    assert "float32" in str(found.module)
+
+
+@pytest.mark.parametrize(
+    "function, x, reason",
+    [
+        (lambda x: x.cumsum(0), torch.ones(4, 3), "not along rows"),
+        (lambda x: x.cumsum(-1), torch.ones(2, 20000), "too long"),
+        (lambda x: x.cumsum(-1), torch.ones(2, 3, dtype=torch.float64), "float64"),
+    ],
+)
+def test_other_running_sums_are_left(function, x, reason):
+    with pytest.raises(TorchError, match=reason):
+        convert(traced(function, x).graph)
 
 
 def test_extremes_hand_on_what_is_not_a_number():

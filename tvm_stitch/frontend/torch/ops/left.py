@@ -22,7 +22,7 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
         "_scaled_dot_product_flash_attention_for_cpu_backward",
         "_cdist_forward", "_pdist_forward", "_fft_c2r", "_fft_r2c",
     ),
-    _SORTED: ("cumsum", "sort", "topk"),
+    _SORTED: ("sort", "topk"),
     _SPATIAL: (
         "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d",
         "avg_pool2d", "avg_pool2d_backward", "avg_pool3d", "col2im", "grid_sampler_2d",

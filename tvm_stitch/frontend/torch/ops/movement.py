@@ -195,6 +195,9 @@ def _split(call: Call, x: Expr, sizes: Sequence[Number] | int, dim: int = 0) -> 
 def _flip(call: Call, x: Expr, along: Sequence[int]) -> Expr:
     turned = {axis % max(rank(x), 1) for axis in along}
     extents = dims(x)
+    if len(turned) == 1 and all(isinstance(extent, int) for extent in extents) and rank(x):
+        # By its name: between two, a running sum is one from the end.
+        return call.emit(_op.flip(x, *turned))
 
     def body(tensor: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:

@@ -22,6 +22,7 @@ from tvm_stitch.frontend.torch.call import (
     wide,
 )
 from tvm_stitch.frontend.torch.ops.pointwise import is_nan
+from tvm_stitch.graph.front.undispatched import LONGEST
 
 _op = relax.op
 Axes = Sequence[int] | int | None
@@ -191,6 +192,25 @@ def _softmax(function: Callable[..., Expr]) -> Converter:
     return convert
 
 
+def _running(function: Callable[..., Expr]) -> Converter:
+    """Running sums or products along rows that a kernel can keep; PyTorch has others."""
+
+    def convert(call: Call, x: Expr, dim: int, dtype: Any = None) -> Expr:
+        to, extents = call.dtype, dims(x)
+        if not extents:
+            return call.cast(x, to)
+        columns = extents[-1]
+        if dim % len(extents) != len(extents) - 1 or not isinstance(columns, int):
+            raise TorchError("it scans, and not along rows of a length that is known")
+        if not 0 < columns * (2 if wide(to) == "int64" else 1) <= LONGEST:
+            raise TorchError("it scans rows that are too long for a kernel to keep")
+        if to == "float64":
+            raise TorchError("it scans in float64")
+        return call.cast(call.emit(function(call.cast(x, wide(to)), axis=dim)), to)
+
+    return convert
+
+
 LARGEST = _extreme(_op.max, -float("inf"))
 SMALLEST = _extreme(_op.min, float("inf"))
 
@@ -199,6 +219,8 @@ OPERATORS: dict[str, Converter] = {
     "_softmax": _softmax(_op.nn.softmax),
     "amax": LARGEST,
     "amin": SMALLEST,
+    "cumprod": _running(_op.cumprod),
+    "cumsum": _running(_op.cumsum),
     "any": _any,
     "any.dim": _any,
     "any.dims": _any,
