@@ -154,6 +154,42 @@ def embedding_gradient(tokens: int, columns: int, words: int, dtype: str) -> Wor
     return Workload(function, in_jax, (indices, Array((tokens, columns), dtype)))
 
 
+def embedding_step(tokens: int, columns: int, words: int, dtype: str) -> Workload:
+    """The same, and a step of SGD with momentum and weight decay."""
+
+    def step(sums, weights, momenta):
+        moved = 0.9 * momenta + sums + 1e-4 * weights
+        return weights - 0.01 * moved, moved
+
+    def function(index, dy, weights, momenta):
+        zeros = torch.zeros(words, columns, dtype=dy.dtype, device=dy.device)
+        return step(zeros.index_add(0, index, dy), weights, momenta)
+
+    def in_jax(index, dy, weights, momenta):
+        zeros = jnp.zeros((words, columns), dy.dtype)
+        return step(zeros.at[index].add(dy), weights, momenta)
+
+    indices = Array((tokens,), "int64", "index", high=words)
+    table = Array((words, columns), dtype)
+    return Workload(function, in_jax, (indices, Array((tokens, columns), dtype), table, table))
+
+
+def running_sum_backward(rows: int, columns: int, dtype: str) -> Workload:
+    """The gradient of exp and a running sum: one from the end of the row."""
+
+    def function(x, dy):
+        turned = torch.cumsum(torch.flip(wide(dy), [-1]), -1)
+        return (torch.flip(turned, [-1]) * torch.exp(wide(x))).to(x.dtype)
+
+    def in_jax(x, dy):
+        turned = jnp.cumsum(jnp.flip(dy.astype(jnp.float32), -1), -1)
+        return (jnp.flip(turned, -1) * jnp.exp(x.astype(jnp.float32))).astype(x.dtype)
+
+    return Workload(
+        function, in_jax, (Array((rows, columns), dtype), Array((rows, columns), dtype))
+    )
+
+
 def cases() -> list[Case]:
     """Windows of four, planes of 7x7 and 56x56, ResNet's first pooling, a running sum."""
     half, single = {"dtype": "float16"}, {"dtype": "float32"}
@@ -191,6 +227,13 @@ def cases() -> list[Case]:
         case("embedding-gradient", "gradients of 16384 tokens for 30522 words of 768 fp32",
              embedding_gradient, {"tokens": 16384, "columns": 768, "words": 30522},
              {"tokens": 31, "columns": 7, "words": 12}, single),
+        case("embedding-step", "gradients and SGD step, 16384 tokens of 30522 words of 768 fp32",
+             embedding_step,
+             {"tokens": 16384, "columns": 768, "words": 30522},
+             {"tokens": 31, "columns": 7, "words": 12}, single),
+        case("running-sum-backward", "exp + running sum, backward, 32768×1024 fp16",
+             running_sum_backward, {"rows": 32768, "columns": 1024}, {"rows": 3, "columns": 31},
+             half),
         case("running-sum", "exp + running sum, 4096×4096 fp32", running_sum,
              {"rows": 4096, "columns": 4096}, {"rows": 3, "columns": 31}, single),
     ]  # fmt: skip
