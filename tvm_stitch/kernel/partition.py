@@ -52,12 +52,14 @@ def make_programs(
 def _wants_rounds(program: Program) -> bool:
     """Whether rows are so few and long, or in such short pieces, that shares of them are better."""
     rows, columns = constant(program.space.rows), constant(program.space.columns)
-    if not program.reduces or rows is None or not kind_of(program).rounds_if_long:
+    if not program.reduces or not kind_of(program).rounds_if_long:
+        return False
+    if is_panel(program):
+        return not fits_a_block(program)
+    if rows is None:
         return False
     if columns is None:
         return rows == 1 and program.space.whole
-    if is_panel(program):
-        return not fits_a_block(program)
     if not program.space.whole:
         run, beside = constant(program.space.run) or GROUP, constant(program.space.inner) or 1
         # Short rows of one block lie side by side, piece by piece, as a pooling's windows do.

@@ -85,6 +85,8 @@ class Stage:
     # Of a reduction over segments of the rows: how many axes number the segments. None: of others.
     row_segments: int | None = None
     scan: str = ""  # of an element-wise one: combines an element with all before it in its row
+    # Its segments share as many rows as run time says: the last may have fewer than others or none.
+    uneven: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "output", interned(self.output))
@@ -111,8 +113,11 @@ class Stage:
 
     @cached_property
     def total_size(self) -> Expr:
-        """Elements that it walks through."""
-        return product((*self.extents, *self.reduced_extents))
+        """Elements that it walks through: uneven segments share all rows."""
+        own = self.extents
+        if self.uneven and self.row_segments:
+            own = (*own[: self.row_segments - 1], *own[self.row_segments :])
+        return product((*own, *self.reduced_extents))
 
     @cached_property
     def buffers(self) -> dict[Var, bool]:
@@ -382,12 +387,7 @@ def bind_axes(stage: Stage) -> Analyzer:
 
 
 def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
-    """The axes of the element at a row-major position."""
-    return dict(zip(axes, unraveled(flat, extents), strict=True))
-
-
-def unraveled(flat: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The indices of the element at a row-major position, of which there are no more."""
+    """The axes of the element at a row-major position, of which there are no more."""
     found: list[Expr] = []
     for number in range(len(extents) - 1, -1, -1):
         extent = as_int64(extents[number])
@@ -397,4 +397,4 @@ def unraveled(flat: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
         outermost = all(constant(e) == 1 for e in extents[:number])
         found.append(flat if outermost else tirx.floormod(flat, extent))
         flat = tirx.floordiv(flat, extent)
-    return tuple(reversed(found))
+    return dict(zip(axes, reversed(found), strict=True))
