@@ -20,7 +20,7 @@ from tvm import tirx
 
 from tvm_stitch.stages.guards import Guard
 from tvm_stitch.stages.memoized import memoized_for_copies
-from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of
+from tvm_stitch.stages.symbolic_analyzer import Analyzer, SymbolicAnalyzer, analyzer_of
 from tvm_stitch.stages.visit import mapped, walked
 
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
@@ -375,7 +375,7 @@ def same_size(left: Expr, right: Expr) -> bool:
     left_value, right_value = constant(left), constant(right)
     if left_value is not None and right_value is not None:
         return left_value == right_value
-    return tvm.sym.Analyzer().can_prove_equal(left, right)
+    return SymbolicAnalyzer({}).can_prove_equal(left, right)
 
 
 @memoized_for_copies

@@ -93,8 +93,8 @@ class Space:
     @cached_property
     def key(self) -> tuple[str, ...]:
         """Equal for equal spaces."""
-        sizes = (self.rows, self.columns, self.run, self.inner, self.row_segment)
-        sizes += (None,) if self.uneven is None else (self.uneven.rows,)
+        shared = None if self.uneven is None else self.uneven.rows
+        sizes = (self.rows, self.columns, self.run, self.inner, self.row_segment, shared)
         return tuple("" if size is None else shown(size) for size in sizes)
 
     def flat(self, row: Expr, column: Expr) -> Expr:
