@@ -56,10 +56,12 @@ def _wants_rounds(program: Program) -> bool:
         return False
     if is_panel(program):
         return not fits_a_block(program)
-    if rows is None:
+    if program.space.whole and (rows is None or columns is None):
+        # Perhaps: what is computed of shares is compared with rows that a block has each.
+        few, is_long = rows is None or rows <= FEW_ROWS, columns is None or columns >= LONG_ROW
+        return few and is_long
+    if rows is None or columns is None:
         return False
-    if columns is None:
-        return rows == 1 and program.space.whole
     if not program.space.whole:
         run, beside = constant(program.space.run) or GROUP, constant(program.space.inner) or 1
         # Short rows of one block lie side by side, piece by piece, as a pooling's windows do.

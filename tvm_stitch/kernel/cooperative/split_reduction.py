@@ -7,7 +7,7 @@ The axes of a reduction are looked at in the order in which they lie in memory. 
 reduced and columns kept, the rows are cut into segments, and every segment gives a share of each
 column; so do rows whose columns are kept in short groups, such as a group norm's of images whose
 channels come last: memory is then read in order, and groups meet in the second half. A few long
-rows are cut into chunks; so is a total of a tensor of which only run time knows the size.
+rows are cut into chunks; so are rows of which only run time knows the length, a total among them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FEWEST_SEGMENTS = 16
 CHUNK = 8192
 UNEVEN = 8  # times shorter than wanted, chunks are of no use
 LONGEST = 1 << 17  # elements of a tensor that is one chunk
-SHORTEST_CHUNK = 128  # elements, of any number of chunks
+SHORTEST_CHUNK = 64  # elements, of any number of chunks
 GROUP = 32  # columns that are reduced together where they are kept in groups, at most
 WIDEST = 1 << 15  # columns that a share may have
 
@@ -80,8 +80,6 @@ def split(stage: Stage, piece: int = PIECE_BYTES // SUM_BYTES) -> Split | None:
     """The halves of a reduction; of a segment's rows a block takes pieces of so many columns."""
     if accumulator_dtype(stage) != "float32":
         return None
-    if constant(stage.total_size) is None and constant(stage.size) == 1:
-        return _in_symbolic_chunks(stage)
     axes = _memory_order(stage)
     if axes is None:
         return None
@@ -94,7 +92,7 @@ def split(stage: Stage, piece: int = PIECE_BYTES // SUM_BYTES) -> Split | None:
     outer, rows, columns = axes[:first], axes[first:last], axes[last:]
     if columns:
         return _in_row_segments(stage, outer, rows, columns, piece)
-    return _in_chunks(stage, outer, rows)
+    return (_in_open_chunks if _known(rows) is None else _in_chunks)(stage, outer, rows)
 
 
 def is_split(stage: Stage) -> bool:
@@ -173,10 +171,10 @@ def _segments(outer: list[Axis], pieces: int, rows: int | None) -> int:
 
 
 def _in_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | None:
-    groups, size = _known(outer), _known(rows)
-    if groups is None or size is None:
+    groups, size = _known(outer), _known(rows) or 0
+    if groups is None and size <= LONGEST:  # as likely as not there are many rows
         return None
-    if groups >= SHARES // 2 or not rows or goes_across(stage):
+    if (groups or 1) >= SHARES // 2 or not rows or goes_across(stage):
         return None
     length = _divisor(size, CHUNK)
     if length < CHUNK // UNEVEN:  # a prime number of elements, or nearly
@@ -192,38 +190,23 @@ def _in_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | Non
     return Split(shares, total, stage if chunks == 1 else None)
 
 
-def _in_symbolic_chunks(stage: Stage) -> Split | None:
-    """A total, where only run time knows how much there is: a chunk is what known extents span."""
-    if constant(stage.size) != 1:
-        return None
-    known = len(stage.reduced)
-    while known and constant(stage.reduced_extents[known - 1]) is not None:
+def _in_open_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | None:
+    """Where only run time knows how long rows are: a chunk is what known extents span."""
+    known = len(rows)
+    while known and constant(rows[known - 1].extent) is not None:
         known -= 1
-    outer, rows = stage.reduced[:known], stage.reduced[known:]
-    of_outer, of_rows = stage.reduced_extents[:known], stage.reduced_extents[known:]
-    length = product(of_rows)
-    if not SHORTEST_CHUNK <= (constant(length) or 0) <= LONGEST or not _reads_in_order(stage):
+    before, inner = rows[:known], rows[known:]
+    length = product(_extents(inner))
+    if not SHORTEST_CHUNK <= (constant(length) or 0) <= LONGEST or goes_across(stage):
         return None
-    chunk, inside = tirx.Var("chunk", "int64"), tirx.Var("inside", "int64")
-    own = {**unflatten(chunk, outer, of_outer), **unflatten(inside, rows, of_rows)}
-    own |= {axis: tirx.IntImm("int64", 0) for axis in stage.axes}
-    chunks = product(of_outer)
-    shares = _shares_of(stage, (chunk,), (chunks,), own, inside, length)
-    value = shares.output[chunk]
-    return Split(shares, replace(stage, value=value, reduced=(chunk,), reduced_extents=(chunks,)))
-
-
-def _reads_in_order(stage: Stage) -> bool:
-    """Whether a reduction of everything goes through some tensor as that lies in memory."""
-    analyzer = bind_axes(stage)
-    zero = dict.fromkeys(stage.axes, tirx.IntImm("int64", 0))
-    in_order = flatten(stage.reduced, stage.reduced_extents)
-    return any(
-        not read.nested
-        and same_size(buffer_size(read.buffer), stage.total_size)
-        and analyzer.can_prove_equal(substitute(read.place, zero), in_order)
-        for read in stage.reads
-    )
+    chunk = Axis(tirx.Var("chunk", "int64"), product(_extents(before)), True)
+    inside = tirx.Var("inside", "int64")
+    own = unflatten(chunk.var, _vars(before), _extents(before))
+    own |= unflatten(inside, _vars(inner), _extents(inner))
+    places = (*outer, chunk)
+    own |= _zeros(stage, (*outer, *rows))
+    shares = _shares_of(stage, _vars(places), _extents(places), own, inside, length)
+    return Split(shares, _total(stage, shares, places))
 
 
 def _shares(
