@@ -16,7 +16,7 @@ share loses digits only where its first value is far from the others, and no mor
 would lose in any sum.
 
 Shares of rows whose number only run time knows may have n values, fewer or none, each as many as
-`_count` says: distances are then weighed by that.
+`_counts` says: distances are then weighed by that.
 """
 
 from __future__ import annotations
@@ -99,15 +99,15 @@ class _Share:
     around: Expr  # the sum of the squares around that mean
 
 
-def _of_columns(shares: Stage, squares: Stage) -> _Share:
+def _of_columns(shares: Stage, squares: Stage, count: Expr) -> _Share:
     """Of values that go by once, measured against the first one."""
     first = substitute(shares.value, _first_of(shares))
     distance = shares.value - first
     s = replace(shares, value=distance)
     q = replace(shares, name=squares.name, output=squares.output, value=distance * distance)
     own, squared = s.output[shares.axes], q.output[shares.axes]
-    count = _count(shares, least=1)
-    return _Share((s, q), (first, own / count), squared - own * own / count)
+    some = tirx.max(count, tirx.const(1, DTYPE)) if shares.uneven else count
+    return _Share((s, q), (first, own / some), squared - own * own / some)
 
 
 def _first_of(shares: Stage) -> dict[Var, Expr]:
@@ -118,13 +118,13 @@ def _first_of(shares: Stage) -> dict[Var, Expr]:
     return dict.fromkeys(shares.reduced, tirx.IntImm("int64", 0))
 
 
-def _count(shares: Stage, least: int = 0) -> Expr:
-    """How many values a share has, at its axes; so many at least."""
-    if not shares.uneven:
-        return _number(shares.reduced_size)
-    segment = shares.axes[(shares.row_segments or 0) - 1]
-    rows = shared_rows(shares).rows_of(segment)
-    return _number(tirx.max(rows, tirx.IntImm("int64", least)) if least else rows)
+def _counts(shares: Stage) -> Stage:
+    """How many values each uneven share has, whatever its column."""
+    segments = shares.row_segments or 0
+    axes, extents = shares.axes[:segments], shares.extents[:segments]
+    output = tirx.decl_buffer(extents, DTYPE, f"{shares.name}_count")
+    value = _number(shared_rows(shares).rows_of(axes[-1]))
+    return Stage(f"{shares.name}_count", output, axes, extents, value)
 
 
 def _number(size: Expr) -> Expr:
@@ -132,10 +132,10 @@ def _number(size: Expr) -> Expr:
     return size.astype(DTYPE) if known is None else tirx.const(known, DTYPE)
 
 
-def _of_chunk(shares: Stage, squares: Stage) -> _Share:
+def _of_chunk(shares: Stage, squares: Stage, count: Expr) -> _Share:
     """Of values that are at hand until their mean is known."""
     mean = _named(shares, "mean")
-    mean = _element(shares, shares.output[shares.axes] / _count(shares), mean)
+    mean = _element(shares, shares.output[shares.axes] / count, mean)
     distance = shares.value - mean.output[shares.axes]
     q = replace(shares, name=squares.name, output=squares.output, value=distance * distance)
     return _Share((shares, mean, q), (mean.output[shares.axes],), q.output[shares.axes])
@@ -143,14 +143,18 @@ def _of_chunk(shares: Stage, squares: Stage) -> _Share:
 
 def _moments(sums: Halves, squares: Halves) -> list[Stage]:
     """The stages that find a sum and the squares around its mean."""
-    total, in_columns = sums.total, sums.shares.row_segments
-    share = (_of_columns if in_columns else _of_chunk)(sums.shares, squares.shares)
-    place = dict(zip(sums.shares.axes, total.value.indices, strict=True))
-    count = substitute(_count(sums.shares), place)
+    total, shares = sums.total, sums.shares
+    uneven = shares.uneven
+    counts = (_counts(shares),) if uneven else ()
+    count = _number(shares.reduced_size)
+    for stage in counts:
+        count = stage.output[stage.axes]
+    share = (_of_columns if shares.row_segments else _of_chunk)(shares, squares.shares, count)
+    place = dict(zip(shares.axes, total.value.indices, strict=True))
+    count = substitute(count, place)
     # What distances are weighed by: shares of as many values weigh the same.
-    uneven = sums.shares.uneven
     scale = tirx.const(1, DTYPE) if uneven else count
-    number = _number(sums.shares.reduced_size if uneven else total.reduced_size)
+    number = _number(shares.reduced_size if uneven else total.reduced_size)
     start = {var: tirx.IntImm("int64", 0) for var in total.reduced}
     here = [substitute(term, place) for term in share.mean]
     first = [substitute(term, start) for term in here]
@@ -162,7 +166,7 @@ def _moments(sums: Halves, squares: Halves) -> list[Stage]:
     whole = scale * (number * _added(first) + off)
     rest = v.output[total.axes] - scale / number * off * off
     results = _element(total, whole, sums.total), _element(total, rest, squares.total)
-    return [*share.stages, d, v, *results]
+    return [*share.stages, *counts, d, v, *results]
 
 
 def _added(terms: Iterable[Expr]) -> Expr:

@@ -164,7 +164,7 @@ def _in_row_segments(
 def _segments(outer: list[Axis], pieces: int, rows: int | None) -> int:
     """Into how many segments rows fall; evenly, if it is known how many rows there are."""
     groups, many = _known(outer), max(SHARES // pieces, FEWEST_SEGMENTS)
-    wanted = FEWEST_SEGMENTS if groups is None else many // groups
+    wanted = 2 * FEWEST_SEGMENTS if groups is None else many // groups
     if rows is None:
         return max(1, wanted)
     return _divisor(rows, max(1, min(wanted, rows // FEWEST_ROWS)))
