@@ -14,8 +14,9 @@ from tvm_stitch.verify import compare, stitched_for_cpu
 TWINS = {**OTHERS, **NORMS}
 # Launches of the static twins that are not one kernel.
 LAUNCHES = {"step with a cache": 3}
-# Of symbolic ones that launch more: nobody says how long the rows may be that are summed over.
-MORE = {"layer norm backward": 3}
+# Of symbolic ones that launch more, for nobody says how long the rows may be that are summed over;
+# or less, for of sizes that nobody states one kernel in rounds is as good as any.
+OTHERWISE = {"layer norm backward": 3, "step with a cache": 1}
 QUICK = ("softmax of a concat", "packed sequences", "instance norm, channels last")
 
 
@@ -41,7 +42,7 @@ def verify(
 @pytest.mark.parametrize("name", TWINS)
 def test_as_many_launches_as_the_static_twin(name):
     twin = TWINS[name]
-    assert launches(twin.symbolic, twin.options) == MORE.get(name, LAUNCHES.get(name, 1))
+    assert launches(twin.symbolic, twin.options) == OTHERWISE.get(name, LAUNCHES.get(name, 1))
 
 
 @pytest.mark.slow
