@@ -14,6 +14,8 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax import op
 
+from tvm_stitch import Options
+
 Extent = Any  # a symbol, an expression of symbols, or a number
 Build = Callable[..., Any]
 
@@ -29,6 +31,7 @@ class Twin:
     build: Build  # of emit, the extents by name, and the inputs
     sizes: tuple[dict[str, int], ...]
     bounds: dict[str, int] = field(default_factory=dict)  # tir_var_upper_bound of the symbols
+    likely: dict[str, int] = field(default_factory=dict)  # what the planner is told
     indices: tuple[int, ...] = ()  # inputs of integers
     dtype: str = "float32"  # of the others
 
@@ -36,6 +39,11 @@ class Twin:
     def symbolic(self) -> tvm.IRModule:
         """The module of any extents."""
         return self.module({name: tirx.Var(name, "int64") for name in self.sizes[0]})
+
+    @property
+    def options(self) -> Options:
+        """What the symbolic module is planned with."""
+        return Options(extents={name: (size,) for name, size in self.likely.items()})
 
     @property
     def static(self) -> tvm.IRModule:

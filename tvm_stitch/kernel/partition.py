@@ -54,12 +54,16 @@ def make_programs(
 def _wants_rounds(program: Program) -> bool:
     """Whether rows are so few and long, or in such short pieces, that shares of them are better."""
     rows, columns = constant(program.space.rows), constant(program.space.columns)
-    if not program.reduces or rows is None or not kind_of(program).rounds_if_long:
+    if not program.reduces or not kind_of(program).rounds_if_long:
         return False
-    if columns is None:
-        return rows == 1 and program.space.whole
     if is_panel(program):
         return not fits_a_block(program)
+    if program.space.whole and (rows is None or columns is None):
+        # Perhaps: what is computed of shares is compared with rows that a block has each.
+        few, is_long = rows is None or rows <= FEW_ROWS, columns is None or columns >= LONG_ROW
+        return few and is_long
+    if rows is None or columns is None:
+        return False
     if not program.space.whole:
         run, beside = constant(program.space.run) or GROUP, constant(program.space.inner) or 1
         # Short rows of one block lie side by side, piece by piece, as a pooling's windows do.

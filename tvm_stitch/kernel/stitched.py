@@ -38,7 +38,7 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Least
 from tvm_stitch.kernel.partition import make_programs
 from tvm_stitch.stages.extents import NOMINAL, Extents, is_open
-from tvm_stitch.stages.stage import Refused, Stage, Var
+from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
 # Pairs of parameters, as JSON: the second may take the memory of the first.
@@ -150,10 +150,27 @@ def stitched_kernel(
     bounds: Bounds,
     schemes: Sequence[str],
 ) -> StitchedKernel | Refused:
-    """The programs that stages make, by the schedule that suits them; or why there is none."""
+    """The programs that stages make, by the schedule that suits them; or why there is none.
+
+    Whether rounds are better than rows that are read again depends on sizes: where only run time
+    knows these, on what is stated of them.
+    """
     programs = make_programs(stages, outputs, schemes)
     if isinstance(programs, Refused):
         return programs
+    found = _of_programs(programs, device, bounds, schemes)
+    if not any(program.round and constant(program.space.size) is None for program in programs):
+        return found
+    without = tuple(scheme for scheme in schemes if scheme != "global")
+    others = make_programs(stages, outputs, without)
+    other = others if isinstance(others, Refused) else _of_programs(others, device, bounds, without)
+    ways = [way for way in (found, other) if not isinstance(way, Refused)]
+    return min(ways, key=lambda way: way.cost_us) if ways else found
+
+
+def _of_programs(
+    programs: tuple[Program, ...], device: Device, bounds: Bounds, schemes: Sequence[str]
+) -> StitchedKernel | Refused:
     choice = choose_both(programs, device, bounds, tuple(schemes))
     if isinstance(choice, Refused):
         return choice

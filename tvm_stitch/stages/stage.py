@@ -20,7 +20,7 @@ from tvm import tirx
 
 from tvm_stitch.stages.guards import Guard
 from tvm_stitch.stages.memoized import memoized_for_copies
-from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of
+from tvm_stitch.stages.symbolic_analyzer import Analyzer, SymbolicAnalyzer, analyzer_of
 from tvm_stitch.stages.visit import mapped, walked
 
 Expr = Any  # TVM's expression classes carry no types that mypy could follow
@@ -86,6 +86,8 @@ class Stage:
     row_segments: int | None = None
     scan: str = ""  # of an element-wise one: combines an element with all before it in its row
     from_end: bool = False  # of a scan: with all behind it instead
+    # Its segments share as many rows as run time says: the last may have fewer than others or none.
+    uneven: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "output", interned(self.output))
@@ -112,8 +114,11 @@ class Stage:
 
     @cached_property
     def total_size(self) -> Expr:
-        """Elements that it walks through."""
-        return product((*self.extents, *self.reduced_extents))
+        """Elements that it walks through: uneven segments share all rows."""
+        own = self.extents
+        if self.uneven and self.row_segments:
+            own = (*own[: self.row_segments - 1], *own[self.row_segments :])
+        return product((*own, *self.reduced_extents))
 
     @cached_property
     def buffers(self) -> dict[Var, bool]:
@@ -372,7 +377,7 @@ def same_size(left: Expr, right: Expr) -> bool:
     left_value, right_value = constant(left), constant(right)
     if left_value is not None and right_value is not None:
         return left_value == right_value
-    return tvm.sym.Analyzer().can_prove_equal(left, right)
+    return SymbolicAnalyzer({}).can_prove_equal(left, right)
 
 
 @memoized_for_copies
@@ -384,12 +389,7 @@ def bind_axes(stage: Stage) -> Analyzer:
 
 
 def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
-    """The axes of the element at a row-major position."""
-    return dict(zip(axes, unraveled(flat, extents), strict=True))
-
-
-def unraveled(flat: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The indices of the element at a row-major position, of which there are no more."""
+    """The axes of the element at a row-major position, of which there are no more."""
     found: list[Expr] = []
     for number in range(len(extents) - 1, -1, -1):
         extent = as_int64(extents[number])
@@ -399,4 +399,4 @@ def unraveled(flat: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
         outermost = all(constant(e) == 1 for e in extents[:number])
         found.append(flat if outermost else tirx.floormod(flat, extent))
         flat = tirx.floordiv(flat, extent)
-    return tuple(reversed(found))
+    return dict(zip(axes, reversed(found), strict=True))

@@ -3,21 +3,25 @@
 import pytest
 import tvm
 from check import H200
-from twins import TWINS, Twin
+from symbolic_norms import NORMS
+from twins import TWINS as OTHERS
+from twins import Twin
 
 import tvm_stitch
 from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.verify import compare, stitched_for_cpu
 
+TWINS = {**OTHERS, **NORMS}
 # Launches of the static twins that are not one kernel.
 LAUNCHES = {"step with a cache": 3}
-# Of symbolic ones that launch more: nobody says how long the rows may be that are summed over.
-MORE = {"layer norm backward": 3}
-QUICK = ("softmax of a concat", "packed sequences")
+# Of symbolic ones that launch more, for nobody says how long the rows may be that are summed over;
+# or less, for of sizes that nobody states one kernel in rounds is as good as any.
+OTHERWISE = {"layer norm backward": 3, "step with a cache": 1}
+QUICK = ("softmax of a concat", "packed sequences", "instance norm, channels last")
 
 
-def launches(module: tvm.IRModule) -> int:
-    return tvm_stitch.explain(module, H200).launches
+def launches(module: tvm.IRModule, options: tvm_stitch.Options | None = None) -> int:
+    return tvm_stitch.explain(module, H200, options).launches
 
 
 def verify(
@@ -28,7 +32,7 @@ def verify(
 ) -> None:
     """One compiled module is right at all of these sizes."""
     module = twin.symbolic
-    stitched = stitched_for_cpu(module, H200, options)
+    stitched = stitched_for_cpu(module, H200, options or twin.options)
     for each in sizes:
         arrays = random_inputs(module, 0, each)
         found = compare(module, stitched, H200, arrays, reference(module, arrays), orders)
@@ -37,13 +41,32 @@ def verify(
 
 @pytest.mark.parametrize("name", TWINS)
 def test_as_many_launches_as_the_static_twin(name):
-    assert launches(TWINS[name].symbolic) == MORE.get(name, LAUNCHES.get(name, 1))
+    twin = TWINS[name]
+    assert launches(twin.symbolic, twin.options) == OTHERWISE.get(name, LAUNCHES.get(name, 1))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_static_twins_are_what_symbolic_ones_are_measured_by(name):
     assert launches(TWINS[name].static) == LAUNCHES.get(name, 1)
+
+
+IN_ROUNDS = (
+    "standardised columns",
+    "batch norm, channels last",
+    "batch norm backward, channels last",
+    "instance norm, channels last",
+    "instance norm of volumes",
+    "slots",
+    "softmax over rows",
+)
+
+
+@pytest.mark.parametrize("name", IN_ROUNDS)
+def test_rounds_of_rows_whose_number_only_run_time_knows(name):
+    """As many of them as with known sizes: a mean and its squares are found in one."""
+    (kernel,) = tvm_stitch.explain(TWINS[name].symbolic, H200, TWINS[name].options).kernels
+    assert kernel.scheme == "global" and "3 rounds" in kernel.why
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -16,6 +16,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.row_segments import axes_of_rows
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
@@ -111,9 +112,10 @@ class Frame:
         if stage.output in self.program.columnwise:
             row_segments = stage.row_segments or 0
             axes = unflatten(COLUMN, stage.axes[row_segments:], stage.extents[row_segments:])
-            of_row = (*stage.axes[:row_segments], *stage.reduced)
-            extents = (*stage.extents[:row_segments], *stage.reduced_extents)
-            axes |= unflatten(ROW, of_row, extents)
+            axes |= unflatten(ROW, *axes_of_rows(stage))
+            if stage.uneven and space.uneven is not None:
+                row = tirx.floormod(ROW, space.uneven.rows)
+                axes[stage.axes[row_segments - 1]] = tirx.floordiv(row, space.uneven.length)
         elif stage.is_reduction:
             axes = unflatten(ROW, stage.axes, stage.extents)
             axes |= unflatten(COLUMN, stage.reduced, stage.reduced_extents)

@@ -16,12 +16,12 @@ from functools import partial
 
 from tvm import ir, tirx
 
-from tvm_stitch.kernel.analysis.two_stage_variance import Halves
+from tvm_stitch.kernel.analysis.two_stage_variance import Halves, shared_alike
 from tvm_stitch.kernel.analysis.variance_pattern import followed
 from tvm_stitch.kernel.ir.behind_maximum import DTYPE, is_bounded_maximum, is_measured_against
 from tvm_stitch.stages.alike import matched
 from tvm_stitch.stages.memoized import remembered
-from tvm_stitch.stages.stage import Expr, Stage, constant, dtype_of, handle, substitute
+from tvm_stitch.stages.stage import Expr, Stage, dtype_of, handle, substitute
 
 
 def behind_maxima(
@@ -61,9 +61,7 @@ def _maximum_of(stage: Stage, producer: MappingOf[int, Stage]) -> Stage | None:
 
 
 def _behind_if_alike(maxima: Halves, sums: Halves) -> list[Stage] | None:
-    sizes = [tuple(map(constant, own.shares.extents)) for own in (maxima, sums)]
-    alike = maxima.shares.row_segments == sums.shares.row_segments
-    return _behind(maxima, sums) if alike and sizes[0] == sizes[1] else None
+    return _behind(maxima, sums) if shared_alike(maxima, sums) else None
 
 
 def _behind(maxima: Halves, sums: Halves) -> list[Stage]:

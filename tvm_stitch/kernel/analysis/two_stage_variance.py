@@ -14,6 +14,9 @@ once, and are measured against the first one, k: s sums x - k, and q the squares
 q - s * s / n, and d is k - k' + (s - s') / n, k' and s' the first share's. Whatever the mean, a
 share loses digits only where its first value is far from the others, and no more than n such values
 would lose in any sum.
+
+Shares of rows whose number only run time knows may have n values, fewer or none, each as many as
+`_counts` says: distances are then weighed by that.
 """
 
 from __future__ import annotations
@@ -28,9 +31,10 @@ from typing import Protocol
 from tvm import tirx
 
 from tvm_stitch.kernel.analysis.variance_pattern import DTYPE, centre_of
+from tvm_stitch.kernel.ir.row_segments import first_row, shared_rows
 from tvm_stitch.stages.alike import matched
 from tvm_stitch.stages.memoized import remembered
-from tvm_stitch.stages.stage import Expr, Stage, constant, handle, substitute
+from tvm_stitch.stages.stage import Expr, Stage, Var, constant, handle, same_size, substitute
 
 LONGEST = 2048  # values of a share, for its first one may be the worst of all
 
@@ -68,12 +72,20 @@ def _moments_if_alike(sums: Halves, squares: Halves) -> list[Stage] | None:
     return _moments(sums, squares) if _alike(squares, sums) else None
 
 
-def _alike(own: Halves, other: Halves) -> bool:
-    """Whether two reductions fall into the same shares, none of which its first value spoils."""
+def shared_alike(own: Halves, other: Halves) -> bool:
+    """Whether two reductions fall into the same shares."""
     one, two = own.shares, other.shares
-    sizes = [tuple(map(constant, stage.extents)) for stage in (one, two)]
-    if sizes[0] != sizes[1] or one.row_segments != two.row_segments:
+    if (one.row_segments, one.uneven) != (two.row_segments, two.uneven):
         return False
+    pairs = [(one.extents, two.extents), (one.reduced_extents, two.reduced_extents)]
+    return all(len(a) == len(b) and all(map(same_size, a, b)) for a, b in pairs)
+
+
+def _alike(own: Halves, other: Halves) -> bool:
+    """The same, if none of these is spoilt by its first value."""
+    one = own.shares
+    if not shared_alike(own, other) or one.uneven:
+        return shared_alike(own, other)
     length = constant(one.reduced_size) or 0
     return length > 1 and (not one.row_segments or length <= LONGEST)
 
@@ -87,23 +99,43 @@ class _Share:
     around: Expr  # the sum of the squares around that mean
 
 
-def _of_columns(shares: Stage, squares: Stage) -> _Share:
+def _of_columns(shares: Stage, squares: Stage, count: Expr) -> _Share:
     """Of values that go by once, measured against the first one."""
-    count = tirx.const(constant(shares.reduced_size) or 1, DTYPE)
-    (inside,) = shares.reduced
-    first = substitute(shares.value, {inside: tirx.IntImm("int64", 0)})
+    first = substitute(shares.value, _first_of(shares))
     distance = shares.value - first
     s = replace(shares, value=distance)
     q = replace(shares, name=squares.name, output=squares.output, value=distance * distance)
     own, squared = s.output[shares.axes], q.output[shares.axes]
-    return _Share((s, q), (first, own / count), squared - own * own / count)
+    some = tirx.max(count, tirx.const(1, DTYPE)) if shares.uneven else count
+    return _Share((s, q), (first, own / some), squared - own * own / some)
 
 
-def _of_chunk(shares: Stage, squares: Stage) -> _Share:
+def _first_of(shares: Stage) -> dict[Var, Expr]:
+    """The place of a share's first value; of a share without any, of one that there is."""
+    if shares.uneven:
+        segment = shares.axes[(shares.row_segments or 0) - 1]
+        return first_row(shares, shared_rows(shares), segment)
+    return dict.fromkeys(shares.reduced, tirx.IntImm("int64", 0))
+
+
+def _counts(shares: Stage) -> Stage:
+    """How many values each uneven share has, whatever its column."""
+    segments = shares.row_segments or 0
+    axes, extents = shares.axes[:segments], shares.extents[:segments]
+    output = tirx.decl_buffer(extents, DTYPE, f"{shares.name}_count")
+    value = _number(shared_rows(shares).rows_of(axes[-1]))
+    return Stage(f"{shares.name}_count", output, axes, extents, value)
+
+
+def _number(size: Expr) -> Expr:
+    known = constant(size)
+    return size.astype(DTYPE) if known is None else tirx.const(known, DTYPE)
+
+
+def _of_chunk(shares: Stage, squares: Stage, count: Expr) -> _Share:
     """Of values that are at hand until their mean is known."""
-    length = tirx.const(constant(shares.reduced_size) or 1, DTYPE)
     mean = _named(shares, "mean")
-    mean = _element(shares, shares.output[shares.axes] / length, mean)
+    mean = _element(shares, shares.output[shares.axes] / count, mean)
     distance = shares.value - mean.output[shares.axes]
     q = replace(shares, name=squares.name, output=squares.output, value=distance * distance)
     return _Share((shares, mean, q), (mean.output[shares.axes],), q.output[shares.axes])
@@ -111,23 +143,30 @@ def _of_chunk(shares: Stage, squares: Stage) -> _Share:
 
 def _moments(sums: Halves, squares: Halves) -> list[Stage]:
     """The stages that find a sum and the squares around its mean."""
-    total, in_columns = sums.total, sums.shares.row_segments
-    share = (_of_columns if in_columns else _of_chunk)(sums.shares, squares.shares)
-    count = tirx.const(constant(sums.shares.reduced_size) or 1, DTYPE)
-    number = tirx.const(constant(total.reduced_size) or 1, DTYPE)
-    place = dict(zip(sums.shares.axes, total.value.indices, strict=True))
+    total, shares = sums.total, sums.shares
+    uneven = shares.uneven
+    counts = (_counts(shares),) if uneven else ()
+    count = _number(shares.reduced_size)
+    for stage in counts:
+        count = stage.output[stage.axes]
+    share = (_of_columns if shares.row_segments else _of_chunk)(shares, squares.shares, count)
+    place = dict(zip(shares.axes, total.value.indices, strict=True))
+    count = substitute(count, place)
+    # What distances are weighed by: shares of as many values weigh the same.
+    scale = tirx.const(1, DTYPE) if uneven else count
+    number = _number(shares.reduced_size if uneven else total.reduced_size)
     start = {var: tirx.IntImm("int64", 0) for var in total.reduced}
     here = [substitute(term, place) for term in share.mean]
     first = [substitute(term, start) for term in here]
     apart = _added(own - other for own, other in zip(here, first, strict=True))
     around = substitute(share.around, place) + count * apart * apart
-    d = replace(_named(total, "apart"), value=apart)
+    d = replace(_named(total, "apart"), value=count * apart if uneven else apart)
     v = replace(_named(total, "around"), value=around)
     off = d.output[total.axes]
-    whole = count * (number * _added(first) + off)
-    rest = v.output[total.axes] - count / number * off * off
+    whole = scale * (number * _added(first) + off)
+    rest = v.output[total.axes] - scale / number * off * off
     results = _element(total, whole, sums.total), _element(total, rest, squares.total)
-    return [*share.stages, d, v, *results]
+    return [*share.stages, *counts, d, v, *results]
 
 
 def _added(terms: Iterable[Expr]) -> Expr:
@@ -152,4 +191,5 @@ def _element(total: Stage, value: Expr, written: Stage) -> Stage:
         combiner="",
         identity=None,
         row_segments=None,
+        uneven=False,
     )

@@ -17,12 +17,14 @@ from tvm_stitch.stages.alike import reduces_alike, same_load
 from tvm_stitch.stages.stage import (
     Expr,
     Stage,
+    as_int64,
     bind_axes,
     constant,
     dtype_of,
     find_reads,
     flatten,
     handle,
+    same_size,
     substitute,
 )
 
@@ -72,11 +74,9 @@ def followed(stage: Stage, value: Expr, producer: MappingOf[int, Stage]) -> Expr
 
 def _divided(stage: Stage, mean: Expr, producer: MappingOf[int, Stage]) -> Stage | None:
     """The sum that a mean is made of, if that is the mean of as many values as a stage reduces."""
-    if not isinstance(mean, tirx.Div | tirx.Mul) or not isinstance(mean.b, tirx.FloatImm):
+    if not isinstance(mean, tirx.Div | tirx.Mul) or not isinstance(mean.a, ir.TensorLoad):
         return None
-    count = mean.b.value if isinstance(mean, tirx.Div) else 1 / mean.b.value
-    size = constant(stage.reduced_size) or 0
-    if not isinstance(mean.a, ir.TensorLoad) or abs(count - size) > 1e-6 * size:
+    if not _is_by_size(stage, mean):
         return None
     first = producer.get(handle(mean.a.source))
     if first is None or first.combiner != "sum" or dtype_of(first.output) != DTYPE:
@@ -84,3 +84,15 @@ def _divided(stage: Stage, mean: Expr, producer: MappingOf[int, Stage]) -> Stage
     at = flatten(tuple(mean.a.indices), first.extents)
     own = flatten(stage.axes, stage.extents)
     return first if bind_axes(stage).can_prove_equal(at, own) else None
+
+
+def _is_by_size(stage: Stage, mean: Expr) -> bool:
+    """Whether a quotient, or a product, is by as many values as a stage reduces."""
+    size = constant(stage.reduced_size)
+    if size is None:
+        symbolic = isinstance(mean, tirx.Div) and isinstance(mean.b, tirx.Cast)
+        return symbolic and same_size(as_int64(mean.b.value), stage.reduced_size)
+    if not isinstance(mean.b, tirx.FloatImm):
+        return False
+    count = mean.b.value if isinstance(mean, tirx.Div) else 1 / mean.b.value
+    return bool(abs(count - size) <= 1e-6 * size)

@@ -38,6 +38,26 @@ class Steps:
     guard: Guard
 
 
+@dataclass(frozen=True, eq=False)
+class UnevenSegment:
+    """Rows of a block's segment, where not all segments have as many."""
+
+    first: Expr
+    rows: Expr
+
+
+def uneven_segment(space: Space, mapping: Mapping, place: Place) -> UnevenSegment | None:
+    """The rows of the block's segment, found once; None: all segments have as many."""
+    if space.uneven is None:
+        return None
+    number = tirx.floordiv(place.block, blocks_of_row(space, mapping))
+    group, segment = divided(number, space.uneven.segments)
+    first = group * space.uneven.rows + space.uneven.first_of(segment)
+    # Of a segment, which is one of many, there are no more rows than 32 bits count.
+    rows = place.writer.value("segment_rows", space.uneven.rows_of(segment).astype("int32"))
+    return UnevenSegment(place.writer.value("first_row", first), as_int64(rows))
+
+
 class Position:
     """A thread's place in the space, as TIR expressions."""
 
@@ -49,8 +69,12 @@ class Position:
         iteration: Expr | None = None,
         number: int = 0,
         exists: bool = False,
+        uneven: UnevenSegment | None = None,
     ) -> None:
-        """`number` says which row of the threads' batch; `exists`, that it is known to be one."""
+        """`number` says which row of the threads' batch; `exists`, that it is known to be one.
+
+        `uneven` has the rows of a segment that not all others have as many as.
+        """
         self.space, self.mapping = space, mapping
         block = place.block
         self.row_of_block, self.thread = self._in_block(place.thread)
@@ -58,7 +82,7 @@ class Position:
         self.row_exists: Expr | None = None
         self.row_segment: Expr = int64(0)  # of rows that are reduced over
         if iteration is not None and space.row_segment is not None:
-            self._take_row_segment(block, iteration, number, exists)
+            self._take_row_segment(block, iteration, number, exists, uneven)
         elif iteration is not None:
             self._take_iteration(block, iteration, place.writer)
         elif mapping.split:
@@ -100,12 +124,25 @@ class Position:
         group = iteration * (self.mapping.blocks // pieces) + first
         self._place_group(group, 0, writer)
 
-    def _take_row_segment(self, block: Expr, iteration: Expr, number: int, exists: bool) -> None:
+    def _take_row_segment(
+        self,
+        block: Expr,
+        iteration: Expr,
+        number: int,
+        exists: bool,
+        uneven: UnevenSegment | None,
+    ) -> None:
         """Neighbouring blocks share a segment of rows, of which they take one after the other."""
         mapping, row_segment = self.mapping, self.space.segment_rows
         pieces = blocks_of_row(self.space, mapping)
         self.row_segment, self.rank = tirx.floordiv(block, pieces), tirx.floormod(block, pieces)
         inside = (iteration * mapping.batch + number) * mapping.rows + self.row_of_block
+        if uneven is not None:
+            if not exists:
+                self.row_exists = inside < uneven.rows
+                inside = tirx.max(tirx.min(inside, uneven.rows - 1), int64(0))
+            self.row = uneven.first + inside
+            return
         exact = constant(row_segment)
         if not exists and (exact is None or exact % mapping.rows):
             self.row_exists = inside < row_segment

@@ -33,6 +33,7 @@ MOST_REGISTERS = 128  # of a thread: fewer threads would not keep memory busy
 SHARE_THREADS = 8  # neighbours that read a whole line of memory
 VECTORS = 2  # of a row that is reduced, as where it is summed over in a kernel of its own
 MOST_BATCH = 4  # rows that a thread of a segment loads before it uses the first
+MANY_ROWS = 1024  # of a segment of which nobody says how many it has
 
 
 def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
@@ -41,7 +42,7 @@ def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     columns = constant(program.space.columns) or 1
     while columns % vector:
         vector //= 2
-    rows = constant(program.space.segment_rows) or 1
+    rows = _rows_expected(program)
     if program.row_reductions:
         return _whole_rows(columns, vector, rows)
     threads = min(ROUND_THREADS, power_of_two(-(-columns // vector)))
@@ -55,6 +56,15 @@ def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     while batch < MOST_BATCH and rows >= 2 * batch * side_by_side:
         batch *= 2
     return RowSegment(threads, side_by_side, vector, 1, batch)
+
+
+def _rows_expected(program: Program) -> int:
+    """Rows of a segment; where only run time knows, as likely, or enough to occupy a block."""
+    known = constant(program.space.segment_rows)
+    if known is None:
+        likely = program.likely
+        return MANY_ROWS if likely is None else likely.size(program.space.segment_rows)
+    return known or 1
 
 
 def _whole_rows(columns: int, vector: int, rows: int) -> RowSegment:

@@ -20,7 +20,11 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen import reduction
-from tvm_stitch.kernel.codegen.thread_indexing import Position, iterations_of_segment
+from tvm_stitch.kernel.codegen.thread_indexing import (
+    Position,
+    iterations_of_segment,
+    uneven_segment,
+)
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.cooperative.emit_column_sums import (
     add_rows,
@@ -53,8 +57,8 @@ def shared_tile(parts: Iterable[tuple[Program, Mapping]], writer: Writer) -> Var
 class _Run:
     """Batches of rows that are alike, the first and the one behind the last."""
 
-    start: int
-    end: int
+    start: int | Expr
+    end: int | Expr
     rows: int  # of a thread
     exist: int  # of these, those that do whatever the thread
     wait: int
@@ -67,6 +71,7 @@ class RowSegmentPart:
         self.program, self.mapping = program, mapping
         self.place, self.writer = place, place.writer
         self.sums: dict[Var, Var] = {}
+        self.uneven = uneven_segment(program.space, mapping, place)
         self.position = self._position(int64(0))
 
     def emit(self) -> Expr:
@@ -83,8 +88,10 @@ class RowSegmentPart:
     def _go_through(self) -> None:
         """All rows of the segment, those that wait before the others or after them."""
         first = self._row(self.position)
-        load_columns(first)
-        runs = self._runs()
+        # A segment without rows may lie where there is nothing to load.
+        load_columns(first, None if self.uneven is None else self.position.row_exists)
+        is_known = constant(self.program.space.segment_rows) is not None
+        runs = self._runs() if is_known else self._runs_of_any_length()
         for run in reversed(runs) if self.place.back else runs:
             self._emit_run(first, run)
 
@@ -102,6 +109,15 @@ class RowSegmentPart:
         groups = itertools.groupby(range(0, rows, mapping.batch), batch)
         runs = [(alike, [first // mapping.batch for first in each]) for alike, each in groups]
         return [_Run(each[0], each[-1] + 1, *alike) for alike, each in runs]
+
+    def _runs_of_any_length(self) -> list[_Run]:
+        """Whole batches, and what is left of the segment's rows; none of them wait."""
+        space, batch = self.program.space, self.mapping.batch
+        rows = space.segment_rows if self.uneven is None else self.uneven.rows
+        whole = tirx.floordiv(rows, self.mapping.block_rows)
+        last = tirx.floordiv(rows + (self.mapping.block_rows - 1), self.mapping.block_rows)
+        whole, last = (self.writer.value("batches", each) for each in (whole, last))
+        return [_Run(int64(0), whole, batch, batch, 0), _Run(whole, last, batch, 0, 0)]
 
     def _emit_run(self, first: PersistentRow, run: _Run) -> None:
         mapping = self.mapping
@@ -133,7 +149,8 @@ class RowSegmentPart:
             second_pass(row, state)
 
     def _position(self, iteration: Expr, number: int = 0, exists: bool = False) -> Position:
-        return Position(self.program.space, self.mapping, self.place, iteration, number, exists)
+        space, mapping = self.program.space, self.mapping
+        return Position(space, mapping, self.place, iteration, number, exists, self.uneven)
 
     def _row(self, position: Position) -> PersistentRow:
         return PersistentRow(self.program, self.mapping, self.place, position, self.sums)

@@ -75,7 +75,8 @@ def _made_in(program: Program, space: Space) -> Program | Refused:
 
 
 def _stays(program: Program) -> dict[PersistentKey, Var]:
-    if program.space.row_segment is None and not _has_rows(program.space):
+    space = program.space
+    if constant(space.size) is None or (space.row_segment is None and not _has_rows(space)):
         return {}
     return {(handle(buffer), program.space.key): buffer for buffer in program.rows_read}
 

@@ -86,7 +86,8 @@ class _Rounds:
         joined = {handle(whole): tuple(map(handle, of)) for whole, of in slices.items()}
         reads = [[key for each in _reads(s) for key in joined.get(each, (each,))] for s in stages]
         self.sources = [[self.number[key] for key in keys if key in self.number] for keys in reads]
-        self.is_small = [self._is_small(_elements(stage)) for stage in stages]
+        # However many rows there are, so many segments share them.
+        self.is_small = [stage.uneven or self._is_small(_elements(stage)) for stage in stages]
         self.places: list[Place] = []
         self.computed: dict[int, int] = {}  # the round of what others may read from memory
         self.closures: dict[tuple[int, int], tuple[set[int], set[int]]] = {}

@@ -7,7 +7,7 @@ The axes of a reduction are looked at in the order in which they lie in memory. 
 reduced and columns kept, the rows are cut into segments, and every segment gives a share of each
 column; so do rows whose columns are kept in short groups, such as a group norm's of images whose
 channels come last: memory is then read in order, and groups meet in the second half. A few long
-rows are cut into chunks; so is a total of a tensor of which only run time knows the size.
+rows are cut into chunks; so are rows of which only run time knows the length, a total among them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ from tvm import tirx
 from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.ir.iteration_space import goes_across
+from tvm_stitch.kernel.ir.row_segments import FEWEST_ROWS
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
     Stage,
     Var,
+    as_int64,
     bind_axes,
     buffer_size,
     constant,
@@ -45,12 +48,11 @@ SHARES = 264
 # rows of 8192 x 4096 bfloat16 69.4 with 16 segments in 16 pieces, 70.3 with 64 in 8.
 PIECE_BYTES = 512
 FEWEST_SEGMENTS = 16
-ROWS_A_SEGMENT = 8  # at least: every share is written and read once more
 # Elements: what two blocks of a multiprocessor keep in registers, two reductions behind each other.
 CHUNK = 8192
 UNEVEN = 8  # times shorter than wanted, chunks are of no use
 LONGEST = 1 << 17  # elements of a tensor that is one chunk
-SHORTEST_CHUNK = 128  # elements, of any number of chunks
+SHORTEST_CHUNK = 64  # elements, of any number of chunks
 GROUP = 32  # columns that are reduced together where they are kept in groups, at most
 WIDEST = 1 << 15  # columns that a share may have
 
@@ -64,12 +66,12 @@ class Split:
     whole: Stage | None = None  # instead of both, where there is but one share
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Axis:
-    """An axis of more than one element."""
+    """An axis of more than one element, as far as is known."""
 
     var: Var
-    extent: int
+    extent: Expr
     is_reduced: bool
 
 
@@ -78,8 +80,6 @@ def split(stage: Stage, piece: int = PIECE_BYTES // SUM_BYTES) -> Split | None:
     """The halves of a reduction; of a segment's rows a block takes pieces of so many columns."""
     if accumulator_dtype(stage) != "float32":
         return None
-    if constant(stage.total_size) is None:
-        return _in_symbolic_chunks(stage)
     axes = _memory_order(stage)
     if axes is None:
         return None
@@ -92,7 +92,7 @@ def split(stage: Stage, piece: int = PIECE_BYTES // SUM_BYTES) -> Split | None:
     outer, rows, columns = axes[:first], axes[first:last], axes[last:]
     if columns:
         return _in_row_segments(stage, outer, rows, columns, piece)
-    return _in_chunks(stage, outer, rows)
+    return (_in_open_chunks if _known(rows) is None else _in_chunks)(stage, outer, rows)
 
 
 def is_split(stage: Stage) -> bool:
@@ -105,11 +105,11 @@ def _memory_order(stage: Stage) -> list[Axis] | None:
     """The axes of a reduction as they follow each other in some tensor that it reads in order."""
     pairs = [*zip(stage.axes, stage.extents, strict=True)]
     reduced = [*zip(stage.reduced, stage.reduced_extents, strict=True)]
-    axes = [Axis(var, constant(extent) or 0, False) for var, extent in pairs]
-    axes += [Axis(var, constant(extent) or 0, True) for var, extent in reduced]
-    if any(axis.extent == 0 for axis in axes):
+    axes = [Axis(var, as_int64(extent), False) for var, extent in pairs]
+    axes += [Axis(var, as_int64(extent), True) for var, extent in reduced]
+    if any(constant(axis.extent) == 0 for axis in axes):
         return None
-    wide = [axis for axis in axes if axis.extent > 1]
+    wide = [axis for axis in axes if constant(axis.extent) != 1]
     for read in stage.reads:
         order = _order_in(read, stage, wide)
         if order is not None:
@@ -122,14 +122,13 @@ def _order_in(read: Read, stage: Stage, axes: list[Axis]) -> list[Axis] | None:
         return None
     analyzer = bind_axes(stage)
     zero = dict.fromkeys((*stage.axes, *stage.reduced), tirx.IntImm("int64", 0))
-    strides = {}
-    for axis in axes:
+
+    def stride(axis: Axis) -> int:
         moved = substitute(read.place, {**zero, axis.var: tirx.IntImm("int64", 1)})
-        strides[axis] = constant(analyzer.simplify(moved))
-    if None in strides.values():
-        return None
-    order = sorted(axes, key=lambda axis: -(strides[axis] or 0))
-    in_order = flatten(tuple(axis.var for axis in order), tuple(_extents(order)))
+        return NOMINAL.size(analyzer.simplify(moved))
+
+    order = sorted(axes, key=lambda axis: -stride(axis))
+    in_order = flatten(_vars(order), _extents(order))
     named = {axis.var for axis in axes}
     at = substitute(read.place, {var: zero[var] for var in zero if var not in named})
     return order if analyzer.can_prove_equal(at, in_order) else None
@@ -139,17 +138,19 @@ def _in_row_segments(
     stage: Stage, outer: list[Axis], rows: list[Axis], columns: list[Axis], piece: int
 ) -> Split | None:
     inner = [axis for axis in columns if axis.is_reduced]
-    width = _size(columns)
-    if width > WIDEST or (inner and (_size(inner) > GROUP or columns[-1] not in inner)):
+    width, group, count = _known(columns), _known(inner), _known(rows)
+    if width is None or width > WIDEST:
         return None
-    pieces = width // piece if width % piece == 0 else 1
-    many = max(SHARES // pieces, FEWEST_SEGMENTS)
-    wanted = min(many // _size(outer), _size(rows) // ROWS_A_SEGMENT)
-    row_segments = _divisor(_size(rows), max(1, wanted))
-    row_segment = tirx.Var("band", "int64")
-    shares = _shares(stage, outer, row_segment, row_segments, rows, columns)
+    if group is None or (inner and (group > GROUP or columns[-1] not in inner)):
+        return None
+    row_segments = _segments(outer, width // piece if width % piece == 0 else 1, count)
+    row_segment = Axis(tirx.Var("band", "int64"), tirx.IntImm("int64", row_segments), True)
+    if count is None and row_segments > 1:
+        shares = _uneven_shares(stage, outer, row_segment, rows, columns)
+    else:
+        shares = _shares(stage, outer, row_segment, rows, columns)
     shares = replace(shares, row_segments=len(outer) + 1)
-    places = (*outer, Axis(row_segment, row_segments, True), *columns)
+    places = (*outer, row_segment, *columns)
     total = _total(stage, shares, places)
     if not inner:
         before = {axis.var for axis in outer}
@@ -160,69 +161,81 @@ def _in_row_segments(
     return Split(shares, total)
 
 
+def _segments(outer: list[Axis], pieces: int, rows: int | None) -> int:
+    """Into how many segments rows fall; evenly, if it is known how many rows there are."""
+    groups, many = _known(outer), max(SHARES // pieces, FEWEST_SEGMENTS)
+    wanted = 2 * FEWEST_SEGMENTS if groups is None else many // groups
+    if rows is None:
+        return max(1, wanted)
+    return _divisor(rows, max(1, min(wanted, rows // FEWEST_ROWS)))
+
+
 def _in_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | None:
-    if _size(outer) >= SHARES // 2 or not rows or goes_across(stage):
+    groups, size = _known(outer), _known(rows) or 0
+    if groups is None and size <= LONGEST:  # as likely as not there are many rows
         return None
-    length = _divisor(_size(rows), CHUNK)
+    if (groups or 1) >= SHARES // 2 or not rows or goes_across(stage):
+        return None
+    length = _divisor(size, CHUNK)
     if length < CHUNK // UNEVEN:  # a prime number of elements, or nearly
-        length = _size(rows)
+        length = size
     if length > LONGEST:
         return None
-    chunks = _size(rows) // length
+    chunks = size // length
     if outer and chunks == 1:
         return None
-    chunk = tirx.Var("chunk", "int64")
-    shares = _shares(stage, outer, chunk, chunks, rows, [])
-    total = _total(stage, shares, (*outer, Axis(chunk, chunks, True)))
+    chunk = Axis(tirx.Var("chunk", "int64"), tirx.IntImm("int64", chunks), True)
+    shares = _shares(stage, outer, chunk, rows, [])
+    total = _total(stage, shares, (*outer, chunk))
     return Split(shares, total, stage if chunks == 1 else None)
 
 
-def _in_symbolic_chunks(stage: Stage) -> Split | None:
-    """A total, where only run time knows how much there is: a chunk is what known extents span."""
-    if constant(stage.size) != 1:
-        return None
-    known = len(stage.reduced)
-    while known and constant(stage.reduced_extents[known - 1]) is not None:
+def _in_open_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | None:
+    """Where only run time knows how long rows are: a chunk is what known extents span."""
+    known = len(rows)
+    while known and constant(rows[known - 1].extent) is not None:
         known -= 1
-    outer, rows = stage.reduced[:known], stage.reduced[known:]
-    of_outer, of_rows = stage.reduced_extents[:known], stage.reduced_extents[known:]
-    length = constant(product(of_rows)) or 0
-    if not SHORTEST_CHUNK <= length <= LONGEST or not _reads_in_order(stage):
+    before, inner = rows[:known], rows[known:]
+    length = product(_extents(inner))
+    if not SHORTEST_CHUNK <= (constant(length) or 0) <= LONGEST or goes_across(stage):
         return None
-    chunk, inside = tirx.Var("chunk", "int64"), tirx.Var("inside", "int64")
-    own = {**unflatten(chunk, outer, of_outer), **unflatten(inside, rows, of_rows)}
-    own |= {axis: tirx.IntImm("int64", 0) for axis in stage.axes}
-    chunks = product(of_outer)
-    shares = _shares_of(stage, (chunk,), (chunks,), own, inside, length)
-    value = shares.output[chunk]
-    return Split(shares, replace(stage, value=value, reduced=(chunk,), reduced_extents=(chunks,)))
-
-
-def _reads_in_order(stage: Stage) -> bool:
-    """Whether a reduction of everything goes through some tensor as that lies in memory."""
-    analyzer = bind_axes(stage)
-    zero = dict.fromkeys(stage.axes, tirx.IntImm("int64", 0))
-    in_order = flatten(stage.reduced, stage.reduced_extents)
-    return any(
-        not read.nested
-        and same_size(buffer_size(read.buffer), stage.total_size)
-        and analyzer.can_prove_equal(substitute(read.place, zero), in_order)
-        for read in stage.reads
-    )
+    chunk = Axis(tirx.Var("chunk", "int64"), product(_extents(before)), True)
+    inside = tirx.Var("inside", "int64")
+    own = unflatten(chunk.var, _vars(before), _extents(before))
+    own |= unflatten(inside, _vars(inner), _extents(inner))
+    places = (*outer, chunk)
+    own |= _zeros(stage, (*outer, *rows))
+    shares = _shares_of(stage, _vars(places), _extents(places), own, inside, length)
+    return Split(shares, _total(stage, shares, places))
 
 
 def _shares(
-    stage: Stage, outer: list[Axis], part: Var, parts: int, rows: list[Axis], columns: list[Axis]
+    stage: Stage, outer: list[Axis], part: Axis, rows: list[Axis], columns: list[Axis]
 ) -> Stage:
-    """What is reduced over a part of the rows."""
-    inside, length = tirx.Var("inside", "int64"), _size(rows) // parts
-    row = part * length + inside
-    own = unflatten(row, tuple(axis.var for axis in rows), tuple(_extents(rows)))
-    named = {axis.var for axis in (*outer, *rows, *columns)}
-    own |= {v: tirx.IntImm("int64", 0) for v in (*stage.axes, *stage.reduced) if v not in named}
-    axes = (*(axis.var for axis in outer), part, *(axis.var for axis in columns))
-    extents = (*_extents(outer), tirx.IntImm("int64", parts), *_extents(columns))
-    return _shares_of(stage, axes, extents, own, inside, length)
+    """What is reduced over a part of the rows, all parts having as many."""
+    size, parts = product(_extents(rows)), constant(part.extent) or 1
+    length = size if parts == 1 else tirx.IntImm("int64", (constant(size) or 0) // parts)
+    inside = tirx.Var("inside", "int64")
+    own = unflatten(part.var * length + inside, _vars(rows), _extents(rows))
+    own = {**_zeros(stage, (*outer, *rows, *columns)), **own}
+    places = (*outer, part, *columns)
+    return _shares_of(stage, _vars(places), _extents(places), own, inside, length)
+
+
+def _uneven_shares(
+    stage: Stage, outer: list[Axis], part: Axis, rows: list[Axis], columns: list[Axis]
+) -> Stage:
+    """The same of rows whose number only run time knows."""
+    places, zeros = (*outer, part, *columns), _zeros(stage, (*outer, *rows, *columns))
+    found = _shares_of(stage, _vars(places), _extents(places), zeros, rows[0].var, rows[0].extent)
+    return replace(found, reduced=_vars(rows), reduced_extents=_extents(rows), uneven=True)
+
+
+def _zeros(stage: Stage, named: tuple[Axis, ...]) -> dict[Var, Expr]:
+    """The only places of axes that are not named: these have one element."""
+    known = {axis.var for axis in named}
+    zero = tirx.IntImm("int64", 0)
+    return {var: zero for var in (*stage.axes, *stage.reduced) if var not in known}
 
 
 def _shares_of(
@@ -231,7 +244,7 @@ def _shares_of(
     extents: tuple[Expr, ...],
     own: dict[Var, Expr],
     inside: Var,
-    length: int,
+    length: Expr,
 ) -> Stage:
     """A reduction over so many values inside of each share; `own` are its axes there."""
     dtype = accumulator_dtype(stage)
@@ -243,7 +256,7 @@ def _shares_of(
         extents=extents,
         value=substitute(stage.value, own),
         reduced=(inside,),
-        reduced_extents=(tirx.IntImm("int64", length),),
+        reduced_extents=(length,),
         combiner=stage.combiner,
         identity=stage.identity.astype(dtype),
     )
@@ -255,21 +268,23 @@ def _total(stage: Stage, shares: Stage, places: Iterable[Axis]) -> Stage:
     reduced = [axis for axis in order if axis.is_reduced]
     return replace(
         stage,
-        value=shares.output[tuple(axis.var for axis in order)],
-        reduced=tuple(axis.var for axis in reduced),
-        reduced_extents=tuple(_extents(reduced)),
+        value=shares.output[_vars(order)],
+        reduced=_vars(reduced),
+        reduced_extents=_extents(reduced),
     )
 
 
-def _size(axes: Iterable[Axis]) -> int:
-    total = 1
-    for axis in axes:
-        total *= axis.extent
-    return total
+def _known(axes: Iterable[Axis]) -> int | None:
+    """Elements of some axes; None: only run time knows."""
+    return constant(product(_extents(axes)))
 
 
-def _extents(axes: Iterable[Axis]) -> list[Expr]:
-    return [tirx.IntImm("int64", axis.extent) for axis in axes]
+def _vars(axes: Iterable[Axis]) -> tuple[Var, ...]:
+    return tuple(axis.var for axis in axes)
+
+
+def _extents(axes: Iterable[Axis]) -> tuple[Expr, ...]:
+    return tuple(axis.extent for axis in axes)
 
 
 @cache

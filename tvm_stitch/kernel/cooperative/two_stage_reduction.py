@@ -41,11 +41,7 @@ def in_two_stages(
     halves = _halves(stages)
     joining = _Joining(stages, outputs, halves)
     joining.run()
-    many = {
-        key: own
-        for key, own in halves.items()
-        if own is not None and own.whole is None and constant(own.shares.size) is not None
-    }
+    many = {k: own for k, own in halves.items() if own is not None and own.whole is None}
     pairs = one_pass(stages, many) | behind_maxima(stages, many)
     found: list[Stage] = []
     for stage in stages:

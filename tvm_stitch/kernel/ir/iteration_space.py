@@ -15,6 +15,7 @@ from functools import cache, cached_property, partial
 
 from tvm import tirx
 
+from tvm_stitch.kernel.ir.row_segments import Uneven, axes_of_rows, shared_rows
 from tvm_stitch.stages import linear
 from tvm_stitch.stages.linear import Linear, Position
 from tvm_stitch.stages.memoized import memoized_for_copies
@@ -30,6 +31,7 @@ from tvm_stitch.stages.stage import (
     same_size,
     shown,
 )
+from tvm_stitch.stages.symbolic_analyzer import quotient
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,7 @@ class Space:
     run: Expr
     inner: Expr | None = None  # None: all rows
     row_segment: Expr | None = None  # rows that a reduction over the rows combines; None: all
+    uneven: Uneven | None = None  # what segments of a length that only run time knows share
 
     @cached_property
     def whole(self) -> bool:
@@ -80,12 +83,18 @@ class Space:
     @cached_property
     def row_segments(self) -> Expr:
         """Row segments of rows."""
+        if self.uneven is not None:
+            groups, segments = quotient(self.rows, self.uneven.rows), self.uneven.segments
+            return product((groups, tirx.IntImm("int64", segments)))
+        if constant(self.rows) is None:
+            return quotient(self.rows, self.segment_rows)
         return product((tirx.floordiv(self.rows, self.segment_rows),))
 
     @cached_property
     def key(self) -> tuple[str, ...]:
         """Equal for equal spaces."""
-        sizes = (self.rows, self.columns, self.run, self.inner, self.row_segment)
+        shared = None if self.uneven is None else self.uneven.rows
+        sizes = (self.rows, self.columns, self.run, self.inner, self.row_segment, shared)
         return tuple("" if size is None else shown(size) for size in sizes)
 
     def flat(self, row: Expr, column: Expr) -> Expr:
@@ -165,7 +174,7 @@ class Space:
         spatial, reduced = list(range(count)), list(range(count, len(units)))
         if across:
             segments = stage.row_segments or 0
-            row = flattened([*spatial[:segments], *reduced])
+            row = flattened([*spatial[: segments - stage.uneven], *reduced])
             return row, self._linear_flat(row, flattened(spatial[segments:]))
         if stage.is_reduction:
             row = flattened(spatial)
@@ -181,8 +190,7 @@ class Space:
     def _position(self, stage: Stage, across: bool) -> tuple[Expr, Expr | None]:
         if across:
             row_segments = stage.row_segments or 0
-            rows, of_rows = stage.axes[:row_segments], stage.extents[:row_segments]
-            row = flatten((*rows, *stage.reduced), (*of_rows, *stage.reduced_extents))
+            row = flatten(*axes_of_rows(stage))
             return row, self.flat(
                 row, flatten(stage.axes[row_segments:], stage.extents[row_segments:])
             )
@@ -244,8 +252,11 @@ def _space_across(stage: Stage) -> Space:
     if stage.row_segments is None:
         return Space(stage.reduced_size, stage.size, stage.size)
     columns = product(stage.extents[stage.row_segments :])
-    rows = product((*stage.extents[: stage.row_segments], stage.reduced_size))
-    return Space(rows, columns, columns, row_segment=stage.reduced_size)
+    rows = product(axes_of_rows(stage)[1])
+    if not stage.uneven:
+        return Space(rows, columns, columns, row_segment=stage.reduced_size)
+    shared = shared_rows(stage)
+    return Space(rows, columns, columns, row_segment=shared.length, uneven=shared)
 
 
 def _in_segments(space: Space, other: Space) -> Space:
@@ -258,7 +269,7 @@ def _in_segments(space: Space, other: Space) -> Space:
 
 def _same_space(left: Space, right: Space) -> bool:
     pairs = [(left.rows, right.rows), (left.columns, right.columns)]
-    pairs.append((left.segment_rows, right.segment_rows))
+    pairs += [(left.segment_rows, right.segment_rows), (left.row_segments, right.row_segments)]
     return all(same_size(*pair) for pair in pairs)
 
 

@@ -15,11 +15,12 @@ from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Kind, Problem, fills_a_kernel
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, rows_profile
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.ir.mapping import Mapping, Panel
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.panels.choose import panel_mappings
 from tvm_stitch.kernel.panels.emit import emit_panel
-from tvm_stitch.kernel.panels.footprint import live_bytes, panel_footprint
+from tvm_stitch.kernel.panels.footprint import live_bytes, meeting_bytes, panel_footprint
 from tvm_stitch.kernel.panels.program import adjacent_rows, is_panel, unsupported_panel
 from tvm_stitch.kernel.panels.space import SEARCH
 from tvm_stitch.kernel.rows.footprint import registers_left
@@ -98,6 +99,9 @@ def _room(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
         room = f"a block has {problem.device.shared_block}"
         panel = f"a panel of {mapping.rows} columns"
         yield f"{panel} needs {needed.shared} bytes of shared memory, {room}"
+    meeting = meeting_bytes(problem.program, mapping)
+    if meeting > STATIC_SHARED:
+        yield f"reductions that meet in {meeting} bytes of static shared memory"
     first = phases_of(problem.program, mapping).first_bytes
     if first * mapping.vector * mapping.unroll > MAX_AHEAD_BYTES:
         yield f"{mapping.unroll} steps that a thread loads ahead"

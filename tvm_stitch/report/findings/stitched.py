@@ -195,7 +195,7 @@ def planned_bytes(parts: Sequence[Part], extents: Extents = NOMINAL) -> int:
             if buffer in program.reused_inputs:
                 size -= int(size * _staying_share(part))
             if program.round and buffer in program.inputs and buffer not in program.rows_read:
-                size = min(size, _looked_up(program, buffer))
+                size = min(size, _looked_up(program, buffer, extents))
             total += size * max(1, times)
     return total
 
@@ -206,10 +206,10 @@ def _staying_share(part: Part) -> float:
     return min(1.0, part.mapping.persistent_rows / rows)
 
 
-def _looked_up(program: Program, buffer: Var) -> int:
+def _looked_up(program: Program, buffer: Var, extents: Extents) -> int:
     """Bytes of a tensor that the elements of a program's space look up."""
     reads = [read for _, read in program.reads if read.buffer == buffer]
-    return len(reads) * (constant(program.space.size) or 0) * element_bytes(buffer)
+    return len(reads) * extents.size(program.space.size) * element_bytes(buffer)
 
 
 def _flows(parts: Sequence[Part]) -> dict[Var, str]:
