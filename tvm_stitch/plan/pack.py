@@ -17,6 +17,7 @@ from functools import cached_property
 
 from tvm_stitch.kernel.build import choose_kernel
 from tvm_stitch.kernel.kernel import Kernel
+from tvm_stitch.options import Options
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.search.judge import Verdict
 from tvm_stitch.plan.search.price import inputs
@@ -30,6 +31,7 @@ MOST_TENSORS = 480
 MOST_TURNS = 32
 # Pairs of related kernels that are tried, equal ones once: each is a kernel to be found anew.
 MOST_RELATED = 64
+LARGEST = Options().largest_kernel
 
 # Level, part of a large region, and kernels of the region that must run before.
 Turn = tuple[int, int, int]
@@ -122,11 +124,15 @@ class Pack:
 class Known:
     """The kernels of items that have something in common, each found once."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = LARGEST) -> None:
+        """`largest`: operators of one of them."""
+        self._largest = largest
         self._found: dict[Hashable, Kernel | Refused] = {}
 
     def kernel_of(self, items: Sequence[Item]) -> Kernel | Refused:
         """The kernel that items become as one function."""
+        if sum(len(item.computed) for item in items) > self._largest:
+            return Refused(f"it has more than {self._largest} operators")
         key = tuple(item.verdict.kernel for item in items), _in_common(items)
         if key not in self._found:
             if len(self._found) >= MOST_RELATED:
@@ -135,13 +141,19 @@ class Known:
         return self._found[key]
 
 
-def pack(items: Iterable[Item], available: dict[Var, Turn], launch_us: float) -> list[Pack]:
+def pack(
+    items: Iterable[Item],
+    available: dict[Var, Turn],
+    launch_us: float,
+    largest: int = LARGEST,
+) -> list[Pack]:
     """Put kernels together, first come, first served, where that is predicted to be faster.
 
-    `available` says for what dividers compute, symbols too, from which turn on it is there.
+    `available` says for what dividers compute, symbols too, from which turn on it is there. Related
+    ones have at most the `largest` number of operators.
     """
     packs: dict[Turn, list[Pack]] = defaultdict(list)
-    there, known = dict(available), Known()
+    there, known = dict(available), Known(largest)
     for item in sorted(items, key=lambda item: item.turn):
         own = Pack.of(item)
         waits = (*item.inputs, *item.symbols)
