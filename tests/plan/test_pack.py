@@ -1,4 +1,4 @@
-"""Packing unrelated kernels after the program: it costs no more than the best of all packings."""
+"""Packing kernels after the program: it costs no more than the best of all packings."""
 
 import random
 from dataclasses import replace
