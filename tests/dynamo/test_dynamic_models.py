@@ -114,7 +114,7 @@ class Dynamic:
     sizes: tuple[tuple[int, int], ...] = ((2, 3), (3, 16), (2, 33))
 
 
-# Of 16 words they are 11, 10, 10 and 10: products of attention that are so small are stitched.
+# Fewer of 16 words, 11 of a Llama: products of attention that are so small are stitched.
 MODELS = {
     "llama": Dynamic(_llama, 18, 17, 56, tables=1),
     "gpt2": Dynamic(_gpt2, 13, 14, None),
