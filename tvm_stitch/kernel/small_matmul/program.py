@@ -129,8 +129,8 @@ def make_product_program(
     asked = {stage.output: small_product(stage) for stage in stages}
     found = {output: f for output, f in asked.items() if isinstance(f, Factors)}
     if not found:
-        products = (stage for stage in stages if stage.is_reduction and is_product(stage))
-        why = next((asked[each.output] for each in products), None)
+        larger = (stage for stage in stages if stage.is_reduction and is_product(stage))
+        why = next((asked[each.output] for each in larger), None)
         reason = f": {why.reason}" if isinstance(why, Refused) else ""
         return Refused(f"no product is small enough for a stitched kernel{reason}")
     rows = min(map(rows_of, found.values()), key=NOMINAL.size)
