@@ -24,6 +24,7 @@ from tvm_stitch.graph.front.attention import LibraryAttention
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.convolution import LibraryConvolutions
 from tvm_stitch.graph.front.empty import WithoutElements
+from tvm_stitch.graph.front.functions.positions import OwnPositions
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.sums import LongSums
 from tvm_stitch.graph.front.undispatched import Undispatched
@@ -76,6 +77,7 @@ def stitch_passes(
     convolutions and attention that cuDNN does not take, and why.
     """
     dump = Dump(options)
+    recomputed = (options or Options()).recomputed
     reasons: list[Fallback] = [] if left is None else left
 
     def heard(blocks: Sequence[Block], whole: Mapping[int, str]) -> None:
@@ -96,6 +98,7 @@ def stitch_passes(
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
         relax.transform.ConvertToDataflow(),
+        OwnPositions(recomputed),
     ]
     store = store_of(options.cache if options else None)
     schedules = DefaultSchedules(target, store)

@@ -187,6 +187,13 @@ def _attention(emit, of, q, k, v):
     return emit(op.matmul(weights, v))
 
 
+def _masked_twice(emit, of, x, y):
+    """Two layers' masked softmax, the mask made of positions once, with a product between them."""
+    below = emit(op.triu(emit(op.full((of["n"], of["n"]), relax.const(-1e4, "float32"))), 1))
+    first = emit(op.nn.softmax(emit(op.add(x, below))))
+    return emit(op.nn.softmax(emit(op.add(emit(op.matmul(first, y)), below))))
+
+
 def _viewed_product(emit, of, x, w):
     """A product that no stitched kernel takes, between views of it."""
     flat = emit(op.reshape(x, (of["s"] * of["b"], 300)))
@@ -297,6 +304,11 @@ TWINS: dict[str, Twin] = {
         lambda b, s: [(b, 4, s, 16), (b, 4, 32, 16), (b, 4, 32, 16)],
         _attention,
         ({"b": 3, "s": 7}, {"b": 1, "s": 1}, {"b": 2, "s": 130}),
+    ),
+    "a mask for two layers": Twin(
+        lambda n: [(2, n, n), (2, n, n)],
+        _masked_twice,
+        ({"n": 100}, {"n": 1}, {"n": 33}),
     ),
     "views of a product": Twin(lambda b, s: [(b, s, 300), (300, 300)], _viewed_product, BY_TWO),
     "linear": Twin(

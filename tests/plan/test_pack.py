@@ -1,6 +1,7 @@
-"""Packing unrelated kernels after the program: it costs no more than the best of all packings."""
+"""Packing kernels after the program: it costs no more than the best of all packings."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from planned import DEVICE, read
@@ -12,6 +13,7 @@ from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.plan.pack import LONGEST_US, Item, Pack, pack
 from tvm_stitch.plan.planner import Known, _items, _plan_regions
 from tvm_stitch.plan.regions.levels import find_regions
+from tvm_stitch.plan.search.judge import Judge
 
 LAUNCH_US = Options().launch_us
 KINDS = (op.nn.softmax, op.exp, op.nn.relu, lambda x: op.sum(x, axis=-1))
@@ -111,3 +113,39 @@ def test_equal_kernels_of_other_inputs_share_none():
     read_and_written = 4 * 2048 * 512 * 4
     assert one.items[0].verdict.kernel is other.items[0].verdict.kernel
     assert together.cost_us > read_and_written / DEVICE.bandwidth * 1e6
+
+
+def items_of(build, *sets: tuple[int, ...]) -> list[Item]:
+    """Kernels of these nodes of a graph that has one region."""
+    shapes = [(64, 512), (512,)]
+    (region,) = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
+    judge = Judge(region, DEVICE, NO_BOUNDS, Options().schemes)
+    found = []
+    for places in sets:
+        nodes = sum(1 << place for place in places)
+        verdict = judge(nodes)
+        cost = verdict.cost_us + LAUNCH_US
+        found.append(Item(region, (0, 0, 0), nodes, verdict.outputs, cost, cost, verdict))
+    return found
+
+
+def test_kernels_that_read_the_same_are_one_that_reads_it_once():
+    def build(emit, x, _):
+        return emit(op.exp(x)), emit(op.nn.relu(x))
+
+    items = items_of(build, (0,), (1,))
+    (found,) = pack(items, {}, LAUNCH_US)
+    assert found.related and found.items == tuple(items)
+    assert found.cost_us < sum(item.cost_us for item in items) - LAUNCH_US
+
+
+def test_what_two_kernels_compute_is_one_value_once_they_are_merged():
+    """Which one kernel does not write beside what is larger; two kernels would seem to."""
+
+    def build(emit, x, y):
+        bias = emit(op.exp(y))
+        return bias, emit(op.add(x, bias))
+
+    small, large = items_of(build, (0,), (0, 1))
+    large = replace(large, outputs=large.outputs[1:])
+    assert len(pack([small, large], {}, LAUNCH_US)) == 2

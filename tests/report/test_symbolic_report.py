@@ -36,6 +36,17 @@ def scores(b: int = 2, s: int = 5, t: int = 9) -> Case:
     )
 
 
+def both_products() -> Case:
+    """Attention of any length, whose two products differ in what is symbolic."""
+    b, s, t = (tirx.Var(name, "int64") for name in "bst")
+    return graph(
+        "float32",
+        [((b, 2), 4, (s, 5), 16), ((b, 2), 4, 16, (t, 9)), ((b, 2), 4, (t, 9), 16)],
+        lambda emit, q, k, v: emit(op.matmul(emit(op.nn.softmax(emit(op.matmul(q, k)))), v)),
+        lambda q, k, v: q,
+    )
+
+
 MODULES = {
     **{name: twin.symbolic for name, twin in TWINS.items()},
     "a sort between": sorted_rows().module,
@@ -66,6 +77,21 @@ def test_ranges_are_listed(name):
     (kernel,) = tvm_stitch.explain(MODULES[name], H200).kernels
     assert "for rows of up to" in kernel.mapping or "for up to" in kernel.mapping
     assert "; for " in kernel.mapping
+
+
+def test_each_product_says_which_symbol_keeps_it_from_being_stitched():
+    report = tvm_stitch.explain(scores().module, H200)
+    assert [kernel.why for kernel in report.kernels] == [
+        "no product is small enough for a stitched kernel: "
+        "rows of t results, known at run time only"
+    ]
+    attention = tvm_stitch.explain(both_products().module, H200)
+    named = {(fallback.op, fallback.reason) for fallback in attention.fallbacks}
+    own = "a matrix product or convolution: {}, known at run time only"
+    assert {
+        ("matmul", own.format("rows of t results")),
+        ("matmul", own.format("sums over t elements")),
+    } <= named
 
 
 def test_sizes_are_those_that_are_named():

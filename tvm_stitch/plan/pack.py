@@ -3,22 +3,25 @@
 In: the kernels of all regions, each with the turns in which it can run. Out: packs of them. A pack
 costs one launch instead of many; its parts share the size of a block and nothing else, but for
 those in rounds, which meet at the same barriers. Kernels of
-one turn never wait for each other, so packs of one turn close no circle.
+one turn never wait for each other, so packs of one turn close no circle. Those that read the same
+tensor, or compute the same value again, are merged into one function that has it once: what they
+become is asked of kernel/ as for any set of operators.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tvm_stitch.kernel.build import choose_kernel
 from tvm_stitch.kernel.kernel import Kernel
+from tvm_stitch.options import Options
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.search.judge import Verdict
 from tvm_stitch.plan.search.price import inputs
-from tvm_stitch.stages.stage import Refused, Stage, Var, constant, product
+from tvm_stitch.stages.stage import Refused, Var, constant, product
 
 # A launch is a small share of a longer kernel, which is better left to its own block size; but
 # those in rounds, with which no others share one, all have blocks of one size.
@@ -27,6 +30,9 @@ LONGEST_US = 60.0
 MOST_TENSORS = 480
 # Earlier turns in which a kernel is tried; more would keep its results in memory for long.
 MOST_TURNS = 32
+# Pairs of related kernels that are tried, equal ones once: each is a kernel to be found anew.
+MOST_RELATED = 64
+LARGEST = Options().largest_kernel
 
 # Level, part of a large region, and kernels of the region that must run before.
 Turn = tuple[int, int, int]
@@ -67,11 +73,10 @@ class Item:
             for symbol in self.region.graph.told(binding)
         )
 
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """What it computes."""
-        nodes = (self.region.nodes[place] for place in bits(self.nodes))
-        return tuple(stage for node in nodes for stage in node.stages)
+    @cached_property
+    def computed(self) -> frozenset[int]:
+        """The graph's nodes that it computes."""
+        return frozenset(self.region.indices[place] for place in bits(self.nodes))
 
     @cached_property
     def written(self) -> tuple[Var, ...]:
@@ -87,6 +92,7 @@ class Pack:
     read: frozenset[Var]
     tensors: int  # pointers that the kernel takes
     cost_us: float
+    related: bool = False  # whether some have tensors or operators in common
 
     @staticmethod
     def of(item: Item) -> Pack:
@@ -100,34 +106,62 @@ class Pack:
         alone = any(v.spare or not v.kernel.shares_launch for v in verdicts)
         return not alone and (self.cost_us <= LONGEST_US or verdicts[0].kernel.meets)
 
-    def joined(self, other: Pack, launch_us: float) -> Pack | None:
-        """Both in one launch, if they are unrelated and it pays."""
+    def joined(self, other: Pack, launch_us: float, known: Known | None = None) -> Pack | None:
+        """Both in one launch, if one kernel can be both and it pays."""
         tensors = self.tensors + other.tensors
-        if not self.is_short or tensors > MOST_TENSORS or self.read & other.read:
+        if not self.is_short or tensors > MOST_TENSORS:
             return None
-        together = _together((*self.items, *other.items))
+        items, read = (*self.items, *other.items), self.read | other.read
+        related = self.related or other.related or _are_related(self, other)
+        together = (known or Known()).kernel_of(items) if related else _together(items)
         if isinstance(together, Refused):
             return None
-        cost = together.planned_us
-        if cost + launch_us > self.cost_us + other.cost_us:
+        cost = together.planned_us + launch_us
+        if cost > self.cost_us + other.cost_us:
             return None
-        return Pack((*self.items, *other.items), self.read | other.read, tensors, cost + launch_us)
+        return Pack(items, read, tensors, cost, related)
 
 
-def pack(items: Iterable[Item], available: dict[Var, Turn], launch_us: float) -> list[Pack]:
+class Known:
+    """The kernels of items that have something in common, each found once."""
+
+    def __init__(self, largest: int = LARGEST) -> None:
+        """`largest`: operators of one of them."""
+        self._largest = largest
+        self._found: dict[Hashable, Kernel | Refused] = {}
+
+    def kernel_of(self, items: Sequence[Item]) -> Kernel | Refused:
+        """The kernel that items become as one function."""
+        if sum(len(item.computed) for item in items) > self._largest:
+            return Refused(f"it has more than {self._largest} operators")
+        key = tuple(item.verdict.kernel for item in items), _in_common(items)
+        if key not in self._found:
+            if len(self._found) >= MOST_RELATED:
+                return Refused("enough others were tried")
+            self._found[key] = _merged(items)
+        return self._found[key]
+
+
+def pack(
+    items: Iterable[Item],
+    available: dict[Var, Turn],
+    launch_us: float,
+    largest: int = LARGEST,
+) -> list[Pack]:
     """Put kernels together, first come, first served, where that is predicted to be faster.
 
-    `available` says for what dividers compute, symbols too, from which turn on it is there.
+    `available` says for what dividers compute, symbols too, from which turn on it is there. Related
+    ones have at most the `largest` number of operators.
     """
     packs: dict[Turn, list[Pack]] = defaultdict(list)
-    there = dict(available)
+    there, known = dict(available), Known(largest)
     for item in sorted(items, key=lambda item: item.turn):
         own = Pack.of(item)
         waits = (*item.inputs, *item.symbols)
         earliest = max((there.get(var, FIRST) for var in waits), default=FIRST)
         turn, place = item.turn, -1
         for turn, place in _places(packs, earliest, item.turn) if own.is_short else ():
-            together = packs[turn][place].joined(own, launch_us)
+            together = packs[turn][place].joined(own, launch_us, known)
             if together is not None:
                 packs[turn][place] = together
                 break
@@ -154,20 +188,38 @@ def holding(packs: Iterable[Pack]) -> list[Pack]:
     for each in packs:
         verdicts = tuple(item.verdict for item in each.items)
         if len(verdicts) > 1 and verdicts not in known:
-            kernel = _kernel_of(each.items)
+            # Of those in rounds, all stages are placed in rounds anew.
+            merge = each.related or each.items[0].verdict.kernel.meets
+            kernel = _merged(each.items) if merge else _together(each.items)
             known[verdicts] = not isinstance(kernel, Refused) and kernel.check() is None
         found += [each] if known.get(verdicts, True) else map(Pack.of, each.items)
     return found
 
 
-def _kernel_of(items: Sequence[Item]) -> Kernel | Refused:
-    """The kernel that items become; of those in rounds, all stages are placed in rounds anew."""
-    first = items[0].verdict.kernel
-    if not first.meets:
-        return _together(items)
-    stages = tuple(stage for item in items for stage in item.stages)
-    written = tuple(buffer for item in items for buffer in item.written)
-    return choose_kernel(stages, written, first.device)
+def _are_related(one: Pack, other: Pack) -> bool:
+    """Whether they read the same tensor, or one computes again what the other computes."""
+    if one.read & other.read:
+        return True
+    computed = frozenset().union(*(item.computed for item in one.items))
+    return any(item.computed & computed for item in other.items)
+
+
+def _in_common(items: Sequence[Item]) -> Hashable:
+    """Which of their tensors and operators are the same, by their places."""
+    numbers: dict[Hashable, int] = {}
+    return tuple(
+        tuple(numbers.setdefault(each, len(numbers)) for each in (*item.inputs, *item.computed))
+        for item in items
+    )
+
+
+def _merged(items: Sequence[Item]) -> Kernel | Refused:
+    """The kernel of all of their stages, each once."""
+    first, graph = items[0].verdict.kernel, items[0].region.graph
+    computed = sorted(frozenset().union(*(item.computed for item in items)))
+    stages = tuple(stage for index in computed for stage in graph.nodes[index].stages)
+    written = tuple(dict.fromkeys(buffer for item in items for buffer in item.written))
+    return choose_kernel(stages, written, first.device, first.bounds)
 
 
 def _together(items: Sequence[Item]) -> Kernel | Refused:

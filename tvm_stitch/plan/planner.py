@@ -104,7 +104,7 @@ def _assembled(
     ]
     if "independent" in options.schemes:
         available = _available(graph, regions, plans)
-        packed = pack(items, available, options.launch_us)
+        packed = pack(items, available, options.launch_us, options.largest_kernel)
         packs = holding(packed)
     else:
         packs = list(map(Pack.of, items))

@@ -143,13 +143,15 @@ def _fallbacks(
         for each in plan.fallbacks
         if each.op not in (*PACKED, *callees)
     ]
-    reason = {each.op: each.reason for each in planned}
+    reasons: dict[str, dict[str, None]] = {}  # operators of one name may have several
+    for each in planned:
+        reasons.setdefault(each.op, {})[each.reason] = None
     found: dict[Fallback, None] = {}
     for kernel in kernels:
         if kernel.scheme == DEFAULT:
             for op in kernel.ops:
-                why = kernel.why if kernel.why == READY_MADE else reason.get(op, kernel.why)
-                found[Fallback(op, why)] = None
+                own = {} if kernel.why == READY_MADE else reasons.get(op, {})
+                found.update(dict.fromkeys(Fallback(op, why) for why in own or (kernel.why,)))
     in_kernels = {op for kernel in kernels for op in kernel.ops}
     found.update(dict.fromkeys(each for each in planned if each.op not in in_kernels))
     found.update(dict.fromkeys(notes.asked))

@@ -19,6 +19,7 @@ from tvm_stitch.stages.stage import (
     constant,
     dtype_of,
     product,
+    shown,
     tensor_bytes,
 )
 
@@ -71,8 +72,12 @@ def small_product(stage: Stage) -> Factors | Refused:
         return Refused("one result")
     place = wide[-1]
     columns, contracted = constant(stage.extents[place]), constant(stage.reduced_size)
+    if columns is None:
+        return Refused(f"rows of {shown(stage.extents[place])} results, known at run time only")
+    if contracted is None:
+        return Refused(f"sums over {shown(stage.reduced_size)} elements, known at run time only")
     if not columns or not contracted:
-        return Refused("rows or sums of a length that is known at run time only")
+        return Refused("rows or sums of no elements")
     rows = constant(product(stage.extents[:place]))
     is_few = rows is not None and rows <= FEW_ROWS and _is_of_float32(stage)
     most_columns, deepest = (

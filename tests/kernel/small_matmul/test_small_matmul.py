@@ -342,7 +342,8 @@ def softmax_of_product(dtype, rows, inner, outputs):
 
 
 ROWS = tirx.Var("n", "int64")
-UNKNOWN = "rows or sums of a length that is known at run time only"
+SUMS = "sums over n elements, known at run time only"
+ROWS_OF = "rows of n results, known at run time only"
 
 
 @pytest.mark.parametrize(
@@ -350,7 +351,8 @@ UNKNOWN = "rows or sums of a length that is known at run time only"
     [
         (softmax_of_product("float32", 65, 65, 16), "sums over 65 elements, more than 64"),
         (softmax_of_product("float32", 65, 16, 257), "rows of 257 results, more than 256"),
-        (softmax_of_product("float32", 4, (ROWS, 16), 16), UNKNOWN),
+        (softmax_of_product("float32", 4, (ROWS, 16), 16), SUMS),
+        (softmax_of_product("float32", 4, 16, (ROWS, 16)), ROWS_OF),
         (softmax_of_product("float64", 4, 16, 16), "results of float64"),
     ],
 )

@@ -51,6 +51,26 @@ def test_what_a_node_needs_is_of_no_later_level():
                 assert levels[source] + divides <= levels[node.index]
 
 
+def test_what_only_products_wait_for_is_computed_with_what_it_is_cut_out_of():
+    """The values of an attention, which are multiplied long after queries and keys are."""
+
+    def build(emit, x):
+        whole = emit(op.exp(x))
+        q, k, v = (emit(op.strided_slice(whole, [1], [n], [n + 96])) for n in (0, 96, 192))
+        scores = emit(op.matmul(q, emit(op.permute_dims(k))))
+        values = emit(op.reshape(v, (70, 96)))
+        return emit(op.tanh(emit(op.matmul(emit(op.nn.softmax(scores)), values))))
+
+    found = read(graph("float32", [(70, 288)], build, lambda *_: ()).module)
+    levels = find_levels(found)
+    assert [levels[n.index] for n in found.nodes if n.name == "strided_slice"] == [0, 0, 0]
+    assert {levels[n.index] for n in found.nodes if n.name in ("max", "tir_exp", "tir_tanh")} == {
+        0,
+        1,
+        2,
+    }
+
+
 def test_updates_that_only_outputs_wait_for_meet_at_the_end():
     def build(emit, x, v, w, m):
         first = emit(op.matmul(x, v))

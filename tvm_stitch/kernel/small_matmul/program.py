@@ -40,6 +40,7 @@ from tvm_stitch.kernel.small_matmul.shared_operand import (
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.matmul_pattern import ACCUMULATED, MAX_OUTPUTS, Factors, small_product
 from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -128,7 +129,10 @@ def make_product_program(
     asked = {stage.output: small_product(stage) for stage in stages}
     found = {output: f for output, f in asked.items() if isinstance(f, Factors)}
     if not found:
-        return Refused("no product is small enough for a stitched kernel")
+        larger = (stage for stage in stages if stage.is_reduction and is_product(stage))
+        why = next((asked[each.output] for each in larger), None)
+        reason = f": {why.reason}" if isinstance(why, Refused) else ""
+        return Refused(f"no product is small enough for a stitched kernel{reason}")
     rows = min(map(rows_of, found.values()), key=NOMINAL.size)
     products = {output: f for output, f in found.items() if same_size(rows_of(f), rows)}
     return _RowPlacing(rows, stages, products, outputs).program()

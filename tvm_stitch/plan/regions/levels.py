@@ -6,9 +6,10 @@ or their costs.
 Matrix products, convolutions and opaque operators divide a graph into levels: what every operator
 of a level needs lies in that level or an earlier one. Kernels stay within a level, so no choice
 made in one region can close a cycle through another. An operator is placed as late as its users
-allow, with the first that wants its result. What only outputs wait for goes with what it is
-computed from, or to the last level if that is nothing but products and parameters: the updates of
-an optimizer then meet in one place.
+allow, with the first that wants its result; one that only dividers wait for, as for the values of
+an attention, cut out of what one product gives, with the last that it is computed from. What only
+outputs wait for goes with what it is computed from, or to the last level if that is nothing but
+products and parameters: the updates of an optimizer then meet in one place.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Iterable
 from tvm_stitch.graph.front.read import Node, StitchGraph
 from tvm_stitch.plan.regions.parts import in_parts
 from tvm_stitch.plan.regions.region import Region
+from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Var, elements_of
 
 
@@ -50,6 +52,7 @@ def find_levels(graph: StitchGraph) -> list[int]:
         if not node.reason and node.index not in ends:
             users = [user for user in graph.users[node.index] if graph.nodes[user].is_operator]
             levels[node.index] = min(levels[user] for user in users)
+    _with_sources(graph, levels, ends)
     last = max(levels, default=0)
     for component in _components(graph, ends):
         level = _level_of_ends(graph, component, ends, levels, last)
@@ -75,6 +78,26 @@ def _ends(graph: StitchGraph) -> set[int]:
         if not node.reason and all(user in found for user in users):
             found.add(node.index)
     return found
+
+
+def _with_sources(graph: StitchGraph, levels: list[int], ends: set[int]) -> None:
+    """Bring what only dividers wait for, views aside, to the level of its last source.
+
+    No kernel of a later level could hold it together with a user of its own.
+    """
+    waited_for: set[int] = set()
+    for node in reversed(graph.nodes):
+        users = [user for user in graph.users[node.index] if graph.nodes[user].is_operator]
+        if node.reason or node.index in ends:
+            continue
+        views = (user for user in users if not graph.nodes[user].reason)
+        if all(u in waited_for and graph.nodes[u].pattern is Pattern.RESHAPE for u in views):
+            waited_for.add(node.index)
+    for index in sorted(waited_for):
+        sources = graph.sources[index]
+        level = max((levels[s] + bool(graph.nodes[s].reason) for s in sources), default=-1)
+        if any(levels[s] == level and not graph.nodes[s].reason for s in sources):
+            levels[index] = level
 
 
 def _components(graph: StitchGraph, nodes: set[int]) -> list[list[int]]:
