@@ -170,3 +170,11 @@ def test_updates_of_several_types_and_shapes():
 
     x, y = torch.rand(2, 1, 3).half() + 1, torch.randn(4, 3)
     check(updates, x, y, torch.tensor(0.5), torch.arange(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_integers_wrap_around(dtype):
+    def functions(x):
+        return -x, x + x, x * 100, x - 1, 1 - x, x.abs(), x.sign(), x > -1, torch.clamp(x, -1, 100)
+
+    check(functions, torch.tensor([-128, -1, 0, 1, 80, 127, 160, 255]).to(dtype))

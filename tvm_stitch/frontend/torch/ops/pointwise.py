@@ -101,6 +101,14 @@ def _is_infinite(a: Any) -> Any:
     return tirx.any(a > tirx.const(largest, of), a < tirx.const(-largest, of))
 
 
+def _negative(call: Call, x: Expr) -> Expr:
+    """Of what has no sign, as far below its largest number as x is above 0, like PyTorch's."""
+    to = call.dtype
+    if to.startswith("uint"):
+        return call.pointwise(lambda a: tirx.const(0, to) - a, x, of=to, to=to)
+    return call.emit(_op.negative(call.cast(x, to)))
+
+
 def _sign(call: Call, x: Expr) -> Expr:
     of = call.dtype
     if of == "bool":
@@ -336,7 +344,7 @@ OPERATORS: dict[str, Converter] = {
     "mul.Scalar": _product,
     "ne.Scalar": _not_equal,
     "ne.Tensor": _not_equal,
-    "neg": unary(_op.negative, exact=True),
+    "neg": _negative,
     "pow.Scalar": _power,
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Tensor": _power,
