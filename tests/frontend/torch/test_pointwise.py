@@ -47,6 +47,21 @@ def test_what_is_not_a_number_is_handed_on(dtype):
     check(functions, odd(dtype), odd(dtype).flip(0))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_what_is_not_a_number_is_not_taken_for_its_value(dtype):
+    """Within a kernel TVM takes x == x for true, x - x and 0 * x for 0."""
+
+    def functions(x):
+        y = -x
+        found = (
+            y == y.clone(), y != y, y - y, y * 0, 0 / y, y.sub(y, alpha=2),
+            torch.where(y == y, y, 1.0), y <= y, y < y,
+        )  # fmt: skip
+        return tuple(each.float().view(-1, 1).sum(1) for each in found)
+
+    check(functions, odd(dtype))
+
+
 def test_rounding_is_to_even():
     check(lambda x: (x.round(), x.floor(), x.ceil(), x.trunc()), odd())
 
