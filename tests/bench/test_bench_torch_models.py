@@ -49,6 +49,26 @@ def test_training_is_followed_loss_by_loss():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "dtype", "kind"),
+    [
+        ("bert", "float16", INFERENCE),
+        ("qwen3-cache", "bfloat16", INFERENCE),
+        ("convnext", "float16", INFERENCE),
+        ("vit", "float32", DYNAMIC),
+    ],
+)
+def test_models_of_transformers(name, dtype, kind):
+    pytest.importorskip("transformers")
+    torch._dynamo.reset()
+    rows = tried(name, kind, dtype)
+    ours = rows[STITCH]
+    assert judged(ours, rows[EAGER]) == "ok", ours
+    assert ours.stitched and not ours.failures
+    assert (ours.graphs, ours.breaks, ours.recompiled) == (1, 0, 0)
+
+
+@pytest.mark.slow
 def test_other_sizes_need_no_other_graph():
     rows = tried("transformer-encoder", DYNAMIC)
     assert judged(rows[STITCH], rows[EAGER]) == "ok"
