@@ -145,8 +145,8 @@ def _gpt2(model: str, **more: Any) -> Callable[[Size], nn.Module]:
 
 def _one_step(kind: str) -> Callable[[Size], nn.Module]:
     def make(size: Size) -> nn.Module:
-        sizes = _SMALL_DECODER if size.small else _DECODER
-        return Step(built(f"{kind}Config", f"{kind}ForCausalLM", **sizes))
+        sizes, width = (_SMALL_DECODER, 16) if size.small else (_DECODER, 128)
+        return Step(built(f"{kind}Config", f"{kind}ForCausalLM", **sizes, head_dim=width))
 
     return make
 
@@ -200,6 +200,8 @@ def models() -> list[Model]:
         _decoder("llama", "Llama"),
         _decoder("llama-mask", "Llama", masked=True),
         Model("llama-cache", _one_step("Llama"), _one_more(4, 2, 8), Size(1, 512),
+              Size(2, 16, True), "transformers"),
+        Model("qwen3-cache", _one_step("Qwen3"), _one_more(4, 2, 8), Size(1, 512),
               Size(2, 16, True), "transformers"),
         _decoder("mistral", "Mistral"),
         _decoder("qwen3", "Qwen3", head_dim=128),

@@ -1,4 +1,4 @@
-"""The three systems: how each compiles a module, and what it says about that."""
+"""The systems: how each compiles a module, and what it says about that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ EAGER, INDUCTOR, STITCH = "eager", "inductor", "stitch"
 SYSTEMS = (EAGER, INDUCTOR, STITCH)
 # With mode="reduce-overhead"; tried where they are asked for.
 GRAPHS = "-graphs"
-OPTIONAL = (INDUCTOR + GRAPHS, STITCH + GRAPHS)
+CAPTURED = (INDUCTOR + GRAPHS, STITCH + GRAPHS)
+# PyTorch's graphs run by its operators: what dynamo breaks, known without a compiler.
+DYNAMO = "dynamo"
+OPTIONAL = (*CAPTURED, DYNAMO)
 CUDA, EXECUTOR = "cuda", "cpu-executor"
 DEVICES = (CUDA, EXECUTOR)
 
@@ -23,7 +26,7 @@ class System:
 
     def __init__(self, name: str, device: str) -> None:
         self.name = name
-        self._backend: Any = "inductor"
+        self._backend: Any = "eager" if name == DYNAMO else "inductor"
         self._mode = "reduce-overhead" if name == INDUCTOR + GRAPHS else None
         self._counted: tuple[int, int] = (0, 0)
         if name.startswith(STITCH):

@@ -6,7 +6,7 @@ import math
 
 from bench.table import microseconds
 from bench.torch_models.row import Results, Row, judged
-from bench.torch_models.systems import EAGER, INDUCTOR, OPTIONAL, STITCH
+from bench.torch_models.systems import CAPTURED, DYNAMO, EAGER, INDUCTOR, STITCH
 
 Key = tuple[str, str, str]
 HEADER = [
@@ -32,10 +32,10 @@ def document(results: Results) -> str:
 def _captured(results: Results, keys: list[Key]) -> str:
     """The systems with mode="reduce-overhead", where they were tried."""
     header = ["model", "dtype", "way", "error/eager's"]
-    header += [f"{title}: {system}" for title in ("GPU µs", "wall µs") for system in OPTIONAL]
+    header += [f"{title}: {system}" for title in ("GPU µs", "wall µs") for system in CAPTURED]
     lines = []
     for key in keys:
-        rows = [results.row(key, name) for name in OPTIONAL]
+        rows = [results.row(key, name) for name in CAPTURED]
         if any(rows):
             times = [_time(row, field) for field in ("us", "wall_us") for row in rows]
             error = _error(rows[-1], results.row(key, EAGER))
@@ -62,7 +62,7 @@ def cells(results: Results, key: Key) -> list[str]:
     return [
         *key,
         _error(stitch, eager),
-        _beside(_breaks(stitch), _breaks(inductor)),
+        _beside(_breaks(stitch), _breaks(inductor or results.row(key, DYNAMO))),
         _beside(_seconds(stitch), _seconds(inductor)),
         *(_time(row, "us") for row in rows),
         *(_time(row, "wall_us") for row in rows),
@@ -162,4 +162,7 @@ def _trouble(results: Results, row: Row) -> list[str]:
             f"error {row.rms_error:.2g} (largest {row.error:.2g}), eager {eager.rms_error:.2g} "
             f"({eager.error:.2g})"
         )
+    other = results.row(row.key, INDUCTOR) or results.row(row.key, DYNAMO)
+    if row.system == STITCH and other is not None and row.breaks > other.breaks:
+        found.append(f"{row.breaks} graph breaks, torch.compile has {other.breaks}")
     return [*found, *(f"a part fails: {failure}" for failure in row.failures)]

@@ -92,6 +92,7 @@ def models() -> list[Model]:
     return [
         _hf("vit", "ViT", _SMALL, trained=_classifier("ViT", _SMALL), trained_on=_labelled,
             dynamic=BATCH),
+        _hf("deit", "DeiT", _SMALL),
         _hf("dinov2", "Dinov2", _SMALL),
         _hf("beit", "Beit", _SMALL),
         _hf("convnext", "ConvNext", _STAGES | {"num_stages": 2}),

@@ -11,7 +11,7 @@ from bench.torch_models import cli, registry, table  # noqa: E402
 from bench.torch_models.exact import Exact, errors  # noqa: E402
 from bench.torch_models.row import DYNAMIC, INFERENCE, TRAINING, Results, Row, judged  # noqa: E402
 from bench.torch_models.runner import Job, Run, Settings  # noqa: E402
-from bench.torch_models.systems import EAGER, EXECUTOR, STITCH  # noqa: E402
+from bench.torch_models.systems import DYNAMO, EAGER, EXECUTOR, STITCH  # noqa: E402
 from bench.torch_models.tries import WAYS  # noqa: E402
 
 
@@ -32,11 +32,40 @@ def test_a_model_is_tried_and_compared_with_float64():
     assert rows[STITCH].first_s > 0 and rows[STITCH].us is None
 
 
+def test_a_break_is_every_backends():
+    """The optimizer's step has one."""
+    messages = []
+    way = WAYS[TRAINING](registry.find("lstm"), "float32", EXECUTOR, True, messages.append)
+    way.run([DYNAMO], None, None)
+    (row,) = (Row(**message["row"]) for message in messages if message["event"] == "row")
+    assert (row.status, row.breaks) == ("ok", 1)
+
+
 @pytest.mark.slow
 def test_training_is_followed_loss_by_loss():
     rows = tried("lstm", TRAINING)
     assert judged(rows[STITCH], rows[EAGER]) == "ok"
     assert len(rows[STITCH].losses) == 20 and rows[STITCH].losses[-1] < rows[STITCH].losses[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "dtype", "kind"),
+    [
+        ("bert", "float16", INFERENCE),
+        ("qwen3-cache", "bfloat16", INFERENCE),
+        ("convnext", "float16", INFERENCE),
+        ("vit", "float32", DYNAMIC),
+    ],
+)
+def test_models_of_transformers(name, dtype, kind):
+    pytest.importorskip("transformers")
+    torch._dynamo.reset()
+    rows = tried(name, kind, dtype)
+    ours = rows[STITCH]
+    assert judged(ours, rows[EAGER]) == "ok", ours
+    assert ours.stitched and not ours.failures
+    assert (ours.graphs, ours.breaks, ours.recompiled) == (1, 0, 0)
 
 
 @pytest.mark.slow
@@ -101,6 +130,15 @@ def test_a_crash_costs_one_system_of_one_model(tmp_path):
     assert found["fine", "stitch"].second_s == 2.0
     assert len(lines) == 2
     assert "2 ok, 0 wrong, 0 failed" in table.document(results)
+
+
+def test_more_graph_breaks_than_pytorchs_own_are_said():
+    ours, dynamo = (
+        Row("m", "float32", INFERENCE, system, "ok", breaks=breaks)
+        for system, breaks in ((STITCH, 2), (DYNAMO, 1))
+    )
+    text = table.document(Results(rows=[ours, dynamo]))
+    assert "| 2 (1) |" in text and "2 graph breaks, torch.compile has 1" in text
 
 
 def test_what_is_pytorchs_is_named():

@@ -64,6 +64,14 @@ def test_sparse_tensors(ours):
         torch.testing.assert_close(run(matrix, x), function(matrix, x))
 
 
+def test_compressed_sparse_tensors(ours):
+    matrix = torch.eye(3).to_sparse_csr()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch, about sparse tensors
+        found = torch.compile(lambda m: m.to_dense().relu() * 2 + 1, backend=ours)(matrix)
+    torch.testing.assert_close(found, torch.eye(3) * 2 + 1)
+
+
 def test_complex_numbers(ours):
     def function(x):
         return (torch.fft.fft(x) * 2).abs().relu() + 1
@@ -79,6 +87,46 @@ def test_sizes_that_depend_on_values(ours):
 
     for x in (torch.randn(8), torch.ones(5), -torch.ones(5)):
         torch.testing.assert_close(torch.compile(function, backend=ours)(x), function(x))
+
+
+@torch._dynamo.config.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True)
+def test_sizes_that_depend_on_values_within_a_graph(ours):
+    """PyTorch has symbols for them, which have no value before the graph runs."""
+
+    def function(x, counts):
+        some, count = x[x > 0], counts.sum().item()
+        torch._check(count >= 0)
+        return (some * 2 + 1).relu(), torch.arange(count) * 2 + 1, x * count + some.sum()
+
+    counts = torch.tensor([1, 2])
+    run = torch.compile(function, backend=ours, fullgraph=True)
+    for x in (torch.randn(8), torch.ones(8), -torch.ones(8)):
+        torch.testing.assert_close(run(x, counts), function(x, counts))
+    report = ours.log.report()
+    assert not [part.failure for part in report.parts if part.failure]
+    assert any(part.stitched for part in report.parts)
+
+
+def test_a_branch_within_a_graph(ours):
+    def function(x):
+        y = (x * 2 + 1).relu()
+        return torch.cond(y.sum() > 3, lambda y: y.sin() + 1, lambda y: y.cos() - 1, (y,)) * 3 + 1
+
+    run = torch.compile(function, backend=ours, fullgraph=True)
+    for x in (torch.ones(5), -torch.ones(5)):
+        torch.testing.assert_close(run(x), function(x))
+    assert any(part.stitched for part in ours.log.report().parts)
+
+
+def test_inputs_that_overlap(ours):
+    def function(x, y):
+        x.add_(1)
+        return (x * 2 + y).relu()
+
+    changed, expected = torch.randn(8).expand(2, 8).clone()
+    found = torch.compile(function, backend=ours)(changed[:4], changed[2:6])
+    torch.testing.assert_close(found, function(expected[:4], expected[2:6]))
+    torch.testing.assert_close(changed, expected)
 
 
 def test_an_operator_without_meta_kernel(ours):

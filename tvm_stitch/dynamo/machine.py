@@ -52,6 +52,10 @@ Machine = Callable[[Sizes, Tensors, bool], list[torch.Tensor]]
 """Takes the values of the symbols, the tensors, and whether it may write over some, as told."""
 Shapes = Callable[[Sizes], list[tuple[int, ...]]]
 """The shapes of the results, by the values of the symbols."""
+_Tensor = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides, element type
+# The sizes as an argument, where there are some; what to allocate for the results; and for what
+# kernels leave for each other.
+_Memory = tuple[tuple[tvm_ffi.Shape, ...], list[_Tensor | None], _Tensor | None]
 
 
 def machine_for(
@@ -118,6 +122,7 @@ class _Compiled:
         self._allocate = _ALLOCATE[device.type]
         self._places, self._results = lowered.places, results
         self._storage = lowered.storage
+        self._memory = lru_cache(maxsize=64)(self._memory_of)
         self._over = {r: tensor for r, tensor in results.over if r in lowered.in_place}
         self._several = on_gpu and torch.cuda.device_count() > 1
         where = tvm.cuda(self._index) if on_gpu else tvm.cpu()
@@ -139,33 +144,41 @@ class _Compiled:
         self, sizes: Sizes, tensors: Tensors, over: Mapping[int, int]
     ) -> list[torch.Tensor]:
         allocate = self._allocate
+        shape, memory, between = self._memory(sizes)
         made = [
             tensors[over[number]]
             if number in over
-            else allocate(shape, _strides(shape), dtype)
-            if place >= 0
             else None
-            for number, (shape, dtype, place) in enumerate(
-                zip(self._results.shapes(sizes), self._results.dtypes, self._places, strict=True)
-            )
+            if tensor is None
+            else allocate(*tensor)
+            for number, tensor in enumerate(memory)
         ]
         destinations = [tensor for tensor in made if tensor is not None]
         given = [*tensors, *destinations]
-        if self._storage is not None:  # what kernels leave for each other
-            length = self._storage if isinstance(self._storage, int) else self._storage(sizes)
-            given.append(allocate((length,), (1,), torch.uint8))
-        if sizes:
-            given.insert(0, tvm_ffi.Shape(sizes))
+        if between is not None:
+            given.append(allocate(*between))
         with self._lock:
-            returned = self._main(*given)
+            returned = self._main(*shape, *given)
             if len(destinations) == len(made):
                 return destinations
             others = iter(_copies(returned))
             self._nothing()
         return [next(others) if tensor is None else tensor for tensor in made]
 
+    def _memory_of(self, sizes: Sizes) -> _Memory:
+        """What a call at these sizes takes."""
+        shape = (tvm_ffi.Shape(sizes),) if sizes else ()
+        results = zip(self._results.shapes(sizes), self._results.dtypes, self._places, strict=True)
+        made = [
+            (shape, _strides(shape), dtype) if place >= 0 else None
+            for shape, dtype, place in results
+        ]
+        if self._storage is None:
+            return shape, made, None
+        length = self._storage if isinstance(self._storage, int) else self._storage(sizes)
+        return shape, made, ((length,), (1,), torch.uint8)
 
-@lru_cache(maxsize=1024)
+
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Those of a contiguous tensor."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

@@ -83,7 +83,8 @@ class Part(torch.nn.Module):
             self._machine = None
             self._failed(error)
             return self._written(given, self.eager(*given))
-        self._has_run = True
+        if not self._has_run:  # to set what a module has is slow
+            self._has_run = True
         turned = [
             result if order is None else result.permute(order)
             for result, order in zip(results, self._outputs, strict=True)

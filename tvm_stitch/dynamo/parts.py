@@ -7,8 +7,10 @@ submodules. Must not know what becomes of a part.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+import sympy
+import torch
 from torch import fx
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
@@ -34,6 +36,8 @@ def split(graph_module: fx.GraphModule, is_ours: Callable[[fx.Node], bool], smal
             ordered = [node for node in graph_module.graph.nodes if node in kept]
             parts += [dict.fromkeys(piece) for piece in pieces(ordered, computes)]
     fuse_by_partitions(graph_module, parts, prefix=PREFIX, always_return_tuple=True)
+    for node in graph_module.graph.find_nodes(op="call_module"):
+        _take_sizes(node, getattr(graph_module, node.target))
 
 
 class _Support(OperatorSupportBase):
@@ -73,3 +77,50 @@ def _without_outer_views(graph: fx.Graph, part: set[fx.Node]) -> set[fx.Node]:
                 twin = graph.node_copy(node)
             node.replace_all_uses_with(twin, lambda user, part=part: user not in part)
     return part
+
+
+def _take_sizes(call: fx.Node, part: fx.GraphModule) -> None:
+    """Let a part take the sizes that its tensors' sizes follow from, and that no input has.
+
+    Half a batch does not say what the batch was.
+    """
+    placeholders = part.graph.find_nodes(op="placeholder")
+    given = {symbol for node in placeholders for symbol in _symbols(node, alone=True)}
+    wanted = {symbol: None for node in part.graph.nodes for symbol in _symbols(node)}
+    for symbol in wanted:
+        source = None if symbol in given else _size_before(call, symbol)
+        if source is not None:
+            with part.graph.inserting_before(next(iter(part.graph.nodes))):
+                size = part.graph.placeholder(f"size_{symbol}")
+            size.meta["val"] = source.meta["val"]
+            call.args = (source, *call.args)
+    part.recompile()
+
+
+def _symbols(node: fx.Node, alone: bool = False) -> Iterator[sympy.Symbol]:
+    """The symbols of a value's sizes; `alone`, those that are sizes themselves."""
+    value = node.meta.get("val")
+    several = value if isinstance(value, (list, tuple)) else (value,)
+    for each in several:
+        for size in each.shape if isinstance(each, torch.Tensor) else (each,):
+            if isinstance(size, torch.SymInt):
+                expression = size.node.expr
+                found = (expression,) if alone else sorted(expression.free_symbols, key=str)
+                yield from (symbol for symbol in found if symbol.is_Symbol)
+
+
+def _size_before(call: fx.Node, symbol: sympy.Symbol) -> fx.Node | None:
+    """A node before the call whose value is that size, if any value has it."""
+    for node in call.graph.nodes:
+        if node is call:
+            return None
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and value.node.expr == symbol:
+            return node
+        for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            if isinstance(size, torch.SymInt) and size.node.expr == symbol:
+                with call.graph.inserting_before(call):
+                    found = call.graph.call_function(torch.ops.aten.sym_size.int, (node, dim))
+                found.meta["val"] = size
+                return found
+    return None

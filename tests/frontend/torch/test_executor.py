@@ -32,7 +32,8 @@ def test_elements(dtype):
     def elements(x, y):
         return (
             x.relu() + torch.maximum(x, y), x.clamp(-1, 1), x.round(), x.isinf() | x.isnan(),
-            x != y, x.sign(), torch.where(x > y, x, 0.25),
+            x != y, x.sign(), torch.where(x > y, x, 0.25), x * 0 + y, (x - x) * y,
+            (x != x) | (x == y),
         )  # fmt: skip
 
     odd = torch.tensor([-INF, -2.5, -1.0, -0.5, 0.0, 0.5, 1.5, 2.5, INF, NAN, 3.0, 7.0])

@@ -47,6 +47,21 @@ def test_what_is_not_a_number_is_handed_on(dtype):
     check(functions, odd(dtype), odd(dtype).flip(0))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+def test_what_is_not_a_number_is_not_taken_for_its_value(dtype):
+    """Within a kernel TVM takes x == x for true, x - x and 0 * x for 0."""
+
+    def functions(x):
+        y = -x
+        found = (
+            y == y.clone(), y != y, y - y, y * 0, 0 / y, y.sub(y, alpha=2),
+            torch.where(y == y, y, 1.0), y <= y, y < y,
+        )  # fmt: skip
+        return tuple(each.float().view(-1, 1).sum(1) for each in found)
+
+    check(functions, odd(dtype))
+
+
 def test_rounding_is_to_even():
     check(lambda x: (x.round(), x.floor(), x.ceil(), x.trunc()), odd())
 
@@ -170,3 +185,11 @@ def test_updates_of_several_types_and_shapes():
 
     x, y = torch.rand(2, 1, 3).half() + 1, torch.randn(4, 3)
     check(updates, x, y, torch.tensor(0.5), torch.arange(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_integers_wrap_around(dtype):
+    def functions(x):
+        return -x, x + x, x * 100, x - 1, 1 - x, x.abs(), x.sign(), x > -1, torch.clamp(x, -1, 100)
+
+    check(functions, torch.tensor([-128, -1, 0, 1, 80, 127, 160, 255]).to(dtype))

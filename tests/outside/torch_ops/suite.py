@@ -26,7 +26,9 @@ from tvm_stitch.frontend.torch.decompositions import decompositions
 from tvm_stitch.frontend.torch.layout import is_dense
 from tvm_stitch.frontend.torch.ops import LEFT, OPERATORS
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool)
+DTYPES = (
+    torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.uint8, torch.bool,
+)  # fmt: skip
 # Of the largest element: what a different order of the same operations may change.
 TOLERANCE = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 EAGER_FACTOR = 2.0  # times eager's own distance from float64

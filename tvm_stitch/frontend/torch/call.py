@@ -194,10 +194,14 @@ def _known_number(operand: Expr | Number) -> Expr | Number:
 
 
 def immediate(value: Number, of: str) -> Any:
-    """A number in TIR."""
+    """A number in TIR; one that is too large for integers wraps around, as PyTorch's do."""
     if isinstance(value, TvmExpr):
         return _cast(value, of)
-    return tirx.const(bool(value) if of == "bool" else value, of)
+    if of == "bool":
+        value = bool(value)
+    elif not is_float(of):
+        value = np.asarray(value).astype(of).item()
+    return tirx.const(value, of)
 
 
 def broadcast_shape(shapes: Sequence[Sequence[Dim]], symbols: Symbols) -> list[Dim]:

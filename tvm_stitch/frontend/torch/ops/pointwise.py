@@ -19,6 +19,7 @@ from tvm_stitch.frontend.torch.call import (
     Expr,
     Number,
     differs,
+    dtype,
     is_float,
     is_tensor,
     wide,
@@ -101,6 +102,14 @@ def _is_infinite(a: Any) -> Any:
     return tirx.any(a > tirx.const(largest, of), a < tirx.const(-largest, of))
 
 
+def _negative(call: Call, x: Expr) -> Expr:
+    """Of what has no sign, as far below its largest number as x is above 0, like PyTorch's."""
+    to = call.dtype
+    if to.startswith("uint"):
+        return call.pointwise(lambda a: tirx.const(0, to) - a, x, of=to, to=to)
+    return call.emit(_op.negative(call.cast(x, to)))
+
+
 def _sign(call: Call, x: Expr) -> Expr:
     of = call.dtype
     if of == "bool":
@@ -130,6 +139,8 @@ def _sum(function: Callable[[Expr, Expr], Expr]) -> Converter:
         to = call.dtype
         if to == "bool":  # PyTorch has no differences of them
             return call.emit(_op.logical_or(call.operand(left, to), call.operand(right, to)))
+        if function is _op.subtract and _is_one(alpha) and _is_itself(left, right):
+            return call.pointwise(precise.nought, left, of=wide(to), to=to)
         # A number keeps the precision that it is computed with.
         once = is_tensor(right) and not is_tensor(alpha) and alpha == 1
         of = to if once else wide(to)
@@ -145,10 +156,17 @@ def _is_one(value: Number) -> bool:
     return isinstance(value, (int, float)) and value == 1
 
 
+def _is_itself(left: Expr | Number, right: Expr | Number) -> bool:
+    """Whether floating elements meet themselves: TVM takes each for equal, be it no number."""
+    return is_tensor(left) and left.same_as(right) and is_float(dtype(left))
+
+
 def _product(call: Call, left: Expr, right: Expr | Number) -> Expr:
     to = call.dtype
     if to == "bool":
         return call.emit(_op.logical_and(call.cast(left, to), call.operand(right, to)))
+    if is_float(to) and isinstance(right, (int, float)) and right == 0:
+        return call.pointwise(precise.nought, left, of=wide(to), to=to)
     of = to if is_tensor(right) else wide(to)
     return call.cast(call.emit(_op.multiply(call.operand(left, of), call.operand(right, of))), to)
 
@@ -245,12 +263,16 @@ def _comparable(of: str) -> str:
 def _comparison(function: Callable[[Expr, Expr], Expr]) -> Converter:
     def convert(call: Call, left: Expr, right: Expr | Number) -> Expr:
         of = _comparable(call.common)
+        if function is _op.equal and _is_itself(left, right):
+            return call.emit(_op.logical_not(_not_equal(call, left, right)))
         return call.emit(function(call.operand(left, of), call.operand(right, of)))
 
     return convert
 
 
 def _not_equal(call: Call, left: Expr, right: Expr | Number) -> Expr:
+    if _is_itself(left, right):
+        return call.pointwise(is_nan, left, of=dtype(left), to="bool")
     return call.pointwise(differs, left, right, of=_comparable(call.common), to="bool")
 
 
@@ -336,7 +358,7 @@ OPERATORS: dict[str, Converter] = {
     "mul.Scalar": _product,
     "ne.Scalar": _not_equal,
     "ne.Tensor": _not_equal,
-    "neg": unary(_op.negative, exact=True),
+    "neg": _negative,
     "pow.Scalar": _power,
     "pow.Tensor_Scalar": _power,
     "pow.Tensor_Tensor": _power,

@@ -117,3 +117,10 @@ def _polynomial(factors: list[float], x: Any) -> Any:
 
 def _type(x: Any) -> str:
     return str(x.ty.dtype)
+
+
+def nought(a: Any) -> Any:
+    """0 * a, and a - a: not a number where a is infinite or none. TVM would have 0 everywhere."""
+    of = str(a.ty.dtype)
+    is_finite = tirx.abs(a) <= tirx.max_value(of)
+    return tirx.Select(is_finite, tirx.const(0.0, of), tirx.const(float("nan"), of))
