@@ -31,7 +31,8 @@ from tvm_stitch.stages.stage import Refused
 
 BEAM = 2  # of the sets grown from a reduction or an output, how many go on growing
 CUTS = 4  # at how many of its cheapest edges a set is tried in two
-EFFORT = 2000  # the sum of the sizes of all sets that are grown in a region
+# The sum of the sizes of all sets that are cut off and grown in a region.
+EFFORT = 2000
 
 
 class Way(enum.Enum):
@@ -90,6 +91,7 @@ class _Search:
     ) -> None:
         self.region, self.judge, self.options = region, judge, options
         self.deadline = deadline
+        self.left = EFFORT
         self.atoms = find_atoms(region)
         self.found: dict[Key, Candidate] = {}
 
@@ -253,6 +255,7 @@ class _Search:
             size = sum(NOMINAL.bytes(self.region.buffer(value)) for value in crossing)
             halves.append((size, first))
         for _, half in sorted(halves)[:CUTS]:
+            self.left -= nodes.bit_count()
             self._stitched(half)
             self._stitched(nodes & ~half)
 
@@ -262,7 +265,6 @@ class _Search:
 
     def _grow(self, sets: Sequence[Nodes]) -> None:
         """From each reduction and output, and from each greedy set, through the neighbours."""
-        left = EFFORT
         seeds = [atom for atom in self.atoms if self._is_dominant(atom)]
         for seed in dict.fromkeys([*sets, *seeds]):
             states = [seed]
@@ -271,8 +273,8 @@ class _Search:
                 for state in states:
                     for neighbour in self._neighbours(state):
                         union = state | neighbour
-                        left -= union.bit_count()
-                        if left < 0 or self.deadline.is_over:
+                        self.left -= union.bit_count()
+                        if self.left < 0 or self.deadline.is_over:
                             return
                         if union not in following and (verdict := self._stitched(union)):
                             following[union] = self._saving(union, verdict)
