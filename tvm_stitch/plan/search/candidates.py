@@ -31,6 +31,8 @@ from tvm_stitch.stages.stage import Refused
 
 BEAM = 2  # of the sets grown from a reduction or an output, how many go on growing
 CUTS = 4  # at how many of its cheapest edges a set is tried in two
+# Of large sets fewer: the sum of the sizes of one set's halves is at most this.
+MOST_CUT = 512
 # The sum of the sizes of all sets that are cut off and grown in a region.
 EFFORT = 2000
 
@@ -254,8 +256,9 @@ class _Search:
             crossing = [v for v in flows if v.users & nodes & ~first]
             size = sum(NOMINAL.bytes(self.region.buffer(value)) for value in crossing)
             halves.append((size, first))
-        for _, half in sorted(halves)[:CUTS]:
-            self.left -= nodes.bit_count()
+        size = nodes.bit_count()
+        for _, half in sorted(halves)[: min(CUTS, max(1, MOST_CUT // size))]:
+            self.left -= size
             self._stitched(half)
             self._stitched(nodes & ~half)
 
