@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import driver
 import numpy as np
 import pytest
 import tvm
@@ -37,7 +38,7 @@ from tvm_stitch.tuning.tune import record_of
 from tvm_stitch.tuning.workloads import find_workloads
 from tvm_stitch.tvm_default import default_schedules
 
-HERE = Path(__file__).parent
+HELPERS = Path(driver.__file__).parent
 MODULE = softmax("float32", 4, 8).module
 
 
@@ -315,7 +316,7 @@ def begun(tmp_path):
     def start():
         command = [sys.executable, "-W", "error::UserWarning", "-c", BUILD]
         pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
-        path = os.pathsep.join((str(HERE), os.environ.get("PYTHONPATH", "")))
+        path = os.pathsep.join((str(HELPERS), os.environ.get("PYTHONPATH", "")))
         processes.append(
             subprocess.Popen(
                 [*command, model, tmp_path / "cache"],
