@@ -1,11 +1,18 @@
 """What a second build of a model takes from the cache: the plan, the kernels, all of it or none."""
 
+import os
+import random
+import shutil
+import signal
 import subprocess
 import sys
 import time
 import warnings
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
+import driver
 import numpy as np
 import pytest
 import tvm
@@ -31,6 +38,7 @@ from tvm_stitch.tuning.tune import record_of
 from tvm_stitch.tuning.workloads import find_workloads
 from tvm_stitch.tvm_default import default_schedules
 
+HELPERS = Path(driver.__file__).parent
 MODULE = softmax("float32", 4, 8).module
 
 
@@ -262,49 +270,59 @@ def test_options_say_what_a_cache_is():
             Options(cache=wrong)
 
 
-# Builds a model whose kernels and plans are kept, and tells how often it planned.
+# Builds a model, in a process of its own whenever it is asked to; tells which one, then how often
+# that planned and compiled CUDA, and when it is gone.
 BUILD = """
-import sys
+import hashlib, os, sys
 import tvm
 import tvm_stitch
+from driver import compiled_by
 from tvm_stitch import Options, transform
 from tvm_stitch.plan import planner
 
-plans = []
+plans, compiled = [], []
 
 def counted(*arguments, **named):
     plans.append(1)
     return planner.plan_graph(*arguments, **named)
 
+def compiler(code):
+    compiled.append(1)
+    return hashlib.sha256(code.encode()).digest()
+
 transform.grouped.__globals__["plan_graph"] = counted
 model = tvm.ir.load_json(open(sys.argv[1]).read())
 target = tvm.target.Target({"kind": "cuda", "arch": "sm_90a"})
 print("ready", flush=True)
-sys.stdin.readline()
-tvm_stitch.compile(model, target, Options(cache=sys.argv[2])).export_library(sys.argv[3])
-print(len(plans), flush=True)
+for _ in sys.stdin:
+    child = os.fork()
+    if not child:
+        with compiled_by(compiler):
+            tvm_stitch.compile(model, target, Options(cache=sys.argv[2]))
+        print("built", len(plans), len(compiled), flush=True)
+        os._exit(0)
+    print("begun", child, flush=True)
+    print("gone", os.waitpid(child, 0)[1], flush=True)
 """
 
 
 @pytest.fixture
 def begun(tmp_path):
-    """Starts a process that builds as soon as it reads a line."""
+    """Starts a process that builds whenever it reads a line."""
     model = tmp_path / "model.json"
     model.write_text(tvm.ir.save_json(weighted()))
     processes = []
 
     def start():
-        number = len(processes)
-        command = [
-            sys.executable,
-            "-c",
-            BUILD,
-            model,
-            tmp_path / "cache",
-            tmp_path / f"{number}.so",
-        ]
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        processes.append(subprocess.Popen(command, text=True, **pipes))
+        command = [sys.executable, "-W", "error::UserWarning", "-c", BUILD]
+        pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+        path = os.pathsep.join((str(HELPERS), os.environ.get("PYTHONPATH", "")))
+        processes.append(
+            subprocess.Popen(
+                [*command, model, tmp_path / "cache"],
+                text=True, env={**os.environ, "PYTHONPATH": path}, **pipes,
+            )
+        )  # fmt: skip
         assert processes[-1].stdout.readline() == "ready\n"
         return processes[-1]
 
@@ -314,34 +332,52 @@ def begun(tmp_path):
         process.wait()
 
 
-def goes(process) -> None:
+def goes(process) -> int:
+    """Let it build; the process that does."""
     process.stdin.write("\n")
     process.stdin.flush()
+    what, child = process.stdout.readline().split()
+    assert what == "begun"
+    return int(child)
+
+
+def built(process) -> list[int] | None:
+    """How often a build planned and compiled, once it is gone; None if it was killed."""
+    counts = None
+    while (words := process.stdout.readline().split())[0] != "gone":
+        counts = [int(word) for word in words[1:]]
+    assert words[1] in ("0", str(int(signal.SIGKILL)))
+    return counts if words[1] == "0" else None
 
 
 @pytest.mark.slow
-def test_of_two_processes_that_build_a_model_at_once_one_plans(begun, tmp_path):
+def test_of_two_processes_that_build_a_model_at_once_one_plans_and_compiles(begun):
     both = begun(), begun()
     for process in both:
         goes(process)
-    planned = [int(process.stdout.readline()) for process in both]
-    assert sorted(map(bool, planned)) == [False, True]
-    one, other = ((tmp_path / f"{number}.so").stat().st_size for number in range(2))
-    assert one == other
+    found = [built(process) for process in both]
+    (plans, compiled), none = sorted(found, reverse=True)
+    assert none == [0, 0] and plans == 1 and compiled
 
 
 @pytest.mark.slow
-def test_a_build_that_is_killed_at_any_time_leaves_a_cache_that_is_used(begun):
-    for seconds in (0.1, 0.5, 1.5):
-        process = begun()
-        goes(process)
+def test_builds_that_are_killed_at_any_time_leave_a_cache_that_is_used(begun):
+    process = begun()
+    start = time.monotonic()
+    goes(process)
+    built(process)
+    whole = time.monotonic() - start
+    shutil.rmtree(process.args[-1])
+    killed = 0
+    moments = random.Random(0)
+    for seconds in sorted(moments.uniform(0, whole) for _ in range(20)):
+        child = goes(process)
         time.sleep(seconds)
-        process.kill()
-        process.wait()
-    planned = []
-    for _ in range(2):
-        whole = begun()
-        goes(whole)
-        planned.append(whole.stdout.readline())
-        assert "CacheWarning" not in whole.communicate()[1] and whole.returncode == 0
-    assert planned[1] == "0\n", planned
+        with suppress(ProcessLookupError):  # what others have left is enough for it
+            os.kill(child, signal.SIGKILL)
+        killed += built(process) is None
+    assert killed > 5
+    goes(process)
+    assert built(process) is not None
+    goes(process)
+    assert built(process) == [0, 0]

@@ -97,3 +97,37 @@ def test_parts_that_read_otherwise_are_of_other_sorts():
     programs = read_programs(function)
     kept, _ = distinct_parts(programs, choose(programs, DEVICE))
     assert len(kept) == len(programs) == 2
+
+
+def test_of_kernels_that_differ_in_sizes_which_divide_alike_one_is_looked_at(monkeypatch):
+    shapes = ((9, 264), (9, 280), (9, 272), (9, 263))
+    looked = []
+
+    def look(kernel):
+        looked.append(kernel.programs[0].space.key[1])
+        return None
+
+    monkeypatch.setattr(StitchedKernel, "check", look)
+
+    def build(emit, *tensors):
+        return [emit(op.nn.softmax(tensor)) for tensor in tensors]
+
+    module = graph("float32", shapes, build, lambda *_: ()).module
+    graph_and_plan(module)
+    assert sorted(set(looked)) == ["263", "264", "272"]
+
+
+def test_a_refusal_holds_of_all_kernels_of_a_sort(monkeypatch):
+    def build(emit, x, y):
+        return emit(op.nn.softmax(x)), emit(op.nn.softmax(y))
+
+    module = graph("float32", [(9, 264), (9, 280)], build, lambda *_: ()).module
+    looked = []
+
+    def look(kernel):
+        looked.append(kernel.sort)
+        return Refused("not today")
+
+    monkeypatch.setattr(StitchedKernel, "check", look)
+    _, plan = graph_and_plan(module)
+    assert not plan.groups and len(looked) == len(set(looked))

@@ -11,11 +11,13 @@ from zoo import graph
 
 from tvm_stitch import Options, explain
 from tvm_stitch.kernel.choose import NO_BOUNDS
-from tvm_stitch.plan.deadline import NOT_PLANNED
+from tvm_stitch.plan.deadline import NOT_PLANNED, REACHED, Deadline
+from tvm_stitch.plan.region_plan import plan_region
 from tvm_stitch.plan.regions.levels import find_regions
 from tvm_stitch.plan.regions.parts import LEAST_OPERATORS, MOST_OPERATORS
 from tvm_stitch.plan.search.greedy import greedy_sets
 from tvm_stitch.plan.search.judge import Judge
+from tvm_stitch.plan.search.whole import whole_kernel
 from tvm_stitch.target import cuda_target
 
 
@@ -163,6 +165,21 @@ def test_what_planning_does_not_come_to_in_time_is_left_to_tvm():
     assert_sound(found, plan)
     assert not plan.groups and plan.solved.status == "time limit"
     assert {fallback.reason for fallback in plan.fallbacks} == {NOT_PLANNED}
+
+
+def test_where_the_time_ends_one_kernel_of_the_whole_region_will_do():
+    def build(emit, x):
+        squares = emit(op.sum(emit(op.multiply(x, x))))
+        return emit(op.divide(x, emit(op.sqrt(squares))))
+
+    (region,) = find_regions(read(module(build, shape=(512, 1024))))
+    options = Options()
+    judge = Judge(region, DEVICE, NO_BOUNDS, options.schemes)
+    assert whole_kernel(region, judge, options) is None, "it is proven to be the best"
+    plan = plan_region(region, judge, options, Deadline(0.0))
+    (pick,) = plan.picks
+    assert pick.nodes == region.everything and plan.solved.status == REACHED
+    assert plan.solved.bound_us == 0.0 and plan.solved.cost_us == pick.cost_us
 
 
 def test_a_plan_is_the_same_whatever_the_time_if_that_is_enough():

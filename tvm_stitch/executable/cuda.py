@@ -24,6 +24,7 @@ import tvm
 from tvm.support import nvcc
 
 from tvm_stitch.cache.store import Store
+from tvm_stitch.workarounds.light_headers import light_headers
 
 KIND = "kernels"
 CALLBACK = "tvm_callback_cuda_compile"
@@ -74,8 +75,18 @@ def compiled(code: str) -> Any:
         sources.append(code)
         return b"\0"
     if store is None or any(os.environ.get(name) for name in _DUMPS):
-        return _TVM(code)
-    return store.made(f"{KIND}/{_digest(code)}", lambda: bytes(_TVM(code)))
+        return _machine_code(code)
+    return store.made(f"{KIND}/{_digest(code)}", lambda: bytes(_machine_code(code)))
+
+
+def _machine_code(code: str) -> Any:
+    with light_headers(code) as is_light:
+        try:
+            return _TVM(code)
+        except RuntimeError:
+            if not is_light:
+                raise
+    return _TVM(code)  # whatever is wrong, the headers are not
 
 
 def _digest(code: str) -> str:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax
 from tvm.relax import vm_build
 from tvm.tirx.build import codegen_build, split_host_device_mods
@@ -56,18 +57,14 @@ def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) ->
 
 def _calls_libraries(mod: tvm.IRModule) -> bool:
     """Whether it calls functions of the shim, from kernels' hosts or by itself."""
-    called: list[str] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, relax.ExternFunc):
-            called.append(node.global_symbol)
-
+    called: list[relax.ExternFunc] = []
     for function in mod.functions.values():
         if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, visit)
+            # Relax's own visitors go by types, which a module from the cache need not have.
+            tvm_ffi.structural_walk(function, (relax.ExternFunc, called.append))
         elif function.attrs and LIBRARY_ATTRIBUTE in function.attrs:
             return True
-    return any(name.startswith(shim.PREFIX) for name in called)
+    return any(each.global_symbol.startswith(shim.PREFIX) for each in called)
 
 
 def _library(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Any:

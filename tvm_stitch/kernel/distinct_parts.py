@@ -1,27 +1,43 @@
-"""The parts of a kernel that differ in more than their tensors and the numbers they compute with.
+"""Parts of kernels that a last look cannot tell apart.
 
-In: Programs and a Schedule. Out: the first part of each sort, and its mappings. An optimizer's
-kernel has a part for each tensor, and most tensors are of few shapes: what a last look finds in
-one part, it finds in all of its sort.
+In: Programs and a Schedule. Out: the first part of each sort, and its mappings; and the sort of a
+whole kernel. An optimizer's kernel has a part for each tensor, and most are of few sorts: what a
+last look finds in one part, it finds in all of its sort. Of sizes it sees how they divide, which
+says what is aligned and what hangs over, and what a block takes. A kernel that is another in spite
+of that is refused when it is emitted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from math import gcd
 
+import tvm
 import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.footprint import footprint_of
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.stages.linear import numbers
-from tvm_stitch.stages.stage import Stage, Var, buffer_shape, dtype_of
+from tvm_stitch.stages.stage import Expr, Stage, Var, buffer_shape, dtype_of
 from tvm_stitch.stages.visit import mapped
 
 Parts = tuple[tuple[Program, ...], Schedule]
+
+# Threads of a block, rows of it, vectors and turns are powers of two, whose products reach this.
+GRAIN = 1 << 14
+
+
+def sort_of(programs: tuple[Program, ...], schedule: Schedule) -> Hashable | None:
+    """Equal for kernels of one sort; None where sizes are open."""
+    own = zip(programs, schedule.parts, strict=True)
+    sorts = tuple(_sort(program, mapping) for program, mapping in own)
+    return None if None in sorts or schedule.longer is not None else (schedule, sorts)
 
 
 def distinct_parts(programs: tuple[Program, ...], schedule: Schedule) -> Parts:
@@ -34,14 +50,14 @@ def distinct_parts(programs: tuple[Program, ...], schedule: Schedule) -> Parts:
         return programs, schedule
     first: dict[Hashable, int] = {}
     for number, (program, mapping) in enumerate(zip(programs, schedule.parts, strict=True)):
-        first.setdefault((mapping, _sort(program) or number), number)
+        first.setdefault((mapping, _sort(program, mapping) or number), number)
     kept = first.values()
     parts = tuple(schedule.parts[number] for number in kept)
     return tuple(programs[number] for number in kept), replace(schedule, parts=parts)
 
 
-def _sort(program: Program) -> Hashable | None:
-    """Equal for programs of one sort; None where sizes are open."""
+def _sort(program: Program, mapping: Mapping) -> Hashable | None:
+    """Equal for programs of one sort by one mapping; None where sizes are open."""
     known: dict[Var, int] = {}
 
     def numbered(buffers: Iterable[Var]) -> tuple[int, ...]:
@@ -66,18 +82,37 @@ def _sort(program: Program) -> Hashable | None:
             ),
         )
     )
-    shapes = [numbers(buffer_shape(buffer)) for buffer in known]
+    space = program.space
+    sizes = (space.rows, space.columns, space.run, space.inner, space.row_segment)
+    shapes = [_divided([size for size in sizes if size is not None])]
+    shapes += [_divided(buffer_shape(buffer)) for buffer in known]
     if None in shapes:
         return None
-    dtypes = tuple(map(dtype_of, known))
-    return program.round, program.space.key, tuple(stages), marked, tuple(shapes), dtypes
+    which = program.round, space.whole, tuple(size is None for size in sizes)
+    taken = kind_of(program).footprint(program, mapping)
+    return *which, taken, tuple(stages), marked, tuple(shapes), tuple(map(dtype_of, known))
+
+
+def _divided(extents: Iterable[Expr]) -> tuple[int, ...] | None:
+    """How sizes divide by what mappings are made of, one apart from others; None: one is open."""
+    found = numbers(tuple(extents))
+    return None if found is None else tuple(n if n < 2 else gcd(n, GRAIN) + GRAIN for n in found)
 
 
 def _computed(stage: Stage) -> Hashable:
     """Of what a stage computes everything but tensors and numbers."""
-    value = mapped(stage.value, (tirx.FloatImm, lambda number: tirx.FloatImm(number.ty.dtype, 0.0)))
+    value = mapped(stage.value, (tirx.FloatImm, _any_number), (tvm.ir.TensorLoad, _any_tensor))
     # The axes come first: what free variables are is told by their order.
     told = tvm_ffi.convert([*stage.axes, *stage.reduced, value])
-    extents = numbers((*stage.extents, *stage.reduced_extents))
+    extents = _divided((*stage.extents, *stage.reduced_extents))
     hashed = tvm_ffi.structural_hash(told, map_free_vars=True)
     return hashed, len(stage.axes), extents, stage.combiner, stage.row_segments
+
+
+def _any_number(number: tirx.FloatImm) -> Expr:
+    return tirx.FloatImm(number.ty.dtype, 0.0)
+
+
+def _any_tensor(load: tvm.ir.TensorLoad) -> Expr:
+    """A load without its tensor, whose type has its sizes."""
+    return tirx.call_extern(dtype_of(load), "load", *load.indices[:])

@@ -6,7 +6,7 @@ In: stages. Out: a StitchedKernel, or why there is none.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -29,7 +29,7 @@ from tvm_stitch.kernel.cost_model.kernel_model import (
     predicted_us,
     tensors_of,
 )
-from tvm_stitch.kernel.distinct_parts import distinct_parts
+from tvm_stitch.kernel.distinct_parts import distinct_parts, sort_of
 from tvm_stitch.kernel.elementwise.in_place import overwritable
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
 from tvm_stitch.kernel.ir.mapping import Mapping
@@ -74,6 +74,11 @@ class StitchedKernel(Kernel):
         if is_open(self.buffers, self.bounds.points):
             return copy_us(least_bytes(self.programs), self.device)
         return self.cost_us
+
+    @cached_property
+    def sort(self) -> Hashable:
+        """Equal for kernels that differ in tensors, numbers and sizes that divide alike."""
+        return sort_of(self.programs, self.schedule) or self
 
     def check(self) -> Refused | None:
         """What the last look at it will find, asked before there is a fused PrimFunc."""

@@ -27,7 +27,7 @@ OPENS: dict[str, Library] = {"use_cublaslt": CUBLASLT, "use_cudnn": CUDNN}
 _EXPORTED = "tvm_stitch_{}"  # the name of its symbol
 _KIND = "library"
 _NATIVE = Path(__file__).parent / "native"
-_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden")
+_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden")
 
 
 class ShimMissing(StitchError):

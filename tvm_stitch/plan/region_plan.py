@@ -22,7 +22,7 @@ from tvm_stitch.plan.search.candidates import (
     find_candidates,
 )
 from tvm_stitch.plan.search.judge import Judge, Verdict
-from tvm_stitch.plan.search.whole import whole_kernel
+from tvm_stitch.plan.search.whole import one_kernel, whole_kernel
 from tvm_stitch.plan.solve import Choice, Problem, Solution, SolverMissing, in_order, solve
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
@@ -56,20 +56,26 @@ def plan_region(
 ) -> RegionPlan:
     """One kernel where no more can be better; else find candidates and choose among them.
 
-    Once the time is up, operators that no kernel has been found for are TVM's.
+    Once the time is up, one kernel will do; operators that none has been found for are TVM's.
 
     What operators cost apart is not known of one kernel unless it is to be explained.
     """
-    whole = whole_kernel(region, judge, options)
+    whole, status = whole_kernel(region, judge, options), OPTIMAL
+    if whole is None and deadline.is_over:
+        whole, status = one_kernel(region, judge, options), REACHED
     if whole is None:
         return _of_candidates(region, judge, options, deadline)
-    return _of_one_kernel(
-        region, judge, whole, options, each_alone(region, judge, options) if explained else ()
-    )
+    alone = each_alone(region, judge, options) if explained else ()
+    return _of_one_kernel(region, judge, whole, options, alone, status)
 
 
 def _of_one_kernel(
-    region: Region, judge: Judge, whole: Verdict, options: Options, alone: tuple[Candidate, ...]
+    region: Region,
+    judge: Judge,
+    whole: Verdict,
+    options: Options,
+    alone: tuple[Candidate, ...],
+    status: str,
 ) -> RegionPlan:
     nodes = region.without_views(region.everything)
     cost = whole.cost_us + options.launch_us
@@ -81,8 +87,9 @@ def _of_one_kernel(
     )
     picks = (kernel, *views)
     cost += sum(product.cost_us + options.launch_us for product in judge.products())
+    bound = cost if status == OPTIMAL else 0.0
     solved = Solved(
-        cost, cost, _default_us(alone), cost, OPTIMAL, regions=1, distinct=1, candidates=1
+        cost, cost, _default_us(alone), bound, status, regions=1, distinct=1, candidates=1
     )
     return RegionPlan(picks, _apart(picks, alone), _depths(picks), solved)
 

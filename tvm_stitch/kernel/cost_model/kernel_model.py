@@ -18,11 +18,13 @@ from dataclasses import dataclass, fields
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import Profile
 from tvm_stitch.kernel.cost_model.part_model import Demand, grid_us
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.shared_input import shares_input
 from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import Var
 
 # Of the L2, the share in which the next round finds what the last ones read.
@@ -92,8 +94,14 @@ def predicted(
     """What the kernel should take, and why."""
     taken = schedule_at(programs, schedule, extents)
     parts = zip(programs, taken.parts, strict=True)
-    profiles = [kind_of(program).profile(program, mapping, extents) for program, mapping in parts]
-    return kernel_cost(profiles, taken, device, bytes_in_step(programs, taken, extents))
+    demands = [_demand(program, mapping, device, extents) for program, mapping in parts]
+    return _cost(demands, taken, device, bytes_in_step(programs, taken, extents))
+
+
+@memoized
+def _demand(program: Program, mapping: Mapping, device: Device, extents: Extents) -> Demand:
+    """A part's, in whatever kernel it is."""
+    return Demand(kind_of(program).profile(program, mapping, extents), mapping, device)
 
 
 def schedule_at(programs: tuple[Program, ...], schedule: Schedule, extents: Extents) -> Schedule:
@@ -129,14 +137,17 @@ def bytes_in_step(
     return sum(shared) * (len(programs) - 1)
 
 
-def kernel_cost(
-    profiles: Sequence[Profile], schedule: Schedule, device: Device, shared: int = 0
-) -> Cost:
-    """The cost of a kernel of these profiles, side by side or in rounds.
-
-    Of what its parts read, `shared` bytes are in the L2 when they do.
-    """
+def kernel_cost(profiles: Sequence[Profile], schedule: Schedule, device: Device) -> Cost:
+    """The cost of a kernel of these profiles, side by side or in rounds."""
     parts = [Demand(p, m, device) for p, m in zip(profiles, schedule.parts, strict=True)]
+    return _cost(parts, schedule, device)
+
+
+def _cost(parts: Sequence[Demand], schedule: Schedule, device: Device, shared: int = 0) -> Cost:
+    """The cost of a kernel of these parts.
+
+    Of what they read, `shared` bytes are in the L2 when they do.
+    """
     rounds: dict[int, list[Demand]] = defaultdict(list)
     for part in parts:
         rounds[part.profile.round].append(part)

@@ -89,7 +89,7 @@ class Demand:
         rows = min(profile.rows, self.mapping.persistent_rows * max(1, profile.bands))
         return rows * profile.columns * profile.returning
 
-    @property
+    @cached_property
     def read_bytes(self) -> float:
         """Of tensors that hold an element for each row and column, those that do not wait."""
         return self.profile.read_bytes - self.waiting_bytes
@@ -118,7 +118,7 @@ class Demand:
         )
         return max(1, most, mapping.min_blocks_per_sm if mapping.blocks else 0)
 
-    @property
+    @cached_property
     def dram_bytes(self) -> float:
         """Every tensor once, and what is read again but has left the L2 meanwhile."""
         profile = self.profile
@@ -130,7 +130,7 @@ class Demand:
         lost = max(0.0, 1 - self.device.l2_size / resident)
         return profile.least_bytes + lost * again
 
-    @property
+    @cached_property
     def l2_bytes(self) -> float:
         """Bytes between the multiprocessors and the L2."""
         profile = self.profile
@@ -142,7 +142,7 @@ class Demand:
         shares = 2 * SUM_BYTES * profile.across * self.shares * profile.columns
         return total * profile.elements + shares - self.waiting_bytes
 
-    @property
+    @cached_property
     def instructions(self) -> float:
         """Of all threads, in plain operations; threads beyond a row's end work as well."""
         mapping = self.mapping
@@ -151,7 +151,7 @@ class Demand:
             covered = self.profile.elements
         return sum(map(self._instructions, self.phases)) * covered
 
-    @property
+    @cached_property
     def specials(self) -> float:
         """Special functions of all threads."""
         return sum(phase.specials for phase in self.profile.phases) * self.profile.elements

@@ -2,8 +2,6 @@
 //
 // The numbers of a call are those of library/attention.py. cuDNN has kernels that keep the scores on
 // the chip for exactly the operations that Way describes, the logarithm of the sums among them.
-#include <tvm/ffi/container/shape.h>
-
 #include <cstring>
 #include <limits>
 #include <string>
@@ -37,7 +35,7 @@ struct Attention {
   explicit Attention(const ffi::Shape& numbers) {
     constexpr size_t kWithout = 9 + 4 * 4, kWith = kWithout + 5;
     if (numbers.size() != kWithout && numbers.size() != kWith) {
-      TVM_FFI_THROW(ValueError) << "these are not the numbers of attention: " << numbers;
+      TVM_STITCH_THROW(ValueError) << "these are not the numbers of attention: " << numbers;
     }
     auto next = numbers.begin();
     mask = static_cast<Mask>(*next++);
@@ -86,7 +84,7 @@ class Way {
     std::string reason;
     plan_ = graph_.Choose({{NUMERICAL_NOTE_NONDETERMINISTIC}, true, workspace}, &reason);
     if (plan_ == nullptr) {
-      TVM_FFI_THROW(RuntimeError) << "cuDNN cannot compute this " << text_ << ": " << reason
+      TVM_STITCH_THROW(RuntimeError) << "cuDNN cannot compute this " << text_ << ": " << reason
                                   << "\n  Options(schemes=...) without library leaves attention to this "
                                      "package";
     }
@@ -220,32 +218,33 @@ Tensor BiasOf(const Attention& attention, const ffi::TensorView& tensor) {
 }
 
 // Query, keys, values, the bias if there is one, numbers, output, workspace.
-void Attend(const ffi::AnyView* args, int32_t count) {
+void Attend(const ffi::Arguments& args) {
+  const int32_t count = args.count();
   if (count != 6 && count != 7) {
-    TVM_FFI_THROW(TypeError) << "attention takes 6 or 7 arguments, not " << count;
+    TVM_STITCH_THROW(TypeError) << "attention takes 6 or 7 arguments, not " << count;
   }
-  const auto numbers = args[count - 3].cast<ffi::Shape>();
-  const auto output = args[count - 2].cast<ffi::TensorView>();
-  const auto workspace = args[count - 1].cast<ffi::TensorView>();
+  const auto numbers = args.Numbers(count - 3);
+  const auto output = args.Tensor(count - 2);
+  const auto workspace = args.Tensor(count - 1);
   const Attention attention(numbers);
   if (count != 6 + attention.has_bias) {
-    TVM_FFI_THROW(TypeError) << "attention with " << count << " arguments";
+    TVM_STITCH_THROW(TypeError) << "attention with " << count << " arguments";
   }
   const DataType type = TypeOf(output.dtype());
   std::vector<void*> addresses;
   const View* views[] = {&attention.query, &attention.key, &attention.value};
   for (int32_t n = 0; n < 3; ++n) {
-    addresses.push_back(At(args[n].cast<ffi::TensorView>(), *views[n]));
+    addresses.push_back(At(args.Tensor(n), *views[n]));
   }
   addresses.push_back(At(output, attention.output));
   for (void* address : addresses) {
     if (Alignment(address) == kMostAlignment) continue;
-    TVM_FFI_THROW(ValueError) << "cuDNN's attention wants tensors at multiples of "
+    TVM_STITCH_THROW(ValueError) << "cuDNN's attention wants tensors at multiples of "
                               << kMostAlignment << " bytes";
   }
   Tensor bias{};
   if (attention.has_bias) {
-    const auto tensor = args[3].cast<ffi::TensorView>();
+    const auto tensor = args.Tensor(3);
     bias = BiasOf(attention, tensor);
     addresses.push_back(At(tensor, attention.bias));
   }
@@ -266,10 +265,4 @@ void Attend(const ffi::AnyView* args, int32_t count) {
 }  // namespace
 }  // namespace tvm_stitch
 
-// With a bias or without: no function of fixed arguments.
-extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_tvm_stitch_attention(void*, const TVMFFIAny* args,
-                                                                 int32_t count, TVMFFIAny*) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  tvm_stitch::Attend(reinterpret_cast<const tvm::ffi::AnyView*>(args), count);
-  TVM_FFI_SAFE_CALL_END();
-}
+TVM_STITCH_EXPORT(attention, tvm_stitch::Attend)

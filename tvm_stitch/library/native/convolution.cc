@@ -2,10 +2,6 @@
 //
 // The numbers of a call are those of library/convolution.py. cuDNN is told of every tensor as
 // (batch, channels, spatial extents) whatever lies innermost: strides say that.
-#include <tvm/ffi/container/shape.h>
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/tvm_ffi.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -33,7 +29,7 @@ struct Convolution {
 
   explicit Convolution(const ffi::Shape& numbers) {
     if (numbers.size() < 7 || static_cast<int64_t>(numbers.size()) != 7 + 4 * numbers[6]) {
-      TVM_FFI_THROW(ValueError) << "these are not the numbers of a convolution: " << numbers;
+      TVM_STITCH_THROW(ValueError) << "these are not the numbers of a convolution: " << numbers;
     }
     what = static_cast<What>(numbers[0]);
     channels_last = numbers[1];
@@ -95,11 +91,11 @@ Numbers DenseStrides(const Numbers& extents, bool channels_last) {
 
 // A tensor of data or weights, told as (batch, channels, ...).
 Tensor Described(Place place, const ffi::TensorView& tensor, bool channels_last) {
-  const auto shape = tensor.shape();
-  Numbers extents{shape[0], channels_last ? shape.back() : shape[1]};
-  if (shape.size() == 3) extents.push_back(1);
-  const size_t first = channels_last ? 1 : 2, last = shape.size() - (channels_last ? 1 : 0);
-  for (size_t axis = first; axis < last; ++axis) extents.push_back(shape[axis]);
+  const int32_t ndim = tensor.ndim();
+  Numbers extents{tensor.size(0), tensor.size(channels_last ? ndim - 1 : 1)};
+  if (ndim == 3) extents.push_back(1);
+  const int32_t first = channels_last ? 1 : 2, last = ndim - (channels_last ? 1 : 0);
+  for (int32_t axis = first; axis < last; ++axis) extents.push_back(tensor.size(axis));
   Numbers strides = DenseStrides(extents, channels_last);
   return {place, TypeOf(tensor.dtype()), extents, strides, Alignment(Data(tensor)), false};
 }
@@ -132,7 +128,7 @@ class Way {
     std::string other;
     if (convolution.HasEpilogue() && Apart(functions, handle, &other)) return;
     if (!other.empty()) reason += "\n  and apart: " + other;
-    TVM_FFI_THROW(RuntimeError) << "cuDNN cannot compute this " << text_ << ": " << reason
+    TVM_STITCH_THROW(RuntimeError) << "cuDNN cannot compute this " << text_ << ": " << reason
                                 << "\n  Options(schemes=...) without library leaves convolutions to TVM";
   }
 
@@ -157,7 +153,7 @@ class Way {
     for (const Tensor& tensor : tensors_) {
       if (tensor.number == place) return tensor;
     }
-    TVM_FFI_THROW(InternalError) << "there is no tensor " << place;
+    TVM_STITCH_THROW(InternalError) << "there is no tensor " << place;
   }
 
   Tensor Virtual(int64_t number) const {
@@ -273,7 +269,7 @@ Tensor BiasOf(const ffi::TensorView& bias, const Tensor& output, bool channels_l
   Numbers extents(output.extents.size(), 1);
   extents[1] = output.extents[1];
   if (bias.numel() != extents[1]) {
-    TVM_FFI_THROW(ValueError) << "a bias of " << bias.numel() << " elements for " << extents[1]
+    TVM_STITCH_THROW(ValueError) << "a bias of " << bias.numel() << " elements for " << extents[1]
                               << " channels";
   }
   Numbers strides = DenseStrides(extents, channels_last);
@@ -281,14 +277,15 @@ Tensor BiasOf(const ffi::TensorView& bias, const Tensor& output, bool channels_l
 }
 
 // Tensors, numbers, result, workspace.
-void Convolve(const ffi::AnyView* args, int32_t count) {
-  if (count < 5) TVM_FFI_THROW(TypeError) << "a convolution takes 5 to 7 arguments, not " << count;
-  const auto output = args[count - 2].cast<ffi::TensorView>();
-  const auto workspace = args[count - 1].cast<ffi::TensorView>();
-  const auto numbers = args[count - 3].cast<ffi::Shape>();
+void Convolve(const ffi::Arguments& args) {
+  const int32_t count = args.count();
+  if (count < 5) TVM_STITCH_THROW(TypeError) << "a convolution takes 5 to 7 arguments, not " << count;
+  const auto output = args.Tensor(count - 2);
+  const auto workspace = args.Tensor(count - 1);
+  const auto numbers = args.Numbers(count - 3);
   const Convolution convolution(numbers);
   if (count != 5 + convolution.has_bias + convolution.has_residual) {
-    TVM_FFI_THROW(TypeError) << "a convolution with " << count << " arguments";
+    TVM_STITCH_THROW(TypeError) << "a convolution with " << count << " arguments";
   }
   std::vector<Tensor> tensors;
   std::vector<void*> addresses(kOutput, nullptr);
@@ -296,16 +293,16 @@ void Convolve(const ffi::AnyView* args, int32_t count) {
     tensors.push_back(Described(place, tensor, convolution.channels_last));
     addresses[place - 1] = Data(tensor);
   };
-  take(kFirst, args[0].cast<ffi::TensorView>());
-  take(kSecond, args[1].cast<ffi::TensorView>());
+  take(kFirst, args.Tensor(0));
+  take(kSecond, args.Tensor(1));
   take(kOutput, output);
   int32_t next = 2;
   if (convolution.has_bias) {
-    const auto bias = args[next++].cast<ffi::TensorView>();
+    const auto bias = args.Tensor(next++);
     tensors.push_back(BiasOf(bias, tensors[2], convolution.channels_last));
     addresses[kBias - 1] = Data(bias);
   }
-  if (convolution.has_residual) take(kResidual, args[next].cast<ffi::TensorView>());
+  if (convolution.has_residual) take(kResidual, args.Tensor(next));
   if (output.numel() == 0) return;
   const int64_t bytes = workspace.numel() * (workspace.dtype().bits / 8);
   const DLDevice device = output.device();
@@ -319,17 +316,10 @@ void Convolve(const ffi::AnyView* args, int32_t count) {
   way->Run(context.handle(), addresses, Data(workspace));
 }
 
-void UseCudnn(const ffi::String& path) { cudnn::Library().Use(std::string(path)); }
+void UseCudnn(const ffi::Arguments& args) { cudnn::Library().Use(args.Text(0)); }
 
 }  // namespace
 }  // namespace tvm_stitch
 
-// As many tensors as the convolution has: no function of fixed arguments.
-extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_tvm_stitch_convolution(void*, const TVMFFIAny* args,
-                                                                   int32_t count, TVMFFIAny*) {
-  TVM_FFI_SAFE_CALL_BEGIN();
-  tvm_stitch::Convolve(reinterpret_cast<const tvm::ffi::AnyView*>(args), count);
-  TVM_FFI_SAFE_CALL_END();
-}
-
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(tvm_stitch_use_cudnn, tvm_stitch::UseCudnn);
+TVM_STITCH_EXPORT(convolution, tvm_stitch::Convolve)
+TVM_STITCH_EXPORT(use_cudnn, tvm_stitch::UseCudnn)

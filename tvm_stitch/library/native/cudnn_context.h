@@ -1,10 +1,6 @@
 // What calls of cuDNN have in common: how tensors are told, and what a thread keeps of a device.
 #pragma once
 
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/extra/c_env_api.h>
-#include <tvm/ffi/tvm_ffi.h>
-
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,7 +19,7 @@ inline DataType TypeOf(DLDataType type) {
   if (type.lanes == 1 && type.code == kDLFloat && type.bits == 32) return DATA_FLOAT;
   if (type.lanes == 1 && type.code == kDLFloat && type.bits == 16) return DATA_HALF;
   if (type.lanes == 1 && type.code == kDLBfloat && type.bits == 16) return DATA_BFLOAT16;
-  TVM_FFI_THROW(TypeError) << "cuDNN is called here for float32, float16 and bfloat16 only";
+  TVM_STITCH_THROW(TypeError) << "cuDNN is called here for float32, float16 and bfloat16 only";
 }
 
 inline void* Data(const ffi::TensorView& tensor) {
@@ -42,7 +38,7 @@ class Context {
   explicit Context(int generation) : generation_(generation) {
     Status status = functions_.create(&handle_);
     if (status != STATUS_SUCCESS) {
-      TVM_FFI_THROW(RuntimeError) << "cuDNN does not start: " << functions_.Reason(status);
+      TVM_STITCH_THROW(RuntimeError) << "cuDNN does not start: " << functions_.Reason(status);
     }
   }
   ~Context() {

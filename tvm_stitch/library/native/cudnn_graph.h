@@ -50,7 +50,7 @@ struct Functions {
 
   void Check(Status status, const char* doing, const std::string& of) const {
     if (status == STATUS_SUCCESS) return;
-    TVM_FFI_THROW(RuntimeError) << "cuDNN, " << doing << " (" << of << "): " << Reason(status);
+    TVM_STITCH_THROW(RuntimeError) << "cuDNN, " << doing << " (" << of << "): " << Reason(status);
   }
 };
 

@@ -2,14 +2,12 @@
 //
 // Everything is row-major here. cuBLASLt multiplies column-major matrices, which are the transposed
 // row-major ones: it is asked for right^T * left^T, which is the transposed output.
-#include <tvm/ffi/extra/c_env_api.h>
-#include <tvm/ffi/tvm_ffi.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -97,7 +95,7 @@ struct Functions {
 
   void Check(Status status, const char* doing, const Product& product) const {
     if (status == 0) return;
-    TVM_FFI_THROW(RuntimeError) << "cuBLASLt, " << doing << " (" << product.Text()
+    TVM_STITCH_THROW(RuntimeError) << "cuBLASLt, " << doing << " (" << product.Text()
                                 << "): " << status_string(status) << " (status " << status << ")";
   }
 };
@@ -201,7 +199,7 @@ class Plan {
                                           d_.get(), made, 1, &found, &count),
                      "choosing an algorithm", product_);
     if (count == 0) {
-      TVM_FFI_THROW(RuntimeError) << "cuBLASLt has no algorithm for this product: "
+      TVM_STITCH_THROW(RuntimeError) << "cuBLASLt has no algorithm for this product: "
                                   << product_.Text();
     }
     algo_ = found.algo;
@@ -219,7 +217,7 @@ class Context {
   explicit Context(int generation) : generation_(generation) {
     Status status = functions_.create(&handle_);
     if (status != 0) {
-      TVM_FFI_THROW(RuntimeError) << "cuBLASLt does not start: "
+      TVM_STITCH_THROW(RuntimeError) << "cuBLASLt does not start: "
                                   << functions_.status_string(status);
     }
   }
@@ -254,7 +252,7 @@ DataType TypeOf(int64_t bits, bool is_bfloat) {
 
 void CheckType(const ffi::TensorView& tensor, int64_t bits, const Product& product) {
   if (tensor.dtype().bits != bits || tensor.dtype().lanes != 1) {
-    TVM_FFI_THROW(TypeError) << "a tensor of another type than its product: " << product.Text();
+    TVM_STITCH_THROW(TypeError) << "a tensor of another type than its product: " << product.Text();
   }
 }
 
@@ -282,21 +280,49 @@ int64_t Alignment(const void* address, int64_t stride, int64_t leap, int64_t ele
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
+// Arguments one after the other.
+class Reader {
+ public:
+  explicit Reader(const ffi::Arguments& args) : args_(args) {}
+
+  ffi::TensorView Tensor() { return args_.Tensor(next_++); }
+  std::optional<ffi::TensorView> TensorOrNone() {
+    if (!args_.IsNone(next_)) return Tensor();
+    ++next_;
+    return std::nullopt;
+  }
+  int64_t Integer() { return args_.Integer(next_++); }
+  double Number() { return args_.Number(next_++); }
+  Place Where() {
+    Place place;
+    for (int64_t* each : {&place.start, &place.by_depth, &place.line, &place.stride, &place.leap}) {
+      *each = Integer();
+    }
+    return place;
+  }
+
+ private:
+  const ffi::Arguments& args_;
+  int32_t next_ = 0;
+};
+
 // Sizes and strides are in elements. Each of the calls multiplies a batch.
-void Multiply(ffi::TensorView left, ffi::TensorView right, ffi::Optional<ffi::TensorView> bias,
-              ffi::Optional<ffi::TensorView> residual, ffi::TensorView output,
-              ffi::TensorView workspace, int64_t factor_bits, int64_t output_bits, bool is_bfloat,
-              int64_t calls, int64_t batch, int64_t rows, int64_t columns, int64_t depth,
-              int64_t left_start, int64_t left_by_depth, int64_t left_line, int64_t left_stride,
-              int64_t left_leap, int64_t right_start, int64_t right_by_depth, int64_t right_line,
-              int64_t right_stride, int64_t right_leap, int64_t stride, int64_t leap,
-              int64_t activation, double scale) {
+void Multiply(const ffi::Arguments& args) {
+  Reader next(args);
+  const ffi::TensorView left = next.Tensor(), right = next.Tensor();
+  const std::optional<ffi::TensorView> bias = next.TensorOrNone(), residual = next.TensorOrNone();
+  const ffi::TensorView output = next.Tensor(), workspace = next.Tensor();
+  const int64_t factor_bits = next.Integer(), output_bits = next.Integer();
+  const bool is_bfloat = next.Integer();
+  const int64_t calls = next.Integer(), batch = next.Integer();
+  const int64_t rows = next.Integer(), columns = next.Integer(), depth = next.Integer();
+  const Place left_place = next.Where(), right_place = next.Where();
+  const int64_t stride = next.Integer(), leap = next.Integer(), activation = next.Integer();
+  const double scale = next.Number();
   if (calls == 0 || batch == 0 || rows == 0 || columns == 0) return;
-  const Place left_place{left_start, left_by_depth, left_line, left_stride, left_leap};
-  const Place right_place{right_start, right_by_depth, right_line, right_stride, right_leap};
   const int64_t factor_bytes = factor_bits / 8, output_bytes = output_bits / 8;
-  const char* left_data = Data(left, left_start);
-  const char* right_data = Data(right, right_start);
+  const char* left_data = Data(left, left_place.start);
+  const char* right_data = Data(right, right_place.start);
   char* output_data = Data(output);
   const char* bias_data = bias ? Data(bias.value()) : nullptr;
   const char* residual_data = residual ? Data(residual.value()) : output_data;
@@ -304,20 +330,20 @@ void Multiply(ffi::TensorView left, ffi::TensorView right, ffi::Optional<ffi::Te
                         rows,
                         columns,
                         depth,
-                        left_by_depth,
-                        left_line,
-                        left_stride,
-                        right_by_depth,
-                        right_line,
-                        right_stride,
+                        left_place.by_depth,
+                        left_place.line,
+                        left_place.stride,
+                        right_place.by_depth,
+                        right_place.line,
+                        right_place.stride,
                         stride,
                         TypeOf(factor_bits, is_bfloat),
                         TypeOf(output_bits, is_bfloat),
                         bias.has_value(),
                         residual.has_value(),
                         activation,
-                        Alignment(left_data, left_stride, left_leap, factor_bytes),
-                        Alignment(right_data, right_stride, right_leap, factor_bytes),
+                        Alignment(left_data, left_place.stride, left_place.leap, factor_bytes),
+                        Alignment(right_data, right_place.stride, right_place.leap, factor_bytes),
                         Alignment(residual_data, stride, leap, output_bytes),
                         Alignment(output_data, stride, leap, output_bytes),
                         workspace.numel() * (workspace.dtype().bits / 8)};
@@ -333,7 +359,7 @@ void Multiply(ffi::TensorView left, ffi::TensorView right, ffi::Optional<ffi::Te
                     output.numel() == results && (!bias || bias.value().numel() == columns) &&
                     (!residual || residual.value().numel() == results);
   if (!fits) {
-    TVM_FFI_THROW(ValueError) << "tensors have other sizes than their product: " << product.Text();
+    TVM_STITCH_THROW(ValueError) << "tensors have other sizes than their product: " << product.Text();
   }
   const DLDevice device = output.device();
   Context& context = OfThisThread<Context>(Library(), device.device_id);
@@ -342,16 +368,16 @@ void Multiply(ffi::TensorView left, ffi::TensorView right, ffi::Optional<ffi::Te
   for (int64_t call = 0; call < calls; ++call) {
     const int64_t moved = call * leap * output_bytes;
     plan.Run(context.handle(), static_cast<float>(scale),
-             left_data + call * left_leap * factor_bytes,
-             right_data + call * right_leap * factor_bytes, bias_data, residual_data + moved,
+             left_data + call * left_place.leap * factor_bytes,
+             right_data + call * right_place.leap * factor_bytes, bias_data, residual_data + moved,
              output_data + moved, Data(workspace), stream);
   }
 }
 
-void UseCublasLt(const ffi::String& path) { Library().Use(std::string(path)); }
+void UseCublasLt(const ffi::Arguments& args) { Library().Use(args.Text(0)); }
 
 }  // namespace
 }  // namespace tvm_stitch
 
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(tvm_stitch_matmul, tvm_stitch::Multiply);
-TVM_FFI_DLL_EXPORT_TYPED_FUNC(tvm_stitch_use_cublaslt, tvm_stitch::UseCublasLt);
+TVM_STITCH_EXPORT(matmul, tvm_stitch::Multiply)
+TVM_STITCH_EXPORT(use_cublaslt, tvm_stitch::UseCublasLt)

@@ -1,7 +1,9 @@
 // Registers the functions that compiled modules call, wherever this object is loaded: by Python, or
 // as part of a library that a module was exported to, which needs nothing of this package then.
 #include <dlfcn.h>
-#include <tvm/ffi/tvm_ffi.h>
+#include <tvm/ffi/c_api.h>
+
+#include <cstring>
 
 extern "C" {
 int __tvm_ffi_tvm_stitch_matmul(void*, const TVMFFIAny*, int32_t, TVMFFIAny*);
@@ -10,9 +12,6 @@ int __tvm_ffi_tvm_stitch_attention(void*, const TVMFFIAny*, int32_t, TVMFFIAny*)
 }
 
 namespace tvm_stitch {
-
-namespace ffi = tvm::ffi;
-
 namespace {
 
 // The registry outlives a module that is unloaded, so the code behind it has to as well.
@@ -24,8 +23,13 @@ void StayLoaded() {
 }
 
 void Register(const char* name, TVMFFISafeCallType function) {
-  if (ffi::Function::GetGlobal(name).has_value()) return;  // another object was first
-  ffi::Function::SetGlobal(name, ffi::Function::FromExternC(nullptr, function, nullptr));
+  const TVMFFIByteArray key{name, std::strlen(name)};
+  TVMFFIObjectHandle found = nullptr;
+  if (TVMFFIFunctionGetGlobal(&key, &found) == 0 && found == nullptr &&
+      TVMFFIFunctionCreate(nullptr, function, nullptr, &found) == 0) {
+    TVMFFIFunctionSetGlobal(&key, found, 0);
+  }
+  if (found != nullptr) TVMFFIObjectDecRef(found);  // the registry's own, or another object's
 }
 
 const bool registered = [] {

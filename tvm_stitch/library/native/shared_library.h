@@ -2,7 +2,6 @@
 #pragma once
 
 #include <dlfcn.h>
-#include <tvm/ffi/tvm_ffi.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -12,9 +11,9 @@
 #include <string>
 #include <vector>
 
-namespace tvm_stitch {
+#include "ffi.h"
 
-namespace ffi = tvm::ffi;
+namespace tvm_stitch {
 
 // One of NVIDIA's libraries: where it is said to be, else under the names that the loader knows.
 class SharedLibrary {
@@ -38,7 +37,7 @@ class SharedLibrary {
   Function Symbol(const char* name) {
     void* found = dlsym(Open(), name);
     if (found == nullptr) {
-      TVM_FFI_THROW(RuntimeError) << title_ << " (" << opened_ << ") has no function " << name
+      TVM_STITCH_THROW(RuntimeError) << title_ << " (" << opened_ << ") has no function " << name
                                   << ": it is older than this package works with";
     }
     return reinterpret_cast<Function>(found);
@@ -58,7 +57,7 @@ class SharedLibrary {
       const char* reason = dlerror();
       reasons += std::string("\n  ") + (reason != nullptr ? reason : name.c_str());
     }
-    TVM_FFI_THROW(RuntimeError)
+    TVM_STITCH_THROW(RuntimeError)
         << "this module calls " << title_ << ", which cannot be opened here: pip install "
         << package_ << ", or name the folder that has it in TVM_STITCH_LIBRARIES" << reasons;
   }
@@ -71,7 +70,7 @@ class SharedLibrary {
     const std::string folder = named != nullptr ? named : "";
     if (folder.empty()) return names_;
     if (folder == "off") {
-      TVM_FFI_THROW(RuntimeError) << "this module calls " << title_
+      TVM_STITCH_THROW(RuntimeError) << "this module calls " << title_
                                   << ", which TVM_STITCH_LIBRARIES=off forbids";
     }
     std::vector<std::string> found;

@@ -31,7 +31,10 @@ from tvm_stitch.stages.stage import Refused
 
 BEAM = 2  # of the sets grown from a reduction or an output, how many go on growing
 CUTS = 4  # at how many of its cheapest edges a set is tried in two
-EFFORT = 2000  # the sum of the sizes of all sets that are grown in a region
+# Of large sets fewer: the sum of the sizes of one set's halves is at most this.
+MOST_CUT = 512
+# The sum of the sizes of all sets that are cut off and grown in a region.
+EFFORT = 2000
 
 
 class Way(enum.Enum):
@@ -90,6 +93,7 @@ class _Search:
     ) -> None:
         self.region, self.judge, self.options = region, judge, options
         self.deadline = deadline
+        self.left = EFFORT
         self.atoms = find_atoms(region)
         self.found: dict[Key, Candidate] = {}
 
@@ -252,7 +256,9 @@ class _Search:
             crossing = [v for v in flows if v.users & nodes & ~first]
             size = sum(NOMINAL.bytes(self.region.buffer(value)) for value in crossing)
             halves.append((size, first))
-        for _, half in sorted(halves)[:CUTS]:
+        size = nodes.bit_count()
+        for _, half in sorted(halves)[: min(CUTS, max(1, MOST_CUT // size))]:
+            self.left -= size
             self._stitched(half)
             self._stitched(nodes & ~half)
 
@@ -262,7 +268,6 @@ class _Search:
 
     def _grow(self, sets: Sequence[Nodes]) -> None:
         """From each reduction and output, and from each greedy set, through the neighbours."""
-        left = EFFORT
         seeds = [atom for atom in self.atoms if self._is_dominant(atom)]
         for seed in dict.fromkeys([*sets, *seeds]):
             states = [seed]
@@ -271,8 +276,8 @@ class _Search:
                 for state in states:
                     for neighbour in self._neighbours(state):
                         union = state | neighbour
-                        left -= union.bit_count()
-                        if left < 0 or self.deadline.is_over:
+                        self.left -= union.bit_count()
+                        if self.left < 0 or self.deadline.is_over:
                             return
                         if union not in following and (verdict := self._stitched(union)):
                             following[union] = self._saving(union, verdict)

@@ -50,17 +50,19 @@ class Answers:
 
     def __init__(self) -> None:
         self._found: dict[Hashable, Any] = {}
-        self._checks: dict[Kernel, Refused | None] = {}
+        self._checks: dict[Hashable, Refused | None] = {}
+        self._refuses = False
 
     def checked(self, kernel: Kernel) -> Refused | None:
-        """Why a kernel does not hold at the last look, which is taken once."""
-        if kernel not in self._checks:
-            self._checks[kernel] = kernel.check()
-        return self._checks[kernel]
+        """Why a kernel does not hold at the last look, which is taken once for each sort."""
+        if kernel.sort not in self._checks:
+            refused = self._checks[kernel.sort] = kernel.check()
+            self._refuses |= refused is not None
+        return self._checks[kernel.sort]
 
     def revoked(self, kernel: Kernel) -> Refused | None:
-        """The same of a kernel that may not have been looked at yet."""
-        return self._checks.get(kernel)
+        """The same of a kernel of which none of its sort may have been looked at yet."""
+        return self._checks.get(kernel.sort) if self._refuses else None
 
     def of(self, key: Hashable, find: Callable[[], Answer]) -> Answer:
         """The answer to a question, found if it is not known."""
@@ -140,13 +142,16 @@ class Judge:
             refused = self.answers.checked(kernel)
             if refused is not None:
                 found.append(refused)
-                self._revoke(kernel, refused)
+        if found:
+            self._revoke()
         return found
 
-    def _revoke(self, kernel: Kernel, refused: Refused) -> None:
+    def _revoke(self) -> None:
+        """What is known of sets whose kernels are of a sort that does not hold."""
         for answers in (self.known, self._ends):
             for key, known in answers.items():  # type: ignore[attr-defined]
-                if isinstance(known, Verdict) and known.kernel is kernel:
+                refused = isinstance(known, Verdict) and self.answers.revoked(known.kernel)
+                if refused:
                     answers[key] = refused  # type: ignore[index]
 
     def default_us(self, nodes: Nodes, outputs: tuple[Value, ...]) -> float:

@@ -27,14 +27,23 @@ from tvm_stitch.stages.stage import Refused
 MANY_OPERATORS = 64
 
 
-def whole_kernel(region: Region, judge: Judge, options: Options) -> Verdict | None:
-    """The kernel of everything but views at the end, if no plan of the region costs less."""
+def one_kernel(region: Region, judge: Judge, options: Options) -> Verdict | None:
+    """The kernel of everything but views at the end, if there is one."""
     nodes = region.without_views(region.everything)
     if not 0 < nodes.bit_count() <= options.largest_kernel:
         return None
     verdict = judge(nodes)
     if isinstance(verdict, Refused) or verdict.spare or verdict.kernel.parts > 1:
         return None
+    return verdict
+
+
+def whole_kernel(region: Region, judge: Judge, options: Options) -> Verdict | None:
+    """The same, if no plan of the region costs less."""
+    verdict = one_kernel(region, judge, options)
+    if verdict is None:
+        return None
+    nodes = region.without_views(region.everything)
     others = _others_us(region, judge, options, nodes, verdict)
     cost = verdict.cost_us + options.launch_us
     return verdict if all(other is not None and cost <= other for other in others) else None
