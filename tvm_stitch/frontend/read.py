@@ -55,17 +55,10 @@ def read(path: str) -> tvm.IRModule:
 def _exported(path: str) -> tvm.IRModule:
     from tvm_stitch import torch as front  # first: it says what to install
 
-    export = import_module("torch.export")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of PyTorch, about itself
-            return front.load(export.load(path))
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"{path} is no program that torch.export.save wrote: {first_line(error)}"
-        ) from None
+    saved = import_module("tvm_stitch.frontend.torch.saved")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch, about itself
+        return front.load(saved.read_program(path))
 
 
 def _onnx(path: str) -> tvm.IRModule:

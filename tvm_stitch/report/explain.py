@@ -100,7 +100,7 @@ def explain(
         flow=flow(notes.calls, kernels, places(found), cuts),
         sources=notes.sources,
         passes=notes.passes,
-        limits=Limits(device.bandwidth, device.float32_rate),
+        limits=Limits(device.bandwidth, device.float32_rate, device.tensor_rate),
         code=CodeOf(lowered, cuda, {f: [k.name for k in each] for f, each in found.items()}),
         versions=f"tvm_stitch {tvm_stitch.__version__} and TVM {tvm.__version__}",
     )
