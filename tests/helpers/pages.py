@@ -34,7 +34,7 @@ def report(launches: list[int], kernels: list[dict[str, Any]], **fields: Any) ->
     """A report of a chain of launches, each of which also reads what the third before it wrote."""
     edges = [
         {"writer": writer, "reader": reader, "values": [f"lv{writer}"], "bytes": 32768,
-         "reason": "one kernel would take 9.0 us, the two take 4.0 us and a launch more"}
+         "reason": "one kernel would take 9.0 us, two take 4.0 us plus a launch"}
         for reader in range(len(launches))
         for writer in (reader - 1, reader - 3)
         if writer >= 0

@@ -175,7 +175,7 @@ def test_everything_opens_but_a_kernel_of_thousands_of_operators(opened):
     assert tab.locator(".operator").count() == 4
     assert tab.locator("#launch-1 > .toggle").count() == 0
     tab.locator("#launch-1").click(position={"x": 40, "y": 12})
-    assert tab.locator("#details tbody tr").count() == 5000
+    assert tab.locator("#details tr.stage").count() == 5000
 
 
 def test_a_report_of_nothing(opened):

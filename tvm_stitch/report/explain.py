@@ -79,7 +79,7 @@ def explain(
     extents = bounds_of_module(mod, options).representative
     with notes.timed("describing"):
         found = kernels_by_function(lowered, notes, device, extents)
-    with notes.timed("TVM's way"):
+    with notes.timed("TVM's own pipeline"):
         before = by_default(mod, cuda, device, extents, notes.sources)
     kernels = tuple(kernel for each in found.values() for kernel in each)
     kernels += library_calls(lowered, device, extents)

@@ -67,13 +67,13 @@ function drawRoof(svg, { x, y }, points) {
   svg.append("path").attr("class", "roof")
     .attr("d", line([[start, start * bandwidth], [highest / bandwidth, highest]]));
   const middle = Math.sqrt(start * (peaks(points)[0][1] / bandwidth));
-  svg.append("text").attr("class", "label roof-name roof-slope")
+  svg.append("text").attr("class", "label roof-name")
     .attr("x", x(middle) - 8).attr("y", y(middle * bandwidth) - 8)
     .text(`${d3.format(".3~s")(bandwidth)}B/s`);
   for (const [name, rate] of peaks(points)) {
     const ridge = rate / bandwidth;
     svg.append("path").attr("class", "roof").attr("d", line([[ridge, rate], [Math.max(last, ridge), rate]]));
-    svg.append("text").attr("class", "label roof-name").attr("x", x(ridge) + 8).attr("y", y(rate) - 8)
+    svg.append("text").attr("class", "label roof-name").attr("x", FRAME.width - FRAME.right).attr("y", y(rate) - 8)
       .text(`${name}: ${d3.format(".3~s")(rate)}FLOP/s`);
   }
 }
