@@ -22,7 +22,7 @@ import tvm
 
 import tvm_stitch
 from tvm_stitch.cache import cli as cache_cli
-from tvm_stitch.commands.terminal import stages_shown
+from tvm_stitch.commands.terminal import coloured, stages_shown
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
 from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
@@ -201,7 +201,7 @@ def _explain(options: argparse.Namespace) -> int:
         report = explain(mod, cuda_target(options.target), stitching, options.database)
     if options.html:
         report.to_html(options.html)
-    print(json.dumps(report.to_json(), indent=2) if options.json else report)
+    print(json.dumps(report.to_json(), indent=2) if options.json else coloured(str(report)))
     return 0
 
 
@@ -229,7 +229,7 @@ def _verify(options: argparse.Namespace) -> int:
     target = cuda_target(options.target)
     mod = read(options.model)
     found = tvm_stitch.verify(mod, target, seed=options.seed, orders=options.orders)
-    print(json.dumps(found.to_json(), indent=2) if options.json else found)
+    print(json.dumps(found.to_json(), indent=2) if options.json else coloured(str(found)))
     return 0 if found.ok else 1
 
 

@@ -2,6 +2,7 @@
 
 const TOP = 48; // room for the controls above the picture
 const BOTTOM = 40; // and for the legend below it
+const READABLE = 0.55; // the smallest scale at which titles can be read
 const curve = d3.line((point) => point.x, (point) => point.y).curve(d3.curveBasis);
 
 /** Draws a side as a tree of boxes into an SVG, and tells what is clicked. */
@@ -136,7 +137,8 @@ class Picture {
   /** Everything at once where that can be read, else the whole width from the top. */
   fit() {
     const view = this.svg.node().getBoundingClientRect();
-    const whole = Math.max(0.55, (view.height - TOP - BOTTOM) / this.root.height);
+    const high = (view.height - TOP - BOTTOM) / this.root.height;
+    const whole = high < READABLE ? 1 : high;
     const scale = Math.min(1, Math.max(0.3, (view.width - 24) / this.root.width), whole);
     const dx = Math.max(12, (view.width - this.root.width * scale) / 2);
     this.svg.call(this.zoom.transform, d3.zoomIdentity.translate(dx, TOP).scale(scale));
