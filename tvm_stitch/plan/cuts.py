@@ -52,9 +52,8 @@ def _reason(region: Region, judge: Judge, writer: Candidate, reader: Candidate) 
     verdict = judge(union)
     if isinstance(verdict, Refused):
         return verdict.reason
-    parts = [pick.verdict.cost_us for pick in (writer, reader) if pick.verdict]
-    apart = f"two take {sum(parts):.1f} us plus a launch"
-    return f"one kernel would take {verdict.cost_us:.1f} us, {apart}"
+    apart = sum(pick.verdict.cost_us for pick in (writer, reader) if pick.verdict)
+    return f"one kernel would take {verdict.cost_us:.1f} us, two take {apart:.1f} us plus a launch"
 
 
 def _between(region: Region, nodes: Nodes) -> Nodes:
