@@ -271,19 +271,15 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
     if schedule.blocks:
         rounds = parts[-1].program.round + 1
         return (
-            f"{rounds} rounds, between which all {schedule.blocks} blocks synchronise; later rounds "
-            f"read earlier results from device memory{_why_staying(parts)}: "
+            f"{rounds} rounds, between which all {schedule.blocks} blocks synchronise; later "
+            f"rounds read earlier results from device memory{_why_staying(parts)}: "
             f"{'; '.join(sentences)}"
         )
     if len(parts) == 1:
         return sentences[0]
-    together = (
-        f"{len(parts)} unrelated computations share a launch, each with its own range of blocks"
-    )
+    together = f"{len(parts)} unrelated computations share a launch, each on blocks of its own"
     if shares_input([part.program for part in parts], [part.mapping for part in parts]):
-        together = (
-            f"rows of {len(parts)} lengths are co-scheduled, so that shared inputs are read once"
-        )
+        together = f"rows of {len(parts)} lengths are co-scheduled: shared inputs are read once"
     return f"{together}: {'; '.join(sentences)}"
 
 
