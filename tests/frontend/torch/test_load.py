@@ -210,5 +210,5 @@ def test_classes_of_results_are_imported(tmp_path, monkeypatch):
         )  # fmt: skip
         lines = found.stdout.splitlines()
         assert lines[0].startswith(first)
-        assert lines[1].startswith("text.pt2 is no program that torch.export.save wrote")
+        assert lines[1].startswith("text.pt2 is no program saved by torch.export.save")
         assert found.stderr == ""

@@ -34,7 +34,7 @@ def read_program(path: str | Path) -> torch.export.ExportedProgram:
             unknown = _UNKNOWN_CLASS.search("\n".join([*said, str(error)]))
             if unknown is None:
                 raise InputError(
-                    f"{path} is no program that torch.export.save wrote: {first_line(error)}"
+                    f"{path} is no program saved by torch.export.save: {first_line(error)}"
                 ) from None
         module, name = unknown.groups()
         package = module.partition(".")[0]
