@@ -66,8 +66,8 @@ examples:
   tvm-stitch completion bash                 print a completion script
   tvm-stitch bench --help                    run benchmarks on a GPU
 
-A model is an ONNX file, a program saved by torch.export.save, TVMScript, a module saved by Relay, or
-a Relax module as JSON: open("model.json", "w").write(tvm.ir.save_json(mod))
+A model is an ONNX file, a program saved by torch.export.save, TVMScript, a module saved by Relay,
+or a Relax module as JSON: open("model.json", "w").write(tvm.ir.save_json(mod))
 """
 
 
@@ -121,9 +121,7 @@ def parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="stitch, verify and time a Transformer block")
     demo.set_defaults(run=_demo)
 
-    explained = commands.add_parser(
-        "explain", help="show a model's kernels before and after stitching"
-    )
+    explained = commands.add_parser("explain", help="kernels of a model before and after")
     explained.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     explained.add_argument("--json", action="store_true", help="JSON instead of text")
     explained.add_argument("--html", metavar="FILE", help="also write a page that shows the plan")
@@ -132,7 +130,7 @@ def parser() -> argparse.ArgumentParser:
     compiled = commands.add_parser("compile", help="compile a model to a shared library")
     compiled.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     compiled.add_argument(
-        "-o", "--output", required=True, metavar="OUT.so", help="the library to write"
+        "-o", "--output", required=True, metavar="OUT.so", help="library to write"
     )
     compiled.set_defaults(run=_compile)
 
@@ -141,10 +139,8 @@ def parser() -> argparse.ArgumentParser:
     )
     verified.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     verified.add_argument("--json", action="store_true", help="JSON instead of a table")
-    verified.add_argument("--seed", type=int, default=0, help="random seed of inputs (default: 0)")
-    verified.add_argument(
-        "--orders", type=int, default=3, help="number of thread orders (default: 3)"
-    )
+    verified.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    verified.add_argument("--orders", type=int, default=3, help="thread orders to try (default: 3)")
     verified.set_defaults(run=_verify)
 
     tuned = _room(commands, "tune", "search for faster schedules and record them", tuning_cli)
@@ -168,9 +164,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--dump", metavar="FOLDER", help=DUMP_HELP)
     for command in (demo, explained, compiled, verified, tuned, profiled):
         command.add_argument("--target", default="cuda", help=TARGET_HELP)
-    commands.add_parser(
-        "bench", help="run benchmarks against other compilers on a GPU", add_help=False
-    )
+    commands.add_parser("bench", help="benchmarks against other compilers", add_help=False)
     return program
 
 

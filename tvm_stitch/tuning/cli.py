@@ -25,8 +25,8 @@ from tvm_stitch.tuning.tune import RUNNERS, tune
 from tvm_stitch.tuning.workloads import parse_shapes
 
 DESCRIPTION = """\
-Measures alternative schedules of a model's kernels and records the results in a store, which compile
-and explain apply with --database. After an interruption, the same command resumes the search.
+Measures alternative schedules of a model's kernels and records the results in a store, which
+compile and explain apply with --database. After an interruption, the same command resumes the search.
 """
 EXAMPLES = """\
 examples (see also tutorials/3_tuning.py):
@@ -70,9 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--trials", type=int, default=64, help="most schedules per kernel (default: %(default)s)"
     )
-    how.add_argument(
-        "--seed", type=int, default=0, help="random seed of the search (default: %(default)s)"
-    )
+    how.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
     how.add_argument(
         "--shapes", metavar="SIZES", help='sizes of symbolic dimensions: "batch=1,8,32;seq=128,512"'
     )
