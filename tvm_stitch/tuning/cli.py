@@ -26,7 +26,7 @@ from tvm_stitch.tuning.workloads import parse_shapes
 
 DESCRIPTION = """\
 Measures alternative schedules of a model's kernels and records the results in a store, which
-compile and explain apply with --database. After an interruption, the same command resumes the search.
+compile and explain apply with --database. If interrupted, the same command resumes the search.
 """
 EXAMPLES = """\
 examples (see also tutorials/3_tuning.py):

@@ -18,7 +18,7 @@ import tvm_stitch  # noqa: E402
 from tvm_stitch.errors import InputError, TorchError  # noqa: E402
 
 nn = torch.nn
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class Model(nn.Module):
