@@ -1,4 +1,4 @@
-"""Stitching for Apache TVM: memory-intensive operators become few, fast CUDA kernels."""
+"""Stitching for Apache TVM: memory-bound operators become a few fast CUDA kernels."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
