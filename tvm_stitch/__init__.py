@@ -1,8 +1,12 @@
-"""Stitching for Apache TVM: memory-intensive operators become few, fast CUDA kernels."""
+"""Stitching for Apache TVM: memory-bound operators become a few fast CUDA kernels."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+# First: it says in one line what is wrong with TVM.
+import tvm_stitch.workarounds.installed  # noqa: F401
+
+# isort: split
 from tvm_stitch import relay, simt, transform
 from tvm_stitch.build import compile, pipeline
 from tvm_stitch.errors import (
@@ -22,6 +26,9 @@ from tvm_stitch.report import explain
 from tvm_stitch.timing import log_as_told
 from tvm_stitch.tuning.tune import tune
 from tvm_stitch.verify import verify
+
+if TYPE_CHECKING:  # for editors; see __getattr__
+    from tvm_stitch import onnx, torch
 
 __version__ = "0.1.0"
 

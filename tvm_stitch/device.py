@@ -69,6 +69,12 @@ class Device:
         """Operations a second outside of tensor cores, a multiplication with an addition as two."""
         return 2.0 * self.lanes * self.multiprocessors * self.clock
 
+    @property
+    def tensor_rate(self) -> float:
+        """Operations a second of its tensor cores on float16, at most; a GeForce card does half."""
+        newest = max(each for each in _TENSOR_OPERATIONS if each <= self.capability)
+        return float(_TENSOR_OPERATIONS[newest] * self.multiprocessors * self.clock)
+
 
 RESERVED_SHARED = 1024  # bytes of shared memory that CUDA takes of every block
 WARPGROUPS = "sm_90a"  # the architecture that has wgmma, which code for sm_90 may not use
@@ -88,6 +94,9 @@ _LIMITS = {
     100: (REGISTERS, 2048, 227 * _KB, 228 * _KB, 128),
     120: (REGISTERS, 1536, 99 * _KB, 100 * _KB, 128),
 }
+# Operations that a multiprocessor's tensor cores do in a cycle: products of float16, not sparse,
+# summed in float32. NVIDIA's architecture white papers.
+_TENSOR_OPERATIONS = {70: 1024, 80: 2048, 86: 1024, 90: 4096, 100: 8192, 120: 1024}
 # Architectures there are; one without limits of its own counts as the nearest older one.
 ARCHITECTURES = (70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 121)
 

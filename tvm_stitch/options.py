@@ -28,48 +28,47 @@ _NUMBERS: dict[str, tuple[Any, int]] = {
 class Options:
     """Settings of the stitching passes; the defaults suit most models.
 
-    schemes: what a kernel may use to pass values between its stages; leaving one out sends the
-        kernels that need it the default way. "library": products may be calls of cuBLASLt,
-        convolutions and attention of cuDNN, where these are installed.
-    solver: "highs" solves for the cheapest set of kernels, "greedy" takes a simple rule's.
-    time_limit_s: seconds for the planning of a module. The best plan by then stands; operators that
-        planning has not come to are left to TVM, and the report says so. 0 asks no solver and has
-        no limit.
-    deterministic: one solver thread and a fixed seed: the same plan every time and on every
-        machine, unless the time limit is reached.
-    launch_us: what a launch costs beside the time of its kernel: the gap between two kernels of a
-        CUDA graph; more where every kernel is launched from the host.
-    partition: compute every operator in exactly one kernel; else cheap ones may be computed again
-        where that saves a way through memory.
-    workspace_bytes: bound of what the kernels of one region may store for each other; None for no
-        bound. A region that cannot keep it takes the simple rule's plan.
-    recomputed: a value is computed again, rather than read, by at most so many element-wise
-        operators; 0: never.
-    largest_kernel: operators of a kernel, those packed into a common launch not counted; with less
-        than the default there may be more launches than TVM's own fusion makes.
-    fast_math: sigmoid (in SiLU), and erf where no constant is added to it, by way of the hardware's
-        tanh: errors up to 6e-6 on an H200 instead of 1e-7, relative to the result and its RMS.
-        Kernels are tuned with it or without: pass the same to `tune`.
-    measure: time every region (equal ones once) as planned and left to TVM, on this machine's GPU,
-        and keep the faster; compiles both, seconds a region.
-    cuda_graph: launches become CUDA graphs, captured in the first call and replayed (by TVM's
-        RewriteCUDAGraph): those whose arguments lie in memory that the module keeps, or are
-        parameters behind the function's attribute `num_input`, its weights. Weights that move are
-        captured again.
-    extents: representative sizes of symbolic dimensions by name, {"n": (1, 128, 4096)}: plans cost
-        what they do on average where every dimension has its first size, its second and so on, or
-        its last where another has more; of others it is 256, or their upper bound. Kernels are
-        mapped for them: rows as long and as many as at each have a variant, which the host picks;
-        tiles are as with the sizes in the middle. Without any, only bytes that kernels move are
-        compared, and long rows have variants for a few and for many. No limits: kernels are right
-        for all sizes.
+    schemes: the ways in which a kernel may pass values between its stages; kernels that need one
+        that is left out are compiled by TVM. "library": products may become calls of cuBLASLt,
+        convolutions and attention calls of cuDNN, if these are installed.
+    solver: "highs" solves for the cheapest set of kernels, "greedy" applies a simple rule.
+    time_limit_s: seconds to plan a module. When they are over, the best plan found so far is used;
+        operators that planning has not reached are left to TVM, and the report says so. 0 means no
+        solver and no limit.
+    deterministic: one solver thread and a fixed seed, so that the plan is the same every time and
+        on every machine, unless the time limit is reached.
+    launch_us: cost of a launch besides the time of its kernel: the gap between two kernels of a
+        CUDA graph, or more if the host launches every kernel.
+    partition: compute every operator in exactly one kernel. Otherwise cheap ones may be computed
+        again if that avoids a round trip through memory.
+    workspace_bytes: limit of what the kernels of one region may store for each other; None for no
+        limit. A region that would exceed it uses the simple rule's plan.
+    recomputed: how many element-wise operators may be repeated to compute a value again instead of
+        reading it; 0: none.
+    largest_kernel: most operators of a kernel, before kernels are packed into common launches. With
+        less than the default there may be more launches than with TVM's own fusion.
+    fast_math: compute sigmoid (in SiLU), and erf where no constant is added to it, with the
+        hardware's tanh: errors up to 6e-6 on an H200 instead of 1e-7, relative to the result and
+        its RMS. Kernels are tuned with it or without: pass the same to `tune`.
+    measure: time every region (equal ones once) on this machine's GPU, both as planned and as TVM
+        compiles it, and keep the faster. Takes seconds per region.
+    cuda_graph: capture launches in CUDA graphs in the first call and replay them afterwards (with
+        TVM's RewriteCUDAGraph). This holds for launches whose arguments lie in memory that the
+        module allocates, or are weights: parameters after the first `num_input`, an attribute of
+        the function. Weights that move are captured again.
+    extents: representative sizes of symbolic dimensions by name, {"n": (1, 128, 4096)}. Plans are
+        compared by their average cost where every dimension has its first size, its second and so
+        on (or its last, if another has more); unlisted dimensions count as 256, or as their upper
+        bound. Kernels are mapped for these sizes: each length and number of rows gets a variant,
+        which the host selects; tiles suit the sizes in the middle. Without any extents, plans are
+        compared by traffic alone, and long rows get variants for few and for many. This limits
+        nothing: kernels are correct for all sizes.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
-    dump: a folder that receives every stage of each compilation as a file, from Relax to CUDA; if
-        left out, the one that TVM_STITCH_DUMP names in the environment. Changes no result.
-    cache: a folder that keeps lowered modules and compiled kernels for the next time, "off" for
-        none; if left out, what TVM_STITCH_CACHE says in the environment, else
-        ~/.cache/tvm-stitch. What is timed, dumped or watched is not taken from there. Changes no
-        result.
+    dump: a folder to which every stage of each compilation is written, from Relax to CUDA; by
+        default the one that the environment variable TVM_STITCH_DUMP names. Changes no result.
+    cache: a folder that keeps lowered modules and compiled kernels for later builds, or "off"; by
+        default what the environment variable TVM_STITCH_CACHE says, else ~/.cache/tvm-stitch.
+        Builds that are timed, dumped or instrumented bypass it. Changes no result.
     """
 
     schemes: tuple[str, ...] = SCHEMES

@@ -1,5 +1,6 @@
 """What a second build of a model takes from the cache: the plan, the kernels, all of it or none."""
 
+import json
 import os
 import random
 import shutil
@@ -257,6 +258,10 @@ def test_the_command_line_shows_and_clears_it(tmp_path, capsys, monkeypatch):
     empty, kept = capsys.readouterr().out.split(str(tmp_path / "cache"))[1:]
     assert empty == ": 0 B of at most 4.3 GB\n"
     assert "modules        1 files" in kept
+    assert cli.main(["cache", "info", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["folder"] == str(tmp_path / "cache")
+    assert sum(each["files"] for each in found["contents"]) > 0
     assert cli.main(["cache", "clear"]) == 0 and not list((tmp_path / "cache").glob("modules/*"))
     assert "removed" in capsys.readouterr().out
     monkeypatch.setenv("TVM_STITCH_CACHE", "off")

@@ -112,7 +112,7 @@ def test_what_watched_the_kernels_found_nothing():
 
 
 def test_the_errors_of_fast_math_are_what_was_measured():
-    options = re.search(r"errors up to (\S+) where they are else (\S+)", page(EXACT))
+    options = re.search(r"errors up to (\S+) instead of (\S+)", page(EXACT))
     assert options
     fast, default = map(float, options.groups())
     stored = json.loads((ROOT / "bench/results/h200/watched/functions.json").read_text("utf-8"))

@@ -178,4 +178,4 @@ def test_epilogues_stay_with_their_product():
         return emit(op.nn.relu(emit(op.matmul(x, w))))
 
     inputs = (((65, 80), "float32", None), ((80, 48), "float32", None))
-    assert "it ends the kernel of matmul" in reasons_of(build, *inputs)
+    assert "an epilogue of matmul, whose kernel ends with it" in reasons_of(build, *inputs)

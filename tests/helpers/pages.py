@@ -23,7 +23,7 @@ def kernel(number: int, operators: int = 4, **fields: Any) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "name": f"kernel_{number}", "ops": ops, "scheme": SCHEMES[number % len(SCHEMES)],
-        "mapping": "32 threads a row", "bytes_min": 65536, "bytes_planned": 65536,
+        "mapping": "32 threads per row", "bytes_min": 65536, "bytes_planned": 65536,
         "floor_us": 1.0, "predicted_us": 2.0 + number % 7, "why": "a row is reduced 2 times",
         "launches": 1, "schemes": {}, "origin": "chosen", "together": "fused 2 us, separate 9 us",
         "launches_saved": 3, "bytes_saved": 1000, "stages": stages, "operations": 1e5,
@@ -34,7 +34,7 @@ def report(launches: list[int], kernels: list[dict[str, Any]], **fields: Any) ->
     """A report of a chain of launches, each of which also reads what the third before it wrote."""
     edges = [
         {"writer": writer, "reader": reader, "values": [f"lv{writer}"], "bytes": 32768,
-         "reason": "one kernel would take 9.0 us, the two take 4.0 us and a launch more"}
+         "reason": "one kernel would take 9.0 us, two take 4.0 us plus a launch"}
         for reader in range(len(launches))
         for writer in (reader - 1, reader - 3)
         if writer >= 0

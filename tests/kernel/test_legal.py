@@ -113,7 +113,7 @@ SQUARES, BOTH_WAYS = squares(), both_ways()
         (ROWS, {"cluster": 3}, "cluster of 3"),
         (ROWS, {"cluster": 32}, "a cluster of 32 blocks"),
         (ROWS, {"cluster": 2, "rows": 2}, "blocks of a cluster share one row"),
-        (ROWS, {"steps": 256}, "elements a thread"),
+        (ROWS, {"steps": 256}, "elements per thread"),
         (ROWS, {"steps": 1 << 19, "residence": "shared"}, "bytes of shared memory"),
         (
             ROWS,

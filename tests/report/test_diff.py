@@ -46,9 +46,9 @@ def test_the_same_operators_on_other_bytes_are_another_kernel():
 
 
 def test_what_changed_is_said_field_by_field():
-    new = report([0, 1], [kernel(0, mapping="64 threads a row"), kernel(1, ops=["add", "exp"])])
+    new = report([0, 1], [kernel(0, mapping="64 threads per row"), kernel(1, ops=["add", "exp"])])
     (change,) = compare(OLD, new).changed
-    assert change.fields == {"mapping": ("32 threads a row", "64 threads a row")}
+    assert change.fields == {"mapping": ("32 threads per row", "64 threads per row")}
 
 
 def test_slower_and_faster_beyond_the_tolerance():

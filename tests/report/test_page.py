@@ -59,7 +59,7 @@ def test_a_click_on_a_kernel_tells_its_story(opened):
     tab.locator("#launch-1").click(position={"x": 40, "y": 12})
     text = tab.locator("#details").inner_text()
     for expected in (
-        "kernel_1", "32 threads a row", "a row is reduced 2 times", "65.5 kB", "model.py:31",
+        "kernel_1", "32 threads per row", "a row is reduced 2 times", "65.5 kB", "model.py:31",
         "lv1 = nn.softmax(lv)", "one kernel would take 9.0 us",
     ):  # fmt: skip
         assert expected in text
@@ -175,7 +175,7 @@ def test_everything_opens_but_a_kernel_of_thousands_of_operators(opened):
     assert tab.locator(".operator").count() == 4
     assert tab.locator("#launch-1 > .toggle").count() == 0
     tab.locator("#launch-1").click(position={"x": 40, "y": 12})
-    assert tab.locator("#details tbody tr").count() == 5000
+    assert tab.locator("#details tr.stage").count() == 5000
 
 
 def test_a_report_of_nothing(opened):

@@ -115,7 +115,7 @@ def test_explain_says_what_was_tuned(store):
     report = tvm_stitch.explain(softmax_model(), H200, database=store.path)
     (entry,) = report.kernels
     assert entry.origin == report.to_json()["kernels"][0]["origin"] == "tuned"
-    assert "16 threads a row" in entry.mapping
+    assert "16 threads per row" in entry.mapping
     assert "(tuned)" in str(report)
     (plain,) = tvm_stitch.explain(softmax_model(), H200).kernels
     assert plain.origin == "chosen"

@@ -22,7 +22,7 @@ import tvm
 
 import tvm_stitch
 from tvm_stitch.cache import cli as cache_cli
-from tvm_stitch.commands.terminal import stages_shown
+from tvm_stitch.commands.terminal import coloured, stages_shown
 from tvm_stitch.errors import CompilerMissing, InputError, StitchError, first_line
 from tvm_stitch.frontend.read import KINDS, read
 from tvm_stitch.options import Options
@@ -34,11 +34,11 @@ from tvm_stitch.tuning import cli as tuning_cli
 from tvm_stitch.tuning.store import Store
 
 TARGET_HELP = (
-    "an architecture (sm_90), a GPU (H100 PCIe), a TVM tag (nvidia/nvidia-h100), TVM's JSON, or "
-    "cuda: this machine's GPU, sm_90 without one (default: cuda)"
+    "an architecture (sm_90), a GPU (H100 PCIe), a TVM tag (nvidia/nvidia-h100), a TVM target as "
+    "JSON, or cuda: this machine's GPU, or sm_90 if it has none (default: cuda)"
 )
 MODEL_HELP = KINDS
-DATABASE_HELP = "records that `tvm-stitch tune` made: kernels that were tuned get the best schedule"
+DATABASE_HELP = "records of `tvm-stitch tune`: tuned kernels use their best schedule"
 SHELLS = ("bash", "fish", "tcsh", "zsh")
 FILES = (
     "MODEL",
@@ -48,26 +48,26 @@ FILES = (
     "OLD",
     "NEW",
 )  # what arguments that name one are called
-DUMP_HELP = "write every stage there, from Relax to CUDA, in a numbered folder"
+DUMP_HELP = "write every stage from Relax to CUDA to a numbered folder in there"
 EXAMPLES = """\
 examples:
-  tvm-stitch demo                            a Transformer block, stitched and checked
-  tvm-stitch explain model.onnx              what would become of a model
+  tvm-stitch demo                            stitch and verify a Transformer block
+  tvm-stitch explain model.onnx              show kernels before and after, and why
   tvm-stitch explain model.pt2 --target sm_80 --json
   tvm-stitch explain model.onnx --html report.html
-  tvm-stitch verify model.onnx               its kernels on the CPU, against float64
+  tvm-stitch verify model.onnx               check kernels on the CPU against float64
   tvm-stitch compile model.json -o model.so  load it with tvm.runtime.load_module
   tvm-stitch tune model.json --database records.jsonl
   tvm-stitch compile model.json -o model.so --database records.jsonl
   tvm-stitch compile model.json -o model.so --dump stages
-  tvm-stitch profile model.onnx --json       each kernel measured, beside what is predicted
-  tvm-stitch diff old.json new.json          what changed between two explain --json
-  tvm-stitch cache info                      what is kept for the next build
-  tvm-stitch completion bash                 completion, for the shell to read
-  tvm-stitch bench --help                    measurements on a GPU
+  tvm-stitch profile model.onnx --json       measure each kernel
+  tvm-stitch diff old.json new.json          compare two outputs of explain --json
+  tvm-stitch cache info                      show what the cache holds
+  tvm-stitch completion bash                 print a completion script
+  tvm-stitch bench --help                    run benchmarks on a GPU
 
-a model is a file of ONNX's, one that torch.export.save wrote, TVMScript, what Relay saved, or
-open("model.json", "w").write(tvm.ir.save_json(mod))
+A model is an ONNX file, a program saved by torch.export.save, TVMScript, a module saved by Relay,
+or a Relax module as JSON: open("model.json", "w").write(tvm.ir.save_json(mod))
 """
 
 
@@ -111,52 +111,52 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the command line: its commands, and what each takes."""
     program = argparse.ArgumentParser(
         "tvm-stitch",
-        description="Stitches the memory-intensive operators of Relax modules into few kernels.",
+        description="Fuses the memory-bound operators of a model into a few CUDA kernels.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     program.add_argument("--version", action="version", version=_version())
     commands = program.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    demo = commands.add_parser("demo", help="stitch a Transformer block, check it, time it")
+    demo = commands.add_parser("demo", help="stitch, verify and time a Transformer block")
     demo.set_defaults(run=_demo)
 
     explained = commands.add_parser("explain", help="kernels of a model before and after")
     explained.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     explained.add_argument("--json", action="store_true", help="JSON instead of text")
-    explained.add_argument("--html", metavar="FILE", help="write a page to look at as well")
+    explained.add_argument("--html", metavar="FILE", help="also write a page that shows the plan")
     explained.set_defaults(run=_explain)
 
-    compiled = commands.add_parser("compile", help="compile a model with stitching")
+    compiled = commands.add_parser("compile", help="compile a model to a shared library")
     compiled.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    compiled.add_argument("-o", "--output", required=True, metavar="OUT.so", help="what to write")
+    compiled.add_argument(
+        "-o", "--output", required=True, metavar="OUT.so", help="library to write"
+    )
     compiled.set_defaults(run=_compile)
 
     verified = commands.add_parser(
-        "verify", help="run a model's kernels on the CPU, and compare with float64"
+        "verify", help="run a model's kernels on the CPU and compare with float64"
     )
     verified.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     verified.add_argument("--json", action="store_true", help="JSON instead of a table")
-    verified.add_argument("--seed", type=int, default=0, help="of the inputs (default: 0)")
-    verified.add_argument("--orders", type=int, default=3, help="thread orders (default: 3)")
+    verified.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    verified.add_argument("--orders", type=int, default=3, help="thread orders to try (default: 3)")
     verified.set_defaults(run=_verify)
 
-    tuned = _room(commands, "tune", "search for faster schedules, keep them as records", tuning_cli)
+    tuned = _room(commands, "tune", "search for faster schedules and record them", tuning_cli)
     tuned.set_defaults(run=_tune)
 
     profiled = _room(
-        commands, "profile", "what each kernel takes on this machine's GPU", profiling_cli
+        commands, "profile", "measure each kernel on this machine's GPU", profiling_cli
     )
     profiled.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     profiled.add_argument("--database", metavar="FILE", help=DATABASE_HELP)
     profiled.set_defaults(run=_profile)
 
-    _room(commands, "diff", "what changed between two reports or profiles", diff_cli)
-    _room(commands, "cache", "what is kept on disk for the next build", cache_cli)
-    completion = commands.add_parser(
-        "completion", help="print what lets a shell complete these commands"
-    )
-    completion.add_argument("shell", choices=SHELLS, help="for which shell")
+    _room(commands, "diff", "compare two reports or profiles", diff_cli)
+    _room(commands, "cache", "show or clear the build cache", cache_cli)
+    completion = commands.add_parser("completion", help="print a completion script for a shell")
+    completion.add_argument("shell", choices=SHELLS, help="the shell")
     completion.set_defaults(run=_completion)
 
     for command in (explained, compiled):
@@ -164,7 +164,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--dump", metavar="FOLDER", help=DUMP_HELP)
     for command in (demo, explained, compiled, verified, tuned, profiled):
         command.add_argument("--target", default="cuda", help=TARGET_HELP)
-    commands.add_parser("bench", help="measure on a GPU, beside other compilers", add_help=False)
+    commands.add_parser("bench", help="benchmarks against other compilers", add_help=False)
     return program
 
 
@@ -201,7 +201,7 @@ def _explain(options: argparse.Namespace) -> int:
         report = explain(mod, cuda_target(options.target), stitching, options.database)
     if options.html:
         report.to_html(options.html)
-    print(json.dumps(report.to_json(), indent=2) if options.json else report)
+    print(json.dumps(report.to_json(), indent=2) if options.json else coloured(str(report)))
     return 0
 
 
@@ -229,7 +229,7 @@ def _verify(options: argparse.Namespace) -> int:
     target = cuda_target(options.target)
     mod = read(options.model)
     found = tvm_stitch.verify(mod, target, seed=options.seed, orders=options.orders)
-    print(json.dumps(found.to_json(), indent=2) if options.json else found)
+    print(json.dumps(found.to_json(), indent=2) if options.json else coloured(str(found)))
     return 0 if found.ok else 1
 
 

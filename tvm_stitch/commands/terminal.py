@@ -1,10 +1,12 @@
-"""A line at the bottom of a terminal, written anew whenever there is something to say.
+"""What a terminal sees more than a file: colours, and a line at the bottom that is written anew.
 
-In: texts. Out: text on standard error; without a terminal, only what is to stay.
+In: texts. Out: text; without a terminal, no colours, and only those lines that are to stay.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -12,6 +14,26 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from tvm_stitch import timing
+
+_BOLD, _RED, _GREEN, _YELLOW = 1, 31, 32, 33
+# Of reports, verifications and differences, whose texts know nothing of colours.
+_COLOURS = (
+    (r"^(?:before|after|plan|target|time)(?= )", _BOLD),
+    (r"^\d+  \w+$", _BOLD),  # a kernel
+    (r"^[A-Z][^:]*:$", _BOLD),  # a heading
+    (r"^(?:ok$|\+ .*|faster: .*)", _GREEN),
+    (r"^(?:NOT OK.*|- .*|slower: .*)", _RED),
+    (r"^~ .*", _YELLOW),
+)
+
+
+def coloured(text: str, stream: TextIO | None = None) -> str:
+    """The text as a terminal gets it; as it is for a file, or where NO_COLOR is set."""
+    if os.environ.get("NO_COLOR") or not (stream or sys.stdout).isatty():
+        return text
+    for pattern, code in _COLOURS:
+        text = re.sub(pattern, rf"\033[{code}m\g<0>\033[0m", text, flags=re.M)
+    return text
 
 
 class Line:

@@ -19,10 +19,10 @@ from tvm_stitch.frontend.relay import is_relay
 from tvm_stitch.frontend.relay import load as load_relay
 
 KINDS = (
-    "an ONNX model (.onnx), a program that torch.export.save wrote (.pt2), a Relax module as "
-    "tvm.ir.save_json writes it or as TVMScript (.py), a module that Relay saved"
+    "an ONNX model (.onnx), a program saved by torch.export.save (.pt2), a Relax module saved by "
+    "tvm.ir.save_json or as TVMScript (.py), a module saved by Relay"
 )
-_JSON_KIND = "a Relax module as tvm.ir.save_json writes it"
+_JSON_KIND = "a Relax module saved by tvm.ir.save_json"
 # How a ModelProto begins: with the field ir_version.
 _ONNX_BEGINS = b"\x08"
 _DECORATORS = ("ir_module", "function", "prim_func")
@@ -55,17 +55,10 @@ def read(path: str) -> tvm.IRModule:
 def _exported(path: str) -> tvm.IRModule:
     from tvm_stitch import torch as front  # first: it says what to install
 
-    export = import_module("torch.export")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of PyTorch, about itself
-            return front.load(export.load(path))
-    except InputError:
-        raise
-    except Exception as error:
-        raise InputError(
-            f"{path} is no program that torch.export.save wrote: {first_line(error)}"
-        ) from None
+    saved = import_module("tvm_stitch.frontend.torch.saved")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch, about itself
+        return front.load(saved.read_program(path))
 
 
 def _onnx(path: str) -> tvm.IRModule:

@@ -19,7 +19,7 @@ from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused
 
-BETWEEN = "{} runs between them: one kernel would have to wait for itself"
+BETWEEN = "{} runs between them: one kernel would depend on its own result"
 
 TOO_MANY = "they are parts of a region with too many operators to be planned as a whole"
 
@@ -52,11 +52,8 @@ def _reason(region: Region, judge: Judge, writer: Candidate, reader: Candidate) 
     verdict = judge(union)
     if isinstance(verdict, Refused):
         return verdict.reason
-    parts = [pick.verdict.cost_us for pick in (writer, reader) if pick.verdict]
-    return (
-        f"one kernel would take {verdict.cost_us:.1f} us, the two take {sum(parts):.1f} us and a "
-        "launch more"
-    )
+    apart = sum(pick.verdict.cost_us for pick in (writer, reader) if pick.verdict)
+    return f"one kernel would take {verdict.cost_us:.1f} us, two take {apart:.1f} us plus a launch"
 
 
 def _between(region: Region, nodes: Nodes) -> Nodes:

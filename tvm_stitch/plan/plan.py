@@ -24,11 +24,11 @@ class Group:
     def why(self) -> str:
         """One sentence: why these operators are together."""
         if not self.launches_saved:
-            return f"one operator by itself: {self.cost_us:.1f} us"
+            return f"a single operator: {self.cost_us:.1f} us"
         return (
-            f"fused {self.cost_us:.1f} us, separate {self.apart_us:.1f} us: "
+            f"{self.cost_us:.1f} us fused, {self.apart_us:.1f} us apart: saves "
             f"{self.launches_saved} launch{'' if self.launches_saved == 1 else 'es'} and "
-            f"{shown_bytes(self.bytes_saved)} of traffic less"
+            f"{shown_bytes(self.bytes_saved)} of traffic"
         )
 
 

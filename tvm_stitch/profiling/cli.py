@@ -1,4 +1,4 @@
-"""`tvm-stitch profile`: what each kernel of a model takes on this machine's GPU."""
+"""`tvm-stitch profile`: the time of each kernel of a model on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tvm_stitch.profiling.profile import CALLS, profile
 from tvm_stitch.target import cuda_target
 
 DESCRIPTION = """\
-Runs a model with random inputs and measures each kernel, beside what the planner expects. Without a
-GPU the CPU executor counts what the kernels do.
+Runs a model on random inputs and measures each kernel, next to its predicted time. Without a GPU,
+the CPU executor counts memory accesses instead.
 """
 EXAMPLES = """\
 examples:
@@ -26,12 +26,12 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the subcommand, but for those that others have too."""
     parser.add_argument("--json", action="store_true", help="JSON instead of a table")
-    parser.add_argument("--html", metavar="FILE", help="write explain's page with the times in it")
+    parser.add_argument("--html", metavar="FILE", help="write the report's page, with these times")
     parser.add_argument("--trace", metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument(
-        "--calls", type=int, default=CALLS, help="calls that are timed (default: %(default)s)"
+        "--calls", type=int, default=CALLS, help="number of timed calls (default: %(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
 
 
 def run(options: argparse.Namespace, read: Callable[[str], tvm.IRModule]) -> int:

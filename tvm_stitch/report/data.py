@@ -122,6 +122,7 @@ class Limits:
 
     bandwidth: float  # bytes a second, of a large copy
     float32: float  # operations a second outside of tensor cores
+    tensor: float = 0.0  # operations a second of tensor cores, on float16
 
 
 @dataclass(frozen=True)

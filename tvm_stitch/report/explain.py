@@ -79,7 +79,7 @@ def explain(
     extents = bounds_of_module(mod, options).representative
     with notes.timed("describing"):
         found = kernels_by_function(lowered, notes, device, extents)
-    with notes.timed("TVM's way"):
+    with notes.timed("TVM's own pipeline"):
         before = by_default(mod, cuda, device, extents, notes.sources)
     kernels = tuple(kernel for each in found.values() for kernel in each)
     kernels += library_calls(lowered, device, extents)
@@ -100,7 +100,7 @@ def explain(
         flow=flow(notes.calls, kernels, places(found), cuts),
         sources=notes.sources,
         passes=notes.passes,
-        limits=Limits(device.bandwidth, device.float32_rate),
+        limits=Limits(device.bandwidth, device.float32_rate, device.tensor_rate),
         code=CodeOf(lowered, cuda, {f: [k.name for k in each] for f, each in found.items()}),
         versions=f"tvm_stitch {tvm_stitch.__version__} and TVM {tvm.__version__}",
     )

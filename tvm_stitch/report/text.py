@@ -21,13 +21,13 @@ def render(report: Findings) -> str:
     for number, kernel in enumerate(report.kernels, 1):
         parts += ["", *_details(number, kernel)]
     if report.cuts:
-        parts += ["", "Between kernels, through memory:"]
+        parts += ["", "Passed between kernels through memory:"]
         for cut in report.cuts[:MOST_CUTS]:
             parts += _cut_lines(cut)
         if len(report.cuts) > MOST_CUTS:
-            parts.append(f"  and {len(report.cuts) - MOST_CUTS} smaller ones, all in the JSON")
+            parts.append(f"  and {len(report.cuts) - MOST_CUTS} smaller ones (--json lists all)")
     if report.measured:
-        parts += ["", "Measured on this machine's GPU, the faster kept:"]
+        parts += ["", "Measured on this GPU; the faster of the two was kept:"]
         for each in report.measured:
             parts += _measured_lines(each)
     if report.fallbacks:
@@ -45,13 +45,13 @@ def _headline(report: Findings) -> str:
     after = f"{_count(report.launches, 'kernel launch')}, {stitched} of "
     after += f"{_count(len(report.kernels), 'kernel')} stitched"
     by_library = sum(kernel.by_library for kernel in report.kernels)
-    after += f", {by_library} of NVIDIA's libraries" if by_library else ""
+    after += f", {by_library} by NVIDIA's libraries" if by_library else ""
     if report.before.launches is None:
-        before = f"TVM's default pipeline refuses this module ({report.before.failure})"
+        before = f"TVM's default pipeline fails on this module: {report.before.failure}"
     else:
         before = f"TVM's default pipeline: {_count(report.before.launches, 'kernel launch')}"
-    target = f"For {report.target}, with the figures of the {report.device}"
-    target += f", by {report.versions}." if report.versions else "."
+    target = f"target  {report.target}, planned for {report.device}"
+    target += f" ({report.versions})" if report.versions else ""
     plans = [line for plan in report.plans for line in _wrapped("plan    ", _quality(plan))]
     return "\n".join([*_wrapped("before  ", before), *_wrapped("after   ", after), *plans, target])
 
@@ -69,19 +69,19 @@ def _times(passes: Sequence[PassTime]) -> str:
 
 def _quality(plan: Solved) -> str:
     if plan.cost_us:
-        text = f"{plan.cost_us:.1f} us predicted, {plan.status}"
+        text = f"{plan.cost_us:.1f} us predicted with launches, {plan.status}"
     else:
-        text = f"no time predicted for kernels of TVM's, {plan.status}"
+        text = f"TVM's kernels have no predicted time, {plan.status}"
     if plan.cost_us and plan.status != "simple rule":
         text += f" (gap {100 * plan.gap:.2g} %, simple rule {plan.greedy_us:.1f} us)"
     text = (
         f"{text}; {_count(plan.candidates, 'candidate')} in {_count(plan.regions, 'region')}, "
-        f"{plan.distinct} of them different"
+        f"{plan.distinct} distinct"
     )
     if plan.parts:
         text += (
-            f"; {plan.parts} are parts of larger ones, which kernels across them could make "
-            f"{plan.parts_us:.1f} us faster at most"
+            f"; {plan.parts} are parts of larger ones, across which kernels could save at most "
+            f"{plan.parts_us:.1f} us"
         )
     return text
 

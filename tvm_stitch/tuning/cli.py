@@ -25,12 +25,11 @@ from tvm_stitch.tuning.tune import RUNNERS, tune
 from tvm_stitch.tuning.workloads import parse_shapes
 
 DESCRIPTION = """\
-Measures schedules of a model's kernels and keeps what it finds in a record store, which compile and
-explain apply with --database. Interrupted, the same command goes on where it stopped.
+Measures alternative schedules of a model's kernels and records the results in a store, which
+compile and explain apply with --database. If interrupted, the same command resumes the search.
 """
 EXAMPLES = """\
-examples (tutorials/3_tuning.py goes through them; in Python, open("model.json", "w").write(
-tvm.ir.save_json(module)) saves a Relax module; models of ONNX and PyTorch are read as well):
+examples (see also tutorials/3_tuning.py):
   tvm-stitch tune model.json --database records.jsonl
   tvm-stitch compile model.json -o model.so --database records.jsonl
 
@@ -42,8 +41,8 @@ tvm.ir.save_json(module)) saves a Relax module; models of ONNX and PyTorch are r
 
   on the GPUs of other machines:
   python -m tvm.exec.rpc_tracker --port 9190                      on one machine
-  tvm-stitch tune --serve tracker:9190 --key h200 --bind 0.0.0.0  on each with a GPU; with several,
-      once for each of them, CUDA_VISIBLE_DEVICES saying which
+  tvm-stitch tune --serve tracker:9190 --key h200 --bind 0.0.0.0  on each machine with a GPU;
+      with several GPUs, once for each, selected by CUDA_VISIBLE_DEVICES
   tvm-stitch tune model.json --database records.jsonl --runner rpc --tracker tracker:9190 \\
       --key h200 --target sm_90
 
@@ -60,46 +59,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model",
         nargs="?",
         metavar="MODEL",
-        help="a model in any file that explain takes",
+        help="a model file of any kind that explain reads",
     )
     parser.add_argument("--database", metavar="FILE", help="the record store")
     parser.add_argument("--json", action="store_true", help="JSON instead of a table")
     parser.add_argument(
-        "--html", metavar="FILE", help="write a page with the searches of the store as well"
+        "--html", metavar="FILE", help="also write a page that shows the searches in the store"
     )
     how = parser.add_argument_group("how to search")
     how.add_argument(
-        "--trials", type=int, default=64, help="schedules a kernel, at most (default: %(default)s)"
+        "--trials", type=int, default=64, help="most schedules per kernel (default: %(default)s)"
     )
-    how.add_argument("--seed", type=int, default=0, help="of the search (default: %(default)s)")
+    how.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
     how.add_argument(
-        "--shapes", metavar="SIZES", help='of symbolic dimensions: "batch=1,8,32;seq=128,512"'
+        "--shapes", metavar="SIZES", help='sizes of symbolic dimensions: "batch=1,8,32;seq=128,512"'
     )
     how.add_argument(
         "--runner", choices=RUNNERS, default="local",
         help="this machine's GPU, those of a TVM RPC tracker, or the CPU executor "
         "(default: %(default)s)",
     )  # fmt: skip
-    how.add_argument("--jobs", type=int, help="compilers at once (default: one for each core)")
+    how.add_argument("--jobs", type=int, help="parallel compilations (default: one per core)")
     how.add_argument("--tracker", metavar="HOST:PORT", help="the tracker, for --runner rpc")
     how.add_argument(
-        "--key", default="gpu", help="what the servers are called there (default: %(default)s)"
+        "--key", default="gpu", help="the servers' key at the tracker (default: %(default)s)"
     )
     other = parser.add_argument_group("instead of searching").add_mutually_exclusive_group()
     other.add_argument("--list", action="store_true", help="show what the store holds")
     other.add_argument("--merge", nargs="+", metavar="FILE", help="add the records of other stores")
     other.add_argument(
         "--prune", action="store_true",
-        help="keep the best record of every kernel, and the one of its analytic choice",
+        help="keep only the best record of each kernel and that of its default schedule",
     )  # fmt: skip
     other.add_argument("--export", metavar="FILE", help="write what --prune keeps to another store")
     other.add_argument(
         "--serve", metavar="HOST:PORT",
-        help="measure for others who ask this tracker; only on a network that you trust",
+        help="measure for clients of this tracker; only on a network that you trust",
     )  # fmt: skip
     parser.add_argument(
         "--bind", default="127.0.0.1", metavar="ADDRESS",
-        help="with --serve: the address to listen on (default: %(default)s; 0.0.0.0 is all)",
+        help="with --serve: address to listen on (default: %(default)s; 0.0.0.0 for all)",
     )  # fmt: skip
 
 

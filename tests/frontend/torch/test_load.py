@@ -1,5 +1,11 @@
 """Exported programs become Relax modules that anyone can build."""
 
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -12,6 +18,7 @@ import tvm_stitch  # noqa: E402
 from tvm_stitch.errors import InputError, TorchError  # noqa: E402
 
 nn = torch.nn
+ROOT = Path(__file__).parents[3]
 
 
 class Model(nn.Module):
@@ -99,6 +106,30 @@ def test_stitched_as_loaded():
     assert verified.kernels
 
 
+@pytest.mark.parametrize("masked", ["", "added", "where", "causal", "fewer heads"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_attention_is_written_out(dtype, masked):
+    torch.manual_seed(0)
+    heads = 2 if masked == "fewer heads" else 4
+    shapes = (2, 4, 5, 8), (2, heads, 7, 8), (2, heads, 7, 8)
+    query, key, value = (torch.randn(shape, dtype=getattr(torch, dtype)) for shape in shapes)
+    masks = {"added": torch.randn(5, 7, dtype=query.dtype), "where": torch.rand(2, 1, 5, 7) < 0.7}
+
+    class Attention(nn.Module):
+        def forward(self, query, key, value):
+            return nn.functional.scaled_dot_product_attention(
+                query, key, value, masks.get(masked), is_causal=masked == "causal",
+                enable_gqa=masked == "fewer heads",
+            )  # fmt: skip
+
+    expected = Attention()(query, key, value)
+    module = tvm_stitch.torch.load(export(Attention(), (query, key, value)), device="llvm")
+    machine = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    (found,) = machine["main"](*(tvm.runtime.from_dlpack(each) for each in (query, key, value)))
+    near = {"float32": 1e-5, "float16": 5e-3}[dtype]
+    torch.testing.assert_close(torch.from_dlpack(found), expected, atol=near, rtol=near)
+
+
 def test_what_has_no_counterpart_is_named():
     class Sorted(nn.Module):
         def forward(self, x):
@@ -130,3 +161,54 @@ def test_positions_are_checked_on_the_cpu_too():
         executed(module, torch.tensor([5, 0]))
     with pytest.raises(InputError, match="unknown device 'cpu'"):
         tvm_stitch.torch.load(export(model, (places,)), device="cpu")
+
+
+OUTPUTS = """
+from dataclasses import dataclass
+import torch
+
+@dataclass
+class Outputs:
+    last: torch.Tensor
+
+torch.utils._pytree.register_pytree_node(
+    Outputs, lambda each: ([each.last], None), lambda values, _: Outputs(*values),
+    serialized_type_name="own_outputs.Outputs",
+)
+"""
+
+
+def test_classes_of_results_are_imported(tmp_path, monkeypatch):
+    """As transformers' are: PyTorch reads them once their module is imported."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "own_outputs.py").write_text(OUTPUTS)
+    monkeypatch.syspath_prepend(code)
+    own = importlib.import_module("own_outputs")
+
+    class Model(nn.Module):
+        def forward(self, x):
+            return own.Outputs(x.relu())
+
+    torch.export.save(export(Model(), (torch.randn(3),)), tmp_path / "model.pt2")
+    (tmp_path / "text.pt2").write_text("text")
+    program = (
+        "from tvm_stitch.frontend.torch.saved import read_program\n"
+        "from tvm_stitch.errors import InputError\n"
+        "for path in ('model.pt2', 'text.pt2'):\n"
+        "    try: print(type(read_program(path)).__name__)\n"
+        "    except InputError as error: print(error)\n"
+    )
+    for paths, first in (
+        ([code, ROOT], "ExportedProgram"),
+        ([ROOT], "model.pt2 returns own_outputs.Outputs, which PyTorch cannot read here"),
+    ):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+        found = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        lines = found.stdout.splitlines()
+        assert lines[0].startswith(first)
+        assert lines[1].startswith("text.pt2 is no program saved by torch.export.save")
+        assert found.stderr == ""

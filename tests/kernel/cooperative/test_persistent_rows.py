@@ -192,6 +192,6 @@ def test_rows_that_stay_cost_less():
 def test_the_report_says_what_stays():
     case = batch_norm("float32", (2048, 1024))
     (kernel,) = explain(case.module, H200, TOGETHER).kernels
-    assert "% of the inputs that they read again they find in shared memory" in kernel.why
+    assert "% of the inputs they read again in shared memory" in kernel.why
     assert "rows of a segment stay on the chip" in kernel.mapping
     assert kernel.bytes_min < kernel.bytes_planned < 1.7 * kernel.bytes_min

@@ -74,10 +74,10 @@ def test_the_widest_scheme_names_the_kernel():
 
 
 def test_mappings_in_words():
-    assert str(WARP) == "32 threads a row, 4 rows a block, 8 x 4 elements a thread"
+    assert str(WARP) == "32 threads per row, 4 rows per block, 8 x 4 elements per thread"
     assert "row in shared memory" in str(BLOCK)
-    assert "256 threads a row in each of 4 blocks" in str(CLUSTER) and "peeled" in str(CLUSTER)
-    assert str(FLAT) == "256 threads a block, 2 x 4 elements a thread"
+    assert "256 threads per row in each of 4 blocks" in str(CLUSTER) and "peeled" in str(CLUSTER)
+    assert str(FLAT) == "256 threads per block, 2 x 4 elements per thread"
     assert Schedule((WARP, WARP, BLOCK)).mapping == f"2 of {WARP}; 1 of {BLOCK}"
 
 

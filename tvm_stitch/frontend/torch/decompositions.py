@@ -58,3 +58,35 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     }
     table = {**core_aten_decompositions(), **get_decompositions(WRITTEN_OUT), **_OF_LISTS}
     return {operator: write for operator, write in table.items() if operator not in kept}
+
+
+@cache
+def exported_decompositions() -> dict[Any, Callable[..., Any]]:
+    """The table for programs without PyTorch behind them: attention is written out as well."""
+    return {**decompositions(), _aten.scaled_dot_product_attention.default: _attention}
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """softmax(query . keys * scale + mask) . values, as PyTorch's documentation writes it."""
+    if enable_gqa:
+        key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
+        value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
+    factor = query.size(-1) ** -0.5 if scale is None else scale
+    scores = query @ key.transpose(-2, -1) * factor
+    if is_causal:
+        attn_mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(attn_mask.logical_not(), float("-inf"))
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    return torch.dropout(torch.softmax(scores, -1), dropout_p, dropout_p > 0) @ value

@@ -16,7 +16,7 @@ from tvm import relax
 from tvm_stitch.checked_index import on_host
 from tvm_stitch.errors import InputError
 from tvm_stitch.frontend.torch.convert import convert, refusal
-from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.frontend.torch.decompositions import exported_decompositions
 from tvm_stitch.frontend.torch.lists import by_tensor
 from tvm_stitch.frontend.torch.writer import ENTRY
 
@@ -48,7 +48,7 @@ def load(
         raise InputError(
             f"load takes what torch.export.export returns, not {kind}: export the model first"
         )
-    program = exported_program.run_decompositions(decompositions())
+    program = exported_program.run_decompositions(exported_decompositions())
     _drop_assertions(program.graph)
     by_tensor(program.graph, accepted=lambda node: refusal(node) is None)
     converted = convert(program.graph, stored=False)

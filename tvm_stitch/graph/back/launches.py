@@ -34,7 +34,7 @@ class Nest:
         """One line for people."""
         threads = product(tuple(self._extents("threadIdx.").values()))
         blocks = product(tuple(self._extents("blockIdx.").values()))
-        return f"{shown(threads)} threads a block, {shown(blocks)} blocks"
+        return f"{shown(threads)} threads per block, {shown(blocks)} blocks"
 
     @property
     def has_blocks(self) -> Expr | None:

@@ -132,22 +132,25 @@ class Mapping:
 
     @property
     def _each(self) -> str:
-        return f"{self.steps or 'as many as it takes'} x {self.vector} elements a thread"
+        return f"{self.steps or 'as many as it takes'} x {self.vector} elements per thread"
 
     def __str__(self) -> str:
         """One line for people."""
-        words = [f"{self.threads} threads a {'piece of a ' if self.split else ''}row"]
+        words = [f"{self.threads} threads per {'piece of a ' if self.split else ''}row"]
         if self.idle:
             words[0] += f", {self.idle} of them idle"
         if self.cluster > 1:
             words[0] += f" in each of {self.cluster} blocks"
-        words += [f"{self.block_rows} rows a block", self._each]
+        words += [
+            f"{self.block_rows} {'row' if self.block_rows == 1 else 'rows'} per block",
+            self._each,
+        ]
         if self.batch > 1:
             words[-1] += f" for each of {self.batch} rows"
         if self.blocks:
             words.append(
                 f"{self.blocks} blocks in a grid-stride loop, "
-                f"{self.min_blocks_per_sm} a multiprocessor"
+                f"{self.min_blocks_per_sm} per multiprocessor"
             )
         if self.residence == "shared":
             copied = ", copied asynchronously" if self.asynchronous else ""
@@ -178,7 +181,7 @@ class Flat(Mapping):
 
     def __str__(self) -> str:
         """One line for people."""
-        return f"{self.threads} threads a block, {self._each}"
+        return f"{self.threads} threads per block, {self._each}"
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,7 @@ class Transposed(Flat):
     def __str__(self) -> str:
         """One line for people."""
         across = self.reach // self.tile
-        return f"{self.threads} threads a block, tiles of {across} x {self.tile} elements"
+        return f"{self.threads} threads per block, tiles of {across} x {self.tile} elements"
 
 
 @dataclass(frozen=True)
@@ -294,9 +297,9 @@ class RowSegment(Mapping):
 
     def __str__(self) -> str:
         """One line for people."""
-        words = [f"{self.threads} threads a block", self._each]
+        words = [f"{self.threads} threads per block", self._each]
         if self.rows > 1:
-            words[0] = f"{self.threads} threads a row, {self.rows} rows side by side"
+            words[0] = f"{self.threads} threads per row, {self.rows} rows side by side"
         if self.persistent_rows:
             words.append(f"{self.persistent_rows} rows of a segment stay on the chip")
         return ", ".join(words)

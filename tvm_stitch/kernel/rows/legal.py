@@ -95,7 +95,7 @@ def uncovered(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
 def held_elements(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
     """Why a thread cannot have all of its elements in registers."""
     if mapping.elements > MAX_ELEMENTS:
-        yield f"{mapping.elements} elements a thread, more than {MAX_ELEMENTS}"
+        yield f"{mapping.elements} elements per thread, more than {MAX_ELEMENTS}"
     first = phases_of(problem.program, mapping).first_bytes
     ahead = first * mapping.elements * (2 if mapping.prefetch_next_row else 1)
     if ahead > MAX_AHEAD_BYTES:

@@ -17,14 +17,14 @@ def _why(program: ProductProgram, mapping: SmallMatmul) -> str:
     count, shared = len(program.contractions), shown(program.inner)
     products = f"{count} small matrix products" if count > 1 else "a small matrix product"
     rows = f"{shared} rows share" if shared != "1" else "each row has"
-    text = f"{products}: {rows} a factor in shared memory, and there a row waits for its threads"
+    text = f"{products}: {rows} a factor in shared memory, where rows stay for later stages"
     if mapping.split:
-        text += "; blocks have some of a row's columns each, and no more of the shared factor"
+        text += "; each block holds a range of a row's columns, and of the shared factor"
     if not program.reduces_rows:
         return text
     reductions = len(program.row_reductions) - count
     times = "once" if reductions == 1 else f"{reductions} times"
-    return f"{text}; it is reduced {times} by shuffles within a warp"
+    return f"{text}; a row is reduced {times} by shuffles within a warp"
 
 
 SMALL_MATMUL = Kind(

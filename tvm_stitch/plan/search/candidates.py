@@ -135,7 +135,7 @@ class _Search:
         """What products' kernels can end with, and what it leaves of the sets."""
         ends: dict[int, list[Nodes]] = {}
         for epilogue in epilogues(self.region, self.judge):
-            why = f"it ends the kernel of {epilogue.product}"
+            why = f"an epilogue of {epilogue.product}, whose kernel ends with it"
             ends.setdefault(epilogue.number, []).append(epilogue.nodes)
             if epilogue.verdict is None:
                 outputs, cost = epilogue.outputs, epilogue.cost_us

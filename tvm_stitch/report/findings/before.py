@@ -36,12 +36,13 @@ def by_default(
         *cuda_pipeline.dataflow_lower_passes(cuda),
     ]
     notes = Notes(sources=tuple(sources))
-    context = tvm.transform.PassContext(opt_level=3, instruments=[Listener(notes)])
+    listener = Listener(notes)
+    context = tvm.transform.PassContext(opt_level=3, instruments=[listener])
     try:
         with cuda, context:
             lowered = tvm.transform.Sequential(passes)(mod)
     except Exception as error:
-        return Before(None, None, first_line(error))
+        return Before(None, None, f"{first_line(error)} in its pass {listener.running}")
     found = kernels_by_function(lowered, notes, device, extents)
     kernels = tuple(replace(kernel, why=WHY) for each in found.values() for kernel in each)
     launches = sum(kernel.launches for kernel in kernels)

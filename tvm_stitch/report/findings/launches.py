@@ -20,6 +20,7 @@ from tvm_stitch.report.findings.operators import operator_name
 from tvm_stitch.report.findings.types import shown_type, type_bytes
 
 Expr = Any
+TENSOR_CORES = "on tensor cores"  # in the mapping of a kernel
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,15 @@ class _Reasons:
             if names <= held and size in (None, cut.bytes)
         ]
         best = max(fitting, key=lambda cut: len(cut.writer) + len(cut.reader), default=None)
-        return best.reason if best else ""
+        return best.reason if best else self._by_tensor_cores(writer, reader)
+
+    def _by_tensor_cores(self, writer: int, reader: int) -> str:
+        """The reason that such kernels have by themselves, which no cut tells."""
+        if TENSOR_CORES in self._kernels[reader].mapping:
+            return "a product on tensor cores reads its operands from memory: it begins a kernel"
+        if TENSOR_CORES in self._kernels[writer].mapping:
+            return "a product on tensor cores ends with its element-wise epilogue"
+        return ""
 
     def _written_by(self, writer: int) -> list[tuple[frozenset[str], Cut]]:
         """The cuts behind a kernel, with the operators that read."""

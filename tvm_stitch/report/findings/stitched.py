@@ -112,7 +112,7 @@ def _on_tensor_cores(
     assert not isinstance(product, Refused), "a product's kernel comes from a readable function"
     tiles = Tiles.from_json(str(emitted.attrs[TILES_ATTRIBUTE]))
     flows = {product.stage.output: "regional"}
-    online_after = "; what follows finds its results in shared memory" if product.after else ""
+    online_after = "; its epilogue reads the results from shared memory" if product.after else ""
     return replace(
         _of_product(fused, product, device, extents),
         scheme="regional",
@@ -271,15 +271,15 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
     if schedule.blocks:
         rounds = parts[-1].program.round + 1
         return (
-            f"{rounds} rounds, between which all {schedule.blocks} blocks synchronise; what one "
-            f"has reduced, the next ones read from device memory{_why_staying(parts)}: "
+            f"{rounds} rounds, between which all {schedule.blocks} blocks synchronise; later "
+            f"rounds read earlier results from device memory{_why_staying(parts)}: "
             f"{'; '.join(sentences)}"
         )
     if len(parts) == 1:
         return sentences[0]
-    together = f"{len(parts)} unrelated computations share one launch, by ranges of blocks"
+    together = f"{len(parts)} unrelated computations share a launch, each on blocks of its own"
     if shares_input([part.program for part in parts], [part.mapping for part in parts]):
-        together = f"rows of {len(parts)} lengths are co-scheduled: what they share is read once"
+        together = f"rows of {len(parts)} lengths are co-scheduled: shared inputs are read once"
     return f"{together}: {'; '.join(sentences)}"
 
 
@@ -294,7 +294,7 @@ def _why_staying(parts: Sequence[Part]) -> str:
     if not stays:
         return ""
     share = stays / sum(size for size, _ in found.values())
-    return f", {share:.0%} of the inputs that they read again they find in shared memory"
+    return f" and find {share:.0%} of the inputs they read again in shared memory"
 
 
 def _why_part(part: Part) -> str:
@@ -314,10 +314,10 @@ def _why_part(part: Part) -> str:
         where = "behind a barrier of the grid" if part.mapping.blocks else "in shared memory"
         text += f"{'; ' if text else ''}{sums} synchronise {where}"
     if mapping.tile:
-        return "what is read transposed comes in whole lines, through tiles in shared memory"
+        return "transposed reads are coalesced through tiles in shared memory"
     if not text:
-        return "every element needs only its own inputs: nothing flows between threads"
+        return "each element depends on its own inputs only: threads exchange nothing"
     if not part.phases.kept:
         return text
     place = "registers" if part.mapping.residence == "register" else "shared memory"
-    return f"{text}; what is needed again waits in {place}"
+    return f"{text}; values needed again stay in {place}"

@@ -1,6 +1,6 @@
-// What stands behind a kernel or an edge, beside the picture.
+// The panel beside the picture: all that is known of a kernel or an edge.
 
-/** Fill the panel with a kernel's story. */
+/** Fill the panel with what is known of a kernel. */
 function showKernel(panel, kernel, onKernel) {
   panel.replaceChildren(
     element("h2", { style: `--scheme: ${colour(kernel.scheme)}` }, `${kernel.place + 1}  `, gist(kernel)),
@@ -13,7 +13,7 @@ function showKernel(panel, kernel, onKernel) {
     stagesTable(kernel),
     ...(kernel.side === after ? codeBlocks(kernel) : []),
   );
-  panel.scrollTop = 0;
+  panel.parentElement.scrollTop = 0;
 }
 
 function codeBlocks(kernel) {
@@ -34,9 +34,9 @@ function figures(kernel) {
     ["scheme", kernel.scheme],
     ["mapping", kernel.mapping + tuned],
     ["launches", String(kernel.launches)],
-    ["bytes, least", bytes(kernel.bytes_min)],
-    ["bytes, planned", bytesPlanned(kernel)],
-    ...(time.kind === "floor" ? [] : [[`${time.kind} against floor`, times(ratio(time.us, kernel.floor_us))]]),
+    ["least traffic", bytes(kernel.bytes_min)],
+    ["planned traffic", bytesPlanned(kernel)],
+    ...(time.kind === "floor" ? [] : [[`${time.kind} / floor`, times(ratio(time.us, kernel.floor_us))]]),
     ...counts(kernel),
   ];
   const cells = rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
@@ -48,7 +48,7 @@ function counts(kernel) {
   const found = (kernel.side === after && measured.get(kernel.name)) || {};
   const share = found.copy_share ? `${Math.round(100 * found.copy_share)} %` : null;
   return [
-    ["bandwidth of a copy", share],
+    ["share of a copy's bandwidth", share],
     ["memory accesses", found.accesses],
     ["switches of threads", found.switches],
   ].filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => [name, String(value)]);
@@ -79,30 +79,38 @@ function bar(name, value, longest, label) {
   ];
 }
 
+/** The stages, each below the line of the model that it comes from. */
 function stagesTable(kernel) {
   const isNew = (stage, place) => String(stage.sources) !== String(kernel.stages[place - 1]?.sources);
-  const rows = kernel.stages.map((stage, place) =>
-    element("tr", {},
+  const rows = kernel.stages.flatMap((stage, place) => [
+    ...(stage.sources.length && isNew(stage, place) ? [sourceRow(stage)] : []),
+    element("tr", { class: "stage" },
       element("td", {}, stage.operator),
       element("td", {}, stage.scheme ? schemeMark(stage.scheme) : ""),
       element("td", { class: "muted" }, stage.type),
-      element("td", { class: "source" }, ...(isNew(stage, place) ? sourceLines(stage) : [])),
     ),
-  );
-  const head = ["operator", "flows", "type", "from"].map((name) => element("th", {}, name));
+  ]);
+  const head = ["operator", "scheme", "type"].map((name) => element("th", {}, name));
   return element("div", { class: "scroll" },
     element("table", { class: "stages" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
 }
 
-function sourceLines(stage) {
-  const lines = sourcesOf(stage);
-  const shown = lines.slice(0, 2).map((source) => element("div", { title: source.place }, lineOf(source)));
+/** The lines of the model: one of each place, for equal layers share a kernel. */
+function sourceRow(stage) {
+  const lines = [...new Map(sourcesOf(stage).map((source) => [source.place || source.text, source])).values()];
+  const shown = lines.slice(0, 2).map((source) =>
+    element("div", { title: lineOf(source, source.place) }, lineOf(source, shortPlace(source.place))));
   if (lines.length > 2) shown.push(element("div", { class: "muted" }, `and ${lines.length - 2} more`));
-  return shown;
+  return element("tr", {}, element("td", { class: "source", colspan: 3 }, ...shown));
 }
 
-function lineOf(source) {
-  return source.place ? `${source.place}  ${source.text}` : source.text;
+/** A file by its name and folder: the whole path would fill the panel. */
+function shortPlace(place) {
+  return place.split("/").slice(-2).join("/");
+}
+
+function lineOf(source, place) {
+  return place ? `${place}  ${source.text}` : source.text;
 }
 
 function schemeMark(scheme) {
@@ -156,7 +164,7 @@ function showEdge(panel, edge, side, onKernel) {
   );
   panel.replaceChildren(
     element("h2", {}, "Through memory"),
-    element("p", {}, `${bytes(edge.bytes)}, written by one kernel and read by the next.`),
+    element("p", {}, `${bytes(edge.bytes)}, which one kernel writes and the other reads.`),
     element("ul", { class: "neighbours" }, ...items),
   );
 }
@@ -167,8 +175,8 @@ function showGroup(panel, box) {
   const total = d3.sum(held, (kernel) => timeOf(kernel).us ?? 0);
   const lines = [
     `${counted(held.length, "launch")}, ${micros(total)} each time.`,
-    box.carried ? `${bytes(box.carried / (box.count - 1))} go from one time to the next.` : "",
-    "Double-click opens or closes it in the picture.",
+    box.carried ? `${bytes(box.carried / (box.count - 1))} go from one repetition to the next.` : "",
+    "Double-click it to open or close it.",
   ];
   panel.replaceChildren(
     element("h2", {}, box.count > 1 ? `Repeated ${box.count} times` : groupTitle(box)[0]),
@@ -179,6 +187,7 @@ function showGroup(panel, box) {
 function showNothing(panel) {
   panel.replaceChildren(
     element("p", { class: "muted" },
-      "Click a kernel for its stages, mapping, bytes, times, neighbours and code; an edge for what crosses there."),
+      "Click a kernel for its stages, mapping, traffic, times, neighbours and code, or an edge for the values it "
+        + "carries. Double-click a box to open or close it."),
   );
 }

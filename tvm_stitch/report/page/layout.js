@@ -3,9 +3,9 @@
 
 const TITLE = 42; // height of a box's heading
 const PADDING = 12;
-const CLOSED = { width: 230, height: 46 };
+const CLOSED = { width: 260, height: 46 };
 const OPERATOR_HEIGHT = 22;
-const LETTER = 6.6; // width
+const LETTER = 6.9; // width
 const SMALL_LETTER = 5.6;
 
 const MOST_IN_KERNEL = 300; // operators; more are a list beside the picture, dagre takes too long

@@ -1,7 +1,7 @@
 // Ties the views together: what is selected, searched and shown.
 
 const started = performance.now();
-const panel = document.getElementById("details");
+const panel = document.getElementById("story");
 const picture = new Picture(document.getElementById("graph"), after, select);
 const table = new KernelTable(document.getElementById("table"), selectKernel);
 const search = document.getElementById("search");
@@ -78,6 +78,7 @@ function view(name) {
     tab.setAttribute("aria-selected", chosen);
     document.getElementById(tab.dataset.view).hidden = !chosen;
   }
+  document.body.classList.toggle("on-picture", name === "picture");
   undrawn.get(name)?.();
   undrawn.delete(name);
   searched();
@@ -89,15 +90,16 @@ function summarise() {
   const unstitched = report.before.launches;
   const launches = report.flow.launches.length || report.launches;
   const cells = [
-    ["launches", unstitched === null ? String(launches) : `${unstitched} → ${launches}`],
+    ["launches", unstitched === null ? String(launches) : `${unstitched} → ${launches}`,
+      report.before.failure ? `TVM's own pipeline fails on this model: ${report.before.failure}` : "By TVM's own pipeline, and stitched"],
     ["kernels stitched", `${stitched} of ${kernels.length}`],
-    ["predicted", total("predicted_us")],
-    ["floor", total("floor_us")],
+    ["predicted", total("predicted_us"), "All kernels, without the time between launches"],
+    ["floor", total("floor_us"), "Each kernel's least traffic at the bandwidth of a large copy"],
     ...(profile?.measured ? [["measured", micros(profile.total_us)]] : []),
   ];
   document.getElementById("target").textContent = `${report.device} (${report.target})`;
   document.getElementById("summary").replaceChildren(
-    ...cells.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+    ...cells.map(([name, value, hint]) => element("div", { title: hint ?? null }, element("dt", {}, name), element("dd", {}, value))));
 }
 
 /** A time of all launches; it says where kernels are missing in it. */
@@ -105,12 +107,21 @@ function total(field) {
   const known = kernels.filter((kernel) => kernel[field] !== null);
   const sum = micros(d3.sum(known, (kernel) => kernel[field] * kernel.launches));
   const missing = kernels.length - known.length;
-  return missing ? `${sum} + ${missing} unknown` : sum;
+  return missing ? `${sum} + ${missing} of TVM's` : sum;
 }
 
 function legend() {
   const used = SCHEMES.filter((scheme) => [...kernels, ...before.kernels].some((k) => k.scheme === scheme || k.stages.some((s) => s.scheme === scheme)));
   document.getElementById("legend").replaceChildren(...used.map(schemeMark));
+}
+
+/** Deselect, and give the panel's room back. */
+function closePanel() {
+  picture.marks.selected = null;
+  picture.mark();
+  table.show({ selected: null });
+  showNothing(panel);
+  document.body.classList.remove("has-details");
 }
 
 function listen() {
@@ -121,6 +132,8 @@ function listen() {
   on("search", searched, "input");
   on("search", next, "keydown");
   on("theme", switchTheme);
+  on("close", closePanel);
+  document.addEventListener("keydown", (event) => event.key === "Escape" && closePanel());
   on("fit", () => picture.fit());
   on("closer", () => picture.svg.call(picture.zoom.scaleBy, 1.4));
   on("farther", () => picture.svg.call(picture.zoom.scaleBy, 1 / 1.4));

@@ -1,6 +1,8 @@
 // The picture: boxes within boxes, edges as thick as what crosses, zoom and pan.
 
 const TOP = 48; // room for the controls above the picture
+const BOTTOM = 40; // and for the legend below it
+const READABLE = 0.55; // the smallest scale at which titles can be read
 const curve = d3.line((point) => point.x, (point) => point.y).curve(d3.curveBasis);
 
 /** Draws a side as a tree of boxes into an SVG, and tells what is clicked. */
@@ -132,10 +134,12 @@ class Picture {
     if (k < 0.5) this.svg.call(this.zoom.scaleTo, 0.9);
   }
 
-  /** The whole width at once where that can be read, from the top. */
+  /** Everything at once where that can be read, else the whole width from the top. */
   fit() {
     const view = this.svg.node().getBoundingClientRect();
-    const scale = Math.min(1, Math.max(0.3, (view.width - 24) / this.root.width));
+    const high = (view.height - TOP - BOTTOM) / this.root.height;
+    const whole = high < READABLE ? 1 : high;
+    const scale = Math.min(1, Math.max(0.3, (view.width - 24) / this.root.width), whole);
     const dx = Math.max(12, (view.width - this.root.width * scale) / 2);
     this.svg.call(this.zoom.transform, d3.zoomIdentity.translate(dx, TOP).scale(scale));
   }

@@ -11,13 +11,16 @@ function drawRoofline(parent, onKernel) {
   const svg = d3.create("svg").attr("viewBox", `0 0 ${FRAME.width} ${FRAME.height}`).attr("class", "plot");
   const scales = scalesOf(points);
   drawAxes(svg, scales);
-  drawRoof(svg, scales);
+  drawRoof(svg, scales, points);
   drawPoints(svg, scales, points, onKernel);
   const left = kernels.length - points.length;
-  const note = "Time as measured where it was, else as predicted; a hollow point is a floor: "
-    + "TVM's own kernels are not predicted. The roof is a large copy's bandwidth, and float32 outside of tensor cores."
-    + (left ? ` Without arithmetic or of unknown size: ${left}.` : "");
-  parent.replaceChildren(svg.node(), element("p", { class: "muted" }, note));
+  const notes = [
+    "Each point is a kernel, at its measured time if there is one, else at the predicted time. A hollow point is "
+      + "a kernel of TVM's: its time is not predicted, so it stands at its floor.",
+    "The slope is the bandwidth of a large copy.",
+    left ? `Not shown, for they do no arithmetic or their size is open: ${counted(left, "kernel")}.` : "",
+  ];
+  parent.replaceChildren(svg.node(), element("p", { class: "muted" }, notes.filter(Boolean).join(" ")));
 }
 
 function pointOf(kernel) {
@@ -25,11 +28,19 @@ function pointOf(kernel) {
   return { kernel, kind, x: kernel.operations / kernel.bytes_min, y: (kernel.operations / us) * 1e6 };
 }
 
+/** What caps the rate of arithmetic; tensor cores count where a kernel is faster than the rest can be. */
+function peaks(points) {
+  const { float32, tensor } = report.limits;
+  const fastest = d3.max(points, (point) => point.y);
+  return [["float32", float32], ["tensor cores, float16", tensor]]
+    .filter(([, rate], place) => !place || (rate && fastest > float32 / 4));
+}
+
 function scalesOf(points) {
-  const { bandwidth, float32 } = report.limits;
-  const ridge = float32 / bandwidth;
-  const xs = d3.extent([...points.map((point) => point.x), ridge]);
-  const ys = d3.extent([...points.map((point) => point.y), float32]);
+  const { bandwidth } = report.limits;
+  const rates = peaks(points).map(([, rate]) => rate);
+  const xs = d3.extent([...points.map((point) => point.x), ...rates.map((rate) => rate / bandwidth)]);
+  const ys = d3.extent([...points.map((point) => point.y), ...rates]);
   const x = d3.scaleLog([xs[0] / 2, xs[1] * 4], [FRAME.left, FRAME.width - FRAME.right]);
   const y = d3.scaleLog([ys[0] / 2, ys[1] * 2], [FRAME.height - FRAME.bottom, FRAME.top]);
   return { x, y };
@@ -42,21 +53,29 @@ function drawAxes(svg, { x, y }) {
   svg.append("g").attr("class", "axis").attr("transform", `translate(${FRAME.left},0)`)
     .call(d3.axisLeft(y).ticks(6, "~s"));
   svg.append("text").attr("class", "label").attr("x", FRAME.width / 2).attr("y", FRAME.height - 10)
-    .text("operations for each byte (each input and output once)");
+    .text("operations per byte (each input read and each output written once)");
   svg.append("text").attr("class", "label").attr("transform", `translate(16,${FRAME.height / 2}) rotate(-90)`)
-    .text("operations a second");
+    .text("operations per second");
 }
 
-function drawRoof(svg, { x, y }) {
-  const { bandwidth, float32 } = report.limits;
+function drawRoof(svg, { x, y }, points) {
+  const { bandwidth } = report.limits;
   const [first, last] = x.domain();
-  const ridge = float32 / bandwidth;
+  const line = d3.line(([at]) => x(at), ([, rate]) => y(rate));
+  const highest = d3.max(peaks(points), ([, rate]) => rate);
   const start = Math.max(first, y.domain()[0] / bandwidth);
-  const roof = [[start, start * bandwidth], [ridge, float32], [Math.max(last, ridge), float32]];
   svg.append("path").attr("class", "roof")
-    .attr("d", d3.line(([at]) => x(at), ([, rate]) => y(rate))(roof));
-  svg.append("text").attr("class", "label roof-name").attr("x", x(ridge) + 8).attr("y", y(float32) - 8)
-    .text(`${d3.format(".3~s")(float32)} float32/s, ${d3.format(".3~s")(bandwidth)}B/s`);
+    .attr("d", line([[start, start * bandwidth], [highest / bandwidth, highest]]));
+  const middle = Math.sqrt(start * (peaks(points)[0][1] / bandwidth));
+  svg.append("text").attr("class", "label roof-name")
+    .attr("x", x(middle) - 8).attr("y", y(middle * bandwidth) - 8)
+    .text(`${d3.format(".3~s")(bandwidth)}B/s`);
+  for (const [name, rate] of peaks(points)) {
+    const ridge = rate / bandwidth;
+    svg.append("path").attr("class", "roof").attr("d", line([[ridge, rate], [Math.max(last, ridge), rate]]));
+    svg.append("text").attr("class", "label roof-name").attr("x", FRAME.width - FRAME.right).attr("y", y(rate) - 8)
+      .text(`${name}: ${d3.format(".3~s")(rate)}FLOP/s`);
+  }
 }
 
 function drawPoints(svg, { x, y }, points, onKernel) {

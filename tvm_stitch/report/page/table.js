@@ -10,9 +10,11 @@ const COLUMNS = [
   ["floor", (kernel) => kernel.floor_us, micros],
   ["predicted", (kernel) => kernel.predicted_us, micros],
   ["measured", measuredOf, micros],
-  ["against floor", againstFloor, times],
+  ["× floor", againstFloor, times],
   ["all launches", (kernel) => allLaunches(kernel), micros],
 ].filter(([name]) => name !== "measured" || profile?.measured);
+
+const TEXTS = new Set(["kernel", "scheme"]);
 
 function againstFloor(kernel) {
   const time = timeOf(kernel);
@@ -20,8 +22,8 @@ function againstFloor(kernel) {
 }
 
 function allLaunches(kernel) {
-  const { us } = timeOf(kernel);
-  return us === null ? null : us * kernel.launches;
+  const { us, kind } = timeOf(kernel);
+  return us === null || kind === "floor" ? null : us * kernel.launches;
 }
 
 /** The table, of which a text and schemes show a part. */
@@ -74,7 +76,8 @@ class KernelTable {
   heading(name, place) {
     const sorted = this.order.column === place;
     const mark = sorted ? (this.order.down ? " ↓" : " ↑") : "";
-    return element("th", { "aria-sort": sorted ? (this.order.down ? "descending" : "ascending") : null },
+    const holds = TEXTS.has(name) ? null : "number";
+    return element("th", { class: holds, "aria-sort": sorted ? (this.order.down ? "descending" : "ascending") : null },
       element("button", { type: "button", onclick: () => this.sortBy(place) }, name + mark));
   }
 

@@ -2,7 +2,7 @@
 // smallest box that holds both their ends.
 
 const MOST_BOXES = 150; // that are open at first
-const MOST_OPERATORS = 400;
+const MOST_OPERATORS = 80; // in kernels that are open at first: more hide the plan behind its parts
 
 /** The box of everything on a side. */
 function grown(side) {
@@ -65,7 +65,7 @@ function join(box, from, to, edge) {
   box.edges.set(key, known);
 }
 
-/** Open boxes from the outside in, and then kernels, while there are few enough to take in. */
+/** Open groups from the outside in while there are few enough to take in, and small plans' kernels. */
 function openSome(root) {
   let boxes = root.children.length;
   const seen = [];
@@ -79,11 +79,8 @@ function openSome(root) {
     }
   }
   const shown = seen.filter((box) => box.kernel);
-  let operators = 0;
-  for (const box of shown.sort((one, other) => one.kernel.stages.length - other.kernel.stages.length)) {
-    operators += box.kernel.stages.length;
-    box.open = operators <= MOST_OPERATORS;
-  }
+  const operators = d3.sum(shown, (box) => box.kernel.stages.length);
+  for (const box of shown) box.open = operators <= MOST_OPERATORS;
 }
 
 /** All boxes in a box, those in closed ones too. */
