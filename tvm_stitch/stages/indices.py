@@ -1,7 +1,8 @@
-"""Index arithmetic in int64, whatever dtype a function counts in.
+"""Index arithmetic: elements by their row-major positions; int64, whatever a function counts in.
 
-In: a store, and its axes of int32, as TVMScript makes them. Out: the same store over axes of int64,
-with all arithmetic on them in int64 too. What is no index keeps its dtype.
+In: a position, and extents; or a store, and its axes of int32, as TVMScript makes them. Out: the
+indices; or the same store over axes of int64, with all arithmetic on them in int64 too. What is no
+index keeps its dtype.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_stitch.stages.stage import Expr, dtype_of
+from tvm_stitch.stages.stage import Expr, Var, as_int64, constant, dtype_of
 
 NARROW, WIDE = "int32", "int64"
 _ARITHMETIC = (
@@ -70,3 +71,22 @@ def _wide(expr: Expr) -> Expr | None:
         return tirx.IntImm(WIDE, expr.value)
     is_narrowed = isinstance(expr, tirx.Cast) and dtype_of(expr.value) == WIDE
     return expr.value if is_narrowed else None
+
+
+def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
+    """The axes of the element at a row-major position."""
+    return dict(zip(axes, unraveled(flat, extents), strict=True))
+
+
+def unraveled(flat: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The indices of the element at a row-major position, of which there are no more."""
+    found: list[Expr] = []
+    for number in range(len(extents) - 1, -1, -1):
+        extent = as_int64(extents[number])
+        if constant(extent) == 1:
+            found.append(tirx.IntImm("int64", 0))
+            continue
+        outermost = all(constant(e) == 1 for e in extents[:number])
+        found.append(flat if outermost else tirx.floormod(flat, extent))
+        flat = tirx.floordiv(flat, extent)
+    return tuple(reversed(found))

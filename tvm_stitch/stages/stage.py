@@ -386,17 +386,3 @@ def bind_axes(stage: Stage) -> Analyzer:
     axes = (*stage.axes, *stage.reduced)
     extents = (*stage.extents, *stage.reduced_extents)
     return analyzer_of(dict(zip(axes, extents, strict=True)))
-
-
-def unflatten(flat: Expr, axes: tuple[Var, ...], extents: tuple[Expr, ...]) -> dict[Var, Expr]:
-    """The axes of the element at a row-major position, of which there are no more."""
-    found: list[Expr] = []
-    for number in range(len(extents) - 1, -1, -1):
-        extent = as_int64(extents[number])
-        if constant(extent) == 1:
-            found.append(tirx.IntImm("int64", 0))
-            continue
-        outermost = all(constant(e) == 1 for e in extents[:number])
-        found.append(flat if outermost else tirx.floormod(flat, extent))
-        flat = tirx.floordiv(flat, extent)
-    return dict(zip(axes, reversed(found), strict=True))

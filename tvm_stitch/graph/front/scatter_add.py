@@ -15,7 +15,8 @@ from tvm import relax, te, tirx
 from tvm.ir import Call
 
 from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, numbers_of
-from tvm_stitch.stages.stage import flatten, unraveled
+from tvm_stitch.stages.indices import unraveled
+from tvm_stitch.stages.stage import flatten
 
 Expr = Any
 # Every block of some rows goes through all indices. With so many rows that takes about as long as

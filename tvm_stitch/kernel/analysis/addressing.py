@@ -18,6 +18,7 @@ from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.row_segments import axes_of_rows
 from tvm_stitch.stages.extents import NOMINAL
+from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
     Expr,
@@ -28,7 +29,6 @@ from tvm_stitch.stages.stage import (
     find_reads,
     same_size,
     substitute,
-    unflatten,
 )
 from tvm_stitch.stages.symbolic_analyzer import Analyzer, analyzer_of
 

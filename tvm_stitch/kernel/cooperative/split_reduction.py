@@ -23,6 +23,7 @@ from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.ir.iteration_space import goes_across
 from tvm_stitch.kernel.ir.row_segments import FEWEST_ROWS
 from tvm_stitch.stages.extents import NOMINAL
+from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import (
     Expr,
@@ -37,7 +38,6 @@ from tvm_stitch.stages.stage import (
     product,
     same_size,
     substitute,
-    unflatten,
 )
 
 # Shares in all: enough to keep two blocks on every multiprocessor of a large device busy.

@@ -18,6 +18,7 @@ from tvm_stitch.kernel.ir.behind_maximum import maximum_behind
 from tvm_stitch.kernel.ir.iteration_space import Space, columnwise_of, find_space, goes_across
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages import linear
+from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.linear import Position
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import (
@@ -38,7 +39,6 @@ from tvm_stitch.stages.stage import (
     same_size,
     shown,
     substitute,
-    unflatten,
 )
 from tvm_stitch.stages.visit import walked
 

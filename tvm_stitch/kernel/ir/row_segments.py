@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from tvm import tirx
 
-from tvm_stitch.stages.stage import Expr, Stage, Var, unflatten
+from tvm_stitch.stages.indices import unflatten
+from tvm_stitch.stages.stage import Expr, Stage, Var
 
 # Every share is written and read once more; and what others are measured against is the mean of the
 # first one, which is no better than its rows are many.

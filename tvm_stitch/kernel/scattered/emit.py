@@ -25,6 +25,7 @@ from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
 from tvm_stitch.kernel.scattered.program import behind_sums
+from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import (
     Expr,
@@ -37,7 +38,6 @@ from tvm_stitch.stages.stage import (
     flatten,
     replaced,
     substitute,
-    unflatten,
 )
 
 FETCHED = 4  # updates of a row that are on their way at once

@@ -14,6 +14,7 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.ir.placing import address_of
 from tvm_stitch.kernel.ir.program import Where
+from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.matmul_pattern import MAX_OUTPUTS, Factors
 from tvm_stitch.stages.stage import (
     Expr,
@@ -25,7 +26,6 @@ from tvm_stitch.stages.stage import (
     product,
     same_size,
     substitute,
-    unflatten,
 )
 from tvm_stitch.stages.symbolic_analyzer import Analyzer
 

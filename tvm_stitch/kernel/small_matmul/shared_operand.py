@@ -14,6 +14,7 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import Extent, bound_to, in_chunks
+from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.matmul_pattern import ACCUMULATED, Factors
 from tvm_stitch.stages.stage import (
     Expr,
@@ -24,7 +25,6 @@ from tvm_stitch.stages.stage import (
     handle,
     place_of,
     substitute,
-    unflatten,
 )
 from tvm_stitch.stages.symbolic_analyzer import quotient
 
