@@ -36,6 +36,11 @@ def test_every_room_has_tests():
         assert [room for room in folders if inside / room not in FOLDERS] == []
 
 
+def test_every_file_has_tests():
+    """One that was emptied by mistake would pass."""
+    assert [path for path in FILES if "def test_" not in (TESTS / path).read_text()] == []
+
+
 def test_no_two_files_share_a_name():
     """Folders of tests are no packages: to pytest, a file's name is its module's."""
     assert [name for name, n in Counter(path.name for path in FILES).items() if n > 1] == []
