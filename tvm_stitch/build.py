@@ -50,6 +50,8 @@ _BEGINS = {
     "DefaultSchedules": timing.SCHEDULING,
     "ToNonDataflow": timing.MEMORY,
 }
+# How threads may hold a row to which indices send updates, as long as it is.
+ROW_SCHEMES = {"local", "warp", "regional"}
 KEEP_SCRATCH = "tirx.disable_storage_rewrite"
 _CUDA_GRAPH = "relax.backend.use_cuda_graph"
 
@@ -93,7 +95,7 @@ def stitch_passes(
         # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
         # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
         CanonicalizeBindings(),
-        Legalize(),
+        Legalize(scattered=set((options or Options()).schemes) >= ROW_SCHEMES),
         *([transform.Approximate()] if options is not None and options.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),

@@ -5,7 +5,9 @@ import pytest
 from tvm import relax
 from tvm.relax import op
 
+import tvm_stitch
 from tvm_stitch.executable.on_cpu import Runner
+from tvm_stitch.options import SCHEMES
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
 
@@ -66,6 +68,17 @@ def test_several_indices_and_dimensions():
 def test_more_indices_than_a_block_looks_at_at_once():
     check((37, 3), (9001,), orders=1)
     check((5, 4), (4097,), rows=2, orders=1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "schemes"), [("float64", SCHEMES), ("float32", ("local", "global"))]
+)
+def test_what_cannot_be_stitched_is_not_rows_times_updates(dtype, schemes):
+    options = tvm_stitch.Options(schemes=schemes)
+    rows, count, columns = 3000, 500, 256
+    mod = module((rows, columns), (count,), 1, dtype)
+    kernels = tvm_stitch.explain(mod, TARGET, options).kernels
+    assert [kernel.scheme for kernel in kernels] == ["default"] * 2  # a copy, and TVM's own loop
 
 
 def test_others_are_tvms():

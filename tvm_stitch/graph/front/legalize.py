@@ -34,9 +34,13 @@ _WIDE_ONLY = frozenset(
 )
 
 
-def Legalize() -> tvm.transform.Pass:
-    """The pass that stands for relax.transform.LegalizeOps."""
-    passes = [relax.transform.LegalizeOps(LEGALISATIONS), FewerLoops(), Printable()]
+def Legalize(scattered: bool = True) -> tvm.transform.Pass:
+    """The pass that stands for relax.transform.LegalizeOps.
+
+    Without `scattered` what indices send to rows is summed as TVM does.
+    """
+    own = {**LEGALISATIONS, **({"relax.scatter_nd": legalize_scatter_nd} if scattered else {})}
+    passes = [relax.transform.LegalizeOps(own), FewerLoops(), Printable()]
     return tvm.transform.Sequential(passes, name="Legalize")
 
 
@@ -153,5 +157,4 @@ LEGALISATIONS = {
     **{f"relax.{name}": _full for name in ("full", "full_like")},
     "relax.argmax": legalize_argmax,
     "relax.argmin": legalize_argmin,
-    "relax.scatter_nd": legalize_scatter_nd,
 }

@@ -25,7 +25,8 @@ MOST_ROWS = 1 << 20
 # What the threads of a block have in registers.
 LONGEST = 1 << 13
 MOST_UPDATES = 1 << 31  # are numbered in 32 bits
-SUMMED = ("float32", "int32", "int64", *ACCUMULATORS)
+# Of others no kernel would be stitched, and TVM would make rows times updates of them.
+SUMMED = ("float16", "bfloat16", "float32", "int32", "int64")
 
 
 def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
