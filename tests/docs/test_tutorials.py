@@ -58,7 +58,7 @@ def test_tuning():
     assert "the same once more: True" in output
     assert re.search(r"^origin: tuned by accesses for 64 x 77$", output, re.M)
     assert output.endswith("records: 10\n")
-    assert "compiled: VMExecutable" in output
+    assert "compiled: Executable" in output
 
 
 @pytest.mark.slow

@@ -146,7 +146,7 @@ def test_the_end_of_a_product_s_kernel_is_left_to_it():
     found, plan = graph_and_plan(module)
     assert not plan.groups
     assert {fallback.op for fallback in plan.fallbacks} == {"matmul", "add", "relu"}
-    assert "ends the kernel of matmul" in plan.fallbacks[-1].reason
+    assert "an epilogue of matmul" in plan.fallbacks[-1].reason
     assert {found.nodes[index].name for index in plan.kept} == {"add", "relu"}
     # TVM does as foreseen: one kernel.
     assert len(stitched(module).functions_items()) == 2

@@ -63,7 +63,7 @@ def sums_mappings(problem: Problem[Program]) -> Iterator[ColumnSums]:
         mapping = _pieces(columns, vector, device)
     else:
         mapping = _many_side_by_side(problem, _whole_rows(columns, vector))
-    while mapping.rows:
+    while mapping.rows and mapping.block_threads >= WARP:
         plain = with_blocks(program, mapping, device, columns)
         ahead = with_blocks(program, replace(mapping, prefetch_next_row=True), device, columns)
         if _is_better(ahead, plain):
