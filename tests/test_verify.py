@@ -63,6 +63,17 @@ def test_several_kernels_and_several_outputs():
     assert found.ok and len(found.errors) == 2 and len(found.kernels) >= 2
 
 
+def test_views_alone():
+    x = relax.Var("x", relax.TensorType((8,), "uint8"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            views = [builder.emit(relax.op.reshape(x, (2, 4))), builder.emit(relax.op.flatten(x))]
+            out = builder.emit_output(relax.Tuple(views))
+        builder.emit_func_output(out)
+    assert tvm_stitch.verify(builder.get(), "sm_90").ok
+
+
 def test_options_are_passed_on():
     found = verify(softmax("float32", 4, 50).module, H200, options=Options(schemes=("cluster",)))
     assert found.ok and not found.kernels

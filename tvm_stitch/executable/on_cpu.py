@@ -77,6 +77,7 @@ class Runner:
         found = dict.fromkeys(filter(None, map(_library_call, _calls(mod))))
         self._not_run.update(dict.fromkeys(found, BY_LIBRARY))
         mod = relax.transform.RewriteDataflowReshape()(mod)  # what is a view launches nothing
+        mod = relax.transform.DeadCodeElimination()(mod)  # nor is it compiled
         self._functions = self._loaded(mod, target, sizes or {})
         rest = without_traps(_redirected(_by_numpy(mod), self._register()))
         self._machine = relax.VirtualMachine(tvm.compile(rest, "llvm"), tvm.cpu())
