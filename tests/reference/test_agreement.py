@@ -70,6 +70,12 @@ def test_either_side_of_a_jump_counts():
     ]
 
 
+def test_any_number_of_candidates():
+    exact, got = np.zeros(3), np.array([0.0, 99.0, 7.0], "float32")
+    runs = [np.full(3, float(n)) for n in range(100)]
+    assert judge(got, exact, runs, "float32").error.tolist() == [0.0, 0.0, 0.0]
+
+
 def test_what_rounding_moves_far_is_bound_all_the_same():
     """Nothing is allowed because the runs know nothing."""
     exact, runs = [1.0, 1.0], [[1e9, NAN], [-1e9, INF], [0.0, 1.0]]

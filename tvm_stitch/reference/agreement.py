@@ -90,9 +90,9 @@ def judge(
     candidates = np.stack([exact, *runs]).astype("float64")
     moved = _moved(candidates, usual) + USUAL_UNITS * form.unit * usual
     found = [_against(got.astype("float64"), each, moved, form) for each in candidates]
-    best = np.argmin(np.stack([_share(*each) for each in found]), axis=0)
-    error, allowed = (np.choose(best, list(each)) for each in zip(*found, strict=True))
-    return Judged(error, allowed)
+    best = np.argmin([_share(*each) for each in found], axis=0)[None]
+    errors, allowed = (np.stack(each) for each in zip(*found, strict=True))
+    return Judged(*(np.take_along_axis(each, best, axis=0)[0] for each in (errors, allowed)))
 
 
 def _share(error: np.ndarray, allowed: np.ndarray) -> np.ndarray:
