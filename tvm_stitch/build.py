@@ -79,7 +79,7 @@ def stitch_passes(
     convolutions and attention that cuDNN does not take, and why.
     """
     dump = Dump(options)
-    recomputed = (options or Options()).recomputed
+    settings = options or Options()
     reasons: list[Fallback] = [] if left is None else left
 
     def heard(blocks: Sequence[Block], whole: Mapping[int, str]) -> None:
@@ -95,12 +95,12 @@ def stitch_passes(
         # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
         # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
         CanonicalizeBindings(),
-        Legalize(scattered=set((options or Options()).schemes) >= ROW_SCHEMES),
-        *([transform.Approximate()] if options is not None and options.fast_math else []),
+        Legalize(scattered=set(settings.schemes) >= ROW_SCHEMES),
+        *([transform.Approximate()] if settings.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FoldConstant(),
         relax.transform.ConvertToDataflow(),
-        OwnPositions(recomputed),
+        OwnPositions(settings.recomputed),
     ]
     store = store_of(options.cache if options else None)
     schedules = DefaultSchedules(target, store)

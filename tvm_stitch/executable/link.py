@@ -26,6 +26,7 @@ from tvm_stitch.executable import cuda
 from tvm_stitch.executable.units import units
 from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
+from tvm_stitch.library import addons as shim_addons
 from tvm_stitch.library import shim
 
 
@@ -38,7 +39,7 @@ class Executable(relax.VMExecutable):
 
     def export_library(self, file_name: Any, *, addons: Any = None, **options: Any) -> Any:
         """What TVM's does, with the shim linked in where it is called."""
-        added = [*(addons or ()), *([str(shim.build_object())] if self._calls_libraries else ())]
+        added = [*(addons or ()), *(shim_addons() if self._calls_libraries else ())]
         return super().export_library(file_name, addons=added, **options)
 
 

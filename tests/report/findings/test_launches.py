@@ -1,5 +1,8 @@
 """What flows between launches, and which of the planner's reasons belongs to it."""
 
+from dataclasses import replace
+
+from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.plan.plan import Cut
 from tvm_stitch.report.data import Edge, Kernel
 from tvm_stitch.report.findings.launches import FunctionCall, Read, flow
@@ -58,3 +61,13 @@ def test_the_kernels_of_one_function_are_launched_one_after_the_other():
         (1, 2, None),
         (2, 3, 4),
     ]
+
+
+def test_products_on_tensor_cores_say_where_they_begin_and_end():
+    product = replace(SUM, mapping=str(Tiles(64, 64, 32, 32, 32, 4)))
+    calls = [call("add"), call("sum", Read(0, "v", 16))]
+    (edge,) = flow(calls, [ADD, product], PLACES, []).edges
+    assert "reads its operands from memory" in edge.reason
+    calls = [call("sum"), call("add", Read(0, "v", 16))]
+    (edge,) = flow(calls, [ADD, product], PLACES, []).edges
+    assert "ends with its element-wise epilogue" in edge.reason

@@ -10,6 +10,7 @@ Scans along other axes, or of rows too long for a block, are left to TVM. Knows 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import tvm
@@ -161,8 +162,13 @@ def _is_along_rows(call: Call) -> bool:
     known = [constant(extent) for extent in shape]
     if None in known or 0 in known or not dtypes <= set(_WIDTHS) or "float64" in dtypes:
         return False
-    width = max(_WIDTHS[dtype] for dtype in dtypes)
-    return (known[-1] or 0) * width <= LONGEST * _WIDTHS["float32"]
+    return row_fits(known[-1] or 0, dtypes)
+
+
+def row_fits(columns: int, dtypes: Iterable[str]) -> bool:
+    """Whether a block keeps a row of so many elements of these types, of which it scans one."""
+    width = max(_WIDTHS.get(dtype, 4) for dtype in dtypes)
+    return columns * width <= LONGEST * _WIDTHS["float32"]
 
 
 def running(data: te.Tensor, combiner: str, dtype: str, from_end: bool = False) -> te.Tensor:

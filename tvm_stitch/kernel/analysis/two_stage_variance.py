@@ -83,11 +83,9 @@ def shared_alike(own: Halves, other: Halves) -> bool:
 
 def _alike(own: Halves, other: Halves) -> bool:
     """The same, if none of these is spoilt by its first value."""
-    one = own.shares
-    if not shared_alike(own, other) or one.uneven:
-        return shared_alike(own, other)
-    length = constant(one.reduced_size) or 0
-    return length > 1 and (not one.row_segments or length <= LONGEST)
+    one, length = own.shares, constant(own.shares.reduced_size) or 0
+    spoilt = length <= 1 or (one.row_segments and length > LONGEST)
+    return shared_alike(own, other) and bool(one.uneven or not spoilt)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +143,8 @@ def _moments(sums: Halves, squares: Halves) -> list[Stage]:
     """The stages that find a sum and the squares around its mean."""
     total, shares = sums.total, sums.shares
     uneven = shares.uneven
-    counts = (_counts(shares),) if uneven else ()
-    count = _number(shares.reduced_size)
-    for stage in counts:
-        count = stage.output[stage.axes]
+    counts = _counts(shares) if uneven else None
+    count = counts.output[counts.axes] if counts else _number(shares.reduced_size)
     share = (_of_columns if shares.row_segments else _of_chunk)(shares, squares.shares, count)
     place = dict(zip(shares.axes, total.value.indices, strict=True))
     count = substitute(count, place)
@@ -166,7 +162,7 @@ def _moments(sums: Halves, squares: Halves) -> list[Stage]:
     whole = scale * (number * _added(first) + off)
     rest = v.output[total.axes] - scale / number * off * off
     results = _element(total, whole, sums.total), _element(total, rest, squares.total)
-    return [*share.stages, *counts, d, v, *results]
+    return [*share.stages, *([counts] if counts else []), d, v, *results]
 
 
 def _added(terms: Iterable[Expr]) -> Expr:

@@ -39,6 +39,11 @@ def from_lane(value: Expr, lane: int, width: int) -> Expr:
     return T.cuda.__shfl_sync(_EVERYONE, value, lane, width)
 
 
+def ballot(holds: Expr) -> Expr:
+    """A bit for each lane of the warp: whether it holds there."""
+    return T.cuda.ballot_sync(_EVERYONE, holds)
+
+
 def butterfly(writer: Writer, stage: Stage, value: Expr, width: int, apart: int = 1) -> Expr:
     """Combine the values of `width` threads, so far apart in their warp; each gets the result."""
     if width == 1:

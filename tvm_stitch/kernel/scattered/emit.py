@@ -21,6 +21,7 @@ from tvm_stitch.kernel.codegen import footprint
 from tvm_stitch.kernel.codegen.bf16_widen import widened
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, flat_loads, int64, vector_copy
+from tvm_stitch.kernel.codegen.warp_shuffle import ballot
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import Part, emit_batch
@@ -44,7 +45,6 @@ FETCHED = 4  # updates of a row that are on their way at once
 MOST_LOOKED_AT = 4096  # indices at a time; a list has room for all of them
 MOST_EACH = 8  # of a thread
 ENTRY_BYTES = 8  # of the list: the update, and its row in the block
-_EVERYONE = tirx.IntImm("uint32", 0xFFFFFFFF)
 
 
 def emit_scattered(program: Program, mapping: Mapping, place: Place) -> Expr:
@@ -124,7 +124,7 @@ class _Sum:
             writer.store(own, int64(number), self._row(self._update(start, number)))
         for number in range(self.each):
             is_own = own[int64(number)] >= 0
-            writer.store(votes, int64(number), T.cuda.ballot_sync(_EVERYONE, is_own))
+            writer.store(votes, int64(number), ballot(is_own))
             count = mine[int64(0)] + tirx.popcount(votes[int64(number)]).astype("int32")
             writer.store(mine, int64(0), count)
         with writer.when(self.lane == 0):

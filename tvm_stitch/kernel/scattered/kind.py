@@ -17,8 +17,8 @@ from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
 from tvm_stitch.kernel.codegen.footprint import Footprint, thread_registers
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.footprint import footprint, registers_left
-from tvm_stitch.kernel.rows.legal import held_elements, told, uncovered
+from tvm_stitch.kernel.rows.footprint import footprint
+from tvm_stitch.kernel.rows.legal import crowded, held_elements, told, uncovered
 from tvm_stitch.kernel.rows.space import SEARCH
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
 from tvm_stitch.kernel.scattered.emit import FETCHED, emit_scattered, found_bytes
@@ -85,9 +85,7 @@ def _illegal(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
     yield from uncovered(inner, mapping)
     yield from held_elements(inner, mapping)
     yield from told(inner, mapping)
-    needed = _footprint(problem.program, mapping)
-    if needed.registers > registers_left(problem.device.registers, needed.threads):
-        yield f"{needed.registers} registers a thread"
+    yield from crowded(_footprint(problem.program, mapping), mapping, problem.device)
 
 
 def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> Profile:

@@ -26,6 +26,7 @@ PADDING = 8
 GROUP_ROWS, LINE, MOST_COLUMNS = 64, 64, 256
 HALF = 2  # bytes
 UNKNOWN_STAGES = 1 << 16  # more than any tiles have
+ON_TENSOR_CORES = "on tensor cores"  # as a report tells such kernels from others
 RESERVED_REGISTERS = 56  # of a thread, besides what it adds up and multiplies
 
 
@@ -76,7 +77,7 @@ class Tiles:
         """One line for people."""
         return (
             f"tiles of {self.rows} x {self.columns} results by {self.threads // WARP} warps "
-            f"{'in groups ' if self.warpgroups else ''}on tensor cores, {self.depth} deep, "
+            f"{'in groups ' if self.warpgroups else ''}{ON_TENSOR_CORES}, {self.depth} deep, "
             f"{self.stages} in shared memory"
         )
 

@@ -13,6 +13,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from tvm_stitch.kernel.tensor_core.tiles import ON_TENSOR_CORES
 from tvm_stitch.plan.plan import Cut
 from tvm_stitch.report.data import Edge, Flow, Kernel
 from tvm_stitch.report.findings.fold import folded
@@ -20,7 +21,6 @@ from tvm_stitch.report.findings.operators import operator_name
 from tvm_stitch.report.findings.types import shown_type, type_bytes
 
 Expr = Any
-TENSOR_CORES = "on tensor cores"  # in the mapping of a kernel
 
 
 @dataclass(frozen=True)
@@ -185,9 +185,9 @@ class _Reasons:
 
     def _by_tensor_cores(self, writer: int, reader: int) -> str:
         """The reason that such kernels have by themselves, which no cut tells."""
-        if TENSOR_CORES in self._kernels[reader].mapping:
+        if ON_TENSOR_CORES in self._kernels[reader].mapping:
             return "a product on tensor cores reads its operands from memory: it begins a kernel"
-        if TENSOR_CORES in self._kernels[writer].mapping:
+        if ON_TENSOR_CORES in self._kernels[writer].mapping:
             return "a product on tensor cores ends with its element-wise epilogue"
         return ""
 

@@ -22,7 +22,7 @@ from tvm_stitch.frontend.torch.call import (
     wide,
 )
 from tvm_stitch.frontend.torch.ops.pointwise import is_nan
-from tvm_stitch.graph.front.undispatched import LONGEST
+from tvm_stitch.graph.front.undispatched import row_fits
 
 _op = relax.op
 Axes = Sequence[int] | int | None
@@ -202,7 +202,7 @@ def _running(function: Callable[..., Expr]) -> Converter:
         columns = extents[-1]
         if dim % len(extents) != len(extents) - 1 or not isinstance(columns, int):
             raise TorchError("it scans, and not along rows of a length that is known")
-        if not 0 < columns * (2 if wide(to) == "int64" else 1) <= LONGEST:
+        if not columns or not row_fits(columns, [wide(to)]):
             raise TorchError("it scans rows that are too long for a kernel to keep")
         if to == "float64":
             raise TorchError("it scans in float64")
