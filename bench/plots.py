@@ -20,6 +20,7 @@ COLOURS = {
     "eager": "#999999",
     "inductor": "#0072B2",
     "inductor-max": "#56B4E9",
+    "inductor-reductions": "#332288",
     "xla": "#E69F00",
     "quack": "#F0E442",
     "liger": "#CC79A7",
@@ -29,7 +30,7 @@ COLOURS = {
     "stitch-fast": "#FC8D62",
     "stitch-tuned": "#8C2D04",
 }
-MARKERS = dict(zip(COLOURS, "xovs^Dp*PhX", strict=True))
+MARKERS = dict(zip(COLOURS, "xovs^<Dp*PhX", strict=True))
 
 
 def draw_all(results: Results, folder: Path) -> list[Path]:

@@ -14,6 +14,7 @@ SYSTEM_TITLES = {
     "eager": "eager",
     "inductor": "torch.compile",
     "inductor-max": "max-autotune",
+    "inductor-reductions": "torch.compile, reductions",
     "xla": "XLA",
     "quack": "QuACK",
     "liger": "Liger",

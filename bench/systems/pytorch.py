@@ -13,6 +13,9 @@ import torch
 from bench.case import Workload, as_list
 from bench.systems.base import Gpu, Prepared, installed
 
+# What torch.compile can do for reductions and for many tensors, and does not by itself.
+REDUCTIONS = ("combo_kernels", "triton.cooperative_reductions", "triton.mix_order_reduction")
+
 
 def prepare_callable(
     function: Callable[..., Any], inputs: tuple[torch.Tensor, ...], start: float
@@ -56,13 +59,21 @@ class Eager:
 
 
 class Inductor:
-    """torch.compile, by default or with mode="max-autotune-no-cudagraphs".
+    """torch.compile, by default, with mode="max-autotune-no-cudagraphs", or with other settings.
 
     CUDA graphs are measured apart, for every system in the same way.
     """
 
-    def __init__(self, name: str, title: str, mode: str | None, optional: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        mode: str | None,
+        optional: bool,
+        settings: tuple[str, ...] = (),
+    ) -> None:
         self.name, self.title, self.mode, self.optional = name, title, mode, optional
+        self._settings = settings
 
     def missing(self) -> str | None:
         """torch.compile needs Triton on a GPU."""
@@ -80,9 +91,18 @@ class Inductor:
             # Advice to use TF32, which would compare different arithmetic.
             warnings.simplefilter("ignore")
             compiled = torch.compile(
-                workload.module(), fullgraph=True, dynamic=False, mode=self.mode
+                workload.module(),
+                fullgraph=True,
+                dynamic=False,
+                mode=self.mode,
+                options=self._options(),
             )
             return prepare_callable(compiled, inputs, start)
+
+    def _options(self) -> dict[str, Any] | None:
+        """Its settings turned on, those that this version of PyTorch has."""
+        known = torch._inductor.list_options() if self._settings else []
+        return {name: True for name in self._settings if name in known} or None
 
 
 def full_precision() -> None:
@@ -92,7 +112,7 @@ def full_precision() -> None:
 
 
 def systems() -> list[Any]:
-    """The three."""
+    """Eager, and torch.compile in three ways."""
     return [
         Eager(),
         Inductor("inductor", "torch.compile", None, optional=False),
@@ -101,5 +121,12 @@ def systems() -> list[Any]:
             "torch.compile, max-autotune",
             "max-autotune-no-cudagraphs",
             optional=True,
+        ),
+        Inductor(
+            "inductor-reductions",
+            "torch.compile, reductions",
+            None,
+            optional=True,
+            settings=REDUCTIONS,
         ),
     ]

@@ -28,7 +28,7 @@ from bench.measure import (  # noqa: E402
 )
 from bench.results import Results, Row  # noqa: E402
 from bench.runner import Job, Run, Settings  # noqa: E402
-from bench.systems import Gpu, Prepared  # noqa: E402
+from bench.systems import Gpu, Prepared, pytorch  # noqa: E402
 from bench.worker import CaseRun, in_one_line  # noqa: E402
 
 # ---- measuring -------------------------------------------------------------------------------
@@ -343,6 +343,15 @@ def test_a_worker_that_cannot_start_ends_the_run_with_its_reason(tmp_path):
     run = Run(settings, Results(), lambda text: None)
     run([Job(named("a"), ["good"])], lambda case: None, lambda: None)
     assert "no driver" in run.failure
+
+
+def test_settings_for_reductions_are_pytorchs():
+    [system] = (s for s in pytorch.systems() if s.name == "inductor-reductions")
+    options = system._options()
+    assert "combo_kernels" in options  # the others came later
+    assert options.items() <= dict.fromkeys(pytorch.REDUCTIONS, True).items()
+    compiled = torch.compile(lambda x: x.relu(), backend="inductor", options=options)
+    assert compiled is not None  # a setting that PyTorch does not know is an error here
 
 
 def test_listing_without_pytorch_says_what_is_missing():
