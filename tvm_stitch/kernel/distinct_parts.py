@@ -24,6 +24,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.stages.linear import numbers
+from tvm_stitch.stages.memoized import memoized_for_copies
 from tvm_stitch.stages.stage import Expr, Stage, Var, buffer_shape, dtype_of
 from tvm_stitch.stages.visit import mapped
 
@@ -99,6 +100,7 @@ def _divided(extents: Iterable[Expr]) -> tuple[int, ...] | None:
     return None if found is None else tuple(n if n < 2 else gcd(n, GRAIN) + GRAIN for n in found)
 
 
+@memoized_for_copies
 def _computed(stage: Stage) -> Hashable:
     """Of what a stage computes everything but tensors and numbers."""
     value = mapped(stage.value, (tirx.FloatImm, _any_number), (tvm.ir.TensorLoad, _any_tensor))
