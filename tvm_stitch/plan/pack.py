@@ -11,7 +11,7 @@ become is asked of kernel/ as for any set of operators.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -181,7 +181,7 @@ def _places(packs: dict[Turn, list[Pack]], first: Turn, last: Turn) -> Iterator[
             yield turn, place
 
 
-def holding(packs: Iterable[Pack]) -> list[Pack]:
+def holding(packs: Iterable[Pack], look: Callable[[Kernel], Refused | None]) -> list[Pack]:
     """The packs, but those apart again whose kernel the last look refuses."""
     known: dict[tuple[Verdict, ...], bool] = {}  # equal regions have the same verdicts
     found: list[Pack] = []
@@ -191,7 +191,7 @@ def holding(packs: Iterable[Pack]) -> list[Pack]:
             # Of those in rounds, all stages are placed in rounds anew.
             merge = each.related or each.items[0].verdict.kernel.meets
             kernel = _merged(each.items) if merge else _together(each.items)
-            known[verdicts] = not isinstance(kernel, Refused) and kernel.check() is None
+            known[verdicts] = not isinstance(kernel, Refused) and look(kernel) is None
         found += [each] if known.get(verdicts, True) else map(Pack.of, each.items)
     return found
 

@@ -86,7 +86,7 @@ def plan_graph(
     regions = find_regions(graph)
     known = known or Known()
     plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known)
-    plan = _assembled(graph, regions, plans, device, chosen)
+    plan = _assembled(graph, regions, plans, device, chosen, known.answers(bounds))
     cuts = find_cuts(graph, regions, plans) if explained else ()
     return replace(plan, cuts=cuts, measured=counted(plan.measured for plan in plans))
 
@@ -97,6 +97,7 @@ def _assembled(
     plans: Sequence[RegionPlan],
     device: Device,
     options: Options,
+    answers: Answers,
 ) -> Plan:
     """The plans of regions as one, short independent kernels in common launches."""
     items = [
@@ -105,7 +106,7 @@ def _assembled(
     if "independent" in options.schemes:
         available = _available(graph, regions, plans)
         packed = pack(items, available, options.launch_us, options.largest_kernel)
-        packs = holding(packed)
+        packs = holding(packed, answers.checked)
     else:
         packs = list(map(Pack.of, items))
     kept, fallbacks, reasons = _left(graph, regions, plans)
@@ -138,7 +139,7 @@ def _plan_regions(
             judge = Judge(region, device, bounds, options.schemes, answers)
             plan = _holding_plan(region, judge, options, known.deadline(options), explained)
             if timed is not None:
-                plan = _faster(region, plan, device, options, timed)
+                plan = _faster(region, plan, options, judge, timed)
             if explained:
                 plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
             known.plans[key] = plan
@@ -161,12 +162,13 @@ def _holding_plan(
 def _faster(
     region: Region,
     plan: RegionPlan,
-    device: Device,
     options: Options,
+    judge: Judge,
     timed: Timed,
 ) -> RegionPlan:
     """The region's plan, or none of it where TVM's kernels are faster by the clock."""
-    alone = _assembled(region.graph, (region,), (plan,), device, options)
+    regions, plans = (region,), (plan,)
+    alone = _assembled(region.graph, regions, plans, judge.device, options, judge.answers)
     if not alone.groups:
         return plan
     found = timed(region, alone)

@@ -50,8 +50,13 @@ class _Ways:
 
     def least(self) -> int:
         """Of all tensors from which everything follows, what can be said by the best."""
-        sources = {t for read in self.read.values() for t in read if t not in self.producer}
-        return max(map(self._least_from, filter(self._leads_to_all, sources)), default=0)
+        readers: dict[Var, Nodes] = {}
+        for place, read in self.read.items():
+            for tensor in read:
+                if tensor not in self.producer:
+                    readers[tensor] = readers.get(tensor, 0) | 1 << place
+        sources = (tensor for tensor, nodes in readers.items() if self._leads_to_all(nodes))
+        return max(map(self._least_from, sources), default=0)
 
     def _tensor(self, buffer: Var) -> Var:
         return self.shown.get(buffer, buffer)
@@ -62,12 +67,11 @@ class _Ways:
             for stage in node.stages:
                 yield from (self._tensor(b) for b, is_whole in stage.buffers.items() if is_whole)
 
-    def _leads_to_all(self, source: Var) -> bool:
-        """Whether no node can be computed, with all before it, without a tensor."""
-        reached: Nodes = 0
-        for place, read in self.read.items():
-            if source in read:
-                reached |= 1 << place | self.region.descendants[place]
+    def _leads_to_all(self, readers: Nodes) -> bool:
+        """Whether no node can be computed, with all before it, without what these read."""
+        reached = readers
+        for place in bits(readers):
+            reached |= self.region.descendants[place]
         return not self.nodes & ~reached
 
     def _least_from(self, source: Var) -> int:
