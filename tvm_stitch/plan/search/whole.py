@@ -67,9 +67,7 @@ def _others_us(
         yield None if two is None else epilogue.cost_us + two
 
 
-def _two_kernels_us(
-    nodes: Nodes, verdict: Verdict, judge: Judge, options: Options
-) -> float | None:
+def _two_kernels_us(nodes: Nodes, verdict: Verdict, judge: Judge, options: Options) -> float | None:
     """What two kernels or more cannot beat that do what one does, which computes these nodes."""
     kernel, points = verdict.kernel, judge.bounds.points
     if is_open(kernel.buffers, points):
