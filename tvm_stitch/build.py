@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -17,7 +17,7 @@ from tvm_stitch.device import device_of
 from tvm_stitch.dump.stages import Dump
 from tvm_stitch.dump.text import Block
 from tvm_stitch.errors import InputError
-from tvm_stitch.executable.link import Executable, linked
+from tvm_stitch.executable.link import Executable, calls_libraries, linked
 from tvm_stitch.graph.back.outputs import Views
 from tvm_stitch.graph.back.vm_calls.captured_weights import CapturedWeights
 from tvm_stitch.graph.front.attention import LibraryAttention
@@ -29,6 +29,7 @@ from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.sums import LongSums
 from tvm_stitch.graph.front.undispatched import Undispatched
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
+from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUDNN, is_off
 from tvm_stitch.library.shim import unusable
 from tvm_stitch.options import Options
@@ -212,12 +213,23 @@ def pipeline(
     def stitched(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         check_well_formed(mod)
         named = kept_as or ("" if not (lowered or planned) else None)
-        found = once_lowered(mod, cuda, options or Options(), records, named, lower)
+        found = _with_libraries(
+            lambda: once_lowered(mod, cuda, options or Options(), records, named, lower)
+        )
         if records is not None:
             records.warn()  # also where the passes that use them were not asked
         return found
 
     return stitched
+
+
+def _with_libraries(lowered: Callable[[], tvm.IRModule]) -> tvm.IRModule:
+    """What is lowered while the shim of the libraries is compiled; anew if that comes to nothing."""
+    with shim.assumed():
+        found = lowered()
+    if calls_libraries(found) and shim.failure() is not None:
+        return lowered()
+    return found
 
 
 def in_stages(

@@ -112,6 +112,7 @@ def grouped(
     cuda = cuda_target(target)
     device = device_of(cuda)
     chosen, known = options or Options(), known or Known()
+    known.deadline(chosen)  # reading counts
     grouping = Grouping(mod)
     blocks: list[tuple[StitchGraph, Plan]] = []
     with _timing(mod, cuda, chosen) as timed:

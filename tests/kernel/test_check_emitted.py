@@ -1,14 +1,17 @@
 """What the last look at a kernel refuses is planned anew."""
 
+from dataclasses import replace
+
 from check import H200, primfuncs
 from planned import DEVICE, assert_sound, graph_and_plan, random_module
 from tvm import relax
 from tvm.relax import op
 from zoo import graph, softmax64
 
+from tvm_stitch.kernel import stitched
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.choose import choose
-from tvm_stitch.kernel.distinct_parts import distinct_parts
+from tvm_stitch.kernel.choose import NO_BOUNDS, choose
+from tvm_stitch.kernel.distinct_parts import distinct_parts, part_sorts
 from tvm_stitch.kernel.stitched import StitchedKernel
 from tvm_stitch.stages.stage import Refused
 
@@ -17,7 +20,7 @@ def refusing(monkeypatch, name: str, reason: str = "not today") -> None:
     """The last look at a kernel refuses those that hold a stage of this name and another."""
     real = StitchedKernel.check
 
-    def look(kernel):
+    def look(kernel, _seen=None):
         names = [stage.name for program in kernel.programs for stage in program.stages]
         wrong = any(name in each for each in names) and len(names) > 1
         return Refused(reason) if wrong else real(kernel)
@@ -38,7 +41,7 @@ def test_what_the_last_look_refuses_is_planned_anew(monkeypatch):
 
 
 def test_a_region_whose_kernels_never_pass_is_left_to_tvm(monkeypatch):
-    monkeypatch.setattr(StitchedKernel, "check", lambda _: Refused("not today"))
+    monkeypatch.setattr(StitchedKernel, "check", lambda *_: Refused("not today"))
     module = random_module(4, operators=20)
     found, plan = graph_and_plan(module)
     assert_sound(found, plan)
@@ -54,7 +57,7 @@ def test_kernels_that_are_refused_side_by_side_have_launches_of_their_own(monkey
     (together,) = graph_and_plan(module)[1].groups
     looked = []
 
-    def look(kernel):
+    def look(kernel, _seen=None):
         looked.append(len(kernel.programs))
         return Refused("not today") if len(kernel.programs) > 1 else None
 
@@ -86,6 +89,28 @@ def test_of_parts_of_one_sort_one_is_looked_at():
     assert taken.parts == (schedule.parts[0], schedule.parts[2])
 
 
+def test_parts_that_held_in_another_kernel_are_not_looked_at_again():
+    programs, schedule = norms((9, 70), (5, 33), (9, 70))
+    seen = set(part_sorts(*norms((5, 33), (5, 33))))
+    assert len(seen) == 1
+    assert distinct_parts(programs, schedule, seen)[0] == programs[:1]
+    # Of a kernel that is known altogether the first is: what parts have in common shows in it.
+    seen |= set(part_sorts(programs, schedule))
+    assert distinct_parts(programs[1:], replace(schedule, parts=schedule.parts[1:]), seen)[0] == (
+        programs[1],
+    )
+
+
+def test_what_does_not_hold_is_looked_at_in_every_kernel(monkeypatch):
+    programs, schedule = norms((9, 70), (5, 33))
+    kernel = StitchedKernel(DEVICE, NO_BOUNDS, programs, schedule)
+    seen: set = set()
+    monkeypatch.setattr(stitched, "check_kernel", lambda *_: Refused("not today"))
+    assert kernel.check(seen) == Refused("not today") and not seen
+    monkeypatch.undo()
+    assert kernel.check(seen) is None and len(seen) == 2
+
+
 def test_parts_that_read_otherwise_are_of_other_sorts():
     def build(emit, x, y, z):
         doubled = emit(op.add(x, x))
@@ -103,7 +128,7 @@ def test_of_kernels_that_differ_in_sizes_which_divide_alike_one_is_looked_at(mon
     shapes = ((9, 264), (9, 280), (9, 272), (9, 263))
     looked = []
 
-    def look(kernel):
+    def look(kernel, _seen=None):
         looked.append(kernel.programs[0].space.key[1])
         return None
 
@@ -124,7 +149,7 @@ def test_a_refusal_holds_of_all_kernels_of_a_sort(monkeypatch):
     module = graph("float32", [(9, 264), (9, 280)], build, lambda *_: ()).module
     looked = []
 
-    def look(kernel):
+    def look(kernel, _seen=None):
         looked.append(kernel.sort)
         return Refused("not today")
 

@@ -1,15 +1,20 @@
 """Graphs of more operators than are searched as a whole: parts, equal parts, and the time limit."""
 
+import itertools
 import sys
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
+from check import H200, stitched
 from planned import DEVICE, assert_sound, graph_and_plan, read
 from tvm import relax
 from tvm.relax import op
 from zoo import graph
 
-from tvm_stitch import Options, explain
+from bench.planning.families import FAMILIES
+from tvm_stitch import Options, explain, transform
+from tvm_stitch.kernel.build import choose_kernel
 from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.plan.deadline import NOT_PLANNED, REACHED, Deadline
 from tvm_stitch.plan.region_plan import plan_region
@@ -180,6 +185,52 @@ def test_where_the_time_ends_one_kernel_of_the_whole_region_will_do():
     (pick,) = plan.picks
     assert pick.nodes == region.everything and plan.solved.status == REACHED
     assert plan.solved.bound_us == 0.0 and plan.solved.cost_us == pick.cost_us
+
+
+class Clock:
+    """It goes on by a second with each set of operators that somebody asks kernel/ about."""
+
+    def __init__(self, monkeypatch):
+        self.asked = 0
+        monkeypatch.setattr("tvm_stitch.plan.deadline.time", self)
+        for asks in ("search.judge", "pack"):
+            monkeypatch.setattr(f"tvm_stitch.plan.{asks}.choose_kernel", self.choose_kernel)
+
+    def monotonic(self):
+        return float(self.asked)
+
+    def choose_kernel(self, *arguments):
+        self.asked += 1
+        return choose_kernel(*arguments)
+
+
+@pytest.mark.parametrize("family", ["LAMB, clipped", "alternating reductions", "random DAG"])
+@pytest.mark.parametrize("seconds", [1, 25])
+def test_nothing_of_planning_goes_on_when_the_time_is_up(family, seconds, monkeypatch):
+    """But for what is judged just then, with its half or its share beside it."""
+    clock = Clock(monkeypatch)
+    found, plan = graph_and_plan(FAMILIES[family](300), Options(time_limit_s=seconds))
+    assert_sound(found, plan)
+    assert seconds <= clock.asked <= seconds + 8 and plan.solved.status == REACHED
+
+
+def test_reading_takes_of_the_time(monkeypatch):
+    """A clock that goes on by a second each time that it is asked."""
+    ticks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
+    monkeypatch.setattr("tvm_stitch.plan.deadline.time", clock)
+    real = transform.read_block
+
+    def read_slowly(*arguments):
+        for _ in range(100):
+            clock.monotonic()
+        return real(*arguments)
+
+    monkeypatch.setattr(transform, "read_block", read_slowly)
+    log = []
+    ready = stitched(chain(300), before="StitchOps")
+    transform.StitchOps(H200, Options(time_limit_s=50), log)(ready)
+    assert [plan.solved.status for plan in log] == [REACHED] and not log[0].groups
 
 
 def test_a_plan_is_the_same_whatever_the_time_if_that_is_enough():

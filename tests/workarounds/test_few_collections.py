@@ -47,3 +47,22 @@ def test_who_has_switched_it_off_or_wants_it_rarer_is_left_alone():
         with few_collections():
             assert gc.get_threshold()[0] == own
         assert gc.get_threshold()[0] == own
+
+
+def test_what_was_there_before_is_not_gone_through():
+    assert gc.get_freeze_count() == 0
+    with few_collections():
+        with few_collections():
+            assert gc.get_freeze_count() > 0
+        assert gc.get_freeze_count() > 0
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_somebody_has_frozen_stays_so():
+    gc.freeze()
+    try:
+        with few_collections():
+            pass
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()

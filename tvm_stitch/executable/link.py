@@ -47,17 +47,17 @@ def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) ->
     """The executable of a lowered module."""
     attributes = dict(mod.attrs or {})
     if attributes.get("external_mods"):  # other code generators' libraries: TVM puts them in place
-        return Executable(relax.build(mod, target, relax_pipeline=None).mod, _calls_libraries(mod))
+        return Executable(relax.build(mod, target, relax_pipeline=None).mod, calls_libraries(mod))
     builder = relax.ExecBuilder()
     tir = vm_build._filter_tir(vm_build._vmcodegen(builder, mod))
     library = None if tir is None else _library(tir, target, store)
     constants = dict(attributes.get("const_name_to_constant", {}))
     found = vm_build._ffi_api.VMLink(builder, target, library, [], constants)
-    return Executable(found, _calls_libraries(mod))
+    return Executable(found, calls_libraries(mod))
 
 
-def _calls_libraries(mod: tvm.IRModule) -> bool:
-    """Whether it calls functions of the shim, from kernels' hosts or by itself."""
+def calls_libraries(mod: tvm.IRModule) -> bool:
+    """Whether a lowered module calls functions of the shim, from kernels' hosts or by itself."""
     called: list[relax.ExternFunc] = []
     for function in mod.functions.values():
         if isinstance(function, relax.Function):

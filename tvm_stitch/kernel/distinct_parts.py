@@ -1,7 +1,7 @@
 """Parts of kernels that a last look cannot tell apart.
 
-In: Programs and a Schedule. Out: the first part of each sort, and its mappings; and the sort of a
-whole kernel. An optimizer's kernel has a part for each tensor, and most are of few sorts: what a
+In: Programs and a Schedule. Out: the first part of each sort, and its mappings; and the sorts of
+parts and of a whole kernel. An optimizer's kernel has a part for each tensor, and most are of few sorts: what a
 last look finds in one part, it finds in all of its sort. Of sizes it sees how they divide, which
 says what is aligned and what hangs over, and what a block takes. A kernel that is another in spite
 of that is refused when it is emitted.
@@ -9,7 +9,7 @@ of that is refused when it is emitted.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import replace
 from math import gcd
 
@@ -24,6 +24,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.stages.linear import numbers
+from tvm_stitch.stages.memoized import memoized, memoized_for_copies
 from tvm_stitch.stages.stage import Expr, Stage, Var, buffer_shape, dtype_of
 from tvm_stitch.stages.visit import mapped
 
@@ -40,22 +41,38 @@ def sort_of(programs: tuple[Program, ...], schedule: Schedule) -> Hashable | Non
     return None if None in sorts or schedule.longer is not None else (schedule, sorts)
 
 
-def distinct_parts(programs: tuple[Program, ...], schedule: Schedule) -> Parts:
-    """A part of each sort; all parts where together they may ask too much of a block.
+def distinct_parts(
+    programs: tuple[Program, ...], schedule: Schedule, seen: Collection[Hashable] = ()
+) -> Parts:
+    """A part of each sort that is not among those seen, and the first of each round.
 
-    What a block of a grid in rounds has for all of its parts is settled where they are chosen.
+    All parts where together they may ask too much of a block. What a block of a grid in rounds has
+    for all of its parts is settled where they are chosen.
     """
     is_large = not schedule.blocks and footprint_of(programs, schedule).shared > STATIC_SHARED
     if len(programs) == 1 or schedule.longer is not None or is_large:
         return programs, schedule
     first: dict[Hashable, int] = {}
-    for number, (program, mapping) in enumerate(zip(programs, schedule.parts, strict=True)):
-        first.setdefault((mapping, _sort(program, mapping) or number), number)
-    kept = first.values()
+    rounds: dict[int, int] = {}
+    for number, sort in enumerate(part_sorts(programs, schedule)):
+        rounds.setdefault(programs[number].round, number)
+        if sort not in seen:
+            first.setdefault(number if sort is None else sort, number)
+    kept = sorted({*first.values(), *rounds.values()})
     parts = tuple(schedule.parts[number] for number in kept)
     return tuple(programs[number] for number in kept), replace(schedule, parts=parts)
 
 
+def part_sorts(programs: tuple[Program, ...], schedule: Schedule) -> list[Hashable | None]:
+    """For each part, what is equal for parts of one sort in kernels that differ in parts alone."""
+    last = max(program.round for program in programs)
+    kernel = replace(schedule, parts=()), schedule.block_threads, last
+    own = zip(programs, schedule.parts, strict=True)
+    sorts = ((mapping, _sort(program, mapping)) for program, mapping in own)
+    return [None if sort is None else (kernel, mapping, sort) for mapping, sort in sorts]
+
+
+@memoized
 def _sort(program: Program, mapping: Mapping) -> Hashable | None:
     """Equal for programs of one sort by one mapping; None where sizes are open."""
     known: dict[Var, int] = {}
@@ -99,6 +116,7 @@ def _divided(extents: Iterable[Expr]) -> tuple[int, ...] | None:
     return None if found is None else tuple(n if n < 2 else gcd(n, GRAIN) + GRAIN for n in found)
 
 
+@memoized_for_copies
 def _computed(stage: Stage) -> Hashable:
     """Of what a stage computes everything but tensors and numbers."""
     value = mapped(stage.value, (tirx.FloatImm, _any_number), (tvm.ir.TensorLoad, _any_tensor))

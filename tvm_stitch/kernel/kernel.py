@@ -66,8 +66,11 @@ class Kernel(ABC):
         return self
 
     @abstractmethod
-    def check(self) -> Refused | None:
-        """What the last look at it will find, asked before there is a fused PrimFunc."""
+    def check(self, seen: set[Hashable] | None = None) -> Refused | None:
+        """What the last look at it will find, asked before there is a fused PrimFunc.
+
+        `seen` are sorts of parts that held in other kernels; it takes up those that hold in this.
+        """
 
     @abstractmethod
     def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc | Refused:

@@ -29,7 +29,7 @@ from tvm_stitch.kernel.cost_model.kernel_model import (
     predicted_us,
     tensors_of,
 )
-from tvm_stitch.kernel.distinct_parts import distinct_parts, sort_of
+from tvm_stitch.kernel.distinct_parts import distinct_parts, part_sorts, sort_of
 from tvm_stitch.kernel.elementwise.in_place import overwritable
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
 from tvm_stitch.kernel.ir.mapping import SCHEMES
@@ -80,12 +80,15 @@ class StitchedKernel(Kernel):
         """Equal for kernels that differ in tensors, numbers and sizes that divide alike."""
         return sort_of(self.programs, self.schedule) or self
 
-    def check(self) -> Refused | None:
+    def check(self, seen: set[Hashable] | None = None) -> Refused | None:
         """What the last look at it will find, asked before there is a fused PrimFunc."""
-        programs, schedule = distinct_parts(self.programs, self.schedule)
+        programs, schedule = distinct_parts(self.programs, self.schedule, seen or ())
         tensors = (b for program in programs for b in (*program.inputs, *program.outputs))
         kernel = replace(self, programs=programs, schedule=schedule)
-        return check_kernel(kernel._emitted(signature(tensors), ()), self.device)
+        refused = check_kernel(kernel._emitted(signature(tensors), ()), self.device)
+        if refused is None and seen is not None:
+            seen.update(filter(None, part_sorts(self.programs, self.schedule)))
+        return refused
 
     def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc | Refused:
         """The kernel by its legal Schedule, which is attached as JSON."""

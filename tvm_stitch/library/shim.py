@@ -1,12 +1,16 @@
 """The functions that modules call, `tvm_stitch.library.*`: native/ compiled once, kept, and loaded.
 
 In: the sources beside this file. Out: registered global functions. Until a compiled module first
-calls one, nothing is compiled or opened; where that cannot be done, the call says why.
+calls one, nothing is opened; where that cannot be done, the call says why. A pipeline plans as if it
+could be done while g++ is still at it, asks `failure` in the end, and plans anew if there is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -15,7 +19,7 @@ from typing import Any
 import tvm_ffi
 from tvm_ffi import libinfo
 
-from tvm_stitch.cache.objects import Refusal, built, compiled_apart
+from tvm_stitch.cache.objects import Refusal, built, compiled_apart, compiler
 from tvm_stitch.errors import StitchError
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, Library, find
 
@@ -27,6 +31,7 @@ OPENS: dict[str, Library] = {"use_cublaslt": CUBLASLT, "use_cudnn": CUDNN}
 _EXPORTED = "tvm_stitch_{}"  # the name of its symbol
 _KIND = "library"
 _NATIVE = Path(__file__).parent / "native"
+_is_assumed: ContextVar[bool] = ContextVar("is_assumed", default=False)
 _FLAGS = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden")
 
 
@@ -72,7 +77,7 @@ def _kept(name: str, flags: tuple[str, ...], arguments: Callable[[Path, str], li
 def load() -> Any:
     """The shim as a module of TVM's FFI, its functions registered; once a process."""
     try:
-        module = tvm_ffi.load_module(str(build()))
+        module = tvm_ffi.load_module(str(_begun().result()))
     except (OSError, RuntimeError) as error:
         raise ShimMissing(f"the shim cannot be loaded: {error}") from error
     for name in FUNCTIONS:
@@ -94,20 +99,52 @@ def use_found(module: Any) -> None:
         module[_EXPORTED.format(name)](str(find(library) or ""))
 
 
+@lru_cache(maxsize=1)
+def _begun() -> Future[Path]:
+    """The shim's shared object, made by a thread; once a process."""
+    pool = ThreadPoolExecutor(1, "tvm-stitch-shim")
+    future = pool.submit(build)
+    pool.shutdown(wait=False)
+    return future
+
+
+@contextmanager
+def assumed() -> Iterator[None]:
+    """Meanwhile libraries count as usable before the shim is compiled: `failure` tells in the end.
+
+    The compiler works beside whatever is done here.
+    """
+    token = _is_assumed.set(True)
+    try:
+        yield
+    finally:
+        _is_assumed.reset(token)
+
+
 def unusable(library: Library) -> str | None:
     """Why modules cannot call a library on this machine; None if they can."""
     if find(library) is None:
         return library.missing
-    return _no_shim()
+    if _is_assumed.get() and not _fails_at_once() and not _begun().done():
+        return None
+    return failure()
 
 
-@lru_cache(maxsize=1)
-def _no_shim() -> str | None:
+def failure() -> str | None:
+    """Why there is no shim; None if there is. Waits for the compiler."""
     try:
         load()
     except StitchError as error:
         return str(error)
     return None
+
+
+def _fails_at_once() -> bool:
+    try:
+        compiler()
+    except StitchError:
+        return True
+    return False
 
 
 def register() -> None:

@@ -11,13 +11,14 @@ become is asked of kernel/ as for any set of operators.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from tvm_stitch.kernel.build import choose_kernel
 from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.options import Options
+from tvm_stitch.plan.deadline import NEVER, Deadline
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits
 from tvm_stitch.plan.search.judge import Verdict
 from tvm_stitch.plan.search.price import inputs
@@ -147,11 +148,12 @@ def pack(
     available: dict[Var, Turn],
     launch_us: float,
     largest: int = LARGEST,
+    deadline: Deadline = NEVER,
 ) -> list[Pack]:
     """Put kernels together, first come, first served, where that is predicted to be faster.
 
     `available` says for what dividers compute, symbols too, from which turn on it is there. Related
-    ones have at most the `largest` number of operators.
+    ones have at most the `largest` number of operators. Once the time is up, the rest stays apart.
     """
     packs: dict[Turn, list[Pack]] = defaultdict(list)
     there, known = dict(available), Known(largest)
@@ -159,8 +161,9 @@ def pack(
         own = Pack.of(item)
         waits = (*item.inputs, *item.symbols)
         earliest = max((there.get(var, FIRST) for var in waits), default=FIRST)
+        tries = own.is_short and not deadline.is_over
         turn, place = item.turn, -1
-        for turn, place in _places(packs, earliest, item.turn) if own.is_short else ():
+        for turn, place in _places(packs, earliest, item.turn) if tries else ():
             together = packs[turn][place].joined(own, launch_us, known)
             if together is not None:
                 packs[turn][place] = together
@@ -181,7 +184,7 @@ def _places(packs: dict[Turn, list[Pack]], first: Turn, last: Turn) -> Iterator[
             yield turn, place
 
 
-def holding(packs: Iterable[Pack]) -> list[Pack]:
+def holding(packs: Iterable[Pack], look: Callable[[Kernel], Refused | None]) -> list[Pack]:
     """The packs, but those apart again whose kernel the last look refuses."""
     known: dict[tuple[Verdict, ...], bool] = {}  # equal regions have the same verdicts
     found: list[Pack] = []
@@ -191,7 +194,7 @@ def holding(packs: Iterable[Pack]) -> list[Pack]:
             # Of those in rounds, all stages are placed in rounds anew.
             merge = each.related or each.items[0].verdict.kernel.meets
             kernel = _merged(each.items) if merge else _together(each.items)
-            known[verdicts] = not isinstance(kernel, Refused) and kernel.check() is None
+            known[verdicts] = not isinstance(kernel, Refused) and look(kernel) is None
         found += [each] if known.get(verdicts, True) else map(Pack.of, each.items)
     return found
 

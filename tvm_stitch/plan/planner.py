@@ -83,10 +83,11 @@ def plan_graph(
     chosen = options or Options()
     if chosen.time_limit_s == 0 and chosen.solver != "greedy":
         warnings.warn("a time limit of 0: kernels are grouped by a simple rule", stacklevel=2)
-    regions = find_regions(graph)
     known = known or Known()
+    known.deadline(chosen)  # its time begins
+    regions = find_regions(graph)
     plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known)
-    plan = _assembled(graph, regions, plans, device, chosen)
+    plan = _assembled(graph, regions, plans, device, bounds, chosen, known)
     cuts = find_cuts(graph, regions, plans) if explained else ()
     return replace(plan, cuts=cuts, measured=counted(plan.measured for plan in plans))
 
@@ -96,7 +97,9 @@ def _assembled(
     regions: Sequence[Region],
     plans: Sequence[RegionPlan],
     device: Device,
+    bounds: Bounds,
     options: Options,
+    known: Known,
 ) -> Plan:
     """The plans of regions as one, short independent kernels in common launches."""
     items = [
@@ -104,8 +107,9 @@ def _assembled(
     ]
     if "independent" in options.schemes:
         available = _available(graph, regions, plans)
-        packed = pack(items, available, options.launch_us, options.largest_kernel)
-        packs = holding(packed)
+        deadline = known.deadline(options)
+        packed = pack(items, available, options.launch_us, options.largest_kernel, deadline)
+        packs = holding(packed, known.answers(bounds).checked)
     else:
         packs = list(map(Pack.of, items))
     kept, fallbacks, reasons = _left(graph, regions, plans)
@@ -138,8 +142,8 @@ def _plan_regions(
             judge = Judge(region, device, bounds, options.schemes, answers)
             plan = _holding_plan(region, judge, options, known.deadline(options), explained)
             if timed is not None:
-                plan = _faster(region, plan, device, options, timed)
-            if explained:
+                plan = _faster(region, plan, device, bounds, options, known, timed)
+            if explained and not known.deadline(options).is_over:
                 plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
             known.plans[key] = plan
         found.append(known.plans[key])
@@ -162,11 +166,13 @@ def _faster(
     region: Region,
     plan: RegionPlan,
     device: Device,
+    bounds: Bounds,
     options: Options,
+    known: Known,
     timed: Timed,
 ) -> RegionPlan:
     """The region's plan, or none of it where TVM's kernels are faster by the clock."""
-    alone = _assembled(region.graph, (region,), (plan,), device, options)
+    alone = _assembled(region.graph, (region,), (plan,), device, bounds, options, known)
     if not alone.groups:
         return plan
     found = timed(region, alone)

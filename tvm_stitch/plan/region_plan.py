@@ -65,7 +65,7 @@ def plan_region(
         whole, status = one_kernel(region, judge, options), REACHED
     if whole is None:
         return _of_candidates(region, judge, options, deadline)
-    alone = each_alone(region, judge, options) if explained else ()
+    alone = each_alone(region, judge, options, deadline) if explained else ()
     return _of_one_kernel(region, judge, whole, options, alone, status)
 
 

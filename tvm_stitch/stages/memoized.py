@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from tvm import tirx
+
 
 class Remembers(Protocol):
     """What answers stay with."""
@@ -58,6 +60,28 @@ def memoized_for_copies(
         if key not in memo:
             memo[key] = find(owner, *rest, **named)
         answer: Answer = memo[key]
+        return answer
+
+    return known
+
+
+def memoized_of_buffer(find: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """A function of a buffer, whose type never changes; the answer stays with the Python object.
+
+    Of other expressions it is found anew: TVM makes a new object at every access.
+    """
+    name = f"_stitch_{find.__name__}"
+
+    @wraps(find)
+    def known(buffer: Any) -> Answer:
+        if not isinstance(buffer, tirx.Var):
+            return find(buffer)
+        facts = buffer.__dict__
+        if name not in facts:
+            if not isinstance(buffer.ty, tirx.BufferType):  # Relax changes types of its variables
+                return find(buffer)
+            facts[name] = find(buffer)
+        answer: Answer = facts[name]
         return answer
 
     return known

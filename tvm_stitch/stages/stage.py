@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.stages.guards import Guard
-from tvm_stitch.stages.memoized import memoized_for_copies
+from tvm_stitch.stages.memoized import memoized_for_copies, memoized_of_buffer
 from tvm_stitch.stages.symbolic_analyzer import Analyzer, SymbolicAnalyzer, analyzer_of
 from tvm_stitch.stages.visit import mapped, walked
 
@@ -200,6 +200,7 @@ def handle(node: Expr) -> int:
     return node.__chandle__()
 
 
+@memoized_of_buffer
 def dtype_of(expr: Expr) -> str:
     """The dtype of a buffer's elements or of an expression, as a plain string."""
     return str(expr.ty.dtype)
@@ -212,16 +213,19 @@ def item_bytes(dtype: str) -> int:
     return (data_type.bits * data_type.lanes + 7) // 8
 
 
+@memoized_of_buffer
 def element_bytes(buffer: Var) -> int:
     """Bytes of an element of a buffer."""
     return item_bytes(dtype_of(buffer))
 
 
+@memoized_of_buffer
 def buffer_size(buffer: Var) -> Expr:
     """Elements of a buffer."""
     return product(buffer_shape(buffer))
 
 
+@memoized_of_buffer
 def elements_of(buffer: Var) -> int | None:
     """The same as a number; None where a dimension is symbolic."""
     return constant(buffer_size(buffer))
@@ -362,6 +366,7 @@ def _loads(expr: Expr) -> list[Expr]:
     return found
 
 
+@memoized_of_buffer
 def buffer_shape(buffer: Var) -> tuple[Expr, ...]:
     """The shape a buffer was declared with."""
     return tuple(buffer.ty.shape[:])  # a slice comes out faster than one by one

@@ -7,7 +7,7 @@ up in float32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -56,7 +56,7 @@ class TensorKernel(Kernel):
         """What it should take, on average at the sizes that symbols may have."""
         return mean_us(self.product, self.tiles, self.device, self.bounds.points)
 
-    def check(self) -> Refused | None:
+    def check(self, _seen: set[Hashable] | None = None) -> Refused | None:
         """What the last look at it will find, asked before there is a fused PrimFunc."""
         func = signature(self.product.buffers)
         return check_kernel(emit_product(func, self.product, self.tiles), self.device)

@@ -12,10 +12,12 @@ read it. Besides, every node may go TVM's way, alone, or at the end of the produ
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import takewhile
 from operator import or_
+from typing import TypeVar
 
 from tvm_stitch.options import Options
 from tvm_stitch.plan.deadline import NEVER, NOT_PLANNED, Deadline
@@ -28,6 +30,8 @@ from tvm_stitch.plan.search.price import DEFAULT_MARGIN, least_us
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused
+
+Item = TypeVar("Item")
 
 BEAM = 2  # of the sets grown from a reduction or an output, how many go on growing
 CUTS = 4  # at how many of its cheapest edges a set is tried in two
@@ -80,9 +84,11 @@ def find_candidates(
     return _Search(region, judge, options, deadline).run()
 
 
-def each_alone(region: Region, judge: Judge, options: Options) -> tuple[Candidate, ...]:
+def each_alone(
+    region: Region, judge: Judge, options: Options, deadline: Deadline = NEVER
+) -> tuple[Candidate, ...]:
     """What every operator could become by itself, or with those that always go with it."""
-    search = _Search(region, judge, options)
+    search = _Search(region, judge, options, deadline)
     search.alone()
     return tuple(search.found.values())
 
@@ -111,7 +117,7 @@ class _Search:
         greedy = self._greedy(sets)
         if self.options.solver != "greedy" and not self.deadline.is_over:
             self._tried()
-            for nodes in sets:
+            for nodes in self._in_time(sets):
                 self._cut(nodes)
             self._grow(sets)
             if not self.options.partition:
@@ -149,9 +155,13 @@ class _Search:
         taken = [nodes for each in ends.values() for nodes in each]
         # Of several products each may take its part: all the least, or all the most.
         taken += [reduce(or_, (each[place] for each in ends.values()), 0) for place in (0, -1)]
-        for nodes in sets if self.options.solver != "greedy" else ():
+        for nodes in self._in_time(sets) if self.options.solver != "greedy" else ():
             for part in taken:
                 self._stitched(nodes & ~part if nodes & part else 0)
+
+    def _in_time(self, items: Sequence[Item]) -> Iterator[Item]:
+        """As many of some as there is time for."""
+        return takewhile(lambda _: not self.deadline.is_over, items)
 
     # Taking up candidates
 
@@ -241,7 +251,7 @@ class _Search:
 
     def _tried(self) -> None:
         """Sets that the greedy plan tried and gave up for larger ones."""
-        for (nodes, outputs), verdict in list(self.judge.known.items()):
+        for (nodes, outputs), verdict in self._in_time(list(self.judge.known.items())):
             if isinstance(verdict, Verdict) and outputs == self.region.leaving(nodes):
                 self._stitched(nodes)
 
@@ -310,7 +320,7 @@ class _Search:
 
     def _duplicate(self, sets: Sequence[Nodes]) -> None:
         """Readers that compute a cheap value themselves, and writers that then need not."""
-        for writer in sets:
+        for writer in self._in_time(sets):
             verdict = self.judge(writer)
             if isinstance(verdict, Refused):
                 continue

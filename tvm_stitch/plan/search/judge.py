@@ -51,12 +51,13 @@ class Answers:
     def __init__(self) -> None:
         self._found: dict[Hashable, Any] = {}
         self._checks: dict[Hashable, Refused | None] = {}
+        self._seen: set[Hashable] = set()  # sorts of parts of kernels that hold
         self._refuses = False
 
     def checked(self, kernel: Kernel) -> Refused | None:
         """Why a kernel does not hold at the last look, which is taken once for each sort."""
         if kernel.sort not in self._checks:
-            refused = self._checks[kernel.sort] = kernel.check()
+            refused = self._checks[kernel.sort] = kernel.check(self._seen)
             self._refuses |= refused is not None
         return self._checks[kernel.sort]
 

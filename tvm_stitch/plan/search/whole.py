@@ -3,9 +3,9 @@
 In: a Region and its Judge. Out: the kernel of the whole region, or None where a plan of more
 kernels might cost less. Must not know how such plans are found.
 
-Two kernels take two launches, and move together at least what one must; of many operators they
-have as many instructions, too, and as many steps that wait for each other. Where one takes less
-than that, nothing else needs to be tried. A product's kernel may take over what follows it: those
+Two kernels take two launches, and move together at least what one must and what goes from one to
+the other (read_twice.py); of many operators they have as many instructions, too, and as many steps
+that wait for each other. Where one takes less than that, nothing else needs to be tried. A product's kernel may take over what follows it: those
 plans are looked at as well, unless several products could.
 """
 
@@ -19,7 +19,8 @@ from tvm_stitch.options import Options
 from tvm_stitch.plan.regions.region import Nodes, Region
 from tvm_stitch.plan.search.epilogue import epilogues
 from tvm_stitch.plan.search.judge import Judge, Verdict
-from tvm_stitch.stages.extents import NOMINAL, is_open
+from tvm_stitch.plan.search.read_twice import bytes_read_twice
+from tvm_stitch.stages.extents import NOMINAL, Extents, is_open
 from tvm_stitch.stages.stage import Refused
 
 # So many take their time to compute, and two kernels compute the same; of fewer it is tried whether
@@ -53,7 +54,7 @@ def _others_us(
     region: Region, judge: Judge, options: Options, nodes: Nodes, verdict: Verdict
 ) -> Iterator[float | None]:
     """What no other plan can cost less than, one kind of plan after the other; None: not known."""
-    yield _two_kernels_us(verdict, judge, options)
+    yield _two_kernels_us(nodes, verdict, judge, options)
     before: Nodes = 0
     for epilogue in epilogues(region, judge):
         apart, before = before & ~epilogue.nodes, epilogue.nodes  # then there may be both
@@ -62,24 +63,25 @@ def _others_us(
             yield None
             return
         yield epilogue.cost_us + rest.cost_us + options.launch_us
-        two = _two_kernels_us(rest, judge, options)
+        two = _two_kernels_us(nodes & ~epilogue.nodes, rest, judge, options)
         yield None if two is None else epilogue.cost_us + two
 
 
-def _two_kernels_us(verdict: Verdict, judge: Judge, options: Options) -> float | None:
-    """What two kernels or more cannot beat that do what one does."""
+def _two_kernels_us(nodes: Nodes, verdict: Verdict, judge: Judge, options: Options) -> float | None:
+    """What two kernels or more cannot beat that do what one does, which computes these nodes."""
     kernel, points = verdict.kernel, judge.bounds.points
     if is_open(kernel.buffers, points):
         return None
-    found = [kernel.least(point) for point in points or (NOMINAL,)]
-    known = [least for least in found if least is not None]
+    found = [(kernel.least(point), point) for point in points or (NOMINAL,)]
+    known = [(least, point) for least, point in found if least is not None]
     if len(known) < len(found):
         return None
-    timing = judge.device.timing
-    launches = 2 * (options.launch_us + timing.launch_us + timing.block_us)
+    device = judge.device
+    launches = 2 * (options.launch_us + device.timing.launch_us + device.timing.block_us)
     many = judge.region.everything.bit_count() >= MANY_OPERATORS
-    return launches + fmean(_divided_us(least, many) for least in known)
 
+    def divided_us(least: Least, point: Extents) -> float:
+        again = bytes_read_twice(judge.region, nodes, point) / device.bandwidth * 1e6
+        return max(least.work_us if many else 0.0, least.memory_us + again)
 
-def _divided_us(least: Least, many: bool) -> float:
-    return least.work_us if many else least.memory_us
+    return launches + fmean(divided_us(least, point) for least, point in known)
