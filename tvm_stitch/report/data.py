@@ -185,9 +185,10 @@ class Findings:
 
     @property
     def times(self) -> tuple[PassTime, ...]:
-        """Where time went, that of `before` included."""
-        name, seconds = TVMS_PIPELINE, self.before.seconds
-        return (*self.passes, PassTime(name, name, seconds, 1)) if seconds else self.passes
+        """Where time went, the most first, with that of `before`."""
+        seconds = self.before.seconds
+        own = [PassTime(TVMS_PIPELINE, TVMS_PIPELINE, seconds, 1)] if seconds else []
+        return tuple(sorted([*self.passes, *own], key=lambda each: -each.seconds))
 
     @property
     def launches(self) -> int:

@@ -6,6 +6,7 @@ In: a Relax module. Out: a Report. Works without a GPU; must not decide anything
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -24,7 +25,7 @@ from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import outside_calls
 from tvm_stitch.options import Options
-from tvm_stitch.plan.plan import Fallback
+from tvm_stitch.plan.plan import Cut, Fallback
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report.data import DEFAULT, Kernel, Limits
 from tvm_stitch.report.findings.before import ByDefault
@@ -81,7 +82,7 @@ def explain(
         found = kernels_by_function(lowered, notes, device, extents)
     kernels = tuple(kernel for each in found.values() for kernel in each)
     kernels += library_calls(lowered, device, extents)
-    cuts = tuple(cut for plan in notes.plans for cut in plan.cuts)
+    cuts = tuple(_named(cut) for plan in notes.plans for cut in plan.cuts)
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
         device=device.name,
@@ -129,6 +130,12 @@ def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], note
             "relax.analysis.well_formed accepts it and tvm.compile alone compiles it"
         ) from error
     return mod
+
+
+def _named(cut: Cut) -> Cut:
+    """With operators named as everywhere else in the report."""
+    writer, reader = (tuple(map(operator_name, side)) for side in (cut.writer, cut.reader))
+    return replace(cut, writer=writer, reader=reader)
 
 
 def _fallbacks(
