@@ -2,6 +2,7 @@
 
 import os
 import zlib
+from collections import defaultdict
 
 import pytest
 
@@ -32,10 +33,28 @@ def grid_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition, "panel_program", lambda *_: Refused("no panels"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m "not slow"` does
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _spread(items)
     every = config.getoption("--sample")
     if every:
         # By name, so that neither a new test nor the order changes what the others do.
         kept = [item for item in items if zlib.crc32(item.nodeid.encode()) % every == 0]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
         items[:] = kept
+
+
+def _spread(items: list[pytest.Item]) -> None:
+    """Mark as slow what is more than a test marked spread(N) may have of fast cases.
+
+    By name as well, which mixes whatever the cases differ in: every second one would always be of
+    the same dtype.
+    """
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("spread"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for group in cases.values():
+        (most,) = group[0].get_closest_marker("spread").args
+        for item in sorted(group, key=lambda item: zlib.crc32(item.nodeid.encode()))[most:]:
+            item.add_marker(pytest.mark.slow)

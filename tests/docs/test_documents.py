@@ -100,10 +100,10 @@ def test_links_to_tutorials_lead_to_pages_that_are_made_of_one():
     assert links <= {script.stem for script in (ROOT / "tutorials").glob("*.py")}
 
 
-def test_the_ten_tasks_are_ten():
+def test_tasks_have_an_answer_and_one_page_that_says_more():
     text = (DOCS / "how_do_i.md").read_text(encoding="utf-8")
     tasks = text.split("\n## ")[1:]
-    assert len(tasks) == 10
+    assert len(tasks) >= 10
     for task in tasks:  # an answer, and one page with more
         assert len(re.findall(r"\]\([\w/.#-]+\.md", task)) == 1, task
 

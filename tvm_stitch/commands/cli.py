@@ -199,9 +199,10 @@ def _explain(options: argparse.Namespace) -> int:
         _require_writable(Path(options.html))
     with stages_shown():
         report = explain(mod, cuda_target(options.target), stitching, options.database)
+        text = json.dumps(report.to_json(), indent=2) if options.json else coloured(str(report))
     if options.html:
         report.to_html(options.html)
-    print(json.dumps(report.to_json(), indent=2) if options.json else coloured(str(report)))
+    print(text)
     return 0
 
 

@@ -13,6 +13,7 @@ from tvm_stitch.plan.plan import Cut, Fallback, Measured, Solved
 from tvm_stitch.plan.saved import SavedPlan
 
 DEFAULT = "default"  # the scheme of kernels that went TVM's default way
+TVMS_PIPELINE = "TVM's own pipeline"  # what `before` is made by, as the log names it
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,11 @@ class Before:
     failure: str = ""  # what TVM said
     described: tuple[Kernel, ...] = ()  # these kernels
     flow: Flow = Flow()  # and what is between them
+    seconds: float = field(default=0.0, compare=False)  # that finding this out took
+
+
+def _not_asked() -> Before:
+    return Before(None, None)
 
 
 @dataclass(frozen=True)
@@ -154,7 +160,6 @@ class Findings:
 
     target: str  # the architecture
     device: str  # the GPU whose figures plans were compared by
-    before: Before  # by TVM's default pipeline
     kernels: tuple[Kernel, ...]  # all of the compiled module, TVM's own too
     fallbacks: tuple[Fallback, ...]  # operators that went TVM's way, and why
     cuts: tuple[Cut, ...] = ()  # values that go from one kernel to another through memory, and why
@@ -170,6 +175,20 @@ class Findings:
     versions: str = ""  # of this package and of TVM
     # By kernel; it takes TVM's lowering, and so it is made when somebody asks.
     code: Callable[[], Mapping[str, Code]] = field(default=_no_code, repr=False, compare=False)
+    # Runs TVM's default pipeline on the module; `before` is what it finds.
+    by_default: Callable[[], Before] = field(default=_not_asked, repr=False, compare=False)
+
+    @property
+    def before(self) -> Before:
+        """The kernels of TVM's default pipeline, which runs when this is first asked for."""
+        return self.by_default()
+
+    @property
+    def times(self) -> tuple[PassTime, ...]:
+        """Where time went, the most first, with that of `before`."""
+        seconds = self.before.seconds
+        own = [PassTime(TVMS_PIPELINE, TVMS_PIPELINE, seconds, 1)] if seconds else []
+        return tuple(sorted([*self.passes, *own], key=lambda each: -each.seconds))
 
     @property
     def launches(self) -> int:

@@ -6,6 +6,7 @@ In: a Relax module. Out: a Report. Works without a GPU; must not decide anything
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import tvm
@@ -24,10 +25,10 @@ from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import outside_calls
 from tvm_stitch.options import Options
-from tvm_stitch.plan.plan import Fallback
+from tvm_stitch.plan.plan import Cut, Fallback
 from tvm_stitch.plan.saved import SavedPlan
 from tvm_stitch.report.data import DEFAULT, Kernel, Limits
-from tvm_stitch.report.findings.before import by_default
+from tvm_stitch.report.findings.before import ByDefault
 from tvm_stitch.report.findings.code import CodeOf
 from tvm_stitch.report.findings.kernels import READY_MADE, kernels_by_function, places
 from tvm_stitch.report.findings.launches import flow
@@ -79,15 +80,12 @@ def explain(
     extents = bounds_of_module(mod, options).representative
     with notes.timed("describing"):
         found = kernels_by_function(lowered, notes, device, extents)
-    with notes.timed("TVM's own pipeline"):
-        before = by_default(mod, cuda, device, extents, notes.sources)
     kernels = tuple(kernel for each in found.values() for kernel in each)
     kernels += library_calls(lowered, device, extents)
-    cuts = tuple(cut for plan in notes.plans for cut in plan.cuts)
+    cuts = tuple(_named(cut) for plan in notes.plans for cut in plan.cuts)
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
         device=device.name,
-        before=before,
         kernels=kernels,
         fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
         cuts=cuts,
@@ -102,6 +100,8 @@ def explain(
         passes=notes.passes,
         limits=Limits(device.bandwidth, device.float32_rate, device.tensor_rate),
         code=CodeOf(lowered, cuda, {f: [k.name for k in each] for f, each in found.items()}),
+        # The module may be changed by its owner until somebody asks.
+        by_default=ByDefault(mod.clone(), cuda, device, extents, notes.sources),
         versions=f"tvm_stitch {tvm_stitch.__version__} and TVM {tvm.__version__}",
     )
 
@@ -130,6 +130,12 @@ def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], note
             "relax.analysis.well_formed accepts it and tvm.compile alone compiles it"
         ) from error
     return mod
+
+
+def _named(cut: Cut) -> Cut:
+    """With operators named as everywhere else in the report."""
+    writer, reader = (tuple(map(operator_name, side)) for side in (cut.writer, cut.reader))
+    return replace(cut, writer=writer, reader=reader)
 
 
 def _fallbacks(

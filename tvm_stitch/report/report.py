@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tvm_stitch.json_data import listed
-from tvm_stitch.report.data import Before, Findings
+from tvm_stitch.report.data import Findings
 from tvm_stitch.report.html import page
 from tvm_stitch.report.text import render
 
@@ -24,7 +24,7 @@ class Report(Findings):
     @staticmethod
     def of_nothing(device: str) -> Report:
         """A report where nothing was explained: of an executable that somebody profiles."""
-        return Report("", device, Before(None, None), (), ())
+        return Report("", device, (), ())
 
     def __str__(self) -> str:
         return render(self)
@@ -45,7 +45,7 @@ class Report(Findings):
             "plans": [{**asdict(plan), "gap": plan.gap} for plan in self.plans],
             "flow": listed(asdict(self.flow)),
             "sources": [asdict(source) for source in self.sources],
-            "passes": [asdict(each) for each in self.passes],
+            "passes": [asdict(each) for each in self.times],
             "limits": asdict(self.limits),
         }
 

@@ -35,8 +35,8 @@ def render(report: Findings) -> str:
         longest = max(len(fallback.op) for fallback in report.fallbacks)
         for fallback in report.fallbacks:
             parts += _wrapped(f"  {fallback.op:{min(longest, 24)}}  ", fallback.reason)
-    if report.passes:
-        parts += ["", *_wrapped("time    ", _times(report.passes))]
+    if report.times:
+        parts += ["", *_wrapped("time    ", _times(report.times))]
     return "\n".join(parts)
 
 

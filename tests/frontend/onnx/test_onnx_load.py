@@ -248,3 +248,25 @@ def test_what_is_no_function_is_refused_by_name():
         node = attention if name == "LinearAttention" else helper.make_node(name, ["x"], ["y"])
         with pytest.raises(OnnxError, match=f"not supported.*{name}"):
             tvm_stitch.onnx.load(model_of([node], (2, 2), opset=opset, result=()))
+
+
+def test_every_call_says_which_node_it_comes_from():
+    node = helper.make_node
+    nodes = [
+        node("Add", ["x", "x"], ["twice"], name="/sum/Add"),
+        node("Gelu", ["twice"], ["gelu"], name="/act/Gelu"),
+        node("Softmax", ["gelu"], ["y"]),  # without a name: that of its result
+    ]
+    report = tvm_stitch.explain(tvm_stitch.onnx.load(model_of(nodes, [4, 16], opset=20)), "sm_90")
+    assert {source.place for source in report.sources} == {"/sum/Add", "/act/Gelu", "y"}
+    (soft,) = [source for source in report.sources if source.place == "y"]
+    assert "softmax" in soft.text
+
+
+def test_a_node_that_many_read_is_computed_once():
+    node = helper.make_node
+    nodes = [node("Exp", ["x"], ["e"]), node("Add", ["e", "e"], ["y"])]
+    mod = tvm_stitch.onnx.load(model_of(nodes, [4, 16]))
+    (block,) = mod["main"].body.blocks
+    calls = [b.value.op.name for b in block.bindings if isinstance(b.value, tvm.ir.Call)]
+    assert calls == ["relax.exp", "relax.add"]

@@ -26,6 +26,7 @@ except ImportError as error:
 
 from tvm_stitch.frontend.onnx.fold import folded
 from tvm_stitch.frontend.onnx.functions import written_out
+from tvm_stitch.frontend.onnx.importer import imported
 from tvm_stitch.frontend.onnx.pure import with_pure_shapes
 
 
@@ -47,17 +48,11 @@ def load(
         small = folded(written_out(proto))
         with contextlib.redirect_stdout(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of ONNX's checker, about what is read all the same
-            return _imported(small, keep_params_in_input)
+            return with_pure_shapes(imported(small, keep_params_in_input))
     except InputError:
         raise
     except Exception as error:
         raise OnnxError(f"TVM's importer cannot read the model: {last_line(error)}") from error
-
-
-def _imported(model: onnx.ModelProto, keep_params_in_input: bool) -> tvm.IRModule:
-    from tvm.relax.frontend.onnx import from_onnx
-
-    return with_pure_shapes(from_onnx(model, keep_params_in_input=keep_params_in_input))
 
 
 def _read(model: Any) -> onnx.ModelProto:

@@ -19,11 +19,12 @@ from torch import fx
 from tvm import relax
 
 from tvm_stitch.errors import TorchError, last_line
+from tvm_stitch.frontend.placing import PlacingBuilder
 from tvm_stitch.frontend.torch.call import Call, Converter, Expr, dims, dtype
 from tvm_stitch.frontend.torch.dtypes import name_of
 from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, Order, inverse, is_empty, order_of
 from tvm_stitch.frontend.torch.ops import ALONG, ELEMENTWISE, IMAGES, LEFT, OPERATORS
-from tvm_stitch.frontend.torch.source_lines import PlacingBuilder, span_of
+from tvm_stitch.frontend.torch.source_lines import span_of
 from tvm_stitch.frontend.torch.symbols import Symbols
 
 ENTRY = "main"

@@ -34,7 +34,9 @@ class Nest:
         """One line for people."""
         threads = product(tuple(self._extents("threadIdx.").values()))
         blocks = product(tuple(self._extents("blockIdx.").values()))
-        return f"{shown(threads)} threads per block, {shown(blocks)} blocks"
+        counts = ((shown(threads), "thread"), (shown(blocks), "block"))
+        each, all_of = (f"{n} {thing}{'' if n == '1' else 's'}" for n, thing in counts)
+        return f"{each} per block, {all_of}"
 
     @property
     def has_blocks(self) -> Expr | None:

@@ -1,51 +1,67 @@
 """What TVM's default pipeline makes of the same module: its kernels, and what is between them.
 
-In: a Relax module, before any pass. Out: Before, also where TVM refuses the module.
+In: a Relax module, before any pass. Out: Before, made on demand, also where TVM refuses the module.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import tvm
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
 from tvm_stitch.device import Device
 from tvm_stitch.errors import first_line
-from tvm_stitch.report.data import Before, Source
+from tvm_stitch.report.data import TVMS_PIPELINE, Before, Source
 from tvm_stitch.report.findings.kernels import kernels_by_function, places
 from tvm_stitch.report.findings.launches import flow
 from tvm_stitch.report.findings.notes import Listener, Notes
 from tvm_stitch.stages.extents import Extents
+from tvm_stitch.timing import stage
 
 WHY = "TVM's own fusion"
 
 
-def by_default(
-    mod: tvm.IRModule,
-    cuda: tvm.target.Target,
-    device: Device,
-    extents: Extents,
-    sources: Sequence[Source],
-) -> Before:
-    """The kernels of TVM's default pipeline; `sources` are the module's operators."""
-    passes = [
-        *cuda_pipeline.library_dispatch_passes(cuda),
-        *cuda_pipeline.legalize_passes(cuda),
-        *cuda_pipeline.dataflow_lower_passes(cuda),
-    ]
-    notes = Notes(sources=tuple(sources))
-    listener = Listener(notes)
-    context = tvm.transform.PassContext(opt_level=3, instruments=[listener])
-    try:
-        with cuda, context:
-            lowered = tvm.transform.Sequential(passes)(mod)
-    except Exception as error:
-        return Before(None, None, f"{first_line(error)} in its pass {listener.running}")
-    found = kernels_by_function(lowered, notes, device, extents)
-    kernels = tuple(replace(kernel, why=WHY) for each in found.values() for kernel in each)
-    launches = sum(kernel.launches for kernel in kernels)
-    return Before(
-        len(kernels), launches, "", kernels, flow(notes.calls, kernels, places(found), ())
-    )
+@dataclass(frozen=True, eq=False)
+class ByDefault:
+    """What TVM's default pipeline makes of a module; called, it says so."""
+
+    mod: tvm.IRModule
+    cuda: tvm.target.Target
+    device: Device
+    extents: Extents
+    sources: Sequence[Source]  # the module's operators
+
+    def __call__(self) -> Before:
+        """The kernels of TVM's default pipeline; found once."""
+        return self._before
+
+    @cached_property
+    def _before(self) -> Before:
+        start = time.perf_counter()
+        with stage(TVMS_PIPELINE):
+            found = self._found()
+        return replace(found, seconds=time.perf_counter() - start)
+
+    def _found(self) -> Before:
+        passes = [
+            *cuda_pipeline.library_dispatch_passes(self.cuda),
+            *cuda_pipeline.legalize_passes(self.cuda),
+            *cuda_pipeline.dataflow_lower_passes(self.cuda),
+        ]
+        notes = Notes(sources=tuple(self.sources))
+        listener = Listener(notes)
+        context = tvm.transform.PassContext(opt_level=3, instruments=[listener])
+        try:
+            with self.cuda, context:
+                lowered = tvm.transform.Sequential(passes)(self.mod)
+        except Exception as error:
+            return Before(None, None, f"{first_line(error)} in its pass {listener.running}")
+        found = kernels_by_function(lowered, notes, self.device, self.extents)
+        kernels = tuple(replace(kernel, why=WHY) for each in found.values() for kernel in each)
+        launches = sum(kernel.launches for kernel in kernels)
+        between = flow(notes.calls, kernels, places(found), ())
+        return Before(len(kernels), launches, "", kernels, between)

@@ -40,7 +40,10 @@ def _source(binding: Any) -> Source:
 
 
 def _place(span: Any) -> str:
-    return "" if span is None else f"{span.source_name.name}:{span.line}"
+    """A file and its line, or the name of a node, which has none."""
+    if span is None:
+        return ""
+    return f"{span.source_name.name}:{span.line}" if span.line else str(span.source_name.name)
 
 
 def _shown(value: Any) -> str:

@@ -1,6 +1,9 @@
 // All kernels by what they compute for each byte, and how fast, under the roof of the device.
 
-const FRAME = { width: 900, height: 520, left: 70, right: 24, top: 24, bottom: 52 };
+// As wide as the window, so that letters are as large as elsewhere.
+const FRAME = {
+  width: Math.min(900, Math.max(420, window.innerWidth - 60)), height: 520, left: 70, right: 24, top: 24, bottom: 52,
+};
 
 function drawRoofline(parent, onKernel) {
   const points = kernels.filter((k) => k.operations > 0 && k.bytes_min > 0 && timeOf(k).us > 0).map(pointOf);
@@ -16,7 +19,7 @@ function drawRoofline(parent, onKernel) {
   const left = kernels.length - points.length;
   const notes = [
     "Each point is a kernel, at its measured time if there is one, else at the predicted time. A hollow point is "
-      + "a kernel of TVM's: its time is not predicted, so it stands at its floor.",
+      + "a kernel of TVM's: its time is not predicted, so it stands under the roof, which it cannot pass.",
     "The slope is the bandwidth of a large copy.",
     left ? `Not shown, for they do no arithmetic or their size is open: ${counted(left, "kernel")}.` : "",
   ];
@@ -25,13 +28,25 @@ function drawRoofline(parent, onKernel) {
 
 function pointOf(kernel) {
   const { us, kind } = timeOf(kernel);
-  return { kernel, kind, x: kernel.operations / kernel.bytes_min, y: (kernel.operations / us) * 1e6 };
+  const rate = (kernel.operations / us) * 1e6;
+  const y = kind === "floor" ? Math.min(rate, peakOf(kernel)) : rate;
+  return { kernel, kind, x: kernel.operations / kernel.bytes_min, y };
 }
 
-/** What caps the rate of arithmetic; tensor cores count where a kernel is faster than the rest can be. */
+function readsHalves(kernel) {
+  return kernel.stages.some((stage) => /float16|bfloat16/.test(stage.type));
+}
+
+/** What caps the arithmetic of a kernel. */
+function peakOf(kernel) {
+  const { float32, tensor } = report.limits;
+  return (readsHalves(kernel) && tensor) || float32;
+}
+
+/** What caps the rate of arithmetic; tensor cores count where a kernel of halves comes near what the rest can do. */
 function peaks(points) {
   const { float32, tensor } = report.limits;
-  const fastest = d3.max(points, (point) => point.y);
+  const fastest = d3.max(points.filter((point) => readsHalves(point.kernel)), (point) => point.y) ?? 0;
   return [["float32", float32], ["tensor cores, float16", tensor]]
     .filter(([, rate], place) => !place || (rate && fastest > float32 / 4));
 }

@@ -58,13 +58,18 @@ function drawLeft(parent) {
   list("Left to TVM's default kernels", ["operator", "why"],
     report.fallbacks.map((each) => [each.op, each.reason]));
   list("Passed between kernels through memory", ["from", "to", "bytes", "why they are not one kernel"],
-    report.cuts.map((cut) => [cut.writer.join(", "), cut.reader.join(", "),
+    report.cuts.map((cut) => [named(cut.writer), named(cut.reader),
       bytes(cut.bytes) + (cut.count > 1 ? ` × ${cut.count}` : ""), cut.reason]));
   list("Measured; the faster of the two was kept", ["operators", "times", "stitched", "TVM's default", "note"],
     report.measured.map((each) => [each.operators.join(", "), String(each.count),
       micros(each.stitched_us), micros(each.default_us), each.why]));
   if (!parts.length) parts.push(element("p", { class: "muted" }, "Every operator is in a stitched kernel, and no value passes between kernels."));
   parent.replaceChildren(...parts);
+}
+
+/** Operators in short, all of them under the pointer. */
+function named(ops) {
+  return element("span", { title: ops.join(", ") }, gist({ ops }));
 }
 
 function plainTable(head, rows) {

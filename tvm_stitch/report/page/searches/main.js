@@ -40,14 +40,14 @@ function choose(search) {
   drawList();
   const failed = search.trials.filter((trial) => trial.cost === null).length;
   const line = `${search.gpu}: ${counted(search.tried, "trial")}, ${failed} failed; `
-    + `best ${amount(search.best, search.unit)}, ${times(search.gain)} the chosen one's speed.`;
+    + `best ${amount(search.best, search.unit)}, ${times(search.gain)} as fast as the schedule chosen by rule.`;
   document.getElementById("shown").replaceChildren(
     element("h2", {}, search.title),
     element("p", {}, line),
     element("h3", {}, "The search"),
     courseOf(search),
     element("p", { class: "muted" }, "A dot for each trial, the large one chosen by rule; the line is the best so far."),
-    element("h3", {}, "What told most"),
+    element("h3", {}, "What mattered most"),
     parametersOf(search),
     element("h3", {}, "Predicted and measured"),
     agreementOf(search),

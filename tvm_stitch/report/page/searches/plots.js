@@ -1,6 +1,9 @@
 // A search as pictures: its course, what told most, and prediction beside measurement.
 
-const FRAME = { width: 760, height: 300, left: 64, right: 16, top: 14, bottom: 44 };
+// No wider than the window, so that letters are as large as elsewhere.
+const FRAME = {
+  width: Math.min(760, Math.max(400, window.innerWidth - 60)), height: 300, left: 64, right: 16, top: 14, bottom: 44,
+};
 
 /** The cost of every trial in order, and the best so far. */
 function courseOf(search) {

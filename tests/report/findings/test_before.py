@@ -1,0 +1,34 @@
+"""TVM's default pipeline runs when somebody asks what was before, and once."""
+
+from documents import masked_softmax
+
+from tvm_stitch.report import explain
+from tvm_stitch.report.data import TVMS_PIPELINE
+from tvm_stitch.report.findings import before
+
+
+def test_it_runs_only_if_somebody_asks(monkeypatch):
+    runs = []
+    passes = before.cuda_pipeline.legalize_passes
+    monkeypatch.setattr(
+        before.cuda_pipeline, "legalize_passes", lambda cuda: runs.append(1) or passes(cuda)
+    )
+    report = explain(masked_softmax(64, 128), "sm_90")
+    assert report.launches == 1 and not runs
+    assert report.before.launches == report.before.launches == 2
+    assert str(report) and len(runs) == 1
+
+
+def test_a_module_that_its_owner_changed_meanwhile_is_as_it_was():
+    mod = masked_softmax(64, 128)
+    report = explain(mod, "sm_90")
+    for var in mod.get_global_vars():
+        del mod[var]
+    assert report.before.launches == 2
+
+
+def test_its_time_is_among_the_others_where_it_is_told():
+    report = explain(masked_softmax(64, 128), "sm_90")
+    assert TVMS_PIPELINE not in {each.stage for each in report.passes}
+    told = {each["stage"]: each["seconds"] for each in report.to_json()["passes"]}
+    assert told[TVMS_PIPELINE] == report.before.seconds > 0

@@ -1,0 +1,45 @@
+"""A BlockBuilder whose calls say which place of the user's model they come from.
+
+In: the place of what is being converted, a span. Out: calls with spans, which reports read. A span
+changes nothing else: equal functions stay equal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax
+
+
+class PlacingBuilder(relax.BlockBuilder):
+    """Gives every call that is emitted or normalised the span of what is converted."""
+
+    span: tvm.ir.Span | None = None
+
+    def emit(self, expr: Any, name_hint: str = "") -> relax.Var:
+        """As a BlockBuilder does."""
+        return super().emit(self._placed(expr), name_hint)
+
+    def normalize(self, expr: Any) -> Any:
+        """As a BlockBuilder does, which drops the span of a call whose arguments it binds."""
+        return self._placed(super().normalize(self._placed(expr)))
+
+    def _placed(self, expr: Any) -> Any:
+        if self.span is None:
+            return expr
+        return _with_span(expr, self.span, {})
+
+
+def _with_span(expr: Any, span: tvm.ir.Span, seen: dict[Any, Any]) -> Any:
+    """The expression with that span on all calls that have none; one object stays one."""
+    if isinstance(expr, relax.Tuple):
+        fields = [_with_span(each, span, seen) for each in expr.fields]
+        is_same = all(new is old for new, old in zip(fields, expr.fields, strict=True))
+        return expr if is_same else relax.Tuple(fields, expr.span)
+    if not isinstance(expr, tvm.ir.Call) or expr.span is not None:
+        return expr
+    if expr not in seen:
+        args = [_with_span(each, span, seen) for each in expr.args]
+        seen[expr] = tvm.ir.Call(expr.op, args, expr.attrs, expr.ty_args, span, expr.ty)
+    return seen[expr]
