@@ -104,9 +104,7 @@ def test_several_readers_of_one_function():
 
     inputs = [((9, 40), "float32", None)] * 2
     narrow = [((40,), "float16", None), ((40,), "bfloat16", None)]
-    case = graph_of(
-        [*inputs, *narrow], build, lambda x, y, b, c: (x + b, y + c, x * y + y.sum(0))
-    )
+    case = graph_of([*inputs, *narrow], build, lambda x, y, b, c: (x + b, y + c, x * y + y.sum(0)))
     assert operators(case).count("cast") == 0
     check(case, kernels=None)
 
