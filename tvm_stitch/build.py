@@ -24,6 +24,7 @@ from tvm_stitch.graph.front.attention import LibraryAttention
 from tvm_stitch.graph.front.canonicalize import CanonicalizeBindings
 from tvm_stitch.graph.front.convolution import LibraryConvolutions
 from tvm_stitch.graph.front.empty import WithoutElements
+from tvm_stitch.graph.front.functions.casts import NarrowOperands
 from tvm_stitch.graph.front.functions.positions import OwnPositions
 from tvm_stitch.graph.front.legalize import Legalize
 from tvm_stitch.graph.front.sums import LongSums
@@ -99,8 +100,9 @@ def stitch_passes(
         Legalize(scattered=set(settings.schemes) >= ROW_SCHEMES),
         *([transform.Approximate()] if settings.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),
-        relax.transform.FoldConstant(),
         relax.transform.ConvertToDataflow(),
+        NarrowOperands(),
+        relax.transform.FoldConstant(),
         OwnPositions(settings.recomputed),
     ]
     store = store_of(options.cache if options else None)

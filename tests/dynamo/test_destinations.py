@@ -63,6 +63,37 @@ def test_what_is_computed_to_be_returned_is_written_there():
     assert len(returned) == 3
 
 
+def test_what_is_returned_in_another_shape_is_written_there():
+    def function(x):
+        y = (x * 3).view(-1)
+        return x + 1, y.clone(), y.view(2, 6) + 1
+
+    module = convert(traced(function, torch.randn(3, 4)).graph).module
+    module = tvm.transform.Sequential([*LOWERING, Destinations()])(module)
+    assert [int(place) for place in module.attrs[ATTRIBUTE]] == [0, 1, 2]
+    pipeline = tvm.transform.Sequential(FINISHING)
+    executable = tvm.compile(module, "llvm", relax_pipeline=pipeline)
+    x = torch.randn(3, 4)
+    results = [torch.empty(3, 4), torch.empty(12), torch.empty(2, 6)]
+    assert not len(relax.VirtualMachine(executable, tvm.cpu())["main"](x, *results))
+    for got, want in zip(results, function(x), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_shapes_of_such_results_may_be_open(dynamic):
+    def function(x):
+        y = x.cumsum(0)
+        z = (x * 2).reshape(-1)
+        return y.reshape(-1), z, z.view(x.shape) + y, y.exp()
+
+    torch._dynamo.reset()
+    run = torch.compile(function, backend=GraphCompiler(Settings(device="llvm")), dynamic=dynamic)
+    for rows in (3, 7):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(run(x), function(x))
+
+
 def test_nothing_need_be_returned():
     module = convert(traced(lambda x: x * 2 + 1, torch.randn(3, 4)).graph).module
     module = tvm.transform.Sequential([*LOWERING, Destinations()])(module)

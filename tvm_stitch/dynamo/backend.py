@@ -31,6 +31,7 @@ from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
 from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.mutations import Copies
+from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
 from tvm_stitch.dynamo.settings import CUDA, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
@@ -154,6 +155,8 @@ class GraphCompiler:
         graph.graph = without_common_subexpressions(graph.graph)
         if kind == INFERENCE and (device.type == CUDA or support.libraries.convolutions):
             graph.graph = with_channels_last(graph.graph)
+        if kind == INFERENCE:
+            graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
         as_vectors(graph.graph)
         by_tensor(graph.graph, accepted=lambda node: support.refused(node) is None)
         copies = Copies(graph.graph)

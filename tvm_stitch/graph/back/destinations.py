@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import Call
 from tvm.relax.expr_functor import PyExprMutator, mutator
@@ -19,13 +20,14 @@ from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
 from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE
 
 _ALLOCATE = "relax.builtin.alloc_tensor"
+_RESHAPE = "relax.reshape"
 ATTRIBUTE = "tvm_stitch.destinations"
 """On the module: for each result of main the number of its parameter among the destinations, which
 come last, or -1 where it is still returned."""
 
 
 def Destinations(entry: str = "main") -> tvm.transform.Pass:
-    """The pass. Results that are inputs, views, or another result are returned as before."""
+    """The pass. Results that are inputs, views of those, or another result are returned as before."""
 
     @tvm.transform.module_pass(opt_level=0, name="Destinations")
     def destinations(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
@@ -34,12 +36,15 @@ def Destinations(entry: str = "main") -> tvm.transform.Pass:
         fields = list(results.fields) if isinstance(results, relax.Tuple) else [results]
         bound = {b.var: b.value for block in function.body.blocks for b in block.bindings}
         origins = [_origin(field, bound) for field in fields]
+        seen = [_origin(_viewed(origin, bound), bound) for origin in origins]
         params: dict[relax.Var, relax.Var] = {}
         places = []
-        for origin in origins:
-            fresh = _is_allocated(bound.get(origin)) and origin not in params
+        for origin, memory in zip(origins, seen, strict=True):
+            # What is returned as it is has its own shape, whatever views of it are returned.
+            own = memory is origin or memory not in origins
+            fresh = own and _is_allocated(bound.get(memory)) and memory not in params
             if fresh:
-                params[origin] = relax.Var(f"out_{len(params)}", origin.ty)
+                params[memory] = relax.Var(f"out_{len(params)}", origin.ty)
             places.append(len(params) - 1 if fresh else -1)
         returned = [field for field, place in zip(fields, places, strict=True) if place < 0]
         body = relax.SeqExpr(function.body.blocks, relax.Tuple(returned))
@@ -67,6 +72,13 @@ def _origin(value: Any, bound: dict[relax.Var, Any]) -> Any:
             return value
 
 
+def _viewed(value: Any, bound: dict[relax.Var, Any]) -> Any:
+    """What a value is the elements of, in another shape."""
+    while getattr(getattr(bound.get(value), "op", None), "name", "") == _RESHAPE:
+        value = _origin(bound[value].args[0], bound)
+    return value
+
+
 def _is_allocated(value: Any) -> bool:
     return isinstance(value, Call) and getattr(value.op, "name", "") == _ALLOCATE
 
@@ -80,11 +92,15 @@ class _Written(PyExprMutator):
         self._params = params
 
     def visit_var_binding_(self, binding: relax.VarBinding) -> None:
-        """Leave allocations out that a parameter stands for."""
-        if binding.var in self._params:
-            self.set_var_remap(binding.var, self._params[binding.var])
-        else:
+        """Leave allocations out that a parameter stands for, perhaps in another shape."""
+        param = self._params.get(binding.var)
+        if param is None:
             super().visit_var_binding_(binding)
+        elif tvm_ffi.structural_equal(param.ty, binding.var.ty, map_free_vars=True):
+            self.set_var_remap(binding.var, param)
+        else:
+            view = relax.op.reshape(param, binding.var.ty.shape)
+            self.set_var_remap(binding.var, self.builder_.emit(view))
 
 
 def InPlace(pairs: Sequence[tuple[int, int]], entry: str = "main") -> tvm.transform.Pass:

@@ -13,12 +13,9 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, Expr
 
-from tvm_stitch.graph.front.callee import Callee, operator_name
 from tvm_stitch.graph.front.dataflow import in_blocks
-from tvm_stitch.graph.front.read import is_call_tir
-from tvm_stitch.graph.front.symbols import is_symbol
-from tvm_stitch.stages.op_pattern import Pattern, classify
-from tvm_stitch.stages.stage import Refused
+from tvm_stitch.graph.front.functions.callees import Callees, operands_of
+from tvm_stitch.stages.op_pattern import Pattern
 
 _REDUCTIONS = (Pattern.ROW_REDUCTION, Pattern.COLUMN_REDUCTION)
 _ELEMENTS = (Pattern.RESHAPE, Pattern.ELEMENTWISE, Pattern.BROADCAST, Pattern.INJECTIVE)
@@ -29,46 +26,22 @@ def OwnPositions(most: int) -> tvm.transform.Pass:
 
     @tvm.transform.module_pass(opt_level=0, name="OwnPositions")
     def own_positions(mod: tvm.IRModule, _context: object) -> tvm.IRModule:
-        callees = _Callees(mod)
+        callees = Callees(mod)
         return in_blocks(mod, lambda block: _Block(block, callees, most).rewritten())
 
     return own_positions
 
 
-class _Callees:
-    """The PrimFuncs of a module, each read once."""
-
-    def __init__(self, mod: tvm.IRModule) -> None:
-        self.mod = mod
-        self._found: dict[str, Callee] = {}
-
-    def pattern(self, value: Expr) -> Pattern:
-        """What kind of operator a value is the result of."""
-        callee = self._of(value)
-        if callee is None or isinstance(callee.stages, Refused):
-            return Pattern.OPAQUE
-        return classify(callee.stages)
-
-    def computes(self, value: Expr) -> bool:
-        """Whether it is more than elements of others, or of nothing, in other places."""
-        callee = self._of(value)
-        assert callee is not None and not isinstance(callee.stages, Refused)
-        return any(
-            stage.reads and not isinstance(stage.value, tvm.ir.TensorLoad)
-            for stage in callee.stages
-        )
-
-    def _of(self, value: Expr) -> Callee | None:
-        if not is_call_tir(value):
-            return None
-        name = value.args[0].name_hint
-        if name not in self._found:
-            self._found[name] = Callee(operator_name(name), self.mod[value.args[0]])
-        return self._found[name]
+def _computes(callees: Callees, value: Expr) -> bool:
+    """Whether it is more than elements of others, or of nothing, in other places."""
+    return any(
+        stage.reads and not isinstance(stage.value, tvm.ir.TensorLoad)
+        for stage in callees.stages(value)
+    )
 
 
 class _Block:
-    def __init__(self, block: relax.DataflowBlock, callees: _Callees, most: int) -> None:
+    def __init__(self, block: relax.DataflowBlock, callees: Callees, most: int) -> None:
         self.bindings, self.callees, self.most = block.bindings[:], callees, most
         # What positions alone decide, each with all that it is made of, in order.
         self.made_of: dict[relax.Var, tuple[relax.VarBinding, ...]] = {}
@@ -83,19 +56,19 @@ class _Block:
 
     def _note(self, binding: relax.Binding) -> None:
         """Whether a binding is decided by positions, and cheap; else what it needs in memory."""
-        pattern, operands = self.callees.pattern(binding.value), _operands(binding.value)
+        pattern, operands = self.callees.pattern(binding.value), operands_of(binding.value)
         inner = isinstance(binding.var, relax.DataflowVar)
         if inner and pattern in _ELEMENTS and all(each in self.made_of for each in operands):
             before = (each for operand in operands for each in self.made_of[operand])
             whole = (*dict.fromkeys(before), binding)
-            if sum(self.callees.computes(each.value) for each in whole) <= self.most:
+            if sum(_computes(self.callees, each.value) for each in whole) <= self.most:
                 self.made_of[binding.var] = whole
         if pattern not in (*_ELEMENTS, *_REDUCTIONS):
             self.in_memory.update(relax.analysis.free_vars(binding.value))
 
     def _with_its_own(self, binding: relax.Binding) -> Iterable[relax.Binding]:
         """A reader, after copies of what others read as well."""
-        values = [each for each in _operands(binding.value) if each in self.made_of]
+        values = [each for each in operands_of(binding.value) if each in self.made_of]
         values = [each for each in values if each not in self.in_memory]
         if not values or binding.var in self.made_of:
             return [binding]
@@ -115,13 +88,6 @@ class _Block:
         found = relax.VarBinding(var, _with(binding.value, copies))
         copies[binding.var] = var
         return found
-
-
-def _operands(value: Expr) -> list[Expr]:
-    """The tensors that a call of TIR is given; of anything else none."""
-    if not is_call_tir(value):
-        return []
-    return [each for each in value.args[1].fields[:] if not is_symbol(each)]
 
 
 def _with(call: Expr, copies: Mapping[relax.Var, relax.Var]) -> Expr:
