@@ -169,9 +169,11 @@ def indices_of(rows: int, count: int, used: int | None = None) -> np.ndarray:
     return np.random.default_rng(1).integers(0, used or rows, (count, 1)).astype("int64")
 
 
-def embedding_step(table: tuple[int, ...], count: int, dtype: str = "float32") -> Case:
+def embedding_step(
+    table: tuple[int, ...], count: int, used: int | None = None, dtype: str = "float32"
+) -> Case:
     """A step of SGD with momentum and weight decay of an embedding: weights and momenta."""
-    indices = indices_of(table[0], count)
+    indices = indices_of(table[0], count, used)
 
     def build(emit, at, dy, weights, momenta):
         zeros = emit(op.zeros(relax.ShapeExpr(table), dtype))

@@ -16,10 +16,10 @@ import tvm_ffi
 from tvm import tirx
 from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.length_dispatch import block_uniform, dispatch
+from tvm_stitch.kernel.codegen.length_dispatch import dispatch
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.thread_indexing import Position
-from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, int64, sequence
+from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, block_uniform, int64, sequence
 from tvm_stitch.kernel.cooperative.emit_persistent_row import RoundPlace, persistent_tiles
 from tvm_stitch.kernel.cooperative.emit_row_segment import shared_tile
 from tvm_stitch.kernel.cooperative.workspace import crossing_views, crossing_workspace

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from across_rows import embedding_step, indices_of
-from check import H200, check, primfuncs
+from check import H200, check, primfuncs, schedule_by
 from tvm import relax
 from tvm.relax import op
 from zoo import graph_of
@@ -15,7 +15,10 @@ from tvm_stitch import explain
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import problem_of
+from tvm_stitch.kernel.ir.mapping import Rows
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.scattered import emit
 
 
 def gradient(dtype, table, count):
@@ -99,6 +102,26 @@ def test_a_large_table_moves_its_bytes_once():
     assert kernel.bytes_planned == kernel.bytes_min
     table, updates = 30522 * 768 * 4, 16384 * (768 * 4 + 8)
     assert kernel.bytes_min == 4 * table + updates
+
+
+@pytest.mark.parametrize("room", [4096, 64])
+@pytest.mark.parametrize("words", [61, 3])
+def test_blocks_that_take_turns_look_through_the_indices_once(monkeypatch, words, room):
+    """With few words, one block is sent more than it has room to list."""
+    monkeypatch.setattr(emit, "MOST_LOOKED_AT", room)
+    by = Rows(32, 2, 1, 1, blocks=3, min_blocks_per_sm=1)
+    schedule_by(monkeypatch, lambda *_: Schedule((by,)))
+    verified = check(embedding_step((61, 31), 190, words), kernels=1)
+    assert len(verified.kernels) == 1
+
+
+def test_a_table_of_many_rows_has_one_wave_of_blocks():
+    (program,) = programs_of_case(embedding_step((30522, 768), 16384))
+    mapping = kind_of(program).choose(problem_of(program, device_of(H200)))
+    assert mapping.blocks % 132 == 0
+    (program,) = programs_of_case(embedding_step((30522, 768), 1 << 20))
+    mapping = kind_of(program).choose(problem_of(program, device_of(H200)))
+    assert not mapping.blocks  # one would be sent more than it can list
 
 
 def test_mappings_that_do_not_hold_are_refused():

@@ -35,6 +35,7 @@ from tvm_stitch.stages.visit import walked
 RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
 MAX_THREADS = 1024
 MAX_BLOCKS = 2**31 - 1
+UNIFORM = "tirx.tvm_thread_invariant"  # see tir_builder.block_uniform
 PAIR = 2  # of floats that CUDA rounds to halves at once
 # All threads of a warp, a block or a cluster must come to these.
 _COLLECTIVE = (
@@ -259,5 +260,10 @@ class _Checker:
         return substitute(index, {self.lane: tirx.const(0, self.lane.ty)})
 
     def _differs(self, expr: Expr) -> bool:
-        """Whether threads of a block may disagree on a value."""
+        """Whether threads of a block may disagree on a value.
+
+        They do not on what the emission says is uniform: a total of what all have counted.
+        """
+        if isinstance(expr, tvm.ir.Call) and getattr(expr.op, "name", "") == UNIFORM:
+            return False
         return any(var in self.differing for var in tirx.analysis.undefined_vars(expr))

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tvm import ir, tirx
-from tvm.script import tirx as T
 
-from tvm_stitch.kernel.codegen.tir_builder import sequence
+from tvm_stitch.kernel.codegen.tir_builder import block_uniform, sequence
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.stages.stage import Expr, constant
@@ -42,11 +41,6 @@ def dispatch(
     fits = tirx.all(*conditions)
     longer = dispatch(programs, schedule.longer, longest, launch)
     return tirx.IfThenElse(block_uniform(fits), own, longer)
-
-
-def block_uniform(condition: Expr) -> Expr:
-    """A condition that all threads of a block agree on: TVM may place barriers behind it."""
-    return T.tvm_thread_invariant(condition)
 
 
 def _refusal(columns: Expr, most: int) -> tirx.Stmt:

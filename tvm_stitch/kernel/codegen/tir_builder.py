@@ -176,6 +176,11 @@ def all_of(*conditions: Expr | None) -> Expr | None:
     return tirx.all(*known) if known else None
 
 
+def block_uniform(condition: Expr) -> Expr:
+    """A condition that all threads of a block agree on: barriers may be behind it."""
+    return T.tvm_thread_invariant(condition)
+
+
 def divided(number: Expr, count: int | Expr) -> tuple[Expr, Expr]:
     """Quotient and rest, of numbers of blocks or less: symbols are divided by in 32 bits."""
     if isinstance(count, int) or constant(count) is not None:

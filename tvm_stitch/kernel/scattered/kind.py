@@ -3,7 +3,8 @@
 The block that has a row adds up its updates, in their order and without atomics: all threads of a
 block look through the indices for those of its rows, and the threads of each row add what is found
 to what they have in registers. Every block goes through all indices, so that the more rows it has
-the better; its registers bound how many.
+the better: as many blocks as are resident take turns at the rows, a few at a time, and list the
+updates of all their turns at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import crowded, held_elements, told, uncovered
 from tvm_stitch.kernel.rows.space import SEARCH
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
-from tvm_stitch.kernel.scattered.emit import FETCHED, emit_scattered, found_bytes
+from tvm_stitch.kernel.scattered.emit import FETCHED, MOST_LOOKED_AT, emit_scattered, found_bytes
 from tvm_stitch.kernel.scattered.program import behind_sums
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import Refused, constant, element_bytes
@@ -29,6 +30,9 @@ from tvm_stitch.stages.stage import Refused, constant, element_bytes
 BLOCK_THREADS = 512
 # Elements of a row that a thread has: with what is in flight, in the registers of two blocks.
 THREAD_ELEMENTS = 16
+# Of a list's room, so that blocks may be sent four times as many as others.
+EXPECTED = MOST_LOOKED_AT // 4
+MOST_RESIDENT = 4  # blocks of a multiprocessor: with more, every index is looked at more often
 INDEX_BYTES = 8
 LATE = Refused("sums of updates are needed behind a reduction alone")
 
@@ -50,8 +54,26 @@ def _candidates(problem: Problem[Program]) -> Iterator[Rows]:
     threads = min(power_of_two(-(-columns // max(vector, THREAD_ELEMENTS))), MAX_BLOCK_THREADS)
     while threads <= MAX_BLOCK_THREADS:
         rows = max(1, BLOCK_THREADS // threads)
-        yield _spread(problem, Rows(threads, rows, vector, -(-columns // (threads * vector))))
+        mapping = Rows(threads, rows, vector, -(-columns // (threads * vector)))
+        if (turns := _taking_turns(problem, mapping)) is not None:
+            yield turns
+        yield _spread(problem, mapping)
         threads *= 2
+
+
+def _taking_turns(problem: Problem[Program], mapping: Rows) -> Rows | None:
+    """One wave of blocks; None where that is all, or where a block would be sent more than it
+    can list."""
+    resident = min(
+        MOST_RESIDENT, _footprint(problem.program, mapping).blocks_per_sm(problem.device)
+    )
+    blocks = resident * problem.device.multiprocessors
+    total = constant(problem.program.space.rows) or 0
+    if not resident or -(-total // mapping.rows) <= blocks:
+        return None
+    if max(each.count for each in problem.program.scattered) > EXPECTED * blocks:
+        return None
+    return replace(mapping, blocks=blocks, min_blocks_per_sm=resident)
 
 
 def _spread(problem: Problem[Program], mapping: Rows) -> Rows:
@@ -78,7 +100,7 @@ def _footprint(program: Program, mapping: Mapping) -> Footprint:
 def _illegal(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
     inner = replace(problem, program=behind_sums(problem.program))
     plain = Rows(mapping.threads, mapping.rows, mapping.vector, mapping.steps)
-    if replace(mapping, min_blocks_per_sm=0, recompute=False) != plain:
+    if replace(mapping, blocks=0, min_blocks_per_sm=0, recompute=False) != plain:
         yield "rows that are sent updates wait in registers, one of a thread at a time"
     if not is_aligned(inner.program, mapping.vector):
         yield f"rows that do not start at multiples of {mapping.vector} elements"
@@ -95,7 +117,7 @@ def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> 
     reads, other, looked = list(first.reads), found.other_bytes, 0.0
     for each in program.scattered:
         reads.remove(element_bytes(each.stage.output))
-        looked += each.count * INDEX_BYTES / (mapping.block_rows * found.columns)
+        looked += each.count * INDEX_BYTES / (_rows_of_block(mapping, found) * found.columns)
         for buffer in dict.fromkeys(read.buffer for read in each.stage.reads):
             # Of a tensor that nobody reads, the profile counts no more than the table's elements.
             beyond = max(0, extents.elements(buffer) - found.elements)
@@ -105,10 +127,18 @@ def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> 
     return replace(found, phases=phases, other_bytes=other)
 
 
+def _rows_of_block(mapping: Mapping, found: Profile) -> float:
+    """In all its turns."""
+    return found.rows / mapping.blocks if mapping.blocks else mapping.block_rows
+
+
 def _why(program: Program, mapping: Mapping) -> str:
     count = sum(each.count for each in program.scattered)
+    rows = mapping.block_rows
+    if mapping.blocks:
+        rows = -(-(constant(program.space.rows) or 0) // mapping.blocks)
     return (
-        f"a block of {mapping.block_rows} rows finds those of {count} updates that indices send to "
+        f"a block of {rows} rows finds those of {count} updates that indices send to "
         "them and adds them up in their order, without atomics"
     )
 

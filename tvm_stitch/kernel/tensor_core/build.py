@@ -16,9 +16,8 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
-from tvm_stitch.kernel.codegen.length_dispatch import block_uniform
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
-from tvm_stitch.kernel.codegen.tir_builder import Writer
+from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform
 from tvm_stitch.kernel.kernel import Implementation, Kernel
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.cost import mean_us
