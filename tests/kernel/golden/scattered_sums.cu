@@ -6,12 +6,12 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
   alignas(64) float p2_ahead_ptr[16];
   alignas(64) float p3_ahead_ptr[16];
   int cse_v1 = (((int)threadIdx.x) >> 2);
-  int cse_v10 = ((((int)threadIdx.x) & 3) * 4);
-  int cse_v20 = ((((int)blockIdx.x) * 512) + ((((int)threadIdx.x) >> 2) * 64));
+  int cse_v11 = ((((int)threadIdx.x) & 3) * 4);
+  int cse_v21 = ((((int)blockIdx.x) * 512) + ((((int)threadIdx.x) >> 2) * 64));
   #pragma unroll
   for (int step = 0; step < 4; ++step) {
     int cse_v2 = (step * 4);
-    int cse_v22 = ((((((int)blockIdx.x) * 512) + ((((int)threadIdx.x) >> 2) * 64)) + (step * 16)) + ((((int)threadIdx.x) & 3) * 4));
+    int cse_v23 = ((((((int)blockIdx.x) * 512) + ((((int)threadIdx.x) >> 2) * 64)) + (step * 16)) + ((((int)threadIdx.x) & 3) * 4));
     *(float4*)(p2_ahead_ptr + (step * 4)) = *(float4*)(p2_ptr + ((((((int)blockIdx.x) * 512) + ((((int)threadIdx.x) >> 2) * 64)) + (step * 16)) + ((((int)threadIdx.x) & 3) * 4)));
     *(float4*)(p3_ahead_ptr + (step * 4)) = *(float4*)(p3_ptr + ((((((int)blockIdx.x) * 512) + ((((int)threadIdx.x) >> 2) * 64)) + (step * 16)) + ((((int)threadIdx.x) & 3) * 4)));
   }
@@ -24,88 +24,89 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
   alignas(64) int scattered_mine_ptr[1];
   scattered_mine_ptr[0] = 0;
   alignas(64) int64_t to_ptr[1];
-  int64_t cse_v11 = (((int64_t)((int)blockIdx.x)) * (int64_t)8);
-  to_ptr[0] = (p0_ptr[((int)threadIdx.x)] - (((int64_t)((int)blockIdx.x)) * (int64_t)8));
-  int64_t condval;
-  if (((int64_t)0 <= to_ptr[0]) && (to_ptr[0] < (int64_t)8)) {
-    condval = to_ptr[0];
+  to_ptr[0] = p0_ptr[((int)threadIdx.x)];
+  int64_t cse_v3 = ((int64_t)((int)blockIdx.x));
+  int64_t cse_v12 = (((int64_t)((int)blockIdx.x)) * (int64_t)8);
+  int condval;
+  if (((int64_t)((int)blockIdx.x)) == (to_ptr[0] >> (int64_t)3)) {
+    condval = ((int)(to_ptr[0] - (((int64_t)((int)blockIdx.x)) * (int64_t)8)));
   } else {
-    condval = (int64_t)-1;
+    condval = -1;
   }
-  scattered_row_ptr[0] = ((int)condval);
+  scattered_row_ptr[0] = condval;
   alignas(64) int64_t to_ptr_1[1];
-  int cse_v3 = (((int)threadIdx.x) + 32);
-  to_ptr_1[0] = (p0_ptr[(((int)threadIdx.x) + 32)] - (((int64_t)((int)blockIdx.x)) * (int64_t)8));
-  int64_t condval_1;
-  if (((int64_t)0 <= to_ptr_1[0]) && (to_ptr_1[0] < (int64_t)8)) {
-    condval_1 = to_ptr_1[0];
+  int cse_v4 = (((int)threadIdx.x) + 32);
+  to_ptr_1[0] = p0_ptr[(((int)threadIdx.x) + 32)];
+  int condval_1;
+  if (((int64_t)((int)blockIdx.x)) == (to_ptr_1[0] >> (int64_t)3)) {
+    condval_1 = ((int)(to_ptr_1[0] - (((int64_t)((int)blockIdx.x)) * (int64_t)8)));
   } else {
-    condval_1 = (int64_t)-1;
+    condval_1 = -1;
   }
-  scattered_row_ptr[1] = ((int)condval_1);
+  scattered_row_ptr[1] = condval_1;
   alignas(64) int64_t to_ptr_2[1];
-  int cse_v4 = (((int)threadIdx.x) + 64);
-  to_ptr_2[0] = (p0_ptr[(((int)threadIdx.x) + 64)] - (((int64_t)((int)blockIdx.x)) * (int64_t)8));
-  int64_t condval_2;
-  if (((int64_t)0 <= to_ptr_2[0]) && (to_ptr_2[0] < (int64_t)8)) {
-    condval_2 = to_ptr_2[0];
+  int cse_v5 = (((int)threadIdx.x) + 64);
+  to_ptr_2[0] = p0_ptr[(((int)threadIdx.x) + 64)];
+  int condval_2;
+  if (((int64_t)((int)blockIdx.x)) == (to_ptr_2[0] >> (int64_t)3)) {
+    condval_2 = ((int)(to_ptr_2[0] - (((int64_t)((int)blockIdx.x)) * (int64_t)8)));
   } else {
-    condval_2 = (int64_t)-1;
+    condval_2 = -1;
   }
-  scattered_row_ptr[2] = ((int)condval_2);
+  scattered_row_ptr[2] = condval_2;
   alignas(64) int64_t to_ptr_3[1];
-  int64_t cse_v5 = ((int64_t)((int)threadIdx.x));
-  int cse_v6 = (((int)threadIdx.x) + 96);
+  int64_t cse_v6 = ((int64_t)((int)threadIdx.x));
+  int cse_v7 = (((int)threadIdx.x) + 96);
   int64_t condval_3;
   if (((int64_t)((int)threadIdx.x)) < (int64_t)4) {
-    condval_3 = (p0_ptr[(((int)threadIdx.x) + 96)] - (((int64_t)((int)blockIdx.x)) * (int64_t)8));
+    condval_3 = p0_ptr[(((int)threadIdx.x) + 96)];
   } else {
     condval_3 = (int64_t)-1;
   }
   to_ptr_3[0] = condval_3;
-  int64_t condval_4;
-  if (((int64_t)0 <= to_ptr_3[0]) && (to_ptr_3[0] < (int64_t)8)) {
-    condval_4 = to_ptr_3[0];
+  int condval_4;
+  if (((int64_t)((int)blockIdx.x)) == (to_ptr_3[0] >> (int64_t)3)) {
+    condval_4 = ((int)(to_ptr_3[0] - (((int64_t)((int)blockIdx.x)) * (int64_t)8)));
   } else {
-    condval_4 = (int64_t)-1;
+    condval_4 = -1;
   }
-  scattered_row_ptr[3] = ((int)condval_4);
+  scattered_row_ptr[3] = condval_4;
   alignas(64) int64_t to_ptr_4[1];
   to_ptr_4[0] = (int64_t)-1;
-  int64_t condval_5;
-  if (((int64_t)0 <= to_ptr_4[0]) && (to_ptr_4[0] < (int64_t)8)) {
-    condval_5 = to_ptr_4[0];
+  int condval_5;
+  if (((int64_t)((int)blockIdx.x)) == (to_ptr_4[0] >> (int64_t)3)) {
+    condval_5 = ((int)(to_ptr_4[0] - (((int64_t)((int)blockIdx.x)) * (int64_t)8)));
   } else {
-    condval_5 = (int64_t)-1;
+    condval_5 = -1;
   }
-  scattered_row_ptr[4] = ((int)condval_5);
+  scattered_row_ptr[4] = condval_5;
   alignas(64) int64_t to_ptr_5[1];
   to_ptr_5[0] = (int64_t)-1;
-  int64_t condval_6;
-  if (((int64_t)0 <= to_ptr_5[0]) && (to_ptr_5[0] < (int64_t)8)) {
-    condval_6 = to_ptr_5[0];
+  int condval_6;
+  if (((int64_t)((int)blockIdx.x)) == (to_ptr_5[0] >> (int64_t)3)) {
+    condval_6 = ((int)(to_ptr_5[0] - (((int64_t)((int)blockIdx.x)) * (int64_t)8)));
   } else {
-    condval_6 = (int64_t)-1;
+    condval_6 = -1;
   }
-  scattered_row_ptr[5] = ((int)condval_6);
+  scattered_row_ptr[5] = condval_6;
   alignas(64) int64_t to_ptr_6[1];
   to_ptr_6[0] = (int64_t)-1;
-  int64_t condval_7;
-  if (((int64_t)0 <= to_ptr_6[0]) && (to_ptr_6[0] < (int64_t)8)) {
-    condval_7 = to_ptr_6[0];
+  int condval_7;
+  if (((int64_t)((int)blockIdx.x)) == (to_ptr_6[0] >> (int64_t)3)) {
+    condval_7 = ((int)(to_ptr_6[0] - (((int64_t)((int)blockIdx.x)) * (int64_t)8)));
   } else {
-    condval_7 = (int64_t)-1;
+    condval_7 = -1;
   }
-  scattered_row_ptr[6] = ((int)condval_7);
+  scattered_row_ptr[6] = condval_7;
   alignas(64) int64_t to_ptr_7[1];
   to_ptr_7[0] = (int64_t)-1;
-  int64_t condval_8;
-  if (((int64_t)0 <= to_ptr_7[0]) && (to_ptr_7[0] < (int64_t)8)) {
-    condval_8 = to_ptr_7[0];
+  int condval_8;
+  if (((int64_t)((int)blockIdx.x)) == (to_ptr_7[0] >> (int64_t)3)) {
+    condval_8 = ((int)(to_ptr_7[0] - (((int64_t)((int)blockIdx.x)) * (int64_t)8)));
   } else {
-    condval_8 = (int64_t)-1;
+    condval_8 = -1;
   }
-  scattered_row_ptr[7] = ((int)condval_8);
+  scattered_row_ptr[7] = condval_8;
   scattered_votes_ptr[0] = tvm_builtin_ballot_sync((uint)4294967295, (0 <= scattered_row_ptr[0]));
   scattered_mine_ptr[0] = (scattered_mine_ptr[0] + ((int)__popc(scattered_votes_ptr[0])));
   scattered_votes_ptr[1] = tvm_builtin_ballot_sync((uint)4294967295, (0 <= scattered_row_ptr[1]));
@@ -133,58 +134,58 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
   scattered_total_ptr[0] = (scattered_total_ptr[0] + scattered_counts_ptr[0]);
   alignas(64) uint lower_ptr[1];
   lower_ptr[0] = (((uint)1 << ((uint)((int)threadIdx.x))) - (uint)1);
+  alignas(64) int slot_ptr[1];
+  slot_ptr[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[0] & lower_ptr[0]))));
   if (0 <= scattered_row_ptr[0]) {
-    alignas(64) int slot_ptr[1];
-    slot_ptr[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[0] & lower_ptr[0]))));
     scattered_updates_ptr[slot_ptr[0]] = ((int)threadIdx.x);
     scattered_rows_ptr[slot_ptr[0]] = scattered_row_ptr[0];
   }
   scattered_before_ptr[0] = (scattered_before_ptr[0] + ((int)__popc(scattered_votes_ptr[0])));
+  alignas(64) int slot_ptr_1[1];
+  slot_ptr_1[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[1] & lower_ptr[0]))));
   if (0 <= scattered_row_ptr[1]) {
-    alignas(64) int slot_ptr_1[1];
-    slot_ptr_1[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[1] & lower_ptr[0]))));
     scattered_updates_ptr[slot_ptr_1[0]] = (((int)threadIdx.x) + 32);
     scattered_rows_ptr[slot_ptr_1[0]] = scattered_row_ptr[1];
   }
   scattered_before_ptr[0] = (scattered_before_ptr[0] + ((int)__popc(scattered_votes_ptr[1])));
+  alignas(64) int slot_ptr_2[1];
+  slot_ptr_2[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[2] & lower_ptr[0]))));
   if (0 <= scattered_row_ptr[2]) {
-    alignas(64) int slot_ptr_2[1];
-    slot_ptr_2[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[2] & lower_ptr[0]))));
     scattered_updates_ptr[slot_ptr_2[0]] = (((int)threadIdx.x) + 64);
     scattered_rows_ptr[slot_ptr_2[0]] = scattered_row_ptr[2];
   }
   scattered_before_ptr[0] = (scattered_before_ptr[0] + ((int)__popc(scattered_votes_ptr[2])));
+  alignas(64) int slot_ptr_3[1];
+  slot_ptr_3[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[3] & lower_ptr[0]))));
   if (0 <= scattered_row_ptr[3]) {
-    alignas(64) int slot_ptr_3[1];
-    slot_ptr_3[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[3] & lower_ptr[0]))));
     scattered_updates_ptr[slot_ptr_3[0]] = (((int)threadIdx.x) + 96);
     scattered_rows_ptr[slot_ptr_3[0]] = scattered_row_ptr[3];
   }
   scattered_before_ptr[0] = (scattered_before_ptr[0] + ((int)__popc(scattered_votes_ptr[3])));
+  alignas(64) int slot_ptr_4[1];
+  slot_ptr_4[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[4] & lower_ptr[0]))));
   if (0 <= scattered_row_ptr[4]) {
-    alignas(64) int slot_ptr_4[1];
-    slot_ptr_4[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[4] & lower_ptr[0]))));
     scattered_updates_ptr[slot_ptr_4[0]] = (((int)threadIdx.x) + 128);
     scattered_rows_ptr[slot_ptr_4[0]] = scattered_row_ptr[4];
   }
   scattered_before_ptr[0] = (scattered_before_ptr[0] + ((int)__popc(scattered_votes_ptr[4])));
+  alignas(64) int slot_ptr_5[1];
+  slot_ptr_5[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[5] & lower_ptr[0]))));
   if (0 <= scattered_row_ptr[5]) {
-    alignas(64) int slot_ptr_5[1];
-    slot_ptr_5[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[5] & lower_ptr[0]))));
     scattered_updates_ptr[slot_ptr_5[0]] = (((int)threadIdx.x) + 160);
     scattered_rows_ptr[slot_ptr_5[0]] = scattered_row_ptr[5];
   }
   scattered_before_ptr[0] = (scattered_before_ptr[0] + ((int)__popc(scattered_votes_ptr[5])));
+  alignas(64) int slot_ptr_6[1];
+  slot_ptr_6[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[6] & lower_ptr[0]))));
   if (0 <= scattered_row_ptr[6]) {
-    alignas(64) int slot_ptr_6[1];
-    slot_ptr_6[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[6] & lower_ptr[0]))));
     scattered_updates_ptr[slot_ptr_6[0]] = (((int)threadIdx.x) + 192);
     scattered_rows_ptr[slot_ptr_6[0]] = scattered_row_ptr[6];
   }
   scattered_before_ptr[0] = (scattered_before_ptr[0] + ((int)__popc(scattered_votes_ptr[6])));
+  alignas(64) int slot_ptr_7[1];
+  slot_ptr_7[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[7] & lower_ptr[0]))));
   if (0 <= scattered_row_ptr[7]) {
-    alignas(64) int slot_ptr_7[1];
-    slot_ptr_7[0] = (scattered_before_ptr[0] + ((int)__popc((scattered_votes_ptr[7] & lower_ptr[0]))));
     scattered_updates_ptr[slot_ptr_7[0]] = (((int)threadIdx.x) + 224);
     scattered_rows_ptr[slot_ptr_7[0]] = scattered_row_ptr[7];
   }
@@ -192,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
   __syncthreads();
   for (int group = 0; group < ((int)((((int64_t)scattered_total_ptr[0]) + (int64_t)3) >> (int64_t)2)); ++group) {
     alignas(64) int scattered_taken_ptr[4];
-    int cse_v7 = (group * 4);
+    int cse_v8 = (group * 4);
     int condval_9;
     if (((group * 4) < scattered_total_ptr[0]) && (scattered_rows_ptr[(group * 4)] == (((int)threadIdx.x) >> 2))) {
       condval_9 = scattered_updates_ptr[(group * 4)];
@@ -200,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
       condval_9 = -1;
     }
     scattered_taken_ptr[0] = condval_9;
-    int cse_v12 = ((group * 4) + 1);
+    int cse_v13 = ((group * 4) + 1);
     int condval_10;
     if ((((group * 4) + 1) < scattered_total_ptr[0]) && (scattered_rows_ptr[((group * 4) + 1)] == (((int)threadIdx.x) >> 2))) {
       condval_10 = scattered_updates_ptr[((group * 4) + 1)];
@@ -208,7 +209,7 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
       condval_10 = -1;
     }
     scattered_taken_ptr[1] = condval_10;
-    int cse_v13 = ((group * 4) + 2);
+    int cse_v14 = ((group * 4) + 2);
     int condval_11;
     if ((((group * 4) + 2) < scattered_total_ptr[0]) && (scattered_rows_ptr[((group * 4) + 2)] == (((int)threadIdx.x) >> 2))) {
       condval_11 = scattered_updates_ptr[((group * 4) + 2)];
@@ -216,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
       condval_11 = -1;
     }
     scattered_taken_ptr[2] = condval_11;
-    int cse_v14 = ((group * 4) + 3);
+    int cse_v15 = ((group * 4) + 3);
     int condval_12;
     if ((((group * 4) + 3) < scattered_total_ptr[0]) && (scattered_rows_ptr[((group * 4) + 3)] == (((int)threadIdx.x) >> 2))) {
       condval_12 = scattered_updates_ptr[((group * 4) + 3)];
@@ -228,8 +229,8 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
       #pragma unroll
       for (int64_t step_1 = (int64_t)0; step_1 < (int64_t)4; ++step_1) {
         alignas(64) float p1_fetched_ptr[16];
-        int64_t cse_v8 = (step_1 * (int64_t)16);
-        int64_t cse_v21 = ((((int64_t)((int)threadIdx.x)) & (int64_t)3) * (int64_t)4);
+        int64_t cse_v9 = (step_1 * (int64_t)16);
+        int64_t cse_v22 = ((((int64_t)((int)threadIdx.x)) & (int64_t)3) * (int64_t)4);
         if (0 <= scattered_taken_ptr[0]) {
           *(float4*)(p1_fetched_ptr + (int64_t)0) = *(float4*)(p1_ptr + (((((int64_t)scattered_taken_ptr[0]) * (int64_t)64) + (step_1 * (int64_t)16)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)3) * (int64_t)4)));
         }
@@ -242,10 +243,10 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
         if (0 <= scattered_taken_ptr[3]) {
           *(float4*)(p1_fetched_ptr + (int64_t)12) = *(float4*)(p1_ptr + (((((int64_t)scattered_taken_ptr[3]) * (int64_t)64) + (step_1 * (int64_t)16)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)3) * (int64_t)4)));
         }
-        int64_t cse_v9 = (step_1 * (int64_t)4);
+        int64_t cse_v10 = (step_1 * (int64_t)4);
         #pragma unroll
         for (int lane = 0; lane < 4; ++lane) {
-          int64_t cse_v15 = ((step_1 * (int64_t)4) + ((int64_t)lane));
+          int64_t cse_v16 = ((step_1 * (int64_t)4) + ((int64_t)lane));
           float condval_13;
           if (0 <= scattered_taken_ptr[0]) {
             condval_13 = p1_fetched_ptr[lane];
@@ -256,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
         }
         #pragma unroll
         for (int lane_1 = 0; lane_1 < 4; ++lane_1) {
-          int64_t cse_v16 = ((step_1 * (int64_t)4) + ((int64_t)lane_1));
+          int64_t cse_v17 = ((step_1 * (int64_t)4) + ((int64_t)lane_1));
           float condval_14;
           if (0 <= scattered_taken_ptr[1]) {
             condval_14 = p1_fetched_ptr[(lane_1 + 4)];
@@ -267,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
         }
         #pragma unroll
         for (int lane_2 = 0; lane_2 < 4; ++lane_2) {
-          int64_t cse_v17 = ((step_1 * (int64_t)4) + ((int64_t)lane_2));
+          int64_t cse_v18 = ((step_1 * (int64_t)4) + ((int64_t)lane_2));
           float condval_15;
           if (0 <= scattered_taken_ptr[2]) {
             condval_15 = p1_fetched_ptr[(lane_2 + 8)];
@@ -278,7 +279,7 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
         }
         #pragma unroll
         for (int lane_3 = 0; lane_3 < 4; ++lane_3) {
-          int64_t cse_v18 = ((step_1 * (int64_t)4) + ((int64_t)lane_3));
+          int64_t cse_v19 = ((step_1 * (int64_t)4) + ((int64_t)lane_3));
           float condval_16;
           if (0 <= scattered_taken_ptr[3]) {
             condval_16 = p1_fetched_ptr[(lane_3 + 12)];
@@ -299,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
       alignas(64) float T_full_ptr[1];
       T_full_ptr[0] = 0x0p+0f/*0.000000e+00*/;
       alignas(64) float scatter_nd_ptr[1];
-      int cse_v19 = ((step_2 * 4) + lane_4);
+      int cse_v20 = ((step_2 * 4) + lane_4);
       scatter_nd_ptr[0] = (T_full_ptr[0] + scattered_ahead_ptr[((step_2 * 4) + lane_4)]);
       alignas(64) float T_multiply_ptr[1];
       T_multiply_ptr[0] = (p2_ahead_ptr[((step_2 * 4) + lane_4)] * 0x1p-3f/*1.250000e-01*/);
@@ -316,7 +317,7 @@ extern "C" __global__ void __launch_bounds__(32) main_kernel(float* __restrict__
       T_subtract_ptr[0] = (p2_ahead_ptr[((step_2 * 4) + lane_4)] - T_multiply2_ptr[0]);
       T_subtract_intermediate_out_ptr[lane_4] = T_subtract_ptr[0];
     }
-    int cse_v23 = ((((((int)blockIdx.x) * 512) + ((((int)threadIdx.x) >> 2) * 64)) + (step_2 * 16)) + ((((int)threadIdx.x) & 3) * 4));
+    int cse_v24 = ((((((int)blockIdx.x) * 512) + ((((int)threadIdx.x) >> 2) * 64)) + (step_2 * 16)) + ((((int)threadIdx.x) & 3) * 4));
     *(float4*)(T_add_intermediate_1_ptr + ((((((int)blockIdx.x) * 512) + ((((int)threadIdx.x) >> 2) * 64)) + (step_2 * 16)) + ((((int)threadIdx.x) & 3) * 4))) = *(float4*)(T_add_intermediate_1_out_ptr + 0);
     *(float4*)(T_subtract_intermediate_ptr + ((((((int)blockIdx.x) * 512) + ((((int)threadIdx.x) >> 2) * 64)) + (step_2 * 16)) + ((((int)threadIdx.x) & 3) * 4))) = *(float4*)(T_subtract_intermediate_out_ptr + 0);
   }

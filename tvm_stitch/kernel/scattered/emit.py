@@ -191,7 +191,10 @@ class UpdateList:
             vote = votes[int64(number)]
             ahead = tirx.popcount(tirx.bitwise_and(vote, lower)).astype("int32")
             slot = writer.value("slot", before[int64(0)] + ahead).astype("int64")
-            with writer.when(tirx.all(own[int64(number)] >= 0, slot < self.room)):
+            listed = own[int64(number)] >= 0
+            if group is None and self.looks > 1:
+                listed = tirx.all(listed, slot < self.room)
+            with writer.when(listed):
                 writer.store(self.updates, slot, self._update(start, number).astype("int32"))
                 writer.store(self.rows, slot, own[int64(number)])
             after = before[int64(0)] + tirx.popcount(vote).astype("int32")
