@@ -52,10 +52,14 @@ class MmaAccumulator:
         self.kind = _ELEMENT[dtype_of(left.factor.buffer)]
         self.totals = writer.allocate("totals", tiles.accumulators, ACCUMULATED)
 
+        self.heights = tiles.warp_rows // FRAGMENT_ROWS
+        self.widths = tiles.warp_columns // MATRIX
+        if tiles.swapped:
+            self.heights, self.widths = 1, tiles.warp_rows // MATRIX
+
     def total(self, height: Expr, width: Expr, number: Expr | int) -> Expr:
-        """The number'th of a thread's four sums in 16 rows by 8 columns."""
-        widths = self.tiles.warp_columns // MATRIX
-        return self.totals[(height * widths + width) * 4 + number]
+        """The number'th of a thread's four sums in 16 rows by 8 columns; swapped, the reverse."""
+        return self.totals[(height * self.widths + width) * 4 + number]
 
     def _words(self, place: Expr) -> Expr:
         """A pointer to what lies in shared memory, by halves."""
@@ -96,6 +100,9 @@ class WarpMma(MmaAccumulator):
                 own = [left[4 * height + n] for n in range(4)]
                 other = [right[2 * width + n] for n in range(2)]
                 self.writer.call(multiply(*totals, *own, *other, *totals))
+
+    def settle(self) -> None:
+        """Before the next stage."""
 
     def end(self) -> None:
         """After the last stage."""

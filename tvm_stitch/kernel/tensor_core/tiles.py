@@ -24,6 +24,7 @@ FRAGMENT_ROWS, FRAGMENT_COLUMNS, FRAGMENT_DEPTH = 16, 16, 16  # what a warp load
 PADDING = 8
 # By a warpgroup: 64 rows in lines of 64 halves, chunks of which it looks for in swizzled order.
 GROUP_ROWS, LINE, MOST_COLUMNS = 64, 64, 256
+ORDERED_LINES = 8  # lines whose orders of chunks differ; so many columns an instruction may add
 HALF = 2  # bytes
 UNKNOWN_STAGES = 1 << 16  # more than any tiles have
 ON_TENSOR_CORES = "on tensor cores"  # as a report tells such kernels from others
@@ -39,7 +40,9 @@ class Tiles:
     the next tile of columns, so that what they read is still in the L2.
 
     With `warpgroups`, four warps multiply together: their instructions take both factors from
-    shared memory, and go on while the warps do something else.
+    shared memory, and go on while the warps do something else. An instruction takes 64 of one side
+    by up to 256 of the other: warps have 16 rows of all columns, or, where the factors are swapped,
+    16 columns of all rows.
     """
 
     rows: int
@@ -62,6 +65,19 @@ class Tiles:
     def accumulators(self) -> int:
         """Results that a thread adds up."""
         return self.warp_rows * self.warp_columns // WARP
+
+    @property
+    def swapped(self) -> bool:
+        """Whether groups of warps divide the columns: they compute the transposed product."""
+        return self.warpgroups and (self.warp_rows, self.warp_columns) == (
+            self.rows,
+            FRAGMENT_ROWS,
+        ) and self.columns % GROUP_ROWS == 0
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """What groups of warps divide, and what each of them has whole: rows and columns."""
+        return (self.columns, self.rows) if self.swapped else (self.rows, self.columns)
 
     @property
     def multiplied(self) -> int:
@@ -129,8 +145,9 @@ def pieces(product: TensorProduct, tiles: Tiles) -> tuple[Extent, Extent]:
 def stage_elements(tiles: Tiles, by_depth: bool, side: int) -> int:
     """Elements of a stage of one factor, which has so many rows or columns in a block."""
     if tiles.warpgroups:
-        # Whole pieces: the order of chunks goes by address, and repeats every 1024 bytes.
-        return -(-side // LINE) * LINE * tiles.depth
+        # Whole pieces: the order of chunks goes by address, and repeats every eight lines.
+        whole = ORDERED_LINES if by_depth else LINE
+        return -(-side // whole) * whole * tiles.depth
     fast, slow = (tiles.depth, side) if by_depth else (side, tiles.depth)
     return slow * (fast + PADDING)
 
@@ -148,13 +165,14 @@ def footprint(product: TensorProduct, tiles: Tiles) -> Footprint:
 
 def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:
     """Why tiles are not legal."""
-    if tiles.warp_rows % FRAGMENT_ROWS or tiles.warp_columns % FRAGMENT_COLUMNS:
+    least = ORDERED_LINES if tiles.warpgroups else FRAGMENT_ROWS
+    if tiles.warp_rows % least or tiles.warp_columns % least:
         yield f"a warp of {tiles.warp_rows} x {tiles.warp_columns} results"
         return
     if tiles.rows % tiles.warp_rows or tiles.columns % tiles.warp_columns:
         yield "tiles that warps do not divide"
-    least = min(1 + tiles.multiplied, most_stages(product, tiles))
-    if tiles.depth % FRAGMENT_DEPTH or tiles.stages < least:
+    fewest = min(1 + tiles.multiplied, most_stages(product, tiles))
+    if tiles.depth % FRAGMENT_DEPTH or tiles.stages < fewest:
         yield f"{tiles.stages} stages, {tiles.depth} deep"
     if tiles.warpgroups:
         yield from _group_reasons(product, tiles, device)
@@ -172,11 +190,13 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
 def _group_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:
     if not device.warpgroups:
         yield f"{device.name} has no instructions of four warps, or code for it may not use them"
-    if tiles.rows % GROUP_ROWS or tiles.warp_rows != FRAGMENT_ROWS or tiles.depth != LINE:
+    divided, whole = tiles.sides
+    own = tiles.warp_columns if tiles.swapped else tiles.warp_rows
+    if divided % GROUP_ROWS or own != FRAGMENT_ROWS or tiles.depth != LINE:
         yield "rows or a depth that groups of four warps do not multiply"
     if not isinstance(product.contracted, int):
         yield "a depth that run time tells, which may be 0: groups of warps begin with a product"
-    if tiles.warp_columns != tiles.columns or tiles.columns > MOST_COLUMNS:
+    if whole not in (tiles.warp_rows, tiles.warp_columns) or whole > MOST_COLUMNS:
         yield "columns that a group of four warps does not multiply at once"
     if min(product.left.vector, product.right.vector) < WIDEST:
         yield "factors whose neighbours in memory are too few for lines of 128 bytes"

@@ -27,24 +27,28 @@ _SWIZZLE_128 = 3  # as TVM numbers how chunks are ordered
 
 
 class WarpgroupMma(MmaAccumulator):
-    """Four warps multiply 64 rows by all columns, straight from shared memory and in their time."""
+    """Four warps multiply 64 rows by all columns, straight from shared memory and in their time.
+
+    Or, where the factors are swapped, 64 columns by all rows.
+    """
 
     def begin(self) -> None:
-        """Before the first stage: where the group's rows and all columns are."""
-        rows = tirx.floordiv(self.thread, GROUP_ROWS * WARP // FRAGMENT_ROWS) * GROUP_ROWS
-        self.descriptors = [
-            self._descriptor("left", self.left, rows),
-            self._descriptor("right", self.right, int64(0)),
-        ]
+        """Before the first stage: where what the group has of one side is, and all of the other."""
+        first = tirx.floordiv(self.thread, GROUP_ROWS * WARP // FRAGMENT_ROWS) * GROUP_ROWS
+        self.factors = (self.left, self.right)
+        if self.tiles.swapped:
+            self.factors = (self.right, self.left)
+        names, places = ("own", "other"), (first, int64(0))
+        self.descriptors = [*map(self._descriptor, names, self.factors, places)]
 
     def arrived(self) -> None:
         """After the thread's own copies into a stage: tensor cores must see them."""
         self.writer.call(T.ptx.fence.proxy.async_.shared__cta())
 
     def multiply(self, iteration: Expr, slot: Expr) -> None:
-        """A stage, which goes on while the next is waited for."""
-        tiles, sides = self.tiles, (self.left, self.right)
-        shape = f"m64n{tiles.columns}k{FRAGMENT_DEPTH}"
+        """Begin a stage, which goes on while the next is copied and waited for."""
+        tiles, sides = self.tiles, self.factors
+        shape = f"m64n{tiles.sides[1]}k{FRAGMENT_DEPTH}"
         multiply = T.ptx[f"wgmma.mma_async.sync.aligned.{shape}.f32.{self.kind}.{self.kind}"]
         totals = [self.totals[number] for number in range(tiles.accumulators)]
         self.writer.call(T.ptx.wgmma.fence.sync.aligned())
@@ -59,6 +63,9 @@ class WarpgroupMma(MmaAccumulator):
             turned = [int(not side.factor.by_depth) for side in sides]
             self.writer.call(multiply(*totals, *factors, adds, 1, 1, *turned))
         self.writer.call(T.ptx.wgmma.commit_group.sync.aligned())
+
+    def settle(self) -> None:
+        """Before the next stage: the one before this has been read, and may be copied over."""
         self.writer.call(T.ptx.wgmma.wait_group.sync.aligned(1))
 
     def end(self) -> None:
