@@ -5,12 +5,23 @@ In: a TensorProduct and a Device. Out: Tiles, or why there are none. Part of ker
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product as product_of
+from statistics import fmean
 
-from tvm_stitch.device import Device
-from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, mean_compared_us
+from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, Sized, compared_us
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import CAPABILITY, Tiles, fitted, tile_reasons
+from tvm_stitch.kernel.tensor_core.tiles import (
+    CAPABILITY,
+    HALF,
+    Tiles,
+    fitted,
+    most_stages,
+    stage_elements,
+    tile_reasons,
+)
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import Refused, as_int64
 
@@ -24,17 +35,32 @@ DEEP = (
     Tiles(32, 64, 64, 16, 32, 3),
 )
 # Where four warps may multiply together, that takes half the time: 268 us instead of 537 for a
-# product of 2048 x 4096 x 11008 bf16, 12.1 instead of 19.9 for 4096 x 768 x 768 fp16. Blocks that
-# are alone on their multiprocessor need more on its way: 512 x 3072 x 768 takes 10.4 us with eight
-# stages, 20.7 with four.
-GROUPED = (
-    Tiles(128, 256, 64, 16, 256, 4, warpgroups=True),
-    Tiles(128, 128, 64, 16, 128, 3, min_blocks_per_sm=2, warpgroups=True),
-    Tiles(64, 128, 64, 16, 128, 4, min_blocks_per_sm=2, warpgroups=True),
-    Tiles(64, 128, 64, 16, 128, 6, warpgroups=True),
-    Tiles(64, 64, 64, 16, 64, 4, min_blocks_per_sm=3, warpgroups=True),
-    Tiles(64, 64, 64, 16, 64, 8, warpgroups=True),
-)
+# product of 2048 x 4096 x 11008 bf16. What they read comes from the L2, so large tiles load least,
+# and whole waves leave no multiprocessor without work: 1024 x 3072 x 768 has 96 blocks of 64 x 128,
+# and 128 of 64 x 96. One side of a tile goes by groups of 64, the other by eights.
+GROUPED_SIDES = (64, 128, 192)
+OTHER_SIDES = (16, 32, 48, 64, 80, 96, 104, 112, 128, 144, 160, 192, 224, 256)
+MOST_SWAPPED = 192  # rows of all columns: with more, what follows finds too few registers
+MOST_RESULTS = 128 * 256  # more leave too few registers, or too little room for stages
+MOST_BESIDE = 440  # rows and columns of blocks that are resident together, for three stages each
+GROUPED_STAGES = (10, 8, 6, 4, 3)
+# Blocks side by side, of which one multiplies while another stores.
+GROUPED_RESIDENT = (0, 2, 3)
+
+
+def _grouped() -> Iterator[Tiles]:
+    """All sizes, with as many stages as there may be."""
+    for side, other, resident in product_of(GROUPED_SIDES, OTHER_SIDES, GROUPED_RESIDENT):
+        if side * other > MOST_RESULTS or resident * (side + other) > MOST_BESIDE:
+            continue
+        most = GROUPED_STAGES[0]
+        yield Tiles(side, other, 64, 16, other, most, 8, resident, True)
+        if other % 64 and other <= MOST_SWAPPED:
+            yield Tiles(other, side, 64, other, 16, most, 8, resident, True)
+
+
+GROUPED = tuple(_grouped())
+_ANY_DEPTH = frozenset(GROUPED)
 # Of shallow ones the memory does: many blocks side by side, of which some load while others store.
 # 96 products of 512 x 64 x 512 bf16 take 22.4 us by the first, 24.3 to 27.1 by tiles of 128 x 128.
 SHALLOW = (
@@ -56,15 +82,46 @@ def choose_tiles(
     if device.capability < CAPABILITY:
         return Refused(f"{device.name} has no tensor cores for such a product")
     shallow = NOMINAL.size(as_int64(product.contracted)) <= SHALLOW_DEPTH
-    sizes = (*GROUPED_SHALLOW, *SHALLOW) if shallow else (*GROUPED, *DEEP)
-    fitting = [fitted(product, tiles) for tiles in sizes]
-    legal = [tiles for tiles in fitting if next(tile_reasons(product, tiles, device), None) is None]
-    if not legal:
-        return Refused(next(tile_reasons(product, fitting[-1], device)))
     if shallow:
+        sizes = (*(GROUPED_SHALLOW if device.warpgroups else ()), *SHALLOW)
+        fitting = [fitted(product, tiles) for tiles in sizes]
+        legal = [tiles for tiles in fitting if _is_legal(product, tiles, device)]
         filled = [tiles for tiles in legal if _is_filled(product, tiles)]
-        return filled[0] if filled else legal[-1]
-    return min(legal, key=lambda tiles: mean_compared_us(product, tiles, device, points))
+        return (filled or legal[::-1] or [_refused(product, fitting[-1], device)])[0]
+    # What groups of warps may multiply, they do: it takes half the time.
+    for sizes in (GROUPED if device.warpgroups else (), DEEP):
+        fitting = [_deepest(product, tiles, device) for tiles in sizes]
+        for tiles in _fastest_first(product, fitting, device, points):
+            if _is_legal(product, tiles, device):
+                return tiles
+    return _refused(product, fitting[-1], device)
+
+
+def _fastest_first(
+    product: TensorProduct, sizes: Sequence[Tiles], device: Device, points: Sequence[Extents]
+) -> list[Tiles]:
+    sized = [Sized.of(product, point) for point in points or (NOMINAL,)]
+    return sorted(sizes, key=lambda tiles: fmean(compared_us(s, tiles, device) for s in sized))
+
+
+def _refused(product: TensorProduct, tiles: Tiles, device: Device) -> Refused:
+    return Refused(next(tile_reasons(product, tiles, device)))
+
+
+def _is_legal(product: TensorProduct, tiles: Tiles, device: Device) -> bool:
+    return next(tile_reasons(product, tiles, device), None) is None
+
+
+def _deepest(product: TensorProduct, tiles: Tiles, device: Device) -> Tiles:
+    """The same with as many stages as there is room for, of those by groups of warps."""
+    if tiles not in _ANY_DEPTH:
+        return fitted(product, tiles)
+    sides = (product.left, tiles.rows), (product.right, tiles.columns)
+    stage = HALF * sum(stage_elements(tiles, each.by_depth, side) for each, side in sides)
+    beside = device.shared_total // max(1, tiles.min_blocks_per_sm)
+    room = (min(device.shared_block, beside) - RESERVED_SHARED) // stage
+    stages = next((count for count in GROUPED_STAGES if count <= room), GROUPED_STAGES[-1])
+    return replace(tiles, stages=min(stages, most_stages(product, tiles)))
 
 
 def _is_filled(product: TensorProduct, tiles: Tiles) -> bool:

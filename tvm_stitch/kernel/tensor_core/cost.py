@@ -5,13 +5,15 @@ In: a TensorProduct, its Tiles and the Device. Out: bytes and microseconds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import instructions
-from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
+from tvm_stitch.kernel.tensor_core.program import Factor, TensorProduct
+from tvm_stitch.kernel.tensor_core.tiles import GROUP_ROWS, HALF, Tiles
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import as_int64
 
@@ -24,17 +26,26 @@ OTHER_TILES = 369
 # resident makes no difference to that.
 SHALLOW_DEPTH = 128
 SHALLOW_WAITS = 1.65
-# The same by groups of four warps, with the blocks that are resident together; and the cycles that
-# a result takes besides, while its block waits for the first it multiplies and stores what it has
-# summed up. Fitted to products of 512 to 4096 rows, 768 to 11008 deep.
-GROUPED = {
-    (128, 256, 0): (1600, 0.22),
-    (128, 128, 2): (1150, 0.12),
-    (64, 128, 2): (1080, 0.18),
-    (64, 128, 0): (1080, 0.28),
-    (64, 64, 3): (850, 0.32),
-    (64, 64, 0): (800, 0.56),
-}
+# By groups of four warps, fitted to 120 products of halves on an H200 (bench/products/h200.json),
+# half of which are predicted to 4 %: multiply-adds of a multiprocessor in a cycle, as many as the
+# clock under load allows; and cycles until a stage that is copied has arrived.
+GROUPED_RATE = 1700.0
+ARRIVAL = 550.0
+# Stages come by the way from the L2 to the multiprocessor: device.timing.l2_bytes, 51.4 bytes a
+# cycle; fitted to these products alone, 51.7. Of lines that begin anywhere in lines of memory more
+# is read: 1024 x 1000 x 1000 takes 10 us, where 5 were predicted without.
+MEMORY_LINE = 128
+UNALIGNED = 1.8
+# What a stage takes at least: barriers and the way to the first product; seen down to 310. And the
+# bytes a cycle of shared memory, which every group of warps reads its rows and all columns from.
+LEAST_STAGE = 250.0
+SHARED_BYTES = 128
+# Cycles of a wave until its first product and after its last, and those of a result that is stored,
+# where no other block multiplies beside it and where one does.
+WAVE_STARTS = 2300.0
+STORED, STORED_BESIDE = 0.14, 0.06
+# Of the bandwidth of a copy.
+GROUPED_BANDWIDTH_SHARE = 0.86
 # The share of the bandwidth that deep products reach which load more than they multiply, in fp16 on
 # an H200 (bench/products/h200.json): 16 x 4096 x 11008 takes 32 us and 128 x 4096 x 11008 42, where
 # a copy of as much takes 22; 64 x 4096 x 4096 17.6, a copy 8.
@@ -51,6 +62,36 @@ NOT_HIDDEN = 0.5
 LANES, SPECIAL_LANES = 128, 16  # of a multiprocessor: operations and functions in a cycle
 
 
+@dataclass(frozen=True)
+class Sized:
+    """What a product's time depends on, at some sizes of symbols."""
+
+    rows: int
+    columns: int
+    depth: int
+    entries: int
+    bytes: int  # each input read once, each output written once
+    stretched_left: float  # how much more of a factor is read than asked for
+    stretched_right: float
+
+    @staticmethod
+    def of(product: TensorProduct, extents: Extents = NOMINAL) -> Sized:
+        """A product at some sizes."""
+        rows, columns, depth, entries = (extents.size(as_int64(size)) for size in product.sizes)
+        stretched = _stretched(product.left, rows, depth), _stretched(product.right, columns, depth)
+        return Sized(rows, columns, depth, entries, least_bytes(product, extents), *stretched)
+
+    def blocks(self, tiles: Tiles) -> int:
+        """Blocks of the grid."""
+        return self.entries * -(-self.rows // tiles.rows) * -(-self.columns // tiles.columns)
+
+
+def _stretched(factor: Factor, side: int, depth: int) -> float:
+    """By where the lines of a factor begin in memory."""
+    line = (depth if factor.by_depth else side) * HALF
+    return UNALIGNED if line % MEMORY_LINE else 1.0
+
+
 def least_bytes(product: TensorProduct, extents: Extents = NOMINAL) -> int:
     """Each input read once, each output written once; what blocks read again is in the L2."""
     return sum(map(extents.bytes, product.buffers))
@@ -63,22 +104,15 @@ def mean_us(
     return fmean(predicted_us(product, tiles, device, point) for point in points or (NOMINAL,))
 
 
-def mean_compared_us(
-    product: TensorProduct, tiles: Tiles, device: Device, points: Sequence[Extents] = ()
-) -> float:
-    """The same as far as tiles differ in it."""
-    return fmean(compared_us(product, tiles, device, point) for point in points or (NOMINAL,))
-
-
 def predicted_us(
     product: TensorProduct, tiles: Tiles, device: Device, extents: Extents = NOMINAL
 ) -> float:
     """What the kernel should take, its launch included."""
-    start = device.timing.launch_us + device.timing.block_us
-    found = compared_us(product, tiles, device, extents) - start
-    if not _is_shallow(_depth(product, extents), tiles):
+    start, sized = _start_us(device), Sized.of(product, extents)
+    found = compared_us(sized, tiles, device) - start
+    if not tiles.warpgroups and not _is_shallow(sized.depth, tiles):
         share = device.bandwidth * DEEP_BANDWIDTH_SHARE
-        found = max(found, least_bytes(product, extents) / share * 1e6)
+        found = max(found, sized.bytes / share * 1e6)
     narrow = min(product.left.vector, product.right.vector)
     return start + NARROW.get(narrow, 1.0) * found + _ending_us(product, device, extents)
 
@@ -91,23 +125,53 @@ def _ending_us(product: TensorProduct, device: Device, extents: Extents) -> floa
     return NOT_HIDDEN * cycles * results / (device.multiprocessors * device.clock) * 1e6
 
 
-def compared_us(
-    product: TensorProduct, tiles: Tiles, device: Device, extents: Extents = NOMINAL
-) -> float:
-    """The same as far as tiles differ in it: the slower of arithmetic and memory, and a launch."""
-    depth = _depth(product, extents)
-    shallow = _is_shallow(depth, tiles)
+def compared_us(sized: Sized, tiles: Tiles, device: Device) -> float:
+    """The same as far as tiles differ in it: arithmetic and memory, and a launch."""
+    if tiles.warpgroups:
+        return _start_us(device) + _grouped_us(sized, tiles, device)
+    shallow = _is_shallow(sized.depth, tiles)
     together = 1 if shallow else max(1, tiles.min_blocks_per_sm)
-    blocks = extents.size(as_int64(blocks_of(product, tiles)))
-    iterations = together * -(-blocks // (together * device.multiprocessors))
-    each = tiles.rows * tiles.columns * _result_cycles(depth, tiles, shallow)
+    iterations = together * -(-sized.blocks(tiles) // (together * device.multiprocessors))
+    each = tiles.rows * tiles.columns * _result_cycles(sized.depth, tiles, shallow)
     multiply = iterations * each / device.clock * 1e6
-    memory = least_bytes(product, extents) / device.bandwidth * 1e6
-    return device.timing.launch_us + device.timing.block_us + max(multiply, memory)
+    return _start_us(device) + max(multiply, sized.bytes / device.bandwidth * 1e6)
 
 
-def _depth(product: TensorProduct, extents: Extents) -> int:
-    return extents.size(as_int64(product.contracted))
+def _start_us(device: Device) -> float:
+    return device.timing.launch_us + device.timing.block_us
+
+
+def _grouped_us(sized: Sized, tiles: Tiles, device: Device) -> float:
+    """By groups of four warps: whole waves of blocks, each as many stages as the depth has."""
+    blocks = sized.blocks(tiles)
+    room = max(1, tiles.min_blocks_per_sm)
+    together = max(1, min(room, -(-blocks // device.multiprocessors)))
+    waves = -(-blocks // (device.multiprocessors * together))
+    results = together * tiles.rows * tiles.columns
+    stages = -(-sized.depth // tiles.depth)
+    stored = results * (STORED if together == 1 else STORED_BESIDE)
+    stage = _stage_cycles(sized, tiles, together, device)
+    cycles = waves * (stages * stage + WAVE_STARTS + stored)
+    memory = sized.bytes / (device.bandwidth * GROUPED_BANDWIDTH_SHARE)
+    return math.hypot(cycles / device.clock, memory) * 1e6
+
+
+def _stage_cycles(sized: Sized, tiles: Tiles, together: int, device: Device) -> float:
+    """What is slowest of a stage: products, shared memory, the way from the L2, or its latency.
+
+    As many stages as are copied ahead share that. Rows that are not there are not copied.
+    """
+    each = tiles.depth * HALF
+    rows, columns = min(tiles.rows, sized.rows), min(tiles.columns, sized.columns)
+    copied = each * (rows * sized.stretched_left + columns * sized.stretched_right)
+    arrived = together * copied / device.timing.l2_bytes
+    stages = -(-sized.depth // tiles.depth)
+    ahead = max(1, stages if tiles.stages >= stages else tiles.stages - tiles.multiplied)
+    divided, whole = tiles.sides
+    read = each * (divided + divided // GROUP_ROWS * whole)
+    shared = together * (read + each * (rows + columns)) / SHARED_BYTES
+    products = together * tiles.rows * tiles.columns * tiles.depth / GROUPED_RATE
+    return max(products, shared, arrived, (ARRIVAL + arrived) / ahead, LEAST_STAGE)
 
 
 def _is_shallow(depth: int, tiles: Tiles) -> bool:
@@ -115,12 +179,7 @@ def _is_shallow(depth: int, tiles: Tiles) -> bool:
 
 
 def _result_cycles(depth: int, tiles: Tiles, shallow: bool) -> float:
-    """Cycles of a multiprocessor for a result."""
-    if tiles.warpgroups:
-        rate, besides = GROUPED.get(
-            (tiles.rows, tiles.columns, tiles.min_blocks_per_sm), (OTHER_TILES, 0)
-        )
-        return depth / rate + besides
+    """Cycles of a multiprocessor for a result, by single warps."""
     waits = SHALLOW_WAITS if shallow else 1.0
     rate = MULTIPLY_ADDS.get((tiles.rows, tiles.columns), OTHER_TILES)
     return waits * depth / rate

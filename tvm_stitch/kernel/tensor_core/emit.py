@@ -39,15 +39,25 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     footprint,
     iterations_of,
     pieces,
+    spare_registers,
     stage_elements,
 )
 from tvm_stitch.kernel.tensor_core.wgmma import WarpgroupMma
 from tvm_stitch.stages.matmul_pattern import ACCUMULATED
-from tvm_stitch.stages.stage import Expr, Read, Stage, Var, as_int64, dtype_of, substitute
+from tvm_stitch.stages.stage import (
+    Expr,
+    Read,
+    Stage,
+    Var,
+    as_int64,
+    dtype_of,
+    item_bytes,
+    substitute,
+)
 
 LEAST_COPY = 4  # bytes that go past the registers
-# Vectors of results whose loads a thread has on their way at once. One after the other, of tiles that
-# reach beyond the last row: 197 x 768 x 3072 with bias and residual 10.2 us on an H200, alone 6.2.
+# Vectors of results whose loads a thread has on their way at once. One after the other, of tiles
+# beyond the last row, 197 x 768 x 3072 took 6.2 us on an H200, with a bias and a residual 10.2.
 TURNS_TOGETHER = 4
 
 
@@ -222,7 +232,7 @@ class TensorPart:
         """Vectors of results, some turns of them at once, whose loads are on their way together."""
         vector = self._vector()
         turns = -(-self._chunks(vector) // self.tiles.threads)
-        for first, times, together in _batches(turns):
+        for first, times, together in _batches(turns, self._together(vector)):
             # Registers of one batch are free for the next: unrolled, all loads would come first.
             with self.writer.serial(times, "batch") as batch:
                 self._finish_batch(first + batch * together, together, vector)
@@ -233,6 +243,15 @@ class TensorPart:
         while not divides(vector, self.product.columns):
             vector //= 2
         return vector
+
+    def _together(self, vector: int) -> int:
+        """Turns of a batch: as many as the registers have room for beside the sums.
+
+        The compiler loads what follows before the product is done.
+        """
+        keys = {key: item_bytes(dtype_of(read.buffer)) for read, key, _ in self._reads()}
+        each = sum(keys.values()) * vector // WORD
+        return min(TURNS_TOGETHER, max(1, spare_registers(self.tiles) // max(1, each)))
 
     def _chunks(self, vector: int) -> int:
         return self.tiles.rows * self.tiles.columns // vector
@@ -301,7 +320,9 @@ class TensorPart:
             element = {**here, COLUMN: here[COLUMN] + lane}
             for stage in product.after:
                 known = {r.key: values[r.buffer] for r in stage.reads if r.buffer in values}
-                known |= {r.key: loaded[r.key][start + lane] for r in stage.reads if r.key in loaded}
+                known |= {
+                    r.key: loaded[r.key][start + lane] for r in stage.reads if r.key in loaded
+                }
                 value = self._value(stage, element, known)
                 values[stage.output] = writer.value(stage.name, value)
             for buffer, tile in outputs.items():
@@ -332,13 +353,13 @@ def _inside(
     return all_of(*(here[var] < extents[var] for var in uneven))
 
 
-def _batches(turns: int) -> Iterator[tuple[int, int, int]]:
+def _batches(turns: int, together: int) -> Iterator[tuple[int, int, int]]:
     """The first turn of batches, how many there are, and the turns of each."""
-    times, rest = divmod(turns, TURNS_TOGETHER)
+    times, rest = divmod(turns, together)
     if times:
-        yield 0, times, TURNS_TOGETHER
+        yield 0, times, together
     if rest:
-        yield times * TURNS_TOGETHER, 1, rest
+        yield times * together, 1, rest
 
 
 def _least(extent: Extent, most: int) -> Extent:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import REGISTERS, RESERVED_SHARED, Device
 from tvm_stitch.json_data import checked, count, parsed, positive
 from tvm_stitch.kernel.analysis.contiguity import Extent, parts_of
 from tvm_stitch.kernel.codegen.footprint import MAX_REGISTERS, Footprint
@@ -69,10 +69,15 @@ class Tiles:
     @property
     def swapped(self) -> bool:
         """Whether groups of warps divide the columns: they compute the transposed product."""
-        return self.warpgroups and (self.warp_rows, self.warp_columns) == (
-            self.rows,
-            FRAGMENT_ROWS,
-        ) and self.columns % GROUP_ROWS == 0
+        return (
+            self.warpgroups
+            and (self.warp_rows, self.warp_columns)
+            == (
+                self.rows,
+                FRAGMENT_ROWS,
+            )
+            and self.columns % GROUP_ROWS == 0
+        )
 
     @property
     def sides(self) -> tuple[int, int]:
@@ -161,6 +166,12 @@ def footprint(product: TensorProduct, tiles: Tiles) -> Footprint:
     held = tiles.accumulators + (0 if tiles.warpgroups else fragments)
     shared = max(tiles.stages * (left + right) * HALF, results)
     return Footprint(tiles.threads, held + RESERVED_REGISTERS, shared)
+
+
+def spare_registers(tiles: Tiles) -> int:
+    """Registers of a thread that a multiprocessor has beside what multiplies and adds up."""
+    most = REGISTERS // (tiles.threads * max(1, tiles.min_blocks_per_sm))
+    return min(most, MAX_REGISTERS) - tiles.accumulators - RESERVED_REGISTERS
 
 
 def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:

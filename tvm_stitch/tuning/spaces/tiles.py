@@ -1,7 +1,8 @@
 """The search space of a product on tensor cores: every legal Tiles that the axes span.
 
 In: a TensorProduct and the Device. Out: a Space. What is legal is asked of
-kernel/tensor_core/tiles; nothing here knows what is fast.
+kernel/tensor_core/tiles, which sizes groups of warps have of its choose; nothing here knows what is
+fast.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.tensor_core.choose import GROUPED
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import LINE, Tiles, most_stages, tile_reasons
+from tvm_stitch.kernel.tensor_core.tiles import Tiles, most_stages, tile_reasons
 from tvm_stitch.tuning.spaces.space import Choice, Point, Space
 
 # Of a block and of each of its warps; rows, columns and the depth of a stage.
 SIZES = (32, 64, 96, 128, 256)
 DEPTHS = (32, 64, 128)
 WARP_SIZES = (16, 32, 48, 64, 128, 256)
-STAGES = (2, 3, 4, 6, 8)
+STAGES = (2, 3, 4, 6, 8, 10)
 # Tiles of rows that neighbouring blocks go through, and blocks that the compiler leaves room for.
 GROUPS = (1, 8, 32)
 RESIDENT = (0, 2, 3, 5)
@@ -73,11 +75,10 @@ def _legal(product: TensorProduct, device: Device) -> Iterator[Tiles]:
 
 def _shapes(grouped: bool) -> Iterator[Tiles]:
     """Tiles by single warps, or by groups of four, which leave no choice of what each warp has."""
+    if grouped:
+        yield from dict.fromkeys(replace(t, stages=2, min_blocks_per_sm=0) for t in GROUPED)
+        return
     for rows, columns, depth in itertools.product(SIZES, SIZES, DEPTHS):
-        if grouped:
-            if columns % LINE == 0:  # narrower ones leave parts of every line unread
-                yield Tiles(rows, columns, depth, 16, columns, 2, warpgroups=True)
-            continue
         for own_rows, own_columns in itertools.product(WARP_SIZES, WARP_SIZES):
             if rows % own_rows == 0 and columns % own_columns == 0:
                 yield Tiles(rows, columns, depth, own_rows, own_columns, 2)
