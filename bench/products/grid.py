@@ -83,6 +83,18 @@ def _timed() -> Iterator[Shape]:
     yield Shape("float16", 4096, 3072, 768, left_by_depth=False, right_by_depth=True)
 
 
+def swept() -> list[Shape]:
+    """Those whose times by tiles of many sizes tell how long a stage, a wave and a result take."""
+    sizes = ((16, 4096, 4096), (64, 3072, 768), (197, 4096, 11008), (300, 4096, 4096))
+    sizes += ((512, 3072, 768), (1024, 768, 768), (1024, 3072, 768), (1024, 768, 3072))
+    sizes += ((1024, 768, 2304), (3152, 768, 3072), (3152, 3072, 768), (4096, 4096, 4096))
+    found = [Shape("bfloat16", *each) for each in sizes]
+    found += [Shape("bfloat16", *each, right_by_depth=True) for each in (sizes[6], sizes[9])]
+    found.append(Shape("bfloat16", 1024, 1000, 1000))
+    found.append(Shape("bfloat16", 197, 768, 3072, ending="residual bias"))
+    return found
+
+
 def checked() -> list[Shape]:
     """Small products of every dtype, layout, batch and ending, and of sizes that fit no tile."""
     found = [
