@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import tvm
 from bench import environment
 from bench.libraries import is_named, keep
 from bench.products import fit as fitting
-from bench.products import grid, run, table
+from bench.products import grid, run, table, tiles
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import StitchError
 from tvm_stitch.library import shim
@@ -30,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--only", action="append", metavar="PATTERN", help="products with such names")
     p.add_argument("--seconds", type=float, default=420, help="time no more products then")
     p.add_argument("--checks", choices=("all", "none", "only"), default="all")
+    p.add_argument("--tiles", action="store_true", help="time tiles of many sizes instead")
     p.add_argument("--dry-run", action="store_true", help="a few checks on the CPU, for an H200")
     p.add_argument("--fit", type=Path, metavar="PATH", help="fit the constants to a run's JSON")
     return p
@@ -56,6 +58,8 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if options.fit:
         return _fit(options.fit)
+    if options.tiles:
+        return _sweep(options)
     missing = shim.unusable(CUBLASLT)
     if missing:
         raise StitchError(missing)
@@ -88,6 +92,18 @@ def _measure(
     return 0 if all(check["ok"] for check in result["checks"]) else 1
 
 
+def _sweep(options: argparse.Namespace) -> int:
+    target = full_target("cuda")
+    shapes = [shape for shape in grid.swept() if is_named(shape.name, options.only)]
+    result: dict[str, Any] = {"device": device_of(target).name, "rows": []}
+    result["environment"] = environment.machine()
+    for row in tiles.sweep(shapes, target, options.seconds):
+        result["rows"].append(row)
+        keep(options.output, result)
+    print(table.swept(result["rows"]))
+    return 0 if all(row["ok"] for row in result["rows"]) else 1
+
+
 def _report_checks(checks: Sequence[dict[str, Any]]) -> int:
     print(_failures(checks))
     return 0 if all(check["ok"] for check in checks) else 1
@@ -108,6 +124,10 @@ def _fit(path: Path) -> int:
             print(f"    {tile.rows:4} x {tile.columns:4}  {tile.rate:8.1f} {tile.besides:7.3f}")
         named = ((name, getattr(found.timing, name)) for name in fitting.OTHERS)
         print("    " + ", ".join(f"{name} {value:.3f}" for name, value in named))
+    if any("tiles" in row for row in result["rows"]):
+        of_tiles = tiles.fit(result["rows"], device_of(target), target)
+        print(f"tiles: {of_tiles.products} kernels, off by {of_tiles.typical_error:.0%}")
+        print("\n".join(f"    {name} {us:.3f}" for name, us in asdict(of_tiles.timing).items()))
     return 0
 
 

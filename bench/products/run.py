@@ -122,14 +122,17 @@ def measure(
         tensors = machines["library"].tensors(arrays_of(shape))
         for way, machine in machines.items():
             try:
-                row[f"{way}_us"] = _timed(machine.call(number, tensors), stopwatch, machine.device)
+                row[f"{way}_us"] = timed_us(
+                    machine.call(number, tensors), stopwatch, machine.device
+                )
             except Exception as error:
                 row[f"{way}_us"], row[f"{way}_said"] = None, str(error)[-400:]
         said = predicted.get(modules.function_name(number))
         yield {**row, "predicted": asdict(said) if said else None}
 
 
-def _timed(call: Callable[[], Any], stopwatch: Stopwatch, device: Any) -> float:
+def timed_us(call: Callable[[], Any], stopwatch: Stopwatch, device: Any) -> float:
+    """The median of some launches, the L2 flushed before each."""
     for _ in range(2):
         call()
     device.sync()

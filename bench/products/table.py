@@ -45,3 +45,15 @@ def summary(rows: Sequence[dict[str, Any]], worst: int = 20) -> str:
     far = sorted(ratios, key=lambda each: -each[0])[:worst]
     lines += [f"  {ratio:.2f}  {shape}" for ratio, shape in far if ratio > 1.05]
     return "\n".join(lines)
+
+
+def swept(rows: Sequence[dict[str, Any]]) -> str:
+    """Each product's tiles, the fastest first; what is wrong is marked."""
+    lines = []
+    for row in sorted(rows, key=lambda row: (row["shape"], row["tiles_us"])):
+        tiles = row["tiles"]
+        size = f"{tiles['rows']}x{tiles['columns']}x{tiles['stages']}"
+        size += f" {tiles['min_blocks_per_sm'] or 1} beside"
+        wrong = "" if row["ok"] else f"  wrong by {row['error']:.1e}"
+        lines.append(f"{row['shape']:50} {size:22} {row['tiles_us']:8.2f}{wrong}")
+    return "\n".join(lines)

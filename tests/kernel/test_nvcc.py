@@ -16,7 +16,7 @@ from tvm import tirx
 from zoo import ZOO, layer_norm, norm_gelu_softmax, residual_rms_norm, softmax
 
 from tvm_stitch.kernel.tensor_core.build import emit_product, read_product
-from tvm_stitch.kernel.tensor_core.choose import GROUPED
+from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.target import full_target
 
 NVCC = shutil.which("nvcc")
@@ -118,9 +118,14 @@ def test_products_by_groups_of_warps(tmp_path):
     """Sums stay in their registers from product to product, or each would wait for the last one."""
     kernels = Kernels(full_target(H200))
     function = product_function(2048, 768, 3072)
-    for tiles in (GROUPED[0], GROUPED[-1]):
+    for tiles in (
+        Tiles(128, 256, 64, 16, 256, 4, warpgroups=True),
+        Tiles(192, 128, 64, 16, 128, 4, warpgroups=True),
+        Tiles(64, 64, 64, 16, 64, 4, 8, 3, warpgroups=True),
+        Tiles(96, 64, 64, 96, 16, 8, warpgroups=True),
+    ):
         kernel = emit_product(function, read_product(function), tiles)
         kernels.add_kernel(f"tiles_{tiles.rows}_{tiles.columns}", kernel)
     reports = kernels.reports(tmp_path)
-    assert len(reports) == 2
+    assert len(reports) == 4
     assert not list(wasteful(reports))

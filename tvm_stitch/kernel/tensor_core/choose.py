@@ -87,21 +87,24 @@ def choose_tiles(
         fitting = [fitted(product, tiles) for tiles in sizes]
         legal = [tiles for tiles in fitting if _is_legal(product, tiles, device)]
         filled = [tiles for tiles in legal if _is_filled(product, tiles)]
-        return (filled or legal[::-1] or [_refused(product, fitting[-1], device)])[0]
+        if not legal:
+            return _refused(product, fitting[-1], device)
+        return filled[0] if filled else legal[-1]
     # What groups of warps may multiply, they do: it takes half the time.
     for sizes in (GROUPED if device.warpgroups else (), DEEP):
-        fitting = [_deepest(product, tiles, device) for tiles in sizes]
-        for tiles in _fastest_first(product, fitting, device, points):
+        for tiles in fastest_first(product, sizes, device, points):
             if _is_legal(product, tiles, device):
                 return tiles
-    return _refused(product, fitting[-1], device)
+    return _refused(product, fitted(product, DEEP[-1]), device)
 
 
-def _fastest_first(
-    product: TensorProduct, sizes: Sequence[Tiles], device: Device, points: Sequence[Extents]
+def fastest_first(
+    product: TensorProduct, sizes: Sequence[Tiles], device: Device, points: Sequence[Extents] = ()
 ) -> list[Tiles]:
+    """Sizes of tiles, legal or not, as deep as may be, by what they should take."""
+    fitting = [_deepest(product, tiles, device) for tiles in sizes]
     sized = [Sized.of(product, point) for point in points or (NOMINAL,)]
-    return sorted(sizes, key=lambda tiles: fmean(compared_us(s, tiles, device) for s in sized))
+    return sorted(fitting, key=lambda tiles: fmean(compared_us(s, tiles, device) for s in sized))
 
 
 def _refused(product: TensorProduct, tiles: Tiles, device: Device) -> Refused:

@@ -6,6 +6,7 @@ In: a TensorProduct, its Tiles and the Device. Out: bytes and microseconds.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -26,26 +27,7 @@ OTHER_TILES = 369
 # resident makes no difference to that.
 SHALLOW_DEPTH = 128
 SHALLOW_WAITS = 1.65
-# By groups of four warps, fitted to 120 products of halves on an H200 (bench/products/h200.json),
-# half of which are predicted to 4 %: multiply-adds of a multiprocessor in a cycle, as many as the
-# clock under load allows; and cycles until a stage that is copied has arrived.
-GROUPED_RATE = 1700.0
-ARRIVAL = 550.0
-# Stages come by the way from the L2 to the multiprocessor: device.timing.l2_bytes, 51.4 bytes a
-# cycle; fitted to these products alone, 51.7. Of lines that begin anywhere in lines of memory more
-# is read: 1024 x 1000 x 1000 takes 10 us, where 5 were predicted without.
-MEMORY_LINE = 128
-UNALIGNED = 1.8
-# What a stage takes at least: barriers and the way to the first product; seen down to 310. And the
-# bytes a cycle of shared memory, which every group of warps reads its rows and all columns from.
-LEAST_STAGE = 250.0
-SHARED_BYTES = 128
-# Cycles of a wave until its first product and after its last, and those of a result that is stored,
-# where no other block multiplies beside it and where one does.
-WAVE_STARTS = 2300.0
-STORED, STORED_BESIDE = 0.14, 0.06
-# Of the bandwidth of a copy.
-GROUPED_BANDWIDTH_SHARE = 0.86
+MEMORY_LINE, SHARED_BYTES = 128, 128  # bytes; of shared memory, in a cycle
 # The share of the bandwidth that deep products reach which load more than they multiply, in fp16 on
 # an H200 (bench/products/h200.json): 16 x 4096 x 11008 takes 32 us and 128 x 4096 x 11008 42, where
 # a copy of as much takes 22; 64 x 4096 x 4096 17.6, a copy 8.
@@ -63,6 +45,32 @@ LANES, SPECIAL_LANES = 128, 16  # of a multiprocessor: operations and functions 
 
 
 @dataclass(frozen=True)
+class GroupedTiming:
+    """How groups of four warps spend their time, in cycles.
+
+    Fitted to 120 products of halves on an H200 (bench/products/h200.json), half of which are
+    predicted to 4 %; to be fitted to tiles of other sizes by `python -m bench.products --tiles`.
+    """
+
+    rate: float = 1700.0  # multiply-adds of a multiprocessor, as the clock under load allows
+    # Bytes from the L2 to a multiprocessor; kernels without products came to 51.4.
+    l2_bytes: float = 51.7
+    # Of lines that begin anywhere in lines of memory more is read: 1024 x 1000 x 1000 takes 10 us,
+    # where 5 were predicted without.
+    unaligned: float = 1.8
+    arrival: float = 550.0  # until a stage that is copied has arrived
+    # Barriers and the way to the first product; no stage was measured below 310.
+    least_stage: float = 250.0
+    starts: float = 2300.0  # of a wave, until its first product and after its last
+    stored: float = 0.14  # of a result, with no other block beside
+    stored_beside: float = 0.06
+    bandwidth_share: float = 0.86  # of the bandwidth of a copy
+
+
+GROUPED = GroupedTiming()
+
+
+@dataclass(frozen=True)
 class Sized:
     """What a product's time depends on, at some sizes of symbols."""
 
@@ -71,25 +79,22 @@ class Sized:
     depth: int
     entries: int
     bytes: int  # each input read once, each output written once
-    stretched_left: float  # how much more of a factor is read than asked for
-    stretched_right: float
+    unaligned: tuple[bool, bool]  # whether lines of a factor begin anywhere in lines of memory
 
     @staticmethod
     def of(product: TensorProduct, extents: Extents = NOMINAL) -> Sized:
         """A product at some sizes."""
         rows, columns, depth, entries = (extents.size(as_int64(size)) for size in product.sizes)
-        stretched = _stretched(product.left, rows, depth), _stretched(product.right, columns, depth)
-        return Sized(rows, columns, depth, entries, least_bytes(product, extents), *stretched)
+        unaligned = _unaligned(product.left, rows, depth), _unaligned(product.right, columns, depth)
+        return Sized(rows, columns, depth, entries, least_bytes(product, extents), unaligned)
 
     def blocks(self, tiles: Tiles) -> int:
         """Blocks of the grid."""
         return self.entries * -(-self.rows // tiles.rows) * -(-self.columns // tiles.columns)
 
 
-def _stretched(factor: Factor, side: int, depth: int) -> float:
-    """By where the lines of a factor begin in memory."""
-    line = (depth if factor.by_depth else side) * HALF
-    return UNALIGNED if line % MEMORY_LINE else 1.0
+def _unaligned(factor: Factor, side: int, depth: int) -> bool:
+    return (depth if factor.by_depth else side) * HALF % MEMORY_LINE != 0
 
 
 def least_bytes(product: TensorProduct, extents: Extents = NOMINAL) -> int:
@@ -125,10 +130,12 @@ def _ending_us(product: TensorProduct, device: Device, extents: Extents) -> floa
     return NOT_HIDDEN * cycles * results / (device.multiprocessors * device.clock) * 1e6
 
 
-def compared_us(sized: Sized, tiles: Tiles, device: Device) -> float:
+def compared_us(
+    sized: Sized, tiles: Tiles, device: Device, timing: GroupedTiming = GROUPED
+) -> float:
     """The same as far as tiles differ in it: arithmetic and memory, and a launch."""
     if tiles.warpgroups:
-        return _start_us(device) + _grouped_us(sized, tiles, device)
+        return _start_us(device) + _grouped_us(sized, tiles, device, timing)
     shallow = _is_shallow(sized.depth, tiles)
     together = 1 if shallow else max(1, tiles.min_blocks_per_sm)
     iterations = together * -(-sized.blocks(tiles) // (together * device.multiprocessors))
@@ -141,7 +148,7 @@ def _start_us(device: Device) -> float:
     return device.timing.launch_us + device.timing.block_us
 
 
-def _grouped_us(sized: Sized, tiles: Tiles, device: Device) -> float:
+def _grouped_us(sized: Sized, tiles: Tiles, device: Device, timing: GroupedTiming) -> float:
     """By groups of four warps: whole waves of blocks, each as many stages as the depth has."""
     blocks = sized.blocks(tiles)
     room = max(1, tiles.min_blocks_per_sm)
@@ -149,29 +156,30 @@ def _grouped_us(sized: Sized, tiles: Tiles, device: Device) -> float:
     waves = -(-blocks // (device.multiprocessors * together))
     results = together * tiles.rows * tiles.columns
     stages = -(-sized.depth // tiles.depth)
-    stored = results * (STORED if together == 1 else STORED_BESIDE)
-    stage = _stage_cycles(sized, tiles, together, device)
-    cycles = waves * (stages * stage + WAVE_STARTS + stored)
-    memory = sized.bytes / (device.bandwidth * GROUPED_BANDWIDTH_SHARE)
+    stored = results * (timing.stored if together == 1 else timing.stored_beside)
+    stage = _stage_cycles(sized, tiles, together, timing)
+    cycles = waves * (stages * stage + timing.starts + stored)
+    memory = sized.bytes / (device.bandwidth * timing.bandwidth_share)
     return math.hypot(cycles / device.clock, memory) * 1e6
 
 
-def _stage_cycles(sized: Sized, tiles: Tiles, together: int, device: Device) -> float:
+def _stage_cycles(sized: Sized, tiles: Tiles, together: int, timing: GroupedTiming) -> float:
     """What is slowest of a stage: products, shared memory, the way from the L2, or its latency.
 
     As many stages as are copied ahead share that. Rows that are not there are not copied.
     """
     each = tiles.depth * HALF
     rows, columns = min(tiles.rows, sized.rows), min(tiles.columns, sized.columns)
-    copied = each * (rows * sized.stretched_left + columns * sized.stretched_right)
-    arrived = together * copied / device.timing.l2_bytes
+    stretched = (timing.unaligned if each_line else 1.0 for each_line in sized.unaligned)
+    copied = each * sum(map(operator.mul, (rows, columns), stretched))
+    arrived = together * copied / timing.l2_bytes
     stages = -(-sized.depth // tiles.depth)
     ahead = max(1, stages if tiles.stages >= stages else tiles.stages - tiles.multiplied)
     divided, whole = tiles.sides
     read = each * (divided + divided // GROUP_ROWS * whole)
     shared = together * (read + each * (rows + columns)) / SHARED_BYTES
-    products = together * tiles.rows * tiles.columns * tiles.depth / GROUPED_RATE
-    return max(products, shared, arrived, (ARRIVAL + arrived) / ahead, LEAST_STAGE)
+    products = together * tiles.rows * tiles.columns * tiles.depth / timing.rate
+    return max(products, shared, arrived, (timing.arrival + arrived) / ahead, timing.least_stage)
 
 
 def _is_shallow(depth: int, tiles: Tiles) -> bool:

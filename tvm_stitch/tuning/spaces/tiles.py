@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from tvm_stitch.device import Device
@@ -34,12 +34,11 @@ class TileSpace(Space):
     def __init__(self, product: TensorProduct, device: Device) -> None:
         self._parts = 1
         self.groups = ((0,),)
-        names = [field.name for field in fields(Tiles)]
         # Whatever the threads of a block: there is no other part that must have as many.
         self._by_threads = {
             0: [
                 [
-                    Choice(tuple(getattr(tiles, name) for name in names), (), tiles)
+                    Choice(tuple(asdict(_axes(tiles)).values()), (), tiles)
                     for tiles in _legal(product, device)
                 ]
             ]
@@ -56,6 +55,13 @@ class TileSpace(Space):
 
 
 _FIELDS = fields(Tiles)
+
+
+def _axes(tiles: Tiles) -> Tiles:
+    """What one step of a search may change: what a warp of a group has follows from other sizes."""
+    if not tiles.warpgroups:
+        return tiles
+    return replace(tiles, warp_rows=int(tiles.swapped), warp_columns=0)
 
 
 def _legal(product: TensorProduct, device: Device) -> Iterator[Tiles]:
