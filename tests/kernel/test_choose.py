@@ -5,9 +5,12 @@ from check import A100, H200
 from tvm import te, topi
 
 from tvm_stitch.device import device_of
+from tvm_stitch.kernel.analysis.kind import BESIDE, Context
 from tvm_stitch.kernel.build import kernel_of, read_programs
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, side_by_side
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, context_of, problem_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping, Rows
+from tvm_stitch.kernel.rows.footprint import footprint, registers_left
+from tvm_stitch.kernel.rows.kind import ROWS
 from tvm_stitch.stages.stage import Refused
 
 BIG, SMALL = device_of(H200), device_of(A100)
@@ -24,6 +27,12 @@ def softmax(rows, columns, dtype="float32"):
     exps = topi.exp(topi.subtract(wide, topi.max(wide, axis=1, keepdims=True)))
     result = topi.divide(exps, topi.sum(exps, axis=1, keepdims=True))
     return x, topi.cast(result, dtype) if dtype != "float32" else result
+
+
+def softmax_of(x):
+    """The result of a softmax."""
+    exps = topi.exp(topi.subtract(x, topi.max(x, axis=1, keepdims=True)))
+    return (topi.divide(exps, topi.sum(exps, axis=1, keepdims=True)),)
 
 
 def chosen(*tensors, device=BIG, bounds=NO_BOUNDS, schemes=SCHEMES):
@@ -292,19 +301,51 @@ def programs_of(*tensors):
 def test_a_cluster_fills_its_kernel():
     x, y = tensor(4, 64), tensor(4, 64, name="y")
     programs = programs_of(x, y, topi.sum(x, axis=1), topi.max(y, axis=1))
-    parts = [Rows(32, 1, 1, 2), Rows(32, 1, 1, 1, cluster=2)]
-    refused = side_by_side(programs, parts)
+    problem = problem_of(programs[1], BIG, context=context_of(programs))
+    refused = ROWS.refusal(problem, Rows(32, 1, 1, 1, cluster=2))
     assert refused == Refused("a part of the cluster scheme fills a kernel of its own")
+
+
+def test_rows_of_a_cluster_have_no_cluster_beside_others():
+    x, y = tensor(4096, 65536), tensor(4096, 65536, name="y")
+    assert mapping(x, *softmax_of(x)).cluster > 1
+    schedule = chosen(x, y, *softmax_of(x), *softmax_of(y))
+    assert not isinstance(schedule, Refused)
+    assert [part.cluster for part in schedule.parts] == [1, 1]
 
 
 def test_parts_of_different_block_sizes():
     n = te.var("n", "int64")
-    x, y = tensor(n, 64), tensor(4, 64, name="y")
-    programs = programs_of(x, y, topi.sum(x, axis=1), topi.max(y, axis=1))
-    parts = [Rows(32, 1, 1, 2), Rows(64, 1, 1, 1)]
-    schedule = side_by_side(programs, parts)
+    x, y = tensor(n, 64), tensor(4096, 16384, name="y")
+    schedule = chosen(x, y, topi.sum(x, axis=1), *softmax_of(y))
     assert not isinstance(schedule, Refused)
-    assert [(part.threads, part.rows) for part in schedule.parts] == [(32, 2), (64, 1)]
+    short, long = schedule.parts
+    assert short.block_threads == long.block_threads == long.threads
+    own = mapping(x, topi.sum(x, axis=1))
+    assert (short.threads, short.rows > own.rows) == (own.threads, True)
+
+
+@pytest.mark.parametrize("context", [Context(), *(Context(BESIDE, n) for n in (0, 256, 512, 1024))])
+@pytest.mark.parametrize("columns", [60, 1000, 4096, 30000, 65536, 1 << 20])
+def test_what_is_chosen_is_the_first_legal_candidate_of_its_context(columns, context):
+    (program,) = programs_of(*softmax(512, columns))
+    problem = problem_of(program, BIG, schemes=SCHEMES, context=context)
+    found = ROWS.choose(problem)
+    legal = (m for m in ROWS.candidates(problem) if ROWS.refusal(problem, m) is None)
+    assert found == next(legal, found)
+    assert isinstance(found, Refused) or context.threads in (0, found.block_threads)
+
+
+def test_registers_of_larger_blocks_are_fewer_for_each_thread():
+    """Of 1024 threads each has 64, and a row in 8 hands then needs more of them."""
+    (program,) = programs_of(*softmax(1 << 16, 256))
+    alone, beside = (
+        ROWS.choose(problem_of(program, BIG, schemes=SCHEMES, context=context))
+        for context in (Context(BESIDE), Context(BESIDE, 1024))
+    )
+    assert not isinstance(alone, Refused) and not isinstance(beside, Refused)
+    most = registers_left(BIG.registers, 1024)
+    assert footprint(program, alone).registers > most >= footprint(program, beside).registers
 
 
 def test_a_view_is_no_kernel():

@@ -11,7 +11,7 @@ from tests.outside.graphs.generate import Profile, generate
 from tests.outside.graphs.graph import module_of
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, choose_both
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import legal
@@ -84,9 +84,9 @@ def test_programs_that_were_asked_about_before_give_what_fresh_ones_give(seed, s
     for function, programs, device, bounds in programs_of(seed, symbolic):
         for other in map(device_of, (A100, H200)):
             choose(programs, other, NO_BOUNDS)
-            choose_both(programs, other, bounds, tuple(s for s in SCHEMES if s != "regional"))
+            choose(programs, other, bounds, tuple(s for s in SCHEMES if s != "regional"))
         fresh = read_programs(function)
-        assert choose_both(programs, device, bounds) == choose_both(fresh, device, bounds)
+        assert choose(programs, device, bounds) == choose(fresh, device, bounds)
 
 
 @pytest.mark.parametrize("seed", SEEDS[::4])

@@ -17,7 +17,7 @@ import tvm
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.kind import Problem
+from tvm_stitch.kernel.analysis.kind import BESIDE, IN_ROUNDS, KERNEL_OF_ITS_OWN, Context, Problem
 from tvm_stitch.kernel.cooperative.choose_rounds import ROUND_THREADS, in_rounds, none_waits
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
 from tvm_stitch.kernel.footprint import footprint_of
@@ -149,12 +149,20 @@ def _told(likely: Extents | None, program: Program) -> Program:
 NO_BOUNDS = Bounds()
 
 
+def context_of(programs: Sequence[Program], threads: int = 0) -> Context:
+    """Where each of these programs is in their kernel, whose blocks have so many threads."""
+    if any(program.round for program in programs):
+        return Context(IN_ROUNDS, threads or ROUND_THREADS)
+    return Context(BESIDE, threads) if len(programs) > 1 else KERNEL_OF_ITS_OWN
+
+
 def problem_of(
     program: Program,
     device: Device,
     bounds: Bounds = NO_BOUNDS,
     others_follow: bool = False,
     schemes: tuple[str, ...] = (),
+    context: Context = KERNEL_OF_ITS_OWN,
 ) -> Problem[Program]:
     """A program of which a mapping from elsewhere is asked.
 
@@ -162,15 +170,7 @@ def problem_of(
     """
     columns = bounds.columns(program) if kind_of(program).has_rows else 0
     is_open = constant(program.space.columns) is None
-    return Problem(program, device, columns, others_follow and is_open, schemes)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The schedules of a kernel by itself, and of its programs beside others in one launch."""
-
-    alone: Schedule
-    packed: tuple[Mapping, ...]  # what side_by_side takes
+    return Problem(program, device, columns, others_follow and is_open, schemes, context)
 
 
 def choose(
@@ -180,25 +180,14 @@ def choose(
     schemes: tuple[str, ...] = SCHEMES,
 ) -> Schedule | Refused:
     """The default schedule of a kernel of these programs on a device."""
-    choice = choose_both(programs, device, bounds, schemes)
-    return choice if isinstance(choice, Refused) else choice.alone
-
-
-def choose_both(
-    programs: tuple[Program, ...],
-    device: Device,
-    bounds: Bounds = NO_BOUNDS,
-    schemes: tuple[str, ...] = SCHEMES,
-) -> Choice | Refused:
-    """The same for a planner, which may put the kernel into a launch with others."""
     likely = bounds.representative if bounds.points else None
     ranges = bounds.row_ranges(programs, device)
-    choice = _of_lengths(programs, device, bounds, schemes, ranges[-1][1] if ranges else likely)
+    schedule = _of_lengths(programs, device, bounds, schemes, ranges[-1][1] if ranges else likely)
     for most, few in reversed(ranges[:-1]):
         chosen = _of_lengths(programs, device, bounds, schemes, few)
-        if not isinstance(chosen, Refused) and not _is_crowded(programs, chosen.alone, device):
-            choice = _for_few(chosen, choice, most)
-    return choice
+        if not isinstance(chosen, Refused) and not _is_crowded(programs, chosen, device):
+            schedule = _for_few(chosen, schedule, most)
+    return schedule
 
 
 def _is_crowded(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> bool:
@@ -207,21 +196,18 @@ def _is_crowded(programs: tuple[Program, ...], schedule: Schedule, device: Devic
     return taken.registers * CROWDED * taken.threads > device.registers
 
 
-def _for_few(few: Choice, choice: Choice | Refused, most: int) -> Choice | Refused:
-    """A choice with schedules of their own for so many rows, where that makes a difference."""
-    if isinstance(choice, Refused):
-        return choice
-    if few.alone == choice.alone:
-        return choice
+def _for_few(few: Schedule, schedule: Schedule | Refused, most: int) -> Schedule | Refused:
+    """A schedule with others for so many rows, where that makes a difference."""
+    if isinstance(schedule, Refused) or few == schedule:
+        return schedule
     variants: list[Schedule] = []
-    schedule: Schedule | None = few.alone
-    while schedule is not None:
-        variants += [schedule] if not schedule.parts[0].any_length else []
-        schedule = schedule.longer
-    found = choice.alone
+    own: Schedule | None = few
+    while own is not None:
+        variants += [own] if not own.parts[0].any_length else []
+        own = own.longer
     for each in reversed(variants):
-        found = replace(each, longer=found, most_rows=most)
-    return replace(choice, alone=found)
+        schedule = replace(each, longer=schedule, most_rows=most)
+    return schedule
 
 
 def _of_lengths(
@@ -230,19 +216,19 @@ def _of_lengths(
     bounds: Bounds,
     schemes: tuple[str, ...],
     likely: Extents | None,
-) -> Choice | Refused:
+) -> Schedule | Refused:
     """A schedule for every range of lengths, for numbers of rows as at a likely size."""
-    choice = _choose(bounds.told(programs, likely), device, bounds.columns, schemes)
+    schedule = _choose(bounds.told(programs, likely), device, bounds.columns, schemes)
     open_ended = {
         number
         for number, program in enumerate(programs)
         if program.reduces and constant(program.space.columns) is None and not program.round
     }
-    if isinstance(choice, Refused) or not open_ended:
-        return choice
+    if isinstance(schedule, Refused) or not open_ended:
+        return schedule
     own = [programs[number] for number in sorted(open_ended)]
 
-    def up_to(most: int, likely: Extents | None) -> Choice | Refused:
+    def up_to(most: int, likely: Extents | None) -> Schedule | Refused:
         told = bounds.told(programs, likely)
         is_open = {told[number] for number in open_ended}
 
@@ -253,19 +239,19 @@ def _of_lengths(
         return _choose(told, device, length, schemes)
 
     if not all(map(bounds.know, own)):
-        choice = _followed(choice, up_to(0, likely)) or choice
+        schedule = _followed(schedule, up_to(0, likely)) or schedule
     for most, point in reversed(bounds.shorter(own)):
-        choice = _followed(up_to(most, point), choice) or choice
-    return choice
+        schedule = _followed(up_to(most, point), schedule) or schedule
+    return schedule
 
 
-def _followed(shorter: Choice | Refused, longer: Choice | Refused) -> Choice | None:
-    """The choice for shorter rows, the other one for those that are longer."""
+def _followed(shorter: Schedule | Refused, longer: Schedule | Refused) -> Schedule | None:
+    """The schedule for shorter rows, the other one for those that are longer."""
     if isinstance(shorter, Refused) or isinstance(longer, Refused):
         return None
-    if all(part.any_length for part in shorter.alone.parts):
+    if all(part.any_length for part in shorter.parts):
         return shorter
-    return replace(shorter, alone=replace(shorter.alone, longer=longer.alone))
+    return replace(shorter, longer=longer)
 
 
 def _choose(
@@ -273,55 +259,68 @@ def _choose(
     device: Device,
     length: Callable[[Program], int],
     schemes: tuple[str, ...],
-) -> Choice | Refused:
-    """The schedules for rows of up to that length; 0: of any length."""
+) -> Schedule | Refused:
+    """The schedule for rows of up to that length; 0: of any length."""
     if not programs:
         return Refused("nothing is computed")
-    rounds = any(program.round for program in programs)
-    own = tuple(s for s in schemes if s != "cluster") if rounds else tuple(schemes)
-    parts: list[Mapping] = []
-    for program in programs:
-        mapping = _mapping(program, device, length(program), own)
-        if rounds and not isinstance(mapping, Refused):
-            mapping = kind_of(program).in_round(program, mapping, ROUND_THREADS)
-        if isinstance(mapping, Refused):
-            return mapping
-        parts.append(mapping)
-    if rounds:
-        schedule = in_rounds([*zip(programs, parts, strict=True)], device)
-    elif len(parts) == 1:
-        problem = Problem(programs[0], device, length(programs[0]), schemes=own)
-        schedule = Schedule((kind_of(programs[0]).alone(problem, parts[0]),))
-    else:
-        schedule = side_by_side(programs, parts)
-        if not isinstance(schedule, Refused):
-            schedule = too_large(programs, schedule, device) or schedule
+    lengths = tuple(map(length, programs))
+    context = context_of(programs)
+    parts = _mappings(programs, device, lengths, schemes, context)
+    if not isinstance(parts, Refused) and context.place == BESIDE:
+        with_rows = [part.block_threads for part in parts if not part.split]
+        # Other parts take blocks of any size.
+        common = max(with_rows or [part.block_threads for part in parts])
+        parts = _mappings(programs, device, lengths, schemes, replace(context, threads=common))
+    if isinstance(parts, Refused):
+        return parts
+    schedule = _together(programs, parts, device)
     if isinstance(schedule, Refused):
         return schedule
-    if off := schedule.schemes - set(schemes):
-        return Refused(f"the {min(off)} scheme is switched off")
-    return Choice(schedule, tuple(parts) if len(parts) == 1 else schedule.parts)
+    off = schedule.schemes - set(schemes)
+    return Refused(f"the {min(off)} scheme is switched off") if off else schedule
 
 
-def side_by_side(programs: tuple[Program, ...], parts: Sequence[Mapping]) -> Schedule | Refused:
-    """Parts of one kernel have blocks of equally many threads."""
+def _mappings(
+    programs: tuple[Program, ...],
+    device: Device,
+    lengths: tuple[int, ...],
+    schemes: tuple[str, ...],
+    context: Context,
+) -> list[Mapping] | Refused:
+    """What each program of a kernel gets."""
+    found: list[Mapping] = []
+    for program, columns in zip(programs, lengths, strict=True):
+        mapping = _mapping(program, device, columns, schemes, context)
+        if isinstance(mapping, Refused):
+            return mapping
+        found.append(mapping)
+    return found
+
+
+@memoized
+def _mapping(
+    program: Program, device: Device, columns: int, schemes: tuple[str, ...], context: Context
+) -> Mapping | Refused:
+    problem = Problem(program, device, columns, schemes=schemes, context=context)
+    return kind_of(program).choose(problem)
+
+
+def _together(
+    programs: tuple[Program, ...], parts: list[Mapping], device: Device
+) -> Schedule | Refused:
+    """The schedule of a kernel of these parts."""
+    if len(parts) == 1 and not programs[0].round:
+        return Schedule(tuple(parts))
     if any(program.round for program in programs):
-        return Refused("programs in rounds fill a kernel of their own")
-    with_rows = [part.block_threads for part in parts if not part.split]
-    # Other parts take blocks of any size.
-    common = max(with_rows or [part.block_threads for part in parts])
-    equal: list[Any] = []
-    for program, part in zip(programs, parts, strict=True):
-        resized = kind_of(program).beside(program, part, common)
-        if isinstance(resized, Refused):
-            return resized
-        equal.append(resized)
-    if shares_input(programs, equal):
-        equal = balance_registers(equal)
-    needed = sum(tile_bytes(p, m) for p, m in zip(programs, equal, strict=True))
+        return in_rounds([*zip(programs, parts, strict=True)], device)
+    if shares_input(programs, parts):
+        rows: list[Any] = parts  # of which parts that share are
+        parts = [*balance_registers(rows)]
+    needed = sum(tile_bytes(p, m) for p, m in zip(programs, parts, strict=True))
     if needed > TILES_BYTES:
         return Refused(f"its parts' tiles need {needed} bytes of shared memory")
-    return Schedule(tuple(equal))
+    schedule = Schedule(tuple(parts))
+    return too_large(programs, schedule, device) or schedule
 
 
 def round_by_round(
@@ -346,11 +345,3 @@ def too_large(programs: tuple[Program, ...], schedule: Schedule, device: Device)
     if needed <= device.shared_block:
         return None
     return Refused(f"its parts need {needed} bytes of shared memory")
-
-
-@memoized
-def _mapping(
-    program: Program, device: Device, columns: int, schemes: tuple[str, ...]
-) -> Mapping | Refused:
-    """What a program gets of whatever kernel it is in."""
-    return kind_of(program).choose(Problem(program, device, columns, schemes=schemes))

@@ -8,7 +8,7 @@ allows of its mapping its kind says.
 from __future__ import annotations
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, problem_of, too_large
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, context_of, problem_of, too_large
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.cooperative.choose_rounds import room_of_rounds
 from tvm_stitch.kernel.cooperative.footprint import why_not
@@ -30,19 +30,17 @@ def legal(
     """Why a kernel of these programs cannot have this schedule, if so."""
     if len(schedule.parts) != len(programs):
         return Refused(f"{len(schedule.parts)} mappings for a kernel of {len(programs)} parts")
+    context = context_of(programs, schedule.block_threads)
     for program, mapping in zip(programs, schedule.parts, strict=True):
-        problem = problem_of(program, device, bounds, schedule.longer is not None)
+        follow = schedule.longer is not None
+        problem = problem_of(program, device, bounds, follow, context=context)
         refused = kind_of(program).refusal(problem, mapping)
         if refused is not None:
             return refused
     if schedule.most_rows and schedule.longer is None:
         return Refused(f"no kernel for more than {schedule.most_rows} rows")
-    if len({mapping.block_threads for mapping in schedule.parts}) > 1:
-        return Refused("its parts have blocks of different sizes")
     if sum(map(tile_bytes, programs, schedule.parts)) > STATIC_SHARED:
         return Refused("its parts' tiles need more shared memory than a block has")
-    if len(programs) > 1 and any(part.cluster > 1 or part.blocks for part in schedule.parts):
-        return Refused("a part of the cluster or the global scheme fills a kernel of its own")
     refused = _rounds(programs, schedule, device) or too_large(programs, schedule, device)
     if refused is not None:
         return refused
@@ -61,10 +59,6 @@ def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -
             return Refused("rows that wait, which no other round reads")
         return Refused("rounds, of which there is one") if schedule.blocks else None
     parts = [*zip(programs, schedule.parts, strict=True)]
-    for program, mapping in parts:
-        resized = kind_of(program).in_round(program, mapping, schedule.block_threads)
-        if isinstance(resized, Refused):
-            return resized
     reason = why_not(parts)
     if reason is not None:
         return Refused(reason)

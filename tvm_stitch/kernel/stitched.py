@@ -15,7 +15,7 @@ from typing import ClassVar
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.choose import Bounds, choose_both, round_by_round, side_by_side
+from tvm_stitch.kernel.choose import Bounds, choose, round_by_round
 from tvm_stitch.kernel.codegen import no_bfloat
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
 from tvm_stitch.kernel.codegen.no_bfloat import without_bfloat16
@@ -32,7 +32,7 @@ from tvm_stitch.kernel.cost_model.kernel_model import (
 from tvm_stitch.kernel.distinct_parts import distinct_parts, sort_of
 from tvm_stitch.kernel.elementwise.in_place import overwritable
 from tvm_stitch.kernel.emit import UNBOUNDED, emit
-from tvm_stitch.kernel.ir.mapping import Mapping
+from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Least
@@ -47,11 +47,11 @@ IN_PLACE_ATTRIBUTE = "tvm_stitch.in_place"
 
 @dataclass(frozen=True, eq=False)
 class StitchedKernel(Kernel):
-    """Programs with their schedule, and with what it would be beside other programs."""
+    """Programs with their schedule."""
 
     programs: tuple[Program, ...]
     schedule: Schedule
-    packed: tuple[Mapping, ...] = ()
+    schemes: tuple[str, ...] = SCHEMES  # that may be chosen
     is_product: ClassVar[bool] = False  # small ones are stages among others
     shares_launch: ClassVar[bool] = True
 
@@ -138,14 +138,13 @@ class StitchedKernel(Kernel):
             return Refused("a product on tensor cores shares its launch with none")
         if all(kernel.meets for kernel in kernels):
             found = round_by_round([(own.programs, own.schedule) for own in kernels], self.device)
-            return found if isinstance(found, Refused) else self._of(*found)
+            if isinstance(found, Refused):
+                return found
+            return replace(self, programs=found[0], schedule=found[1])
+        if any(kernel.meets for kernel in kernels):
+            return Refused("programs in rounds fill a kernel of their own")
         programs = tuple(program for kernel in kernels for program in kernel.programs)
-        mappings = [mapping for kernel in kernels for mapping in kernel.packed]
-        schedule = side_by_side(programs, mappings)
-        return schedule if isinstance(schedule, Refused) else self._of(programs, schedule)
-
-    def _of(self, programs: tuple[Program, ...], schedule: Schedule) -> StitchedKernel:
-        return replace(self, programs=programs, schedule=schedule, packed=schedule.parts)
+        return _of_programs(programs, self.device, self.bounds, self.schemes)
 
 
 def stitched_kernel(
@@ -176,10 +175,10 @@ def stitched_kernel(
 def _of_programs(
     programs: tuple[Program, ...], device: Device, bounds: Bounds, schemes: Sequence[str]
 ) -> StitchedKernel | Refused:
-    choice = choose_both(programs, device, bounds, tuple(schemes))
-    if isinstance(choice, Refused):
-        return choice
-    return StitchedKernel(device, bounds, programs, choice.alone, choice.packed)
+    schedule = choose(programs, device, bounds, tuple(schemes))
+    if isinstance(schedule, Refused):
+        return schedule
+    return StitchedKernel(device, bounds, programs, schedule, tuple(schemes))
 
 
 STITCHED = Implementation(SCHEDULE_ATTRIBUTE, stitched_kernel)

@@ -21,7 +21,7 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.json_data import parsed
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, problem_of
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, context_of, problem_of
 from tvm_stitch.kernel.cost_model import kernel_model
 from tvm_stitch.kernel.emit import workspaces
 from tvm_stitch.kernel.ir.mapping import SCHEMES
@@ -166,8 +166,10 @@ class StitchedWorkload(Workload):
         if layout.blocks:
             return self._refitted_rounds(layout)
         parts = []
+        context = context_of(self.programs, layout.block_threads)
         for program, mapping in zip(self.programs, layout.parts, strict=True):
-            kind, problem = kind_of(program), problem_of(program, self.device, self.bounds)
+            kind = kind_of(program)
+            problem = problem_of(program, self.device, self.bounds, context=context)
             if not kind.takes(mapping):
                 return None
             part = fitted(kind.search.values_of(program, mapping), problem)

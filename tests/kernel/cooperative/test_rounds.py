@@ -15,13 +15,14 @@ from across_rows import (
 )
 from check import H200, TOGETHER, check, plan_of, the_kernel
 from tvm.relax import op
-from zoo import Case, graph
+from zoo import Case, graph, softmax
 
 from tvm_stitch import simt, transform
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.choose import side_by_side
+from tvm_stitch.kernel.choose import NO_BOUNDS, choose
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.stitched import StitchedKernel
 from tvm_stitch.stages.stage import Refused
 
 pytestmark = pytest.mark.usefixtures("grid_barriers")
@@ -92,7 +93,11 @@ def test_sums_that_are_only_added_up_are_one():
 
 def test_rounds_share_their_launch_with_nothing_else():
     programs, schedule = programs_of(softmax_over_rows((4096, 64)))
-    refused = side_by_side(programs, list(schedule.parts))
+    device = device_of(H200)
+    rounds = StitchedKernel(device, NO_BOUNDS, programs, schedule)
+    others, _ = programs_of(softmax("float32", 64, 100))
+    alone = StitchedKernel(device, NO_BOUNDS, others, choose(others, device))
+    refused = rounds.joined([alone])
     assert isinstance(refused, Refused)
     assert "programs in rounds fill a kernel of their own" in refused.reason
 

@@ -8,7 +8,10 @@ from zoo import layer_norm, residual_rms_norm, softmax
 
 from tvm_stitch import transform
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.choose import choose, choose_both, side_by_side
+from tvm_stitch.kernel.choose import NO_BOUNDS, choose
+from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.legal import legal
+from tvm_stitch.kernel.stitched import StitchedKernel
 
 # Rows of 256 halves: 16 threads for each, in batches of 4, are a wave of one multiprocessor.
 WAVE = 256
@@ -19,6 +22,12 @@ def one_multiprocessor(monkeypatch):
     """A device that a few rows fill."""
     small = replace(device_of(H200), multiprocessors=1)
     monkeypatch.setattr(transform, "device_of", lambda target: small)
+
+
+def kernel_of(program: Program) -> StitchedKernel:
+    """The kernel of a program that has it to itself."""
+    small = transform.device_of(H200)
+    return StitchedKernel(small, NO_BOUNDS, (program,), choose((program,), small))
 
 
 def batch_of(case) -> int:
@@ -59,11 +68,11 @@ def test_two_inputs_leave_a_thread_fewer_columns():
 def test_beside_others_a_wave_is_not_its_own():
     programs = tuple(program_of(softmax("bfloat16", WAVE, 256).module) for _ in range(2))
     small = transform.device_of(H200)
-    choices = [choose_both((p,), small) for p in programs]
-    assert [choice.alone.parts[0].batch for choice in choices] == [4, 4]
-    packed = side_by_side(programs, [part for choice in choices for part in choice.packed])
-    assert [part.batch for part in packed.parts] == [1, 1]
-    assert packed == choose(programs, small)
+    kernels = [kernel_of(p) for p in programs]
+    assert [kernel.schedule.parts[0].batch for kernel in kernels] == [4, 4]
+    packed = kernels[0].joined(kernels[1:])
+    assert [part.batch for part in packed.schedule.parts] == [1, 1]
+    assert packed.schedule == choose(programs, small)
 
 
 def test_what_was_asked_before_changes_nothing():
@@ -72,8 +81,13 @@ def test_what_was_asked_before_changes_nothing():
         return programs, transform.device_of(H200)
 
     programs, small = asked()
-    alone = choose((programs[0],), small).parts[0]
-    after = side_by_side(programs, [alone, alone])
-    programs, small = asked()
-    assert side_by_side(programs, [alone, alone]) == after
+    choose((programs[0],), small)
     assert choose(programs, small) == choose(asked()[0], small)
+
+
+def test_a_wave_is_legal():
+    """Of eight rows at once, where two weights leave a thread few columns of each."""
+    (program,) = (program_of(layer_norm("bfloat16", WAVE, 256).module),)
+    schedule = choose((program,), transform.device_of(H200))
+    assert schedule.parts[0].batch == 8
+    assert legal((program,), schedule, transform.device_of(H200)) is None

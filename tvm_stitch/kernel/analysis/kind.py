@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from tvm_stitch.device import Device
@@ -34,16 +35,31 @@ POWERS = tuple(1 << n for n in range(11))
 
 P = TypeVar("P", bound=Program)
 
+# What a part of a kernel may have beside it: nothing, other parts, other rounds of a grid.
+ALONE, BESIDE, IN_ROUNDS = "alone", "beside", "in rounds"
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where in a kernel a program is, and threads of the blocks of all parts; 0: any number."""
+
+    place: str = ALONE
+    threads: int = 0
+
+
+KERNEL_OF_ITS_OWN = Context()
+
 
 @dataclass(frozen=True, eq=False)
 class Problem(Generic[P]):
-    """A program on a device."""
+    """A program on a device, in a kernel."""
 
     program: P
     device: Device
     columns: int  # of a row, at most; 0: as many as it likes
     others_follow: bool = False  # a kernel of another schedule takes the rows that are too long
     schemes: tuple[str, ...] = ()
+    context: Context = KERNEL_OF_ITS_OWN
 
     @property
     def is_open(self) -> bool:
@@ -64,6 +80,8 @@ class Search:
     flags: tuple[str, ...] = ()  # each yes or no; all sets of them are tried of what is legal
     # Fields in which parts of a kernel in rounds are searched, whose parts share all values.
     in_rounds: tuple[str, ...] = ()
+    # A mapping of these in blocks of so many threads.
+    resized: Callable[[Any, Any, int], Any] = lambda _program, mapping, _threads: mapping
 
     def values_of(self, program: Program, mapping: Mapping) -> Values:
         """The values of the axes that make a mapping."""
@@ -84,11 +102,6 @@ def unsupported(program: Program) -> Refused | None:
     return None
 
 
-def fills_a_kernel(_program: Program, mapping: Mapping, _threads: int) -> Refused:
-    """No part of it stands beside others."""
-    return Refused(f"a part of the {mapping.scheme} scheme fills a kernel of its own")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of kernel: answers about its programs, and about mappings of them."""
@@ -98,15 +111,10 @@ class Kind:
     holds: Callable[[Program], bool]
     # What no mapping can make a stitched kernel of.
     unsupported: Callable[[Any], Refused | None]
-    # Mappings for whatever kernel the program is in, the best first: the first that is legal is
-    # taken. What is legal they need not ask.
+    # Mappings for the problem's context, the best first: the first that is legal is taken. What is
+    # legal they need not ask.
     candidates: Callable[[Problem[Any]], Iterable[Any]]
-    # The same of a program that has the device to itself, and in blocks of so many threads, beside
-    # other parts of a kernel.
-    alone: Callable[[Problem[Any], Any], Mapping] = lambda _problem, mapping: mapping
-    beside: Callable[[Any, Any, int], Any] = fills_a_kernel
-    # The same between barriers of a grid, where rows of a round wait for each other.
-    in_round: Callable[[Any, Any, int], Any] = fills_a_kernel
+    places: tuple[str, ...] = (ALONE,)  # where in kernels its programs may be
     # Why a mapping would not work, whoever made it.
     illegal: Callable[[Problem[Any], Any], Iterator[str]]
     search: Search
@@ -127,11 +135,11 @@ class Kind:
 
     def refusal(self, problem: Problem[Any], mapping: Mapping) -> Refused | None:
         """The first rule that a mapping breaks."""
-        return self.unsupported(problem.program) or self._broken(problem, mapping)
+        return self._impossible(problem) or self._broken(problem, mapping)
 
     def choose(self, problem: Problem[Any]) -> Mapping | Refused:
         """The first of the candidates that is legal; or why the last one is not."""
-        refused = self.unsupported(problem.program)
+        refused = self._impossible(problem)
         if refused is not None:
             return refused
         for mapping in self.candidates(problem):
@@ -142,13 +150,33 @@ class Kind:
         assert refused is not None, "a kind has a candidate for every program that it holds"
         return refused
 
+    def _impossible(self, problem: Problem[Any]) -> Refused | None:
+        """What no mapping can help."""
+        if problem.context.place not in self.places:
+            names = " or ".join(each.kind for each in self.mappings)
+            return Refused(f"a {names} part fills a kernel of its own")
+        return self.unsupported(problem.program)
+
     def _broken(self, problem: Problem[Any], mapping: Mapping) -> Refused | None:
         """The first rule that a mapping of a supported program breaks."""
         if not self.takes(mapping):
             names = " or ".join(each.kind for each in self.mappings)
             return Refused(f"a {mapping.kind} mapping of a {names} part")
-        reason = next(_numbers(mapping), None) or next(self.illegal(problem, mapping), None)
+        rules = (
+            _numbers(mapping),
+            _shared(problem.context, mapping),
+            self.illegal(problem, mapping),
+        )
+        reason = next(chain.from_iterable(rules), None)
         return None if reason is None else Refused(reason)
+
+
+def _shared(context: Context, mapping: Mapping) -> Iterator[str]:
+    """Why parts cannot share blocks, or a grid."""
+    if context.place != ALONE and (mapping.cluster > 1 or mapping.blocks):
+        yield f"a part of the {mapping.scheme} scheme fills a kernel of its own"
+    if context.threads not in (0, mapping.block_threads):
+        yield "its parts have blocks of different sizes"
 
 
 def _numbers(mapping: Mapping) -> Iterator[str]:

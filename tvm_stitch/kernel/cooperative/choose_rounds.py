@@ -101,7 +101,7 @@ def _with_fields(mapping: Any, **changes: int) -> Mapping:
     return changed
 
 
-def segment_in_round(_program: Program, mapping: RowSegment, threads: int) -> RowSegment:
+def segment_of_threads(_program: Program, mapping: RowSegment, threads: int) -> RowSegment:
     """The mapping in blocks of so many threads."""
     rows = min(mapping.rows, threads)
     return replace(mapping, threads=threads // rows, rows=rows)

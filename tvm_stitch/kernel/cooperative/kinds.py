@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tvm_stitch.kernel.analysis.kind import Problem, fills_a_kernel
+from tvm_stitch.kernel.analysis.kind import ALONE, IN_ROUNDS, Problem
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
@@ -14,10 +14,7 @@ from tvm_stitch.kernel.cooperative.choose_column_sums import (
     sums_mappings,
     unsupported_sums,
 )
-from tvm_stitch.kernel.cooperative.choose_rounds import (
-    row_segment_mapping,
-    segment_in_round,
-)
+from tvm_stitch.kernel.cooperative.choose_rounds import row_segment_mapping
 from tvm_stitch.kernel.cooperative.emit_column_sums import ColumnSumsPart, workspace
 from tvm_stitch.kernel.cooperative.emit_persistent_row import PersistentRow, RoundPlace
 from tvm_stitch.kernel.cooperative.emit_row_segment import RowSegmentPart
@@ -96,9 +93,7 @@ COLUMN_SUMS = replace(
     holds=lambda program: bool(program.column_reductions),
     unsupported=unsupported_sums,
     candidates=sums_mappings,
-    alone=lambda _problem, mapping: mapping,
-    beside=fills_a_kernel,
-    in_round=fills_a_kernel,
+    places=(ALONE,),
     illegal=_illegal_sums,
     search=SUMS_SEARCH,
     footprint=sums_footprint,
@@ -111,7 +106,7 @@ ROW_SEGMENT = replace(
     mappings=(RowSegment,),
     holds=lambda program: program.space.row_segment is not None,
     candidates=lambda problem: (row_segment_mapping(problem),),
-    in_round=segment_in_round,
+    places=(IN_ROUNDS,),
     illegal=_illegal_segment,
     search=SEGMENT_SEARCH,
     footprint=round_footprint,
@@ -120,6 +115,7 @@ ROW_SEGMENT = replace(
 PERSISTENT_ROWS = replace(
     ROWS,
     holds=lambda program: bool(program.persistent_inputs),
+    places=(IN_ROUNDS,),
     footprint=round_footprint,
     emit=_emit_persistent,
 )

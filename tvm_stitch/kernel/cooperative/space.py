@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Problem, Search, Values
 from tvm_stitch.kernel.cooperative.choose_column_sums import with_blocks
+from tvm_stitch.kernel.cooperative.choose_rounds import segment_of_threads
 from tvm_stitch.kernel.ir.mapping import ColumnSums
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.choose import steps_of
@@ -39,4 +40,4 @@ def _fitted(problem: Problem[Program], values: Values) -> ColumnSums | None:
 
 SUMS_SEARCH = Search(lambda _program: AXES, _fitted)
 # Rows of a segment side by side, and of these, those that a thread loads at once.
-SEGMENT_SEARCH = Search(in_rounds=("rows", "batch"))
+SEGMENT_SEARCH = Search(in_rounds=("rows", "batch"), resized=segment_of_threads)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tvm_stitch.kernel.analysis.kind import Kind, Problem, unsupported
+from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, IN_ROUNDS, Kind, Problem, unsupported
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
 from tvm_stitch.kernel.elementwise.emit_transposed import TilePart, TilePosition
-from tvm_stitch.kernel.elementwise.space import SEARCH
+from tvm_stitch.kernel.elementwise.space import SEARCH, resized
 from tvm_stitch.kernel.elementwise.transposed_reads import (
     find_tiling,
     tile_bytes,
@@ -29,13 +29,18 @@ from tvm_stitch.kernel.rows.emit import Part, emit_batch
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import held_elements, told
 from tvm_stitch.kernel.rows.vector_width import vector_width
-from tvm_stitch.stages.stage import Expr, Refused, constant
+from tvm_stitch.stages.stage import Expr, constant
 
 FLAT_THREADS = 256
 
 
 def _candidates(problem: Problem[Program]) -> Iterator[Flat]:
     """See the module's docstring; tiles where something is read transposed."""
+    threads = problem.context.threads
+    yield from (resized(m, threads) if threads else m for m in _of_any_threads(problem))
+
+
+def _of_any_threads(problem: Problem[Program]) -> Iterator[Flat]:
     program, device = problem.program, problem.device
     tiling = find_tiling(program)
     if tiling is not None and "regional" in problem.schemes:
@@ -51,22 +56,10 @@ def _candidates(problem: Problem[Program]) -> Iterator[Flat]:
     yield mapping
 
 
-def _beside(_program: Program, mapping: Flat, threads: int) -> Flat:
-    """In blocks of any size; larger tiles would take more shared memory."""
-    steps = mapping.steps
-    if mapping.tile:
-        steps = max(1, steps * mapping.threads // threads)
-    return replace(mapping, threads=threads, steps=steps)
-
-
-def _in_round(_program: Program, mapping: Flat, threads: int) -> Flat | Refused:
-    if mapping.tile:
-        return Refused("what is read transposed comes through tiles, in a kernel of its own")
-    return replace(mapping, threads=threads, min_blocks_per_sm=0)
-
-
 def _illegal(problem: Problem[Program], mapping: Flat) -> Iterator[str]:
     if isinstance(mapping, Transposed):
+        if problem.context.place == IN_ROUNDS:
+            yield "what is read transposed comes through tiles, in a kernel of its own"
         yield from _tile(problem.program, mapping)
     yield from held_elements(problem, mapping)
     yield from told(problem, mapping)
@@ -103,8 +96,7 @@ ELEMENTWISE = Kind(
     holds=lambda program: not program.reduces and constant(program.space.rows) == 1,
     unsupported=unsupported,
     candidates=_candidates,
-    beside=_beside,
-    in_round=_in_round,
+    places=(ALONE, BESIDE, IN_ROUNDS),
     illegal=_illegal,
     search=SEARCH,
     footprint=lambda program, mapping: replace(

@@ -6,6 +6,8 @@ legal.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Problem, Search, Values
 from tvm_stitch.kernel.elementwise.transposed_reads import find_tiling
 from tvm_stitch.kernel.ir.mapping import Flat, Transposed
@@ -33,4 +35,16 @@ def _values(mapping: Flat) -> Values:
     return vars(mapping) | {"min_blocks_per_sm": mapping.min_blocks_per_sm * mapping.threads}
 
 
-SEARCH = Search(_axes, _fitted, _values, in_rounds=("steps",))
+def resized(mapping: Flat, threads: int) -> Flat:
+    """In blocks of any size; larger tiles would take more shared memory."""
+    steps = mapping.steps
+    if mapping.tile:
+        steps = max(1, steps * mapping.threads // threads)
+    return replace(mapping, threads=threads, steps=steps)
+
+
+def _in_round(_program: Program, mapping: Flat, threads: int) -> Flat:
+    return replace(resized(mapping, threads), min_blocks_per_sm=0)
+
+
+SEARCH = Search(_axes, _fitted, _values, in_rounds=("steps",), resized=_in_round)

@@ -56,6 +56,14 @@ UNROLL = 16  # steps that a thread loads at once of a column that waits in no re
 
 
 def panel_mappings(problem: Problem[Program]) -> Iterator[Panel]:
+    """Those of any kernel, in blocks of the problem's size: with more columns each."""
+    threads = problem.context.threads
+    for mapping in _of_any_threads(problem):
+        smaller = threads > mapping.block_threads
+        yield replace(mapping, rows=threads // mapping.threads) if smaller else mapping
+
+
+def _of_any_threads(problem: Problem[Program]) -> Iterator[Panel]:
     """A panel that waits in registers, else in shared memory.
 
     What fits neither is read again in every phase, most of it from the L2.

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tvm_stitch.device import REGISTERS
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
-from tvm_stitch.kernel.analysis.kind import Kind, Problem, fills_a_kernel
+from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, Kind, Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, rows_profile
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
@@ -23,7 +22,6 @@ from tvm_stitch.kernel.panels.emit import emit_panel
 from tvm_stitch.kernel.panels.footprint import live_bytes, meeting_bytes, panel_footprint
 from tvm_stitch.kernel.panels.program import adjacent_rows, is_panel, unsupported_panel
 from tvm_stitch.kernel.panels.space import SEARCH
-from tvm_stitch.kernel.rows.footprint import registers_left
 from tvm_stitch.kernel.rows.legal import (
     MAX_AHEAD_BYTES,
     cluster_size,
@@ -36,20 +34,6 @@ from tvm_stitch.kernel.rows.legal import (
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.stage import Refused
-
-
-def _beside(program: Program, mapping: Panel, threads: int) -> Panel | Refused:
-    """With more columns a block."""
-    if mapping.cluster > 1:
-        return fills_a_kernel(program, mapping, threads)
-    if mapping.block_threads == threads:
-        return mapping
-    wider = replace(mapping, rows=max(1, threads // mapping.threads))
-    crowded = panel_footprint(program, wider).registers > registers_left(REGISTERS, threads)
-    if wider.block_threads != threads or crowded:
-        return Refused("its parts need blocks of different sizes")
-    return wider
 
 
 def _illegal(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
@@ -123,7 +107,7 @@ PANEL = Kind(
     holds=is_panel,
     unsupported=unsupported_panel,
     candidates=panel_mappings,
-    beside=_beside,
+    places=(ALONE, BESIDE),
     illegal=_illegal,
     search=SEARCH,
     footprint=panel_footprint,

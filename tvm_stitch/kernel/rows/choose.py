@@ -6,22 +6,23 @@ first. What is legal of them rows/legal says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tvm_stitch.device import Device
+from tvm_stitch.device import REGISTERS, Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
-from tvm_stitch.kernel.analysis.kind import Problem
+from tvm_stitch.kernel.analysis.kind import ALONE, IN_ROUNDS, Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
 from tvm_stitch.kernel.analysis.windows import reads_windows
+from tvm_stitch.kernel.codegen.footprint import SPARE_REGISTERS, thread_registers
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows import async_copy
-from tvm_stitch.kernel.rows.footprint import footprint
+from tvm_stitch.kernel.rows.footprint import footprint, registers_left
 from tvm_stitch.kernel.rows.legal import CLUSTERS, has_clusters, illegal_rows
-from tvm_stitch.kernel.rows.row_batching import batched
+from tvm_stitch.kernel.rows.row_batching import batched, single_wave
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width, vectors_of_rows
 from tvm_stitch.stages.stage import constant
 
@@ -78,6 +79,20 @@ ONLINE_THREADS = 256
 
 
 def row_mappings(problem: Problem[Program]) -> Iterator[Rows]:
+    """What suits the rows in a kernel like the problem's."""
+    program, context = problem.program, problem.context
+    for mapping in _mappings(problem):
+        if context.place == ALONE:
+            yield from dict.fromkeys((single_wave(problem, mapping), mapping))
+        elif context.place == IN_ROUNDS:
+            yield in_round(program, mapping, context.threads)
+        elif context.threads in (0, mapping.block_threads):
+            yield mapping
+        else:
+            yield from _with_more_rows(program, mapping, context.threads)
+
+
+def _mappings(problem: Problem[Program]) -> Iterator[Rows]:
     """The first place that has room, in order of preference.
 
     A block keeps its row in registers, computing more again where that saves some, then in shared
@@ -94,7 +109,7 @@ def row_mappings(problem: Problem[Program]) -> Iterator[Rows]:
         return
     pairs = None
     for mapping in _places(problem):
-        found = _two_at_once(program, columns, mapping, device)
+        found = _two_at_once(problem, mapping)
         waits_well = pairs is None or mapping.asynchronous or mapping.residence == "nowhere"
         if found is None and waits_well:
             yield mapping
@@ -162,18 +177,21 @@ def _centred(program: Program, mapping: Rows) -> Rows:
     return one_pass if apply_online(program, one_pass).variance_of else mapping
 
 
-def _two_at_once(program: Program, columns: int, mapping: Rows, device: Device) -> Rows | None:
+def _two_at_once(problem: Problem[Program], mapping: Rows) -> Rows | None:
     """Rows for which a multiprocessor has room for one block only come in pairs in shared memory.
 
-    None: there is room for more, or there are too few rows. Measured on an H200: layer norm of
-    32768 x 32768 bf16 takes 1090 us in pairs and 1197 in registers, log-softmax and gather of
-    4096 x 50304 take 231 in pairs, 246 if not asked for.
+    None: there is room for more, there are too few rows, or they wait for a grid, in registers.
+    Measured on an H200: layer norm of 32768 x 32768 bf16 takes 1090 us in pairs and 1197 in
+    registers, log-softmax and gather of 4096 x 50304 take 231 in pairs, 246 if not asked for.
     """
+    program, device = problem.program, problem.device
     needed = footprint(program, mapping).registers * mapping.block_threads
     if mapping.cluster > 1 or not has_many_rows(program, device) or 2 * needed <= device.registers:
         return None
+    if problem.context.place == IN_ROUNDS:
+        return None
     phases = plan_phases(program, True, "shared")
-    pair = _row_mapping_in(phases, program, device, columns, 1, PAIR_BYTES)
+    pair = _row_mapping_in(phases, program, device, problem.columns, 1, PAIR_BYTES)
     if 2 * pair.block_threads != device.max_threads:
         return None
     return replace(pair, residence="shared", recompute=True, min_blocks_per_sm=2)
@@ -222,7 +240,8 @@ def _leaves_idle(program: Program, columns: int, cluster: int, device: Device) -
 
 def _clusters(problem: Problem[Program]) -> list[int]:
     """Cluster sizes to try: each block has work for all of its threads."""
-    if not has_clusters(problem.device) or "cluster" not in problem.schemes:
+    possible = has_clusters(problem.device) and "cluster" in problem.schemes
+    if not possible or problem.context.place != ALONE:
         return [1]
     least = CLUSTER_THREADS * vector_width(problem.program)
     return [n for n in CLUSTERS if n == 1 or problem.columns >= n * least]
@@ -285,3 +304,48 @@ def _rows_of_block(program: Program, threads: int, device: Device) -> int:
     while total is not None and rows > fewest and -(-total // rows) < 2 * device.multiprocessors:
         rows //= 2
     return rows
+
+
+def _with_more_rows(program: Program, mapping: Rows, threads: int) -> Iterator[Rows]:
+    """In blocks of so many threads; without batches and with more threads a row, if registers of
+    larger blocks ask for it, which leave fewer to each of their threads."""
+    if threads % mapping.threads:
+        yield mapping  # not legal there, which says why
+        return
+    resident = mapping.min_blocks_per_sm * mapping.block_threads // threads  # as many threads
+    mapping = replace(mapping, rows=threads // mapping.threads, min_blocks_per_sm=resident)
+    yield mapping
+    plain = replace(mapping, batch=1, prefetch_weights=False)
+    yield _in_more_hands(program, plain, registers_left(REGISTERS, threads), _kept)
+
+
+def in_round(program: Program, mapping: Rows, threads: int) -> Rows:
+    """With as many rows a block as it has room for, or fewer threads a row.
+
+    Two blocks fit on a multiprocessor: one computes while the other waits for memory.
+    """
+    each = min(mapping.threads, threads)
+    steps = mapping.steps * mapping.threads // each
+    own = replace(mapping, threads=each, rows=threads // each, steps=steps, min_blocks_per_sm=0)
+    return _in_more_hands(program, own, registers_left(REGISTERS // 2, threads), _at_once)
+
+
+def _kept(program: Program, mapping: Rows) -> int:
+    """Registers of a thread that keeps its share of a row."""
+    return footprint(program, mapping).registers
+
+
+def _at_once(program: Program, mapping: Rows) -> int:
+    """Registers of a thread all of whose loads are on their way before it uses the first."""
+    loaded = mapping.elements * phases_of(program, mapping).first_bytes
+    return max(_kept(program, mapping), thread_registers(loaded, 0) + SPARE_REGISTERS)
+
+
+def _in_more_hands(
+    program: Program, mapping: Rows, most: int, needed: Callable[[Program, Rows], int]
+) -> Rows:
+    """With more threads a row, as long as a block has several rows and too few registers."""
+    while mapping.rows > 1 and needed(program, mapping) > most:
+        own, rows, steps = 2 * mapping.threads, mapping.rows // 2, -(-mapping.steps // 2)
+        mapping = replace(mapping, threads=own, rows=rows, steps=steps)
+    return mapping

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
-from tvm_stitch.kernel.analysis.kind import MAX_ELEMENTS, Problem
+from tvm_stitch.kernel.analysis.kind import IN_ROUNDS, MAX_ELEMENTS, Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
@@ -34,6 +34,8 @@ def illegal_rows(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
     yield from no_elements(problem)
     if mapping.cluster > 1:
         yield from _cluster(problem, mapping)
+    if mapping.residence == "shared" and problem.context.place == IN_ROUNDS:
+        yield "rows of a round wait in registers of one block"
     if mapping.residence == "shared" and mapping.threads <= WARP:
         # No barrier of ours stands between the phases, and TVM finds no place for its own.
         yield "rows of a warp or less wait in registers"

@@ -30,7 +30,8 @@ WRITTEN_FLIGHT_BYTES = 16
 # four rows, only three are on their way before the first reduction. Told that so many threads are
 # enough on a multiprocessor, it issues all loads first (53 registers instead of 32).
 RESIDENT_THREADS = 512
-MAX_BATCH = 4  # each row of a batch is written out
+MAX_BATCH = 8  # each row of a batch is written out
+MOST_IN_FLIGHT = 4  # rows of a batch by which enough is in flight, or never will be
 # Where so many threads of every multiprocessor, with so many bytes each, are enough for all rows to
 # be on their way at once, blocks are of this size. In two waves the second one's loads wait for the
 # first one's stores: RMS norm of 32768 x 256 bf16 takes 10.2 us, at once 9.4.
@@ -65,7 +66,7 @@ def rows_at_once(program: Program, mapping: Rows | Panel, device: Device) -> int
     rows, batch = program.rows_expected, mapping.batch
     busy = device.multiprocessors * device.max_threads // 2
     wanted = WRITTEN_FLIGHT_BYTES if _writes_rows(program) else FLIGHT_BYTES
-    while batch * row_bytes < wanted and batch < MAX_BATCH:
+    while batch * row_bytes < wanted and batch < MOST_IN_FLIGHT:
         if rows is not None and rows * mapping.threads < 2 * batch * busy:
             break
         batch *= 2

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tvm_stitch.kernel.analysis.kind import POWERS, RESIDENCES, Axes, Problem, Search, Values
 from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.choose import idle_threads, steps_of
+from tvm_stitch.kernel.rows.choose import idle_threads, in_round, steps_of
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import CLUSTERS
 from tvm_stitch.kernel.rows.vector_width import is_aligned
@@ -69,4 +69,11 @@ def _iterating(problem: Problem[Program], mapping: Rows, pipelined: bool) -> Row
     return replace(mapping, blocks=blocks, min_blocks_per_sm=resident, prefetch_next_row=pipelined)
 
 
-SEARCH = Search(lambda _program: AXES, _fitted, _values, EXTRAS, flags=("asynchronous", "online"))
+SEARCH = Search(
+    lambda _program: AXES,
+    _fitted,
+    _values,
+    EXTRAS,
+    flags=("asynchronous", "online"),
+    resized=in_round,
+)

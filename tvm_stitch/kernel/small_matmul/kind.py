@@ -10,7 +10,7 @@ from tvm_stitch.kernel.small_matmul.footprint import product_footprint
 from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.space import SEARCH
-from tvm_stitch.stages.stage import Refused, shown
+from tvm_stitch.stages.stage import shown
 
 
 def _why(program: ProductProgram, mapping: SmallMatmul) -> str:
@@ -32,7 +32,6 @@ SMALL_MATMUL = Kind(
     holds=lambda program: isinstance(program, ProductProgram),
     unsupported=unsupported,
     candidates=product_mappings,
-    beside=lambda *_: Refused("a part with matrix products fills a kernel of its own"),
     illegal=product_reasons,
     search=SEARCH,
     footprint=product_footprint,

@@ -91,7 +91,7 @@ def _fitted(program: Program, chosen: Any, values: dict[str, int]) -> Mapping:
     kind = kind_of(program)
     own = {name: values[name] for name in kind.search.in_rounds}
     moving = none_waits(replace(chosen, **own))
-    mapping: Mapping = kind.in_round(program, moving, values["threads"])
+    mapping: Mapping = kind.search.resized(program, moving, values["threads"])
     return mapping
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Axes, Problem, Values
-from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, problem_of
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, context_of, problem_of
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -94,7 +94,10 @@ class Space:
         found = []
         for group in self.groups:
             own = [programs[part] for part in group]
-            problems = [problem_of(program, device, bounds, schemes=schemes) for program in own]
+            problems = [
+                problem_of(program, device, bounds, schemes=schemes, context=context_of(programs))
+                for program in own
+            ]
             choices = {choice.mappings: choice for choice in _choices(problems)}
             for mappings in _proposed(problems, chosen, group):
                 values = kind_of(own[0]).search.values_of(own[0], mappings[0])
@@ -103,8 +106,7 @@ class Space:
         return found
 
     def _allowed(self, choice: Choice, schemes: tuple[str, ...]) -> bool:
-        first = choice.mappings[0]
-        if self._parts > 1 and ("independent" not in schemes or first.cluster > 1 or first.blocks):
+        if self._parts > 1 and "independent" not in schemes:
             return False
         return all(mapping.scheme in schemes for mapping in choice.mappings)
 
