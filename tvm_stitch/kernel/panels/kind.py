@@ -19,9 +19,10 @@ from tvm_stitch.kernel.ir.mapping import Mapping, Panel
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.panels.choose import panel_mappings
 from tvm_stitch.kernel.panels.emit import emit_panel
-from tvm_stitch.kernel.panels.footprint import live_bytes, meeting_bytes, panel_footprint
+from tvm_stitch.kernel.panels.footprint import live_bytes, panel_footprint
 from tvm_stitch.kernel.panels.program import adjacent_rows, is_panel, unsupported_panel
 from tvm_stitch.kernel.panels.space import SEARCH
+from tvm_stitch.kernel.rows.footprint import meeting_bytes
 from tvm_stitch.kernel.rows.legal import (
     MAX_AHEAD_BYTES,
     cluster_size,
