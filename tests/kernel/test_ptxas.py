@@ -18,7 +18,7 @@ from tvm import tirx
 from tvm_stitch.build import lowering_context
 from tvm_stitch.device import RESERVED_SHARED, device_of
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.codegen.footprint import Footprint
+from tvm_stitch.kernel.codegen.footprint import ALIGNED, Footprint
 from tvm_stitch.kernel.codegen.hazard_check import multiprocessors_needed
 from tvm_stitch.kernel.cost_model.kernel_model import predicted, schedule_at
 from tvm_stitch.kernel.footprint import footprint_of
@@ -162,11 +162,13 @@ def test_blocks_that_wait_for_each_other_are_resident(name, compiled):
 
 
 @pytest.mark.parametrize("name", SCHEDULED)
-def test_no_block_takes_more_shared_memory_than_predicted(name, compiled):
+def test_blocks_take_the_shared_memory_that_is_predicted(name, compiled):
     programs = programs_of(name)
     sizes = Extents(tuple(SYMBOLS.items()))
     schedule = schedule_at(programs, schedule_of(golden_kernel(name)), sizes)
-    assert kernel_of(compiled, name).shared <= footprint_of(programs, schedule).shared
+    real, said = kernel_of(compiled, name).shared, footprint_of(programs, schedule).shared
+    # ptxas counts no gap behind the last array, nor where TVM puts small ones into others' places.
+    assert 0 <= said - real < 2 * ALIGNED
 
 
 @pytest.mark.parametrize("name", SCHEDULED)
@@ -192,11 +194,10 @@ def test_occupancy(name, compiled):
 def test_registers_are_estimated_on_the_safe_side(name, compiled):
     """By a tenth at most they are more than estimated, where values wait in registers."""
     schedule = schedule_of(golden_kernel(name))
-    if any(mapping.residence != "register" or mapping.blocks for mapping in schedule.parts):
+    if any(mapping.residence != "register" for mapping in schedule.parts):
         return
     estimated = footprint_of(programs_of(name), schedule).registers
-    limit = schedule.min_blocks_per_sm and estimated * 4 / 3  # a grid's has more in flight
-    assert kernel_of(compiled, name).registers <= max(1.1 * estimated, limit)
+    assert kernel_of(compiled, name).registers <= 1.1 * estimated
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

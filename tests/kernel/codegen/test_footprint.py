@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 from check import H200, primfuncs
 from products import attention, lstm_cell
-from tuning_runs import DEVICE, KINDS, chosen, workload
+from tuning_runs import DEVICE, KINDS, chosen, softmax_of_columns, workload
 from tvm import te, topi
 from zoo import ZOO
 
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, choose
-from tvm_stitch.kernel.codegen.footprint import Footprint
+from tvm_stitch.kernel.codegen.footprint import ALIGNED, Footprint
 from tvm_stitch.kernel.footprint import footprint_of
-from tvm_stitch.kernel.ir.mapping import Rows
+from tvm_stitch.kernel.ir.mapping import Panel, Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.legal import legal
 from tvm_stitch.kernel.stitched import StitchedKernel
@@ -49,6 +49,20 @@ def test_products_say_what_they_take(case):
     (function,) = primfuncs(case.module, before="StitchSchedule").values()
     programs = read_programs(function)
     assert fits(programs, choose(programs, DEVICE))
+
+
+@pytest.mark.parametrize("cluster, batch", ((1, 1), (2, 1), (4, 4)))
+def test_threads_and_blocks_meet_in_as_much_as_is_said(cluster, batch):
+    """A word for each group of neighbours in each block of a cluster, and its barriers."""
+    found, steps = workload(*softmax_of_columns(3, 100, 48)), -(-100 // (8 * cluster))
+    part = Panel(8, 8, 1, steps, batch=batch, adjacent=batch > 1, cluster=cluster)
+    schedule = Schedule((part,))
+    said = footprint_of(found.programs, schedule).shared
+    assert said == 2 * batch * cluster * 64 + (ALIGNED if cluster > 1 else 0)
+    for shared, enough in ((said, True), (said - ALIGNED, False)):
+        device = replace(DEVICE, shared_block=shared)
+        kernel = StitchedKernel(device, NO_BOUNDS, found.programs, schedule)
+        assert (kernel.check() is None) == enough
 
 
 def test_registers_come_by_eight_and_are_not_endless():

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_stitch.device import RESERVED_SHARED, Device
-from tvm_stitch.kernel.ir.mapping import Mapping
 
 ALIGNED = 64  # bytes, at multiples of which a static array of shared memory begins
 STATIC_SHARED = 48 * 1024  # bytes of a block that ptxas takes; more must be dynamic
@@ -42,16 +41,6 @@ class Footprint:
 def thread_registers(held: int, vector: int) -> int:
     """Registers of a thread that holds so many bytes and computes vectors of so many elements."""
     return -(-held // 4) + 2 * vector + OVERHEAD_REGISTERS
-
-
-def scratch_bytes(reductions: int, mapping: Mapping) -> int:
-    """Shared memory of a block for reductions along rows: a word for each warp of a row.
-
-    Blocks of a cluster have those of all, and barriers at which they arrive.
-    """
-    words = mapping.block_threads // mapping.warp_threads * mapping.cluster
-    barriers = aligned(8 * reductions) if mapping.cluster > 1 else 0
-    return reductions * mapping.batch * aligned(8 * words + 16) + barriers
 
 
 def aligned(size: int) -> int:

@@ -10,6 +10,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_stitch.kernel.codegen import cluster_exchange
+from tvm_stitch.kernel.codegen.footprint import aligned
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
 from tvm_stitch.kernel.codegen.warp_shuffle import butterfly, combine
@@ -19,6 +20,7 @@ from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, item_bytes
 
 # Independent partial results of a thread: they shorten the chain of dependent additions.
 LANES = 4
+BARRIER_BYTES = 8  # of a cluster's, where a phase ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,23 +82,38 @@ def start(
 
 def _scratch(writer: Writer, stage: Stage, mapping: Mapping) -> Var:
     """Room for what every warp found."""
-    values = mapping.block_threads // mapping.warp_threads * mapping.cluster
+    dtype = _scratch_dtype(stage, mapping)
+    return writer.allocate(f"{stage.name}_warps", _warps(mapping), dtype, scratch_scope(mapping))
+
+
+def _scratch_dtype(stage: Stage, mapping: Mapping) -> str:
     dtype = accumulator_dtype(stage)
-    if mapping.cluster > 1:
-        dtype = cluster_exchange.sent_dtype(dtype)
-    return writer.allocate(f"{stage.name}_warps", values, dtype, scratch_scope(mapping))
+    return cluster_exchange.sent_dtype(dtype) if mapping.cluster > 1 else dtype
+
+
+def _warps(mapping: Mapping) -> int:
+    """Those that tell each other: a block's, or a cluster's."""
+    return mapping.block_threads // mapping.warp_threads * mapping.cluster
+
+
+def scratch_bytes(stages: Sequence[Sequence[Stage]], mapping: Mapping) -> int:
+    """Shared memory of a block for reductions along rows, those together that end together."""
+    if not needs_exchange(mapping):
+        return 0
+    sizes = [item_bytes(_scratch_dtype(stage, mapping)) for each in stages for stage in each]
+    barriers = aligned(BARRIER_BYTES * len(stages)) if mapping.cluster > 1 else 0
+    return mapping.batch * sum(aligned(_warps(mapping) * size) for size in sizes) + barriers
 
 
 def open_barriers(
     writer: Writer, stages: Sequence[Sequence[Stage]], mapping: Mapping, position: Position
 ) -> list[Expr]:
     """What the blocks of a cluster wait for where reductions end, one for each such place."""
-    values = mapping.block_threads // mapping.warp_threads * mapping.cluster
-    dtypes = [
-        [cluster_exchange.sent_dtype(accumulator_dtype(stage)) for stage in each] for each in stages
+    values = _warps(mapping) * (mapping.batch if mapping.adjacent else 1)
+    expected = [
+        values * sum(item_bytes(_scratch_dtype(stage, mapping)) for stage in each)
+        for each in stages
     ]
-    values *= mapping.batch if mapping.adjacent else 1
-    expected = [values * sum(map(item_bytes, each)) for each in dtypes]
     first = tirx.all(position.thread == 0, position.row_of_block == 0)
     first = first if mapping.rows > 1 else position.thread == 0
     barriers = cluster_exchange.open_barriers(writer, first, expected)

@@ -19,14 +19,13 @@ from tvm_stitch.kernel.codegen.footprint import (
     SPARE_REGISTERS,
     SUM_BYTES,
     Footprint,
-    scratch_bytes,
     thread_registers,
 )
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_segment, piece_of
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.ir.mapping import ColumnSums, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.footprint import footprint
+from tvm_stitch.kernel.rows.footprint import footprint, meeting_bytes
 from tvm_stitch.stages.stage import Var, constant, dtype_of, element_bytes, item_bytes
 
 Parts = Sequence[tuple[Program, Mapping]]
@@ -51,7 +50,7 @@ def _sums_shared(program: Program, mapping: ColumnSums) -> int:
     """Shared memory of a block: its rows' sums, the warps' shares, scratch of the rows."""
     rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
     shares = len(program.column_reductions) * mapping.block_threads * SUM_BYTES
-    return rows + shares + scratch_bytes(len(program.row_reductions), mapping)
+    return rows + shares + meeting_bytes(program, mapping)
 
 
 def rounds_footprint(parts: Parts, blocks: int) -> Footprint:
@@ -63,13 +62,13 @@ def rounds_footprint(parts: Parts, blocks: int) -> Footprint:
 
 def static_bytes(parts: Parts) -> int:
     """Shared memory of a block where reductions meet."""
-    scratch = sum(scratch_bytes(len(program.row_reductions), own) for program, own in parts)
-    return scratch + max(_meeting_bytes(program, mapping) for program, mapping in parts)
+    scratch = sum(meeting_bytes(program, own) for program, own in parts)
+    return scratch + max(_columns_bytes(program, mapping) for program, mapping in parts)
 
 
 def round_footprint(program: Program, mapping: Mapping) -> Footprint:
     """What a block takes for one part; rows wait beside that."""
-    shared = scratch_bytes(len(program.row_reductions), mapping) + _meeting_bytes(program, mapping)
+    shared = meeting_bytes(program, mapping) + _columns_bytes(program, mapping)
     return Footprint(mapping.block_threads, _round_registers(program, mapping), shared)
 
 
@@ -87,7 +86,7 @@ def _round_registers(program: Program, mapping: Mapping) -> int:
     return max(footprint(program, mapping).registers, loading)
 
 
-def _meeting_bytes(program: Program, mapping: Mapping) -> int:
+def _columns_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory where rows side by side meet; parts use it in turn."""
     if not program.column_reductions or mapping.rows == 1:
         return 0

@@ -9,12 +9,8 @@ from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.codegen.footprint import (
-    ALIGNED,
     SPARE_REGISTERS,
-    SUM_BYTES,
     Footprint,
-    aligned,
-    scratch_bytes,
     thread_registers,
 )
 from tvm_stitch.kernel.ir.mapping import Mapping
@@ -40,12 +36,3 @@ def live_bytes(phases: Phases, vector: int) -> int:
     An element that is loaded by itself has a register of its own, however short it is.
     """
     return phases.live_bytes_of(REGISTER_BYTES // min(vector, REGISTER_BYTES))
-
-
-def meeting_bytes(program: Program, mapping: Mapping) -> int:
-    """Static shared memory where threads of a block meet, and blocks of a cluster."""
-    reductions = sum(stage.is_reduction for stage in program.stages)
-    if mapping.cluster == 1:
-        return scratch_bytes(reductions, mapping)
-    words = mapping.cluster * mapping.block_threads // mapping.warp_threads
-    return reductions * mapping.batch * aligned(SUM_BYTES * words) + ALIGNED

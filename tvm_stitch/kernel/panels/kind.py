@@ -19,9 +19,10 @@ from tvm_stitch.kernel.ir.mapping import Mapping, Panel
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.panels.choose import panel_mappings
 from tvm_stitch.kernel.panels.emit import emit_panel
-from tvm_stitch.kernel.panels.footprint import live_bytes, meeting_bytes, panel_footprint
+from tvm_stitch.kernel.panels.footprint import live_bytes, panel_footprint
 from tvm_stitch.kernel.panels.program import adjacent_rows, is_panel, unsupported_panel
 from tvm_stitch.kernel.panels.space import SEARCH
+from tvm_stitch.kernel.rows.footprint import meeting_bytes
 from tvm_stitch.kernel.rows.legal import (
     MAX_AHEAD_BYTES,
     cluster_size,
@@ -31,7 +32,7 @@ from tvm_stitch.kernel.rows.legal import (
     told,
     uncovered,
 )
-from tvm_stitch.kernel.rows.row_batching import MAX_BATCH
+from tvm_stitch.kernel.rows.row_batching import MOST_IN_FLIGHT
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.stages.extents import NOMINAL, Extents
 
@@ -48,7 +49,7 @@ def _illegal(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
         yield from _cluster(problem, mapping)
     if mapping.adjacent:
         yield from _adjacent(program, mapping)
-    elif mapping.batch > MAX_BATCH:
+    elif mapping.batch > MOST_IN_FLIGHT:
         yield f"batches of {mapping.batch} columns"
     elif mapping.batch > 1 and (mapping.threads > 1 or mapping.residence != "register"):
         yield "columns of a batch are those of one thread, and wait in registers"

@@ -12,9 +12,9 @@ from tvm_stitch.kernel.codegen.footprint import (
     MAX_REGISTERS,
     SPARE_REGISTERS,
     Footprint,
-    scratch_bytes,
     thread_registers,
 )
+from tvm_stitch.kernel.codegen.reduction import scratch_bytes
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.stage import constant
@@ -58,9 +58,17 @@ def _guarded_elements(program: Program, mapping: Mapping) -> int:
 
 def _shared_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory of a block: kept values and the scratch of block reductions."""
-    scratch = scratch_bytes(sum(stage.is_reduction for stage in program.stages), mapping)
+    scratch = meeting_bytes(program, mapping)
     scratch += sum(scan.scratch_bytes(stage, mapping) for stage in program.scans)
     if mapping.residence != "shared":
         return scratch
     kept = phases_of(program, mapping).kept_bytes
     return kept * mapping.elements * mapping.block_threads + scratch
+
+
+def meeting_bytes(program: Program, mapping: Mapping) -> int:
+    """Shared memory where the threads of a row meet, in one block or in those of a cluster."""
+    phases = phases_of(program, mapping)
+    along = set(phases.program.row_reductions)
+    ends = [[s for s in phase.reductions if s in along] for phase in phases.phases]
+    return scratch_bytes([each for each in ends if each], mapping)
