@@ -226,7 +226,7 @@ def pipeline(
 
 
 def _with_libraries(lowered: Callable[[], tvm.IRModule]) -> tvm.IRModule:
-    """What is lowered while the shim of the libraries is compiled; anew if that comes to nothing."""
+    """What is lowered while the libraries' shim is compiled; anew if there comes to be none."""
     with shim.assumed():
         found = lowered()
     if calls_libraries(found) and shim.failure() is not None:

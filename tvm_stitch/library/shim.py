@@ -1,8 +1,8 @@
 """The functions that modules call, `tvm_stitch.library.*`: native/ compiled once, kept, and loaded.
 
 In: the sources beside this file. Out: registered global functions. Until a compiled module first
-calls one, nothing is opened; where that cannot be done, the call says why. A pipeline plans as if it
-could be done while g++ is still at it, asks `failure` in the end, and plans anew if there is one.
+calls one, nothing is opened; where that cannot be done, the call says why. While g++ is at it, a
+pipeline plans as if it could be done, asks `failure` in the end, and plans anew if there is one.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Planning makes many objects that live until it is done, and the collector goes through all of them
 again and again. What it drops is mostly freed without; of circles there are four objects for each
-operator. What was there before, TVM's Python side alone 400,000 objects, is not gone through at all.
+operator. What was there before, 400,000 objects once TVM is imported, is not gone through at all.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ kernels might cost less. Must not know how such plans are found.
 
 Two kernels take two launches, and move together at least what one must and what goes from one to
 the other (read_twice.py); of many operators they have as many instructions, too, and as many steps
-that wait for each other. Where one takes less than that, nothing else needs to be tried. A product's kernel may take over what follows it: those
-plans are looked at as well, unless several products could.
+that wait for each other. Where one takes less than that, nothing else needs to be tried. The kernel
+of a product may take over what follows it: those plans are looked at as well, unless several
+products could.
 """
 
 from __future__ import annotations
