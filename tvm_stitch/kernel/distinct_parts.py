@@ -108,7 +108,9 @@ def _sort(program: Program, mapping: Mapping) -> Hashable | None:
         return None
     which = program.round, space.whole, tuple(size is None for size in sizes)
     taken = kind_of(program).footprint(program, mapping)
-    return *which, taken, tuple(stages), marked, tuple(shapes), tuple(map(dtype_of, known))
+    dtypes = tuple(map(dtype_of, known))
+    # Hashed once: whoever has the sorts of a kernel's parts in a dictionary would go through all.
+    return hash((*which, taken, tuple(stages), marked, tuple(shapes), dtypes))
 
 
 def _divided(extents: Iterable[Expr]) -> tuple[int, ...] | None:

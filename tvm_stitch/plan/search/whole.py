@@ -82,7 +82,9 @@ def _two_kernels_us(nodes: Nodes, verdict: Verdict, judge: Judge, options: Optio
     many = judge.region.everything.bit_count() >= MANY_OPERATORS
 
     def divided_us(least: Least, point: Extents) -> float:
-        again = bytes_read_twice(judge.region, nodes, point) / device.bandwidth * 1e6
-        return max(least.work_us if many else 0.0, least.memory_us + again)
+        if many:
+            return least.work_us
+        again = bytes_read_twice(judge.region, nodes, point)
+        return least.memory_us + again / device.bandwidth * 1e6
 
     return launches + fmean(divided_us(least, point) for least, point in known)
