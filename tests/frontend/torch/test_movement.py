@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_programs import check  # noqa: E402
+from torch_programs import check, traced  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.settings import Settings  # noqa: E402
@@ -42,6 +42,13 @@ def test_copies():
         return padded, joined, x.repeat(2, 1, 3), torch.stack([x[0], x[1]], 1), x.half(), x.int()
 
     check(functions, numbers(2, 3))
+
+
+def test_padding_of_nothing_is_no_operator():
+    graph = traced(lambda x: torch.constant_pad_nd(x, (0, 0, 0, 0)) * 2, numbers(2, 3)).graph
+    (block,) = convert(graph).module["main"].body.blocks
+    assert "pad" not in str(block)
+    check(lambda x: (torch.constant_pad_nd(x, (0, 0)), x + 1), numbers(2, 3))
 
 
 def test_types_meet_in_a_row():

@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __restrict__ b_ptr, nv_bfloat16* __restrict__ compute_intermediate_1_2_3_4_ptr, nv_bfloat16* __restrict__ w_ptr, nv_bfloat16* __restrict__ x_ptr, int64_t n) {
+extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __restrict__ b_ptr, nv_bfloat16* __restrict__ compute_intermediate_1_2_ptr, nv_bfloat16* __restrict__ w_ptr, nv_bfloat16* __restrict__ x_ptr, int64_t n) {
   int64_t cse_v1 = (n * (int64_t)60);
   alignas(64) int last_row_ptr[1];
   int64_t cse_v4 = ((int64_t)((int)((int64_t)blockIdx.x)));
@@ -117,10 +117,10 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
   T_divide1_ptr[0] = (lv_red1_ptr[0] / 0x1.ep+5f/*6.000000e+01*/);
   alignas(64) float T_add_ptr[1];
   T_add_ptr[0] = (T_divide1_ptr[0] + 0x1.4f8b58p-17f/*1.000000e-05*/);
-  alignas(64) float compute3_ptr[1];
-  compute3_ptr[0] = rsqrtf(T_add_ptr[0]);
+  alignas(64) float compute1_ptr[1];
+  compute1_ptr[0] = rsqrtf(T_add_ptr[0]);
   if ((((int)threadIdx.x) & 15) < 15) {
-    alignas(64) nv_bfloat16 compute_intermediate_1_2_3_4_out_ptr[4];
+    alignas(64) nv_bfloat16 compute_intermediate_1_2_out_ptr[4];
     #pragma unroll
     for (int lane_8 = 0; lane_8 < 4; ++lane_8) {
       alignas(64) float compute_ptr_4[1];
@@ -128,27 +128,27 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
       alignas(64) float T_subtract_ptr_2[1];
       T_subtract_ptr_2[0] = (compute_ptr_4[0] - T_divide_ptr[0]);
       alignas(64) float T_multiply1_ptr[1];
-      T_multiply1_ptr[0] = (T_subtract_ptr_2[0] * compute3_ptr[0]);
+      T_multiply1_ptr[0] = (T_subtract_ptr_2[0] * compute1_ptr[0]);
       alignas(64) float T_multiply2_ptr[1];
       T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_along_ptr[0])), lane_8));
       alignas(64) float T_add1_ptr[1];
       T_add1_ptr[0] = (T_multiply2_ptr[0] + tvm_stitch_widen((&(b_along_ptr[0])), lane_8));
-      alignas(64) nv_bfloat16 compute4_ptr[1];
-      compute4_ptr[0] = ((nv_bfloat16)T_add1_ptr[0]);
-      compute_intermediate_1_2_3_4_out_ptr[lane_8] = compute4_ptr[0];
+      alignas(64) nv_bfloat16 compute2_ptr[1];
+      compute2_ptr[0] = ((nv_bfloat16)T_add1_ptr[0]);
+      compute_intermediate_1_2_out_ptr[lane_8] = compute2_ptr[0];
     }
     if ((((int)threadIdx.x) >> 4) <= last_row_ptr[0]) {
-      *(nv_bfloat164*)(compute_intermediate_1_2_3_4_ptr + ((first_vector_ptr[0] * (int64_t)4) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4))) = *(nv_bfloat164*)(compute_intermediate_1_2_3_4_out_ptr + (int64_t)0);
+      *(nv_bfloat164*)(compute_intermediate_1_2_ptr + ((first_vector_ptr[0] * (int64_t)4) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4))) = *(nv_bfloat164*)(compute_intermediate_1_2_out_ptr + (int64_t)0);
     }
   }
   alignas(64) float T_divide1_ptr_1[1];
   T_divide1_ptr_1[0] = (lv_red1_ptr_1[0] / 0x1.ep+5f/*6.000000e+01*/);
   alignas(64) float T_add_ptr_1[1];
   T_add_ptr_1[0] = (T_divide1_ptr_1[0] + 0x1.4f8b58p-17f/*1.000000e-05*/);
-  alignas(64) float compute3_ptr_1[1];
-  compute3_ptr_1[0] = rsqrtf(T_add_ptr_1[0]);
+  alignas(64) float compute1_ptr_1[1];
+  compute1_ptr_1[0] = rsqrtf(T_add_ptr_1[0]);
   if ((((int)threadIdx.x) & 15) < 15) {
-    alignas(64) nv_bfloat16 compute_intermediate_1_2_3_4_out_ptr_1[4];
+    alignas(64) nv_bfloat16 compute_intermediate_1_2_out_ptr_1[4];
     #pragma unroll
     for (int lane_9 = 0; lane_9 < 4; ++lane_9) {
       alignas(64) float compute_ptr_5[1];
@@ -156,17 +156,17 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
       alignas(64) float T_subtract_ptr_3[1];
       T_subtract_ptr_3[0] = (compute_ptr_5[0] - T_divide_ptr_1[0]);
       alignas(64) float T_multiply1_ptr_1[1];
-      T_multiply1_ptr_1[0] = (T_subtract_ptr_3[0] * compute3_ptr_1[0]);
+      T_multiply1_ptr_1[0] = (T_subtract_ptr_3[0] * compute1_ptr_1[0]);
       alignas(64) float T_multiply2_ptr_1[1];
       T_multiply2_ptr_1[0] = (T_multiply1_ptr_1[0] * tvm_stitch_widen((&(w_along_ptr[0])), lane_9));
       alignas(64) float T_add1_ptr_1[1];
       T_add1_ptr_1[0] = (T_multiply2_ptr_1[0] + tvm_stitch_widen((&(b_along_ptr[0])), lane_9));
-      alignas(64) nv_bfloat16 compute4_ptr_1[1];
-      compute4_ptr_1[0] = ((nv_bfloat16)T_add1_ptr_1[0]);
-      compute_intermediate_1_2_3_4_out_ptr_1[lane_9] = compute4_ptr_1[0];
+      alignas(64) nv_bfloat16 compute2_ptr_1[1];
+      compute2_ptr_1[0] = ((nv_bfloat16)T_add1_ptr_1[0]);
+      compute_intermediate_1_2_out_ptr_1[lane_9] = compute2_ptr_1[0];
     }
     if ((((int)threadIdx.x) >> 4) <= last_row_ptr_1[0]) {
-      *(nv_bfloat164*)(compute_intermediate_1_2_3_4_ptr + ((first_vector_ptr_1[0] * (int64_t)4) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4))) = *(nv_bfloat164*)(compute_intermediate_1_2_3_4_out_ptr_1 + (int64_t)0);
+      *(nv_bfloat164*)(compute_intermediate_1_2_ptr + ((first_vector_ptr_1[0] * (int64_t)4) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4))) = *(nv_bfloat164*)(compute_intermediate_1_2_out_ptr_1 + (int64_t)0);
     }
   }
 }

@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __restrict__ b_ptr, nv_bfloat16* __restrict__ compute_intermediate_1_2_3_4_ptr, nv_bfloat16* __restrict__ w_ptr, nv_bfloat16* __restrict__ x_ptr, int64_t n) {
+extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __restrict__ b_ptr, nv_bfloat16* __restrict__ compute_intermediate_1_2_ptr, nv_bfloat16* __restrict__ w_ptr, nv_bfloat16* __restrict__ x_ptr, int64_t n) {
   __shared__ alignas(64) uint64_t arrivals_ptr[1];
   __shared__ alignas(64) float lv_red_warps_ptr[32];
   __shared__ alignas(64) float lv_red1_warps_ptr[32];
@@ -151,8 +151,8 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
   T_divide1_ptr[0] = (lv_red1_ptr[0] / 0x1p+16f/*6.553600e+04*/);
   alignas(64) float T_add_ptr[1];
   T_add_ptr[0] = (T_divide1_ptr[0] + 0x1.4f8b58p-17f/*1.000000e-05*/);
-  alignas(64) float compute3_ptr[1];
-  compute3_ptr[0] = rsqrtf(T_add_ptr[0]);
+  alignas(64) float compute1_ptr[1];
+  compute1_ptr[0] = rsqrtf(T_add_ptr[0]);
   for (int64_t flight = (int64_t)0; flight < (int64_t)2; ++flight) {
     alignas(64) nv_bfloat16 w_along_ptr[32];
     alignas(64) nv_bfloat16 b_along_ptr[32];
@@ -168,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
     for (int64_t step_4 = (int64_t)0; step_4 < (int64_t)4; ++step_4) {
       alignas(64) nv_bfloat16 x_back_ptr_5[8];
       *(uint4*)(x_back_ptr_5 + 0) = *(uint4*)(x_kept_ptr + (((flight * (int64_t)16384) + (step_4 * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
-      alignas(64) nv_bfloat16 compute_intermediate_1_2_3_4_out_ptr[8];
+      alignas(64) nv_bfloat16 compute_intermediate_1_2_out_ptr[8];
       #pragma unroll
       for (int lane_6 = 0; lane_6 < 8; ++lane_6) {
         alignas(64) float compute_ptr_5[1];
@@ -176,17 +176,17 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
         alignas(64) float T_subtract_ptr[1];
         T_subtract_ptr[0] = (compute_ptr_5[0] - T_divide_ptr[0]);
         alignas(64) float T_multiply1_ptr[1];
-        T_multiply1_ptr[0] = (T_subtract_ptr[0] * compute3_ptr[0]);
+        T_multiply1_ptr[0] = (T_subtract_ptr[0] * compute1_ptr[0]);
         alignas(64) float T_multiply2_ptr[1];
         int cse_v14 = ((((int)step_4) * 8) + lane_6);
         T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_along_ptr[0])), ((((int)step_4) * 8) + lane_6)));
         alignas(64) float T_add1_ptr[1];
         T_add1_ptr[0] = (T_multiply2_ptr[0] + tvm_stitch_widen((&(b_along_ptr[0])), ((((int)step_4) * 8) + lane_6)));
-        alignas(64) nv_bfloat16 compute4_ptr[1];
-        compute4_ptr[0] = ((nv_bfloat16)T_add1_ptr[0]);
-        compute_intermediate_1_2_3_4_out_ptr[lane_6] = compute4_ptr[0];
+        alignas(64) nv_bfloat16 compute2_ptr[1];
+        compute2_ptr[0] = ((nv_bfloat16)T_add1_ptr[0]);
+        compute_intermediate_1_2_out_ptr[lane_6] = compute2_ptr[0];
       }
-      *(uint4*)(compute_intermediate_1_2_3_4_ptr + ((((((((int64_t)((int)((int64_t)blockIdx.x))) >> (int64_t)1) * (int64_t)65536) + (flight * (int64_t)32768)) + (step_4 * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8))) = *(uint4*)(compute_intermediate_1_2_3_4_out_ptr + (int64_t)0);
+      *(uint4*)(compute_intermediate_1_2_ptr + ((((((((int64_t)((int)((int64_t)blockIdx.x))) >> (int64_t)1) * (int64_t)65536) + (flight * (int64_t)32768)) + (step_4 * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8))) = *(uint4*)(compute_intermediate_1_2_out_ptr + (int64_t)0);
     }
   }
   (&(arrivals_ptr[0]));

@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(64) main_kernel(nv_bfloat16* __restrict__ T_add_intermediate_ptr, nv_bfloat16* __restrict__ compute_intermediate_1_2_3_ptr, nv_bfloat16* __restrict__ r_ptr, nv_bfloat16* __restrict__ w_ptr, nv_bfloat16* __restrict__ x_ptr) {
+extern "C" __global__ void __launch_bounds__(64) main_kernel(nv_bfloat16* __restrict__ T_add_intermediate_ptr, nv_bfloat16* __restrict__ compute_intermediate_1_2_ptr, nv_bfloat16* __restrict__ r_ptr, nv_bfloat16* __restrict__ w_ptr, nv_bfloat16* __restrict__ x_ptr) {
   __shared__ alignas(64) float lv2_red_warps_ptr[2];
   alignas(64) nv_bfloat16 T_add_intermediate_kept_ptr[8];
   alignas(64) nv_bfloat16 x_ahead_ptr[8];
@@ -43,23 +43,23 @@ extern "C" __global__ void __launch_bounds__(64) main_kernel(nv_bfloat16* __rest
   T_divide_ptr[0] = (lv2_red_ptr[0] / 0x1p+9f/*5.120000e+02*/);
   alignas(64) float T_add1_ptr[1];
   T_add1_ptr[0] = (T_divide_ptr[0] + 0x1.4f8b58p-17f/*1.000000e-05*/);
-  alignas(64) float compute2_ptr[1];
-  compute2_ptr[0] = rsqrtf(T_add1_ptr[0]);
+  alignas(64) float compute1_ptr[1];
+  compute1_ptr[0] = rsqrtf(T_add1_ptr[0]);
   alignas(64) nv_bfloat16 w_along_ptr[8];
   *(uint4*)(w_along_ptr + 0) = *(uint4*)(w_ptr + (((int)threadIdx.x) * 8));
-  alignas(64) nv_bfloat16 compute_intermediate_1_2_3_out_ptr[8];
+  alignas(64) nv_bfloat16 compute_intermediate_1_2_out_ptr[8];
   #pragma unroll
   for (int lane_2 = 0; lane_2 < 8; ++lane_2) {
     alignas(64) float compute_ptr_1[1];
     compute_ptr_1[0] = tvm_stitch_widen((&(T_add_intermediate_kept_ptr[0])), lane_2);
     alignas(64) float T_multiply1_ptr[1];
-    T_multiply1_ptr[0] = (compute_ptr_1[0] * compute2_ptr[0]);
+    T_multiply1_ptr[0] = (compute_ptr_1[0] * compute1_ptr[0]);
     alignas(64) float T_multiply2_ptr[1];
     T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_along_ptr[0])), lane_2));
-    alignas(64) nv_bfloat16 compute3_ptr[1];
-    compute3_ptr[0] = ((nv_bfloat16)T_multiply2_ptr[0]);
-    compute_intermediate_1_2_3_out_ptr[lane_2] = compute3_ptr[0];
+    alignas(64) nv_bfloat16 compute2_ptr[1];
+    compute2_ptr[0] = ((nv_bfloat16)T_multiply2_ptr[0]);
+    compute_intermediate_1_2_out_ptr[lane_2] = compute2_ptr[0];
   }
-  *(uint4*)(compute_intermediate_1_2_3_ptr + ((((int)blockIdx.x) * 512) + (((int)threadIdx.x) * 8))) = *(uint4*)(compute_intermediate_1_2_3_out_ptr + 0);
+  *(uint4*)(compute_intermediate_1_2_ptr + ((((int)blockIdx.x) * 512) + (((int)threadIdx.x) * 8))) = *(uint4*)(compute_intermediate_1_2_out_ptr + 0);
   (&(lv2_red_warps_ptr[0]));
 }

@@ -27,7 +27,7 @@ come last, or -1 where it is still returned."""
 
 
 def Destinations(entry: str = "main") -> tvm.transform.Pass:
-    """The pass. Results that are inputs, views of those, or another result are returned as before."""
+    """The pass. Results that are inputs, views of them, or another result are still returned."""
 
     @tvm.transform.module_pass(opt_level=0, name="Destinations")
     def destinations(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:

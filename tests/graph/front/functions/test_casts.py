@@ -1,10 +1,9 @@
-"""Narrow tensors are widened by what reads parts of them, and what a kernel ends with knows them."""
+"""Narrow tensors are widened by what reads parts of them; what products end with stays whole."""
 
 import numpy as np
 import pytest
 from check import HALVES, check, plan_of
 from planned import read
-from tensor_products import projected
 from tvm import relax, tirx
 from tvm.relax import op
 from zoo import Case, graph, graph_of

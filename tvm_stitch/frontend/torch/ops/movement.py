@@ -221,6 +221,8 @@ def _repeat(call: Call, x: Expr, times: Sequence[Number]) -> Expr:
 
 def _pad(call: Call, x: Expr, widths: Sequence[Number], value: Number = 0) -> Expr:
     """Widths come in pairs from the last dimension on; negative ones cut off."""
+    if all(isinstance(width, int) and width == 0 for width in widths):
+        return x
     ndim, of, extents = rank(x), call.dtype, dims(x)
     before: list[Any] = [0] * ndim
     for place in range(len(widths) // 2):
