@@ -30,6 +30,7 @@ from tvm_stitch.dynamo.report import Log, PartReport
 from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
 from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
+from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
 from tvm_stitch.dynamo.settings import CUDA, Settings
@@ -159,6 +160,7 @@ class GraphCompiler:
             graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
         as_vectors(graph.graph)
         by_tensor(graph.graph, accepted=lambda node: support.refused(node) is None)
+        with_interpolations(graph.graph)
         copies = Copies(graph.graph)
         ours: dict[fx.Node, bool] = {}
         for node in graph.graph.nodes:
