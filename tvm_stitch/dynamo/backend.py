@@ -27,13 +27,14 @@ from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.part import Part, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.report import Log, PartReport
+from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
 from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
-from tvm_stitch.dynamo.settings import CUDA, Settings
+from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
@@ -158,6 +159,8 @@ class GraphCompiler:
             graph.graph = with_channels_last(graph.graph)
         if kind == INFERENCE:
             graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
+        if device.type == CUDA or self.settings.device == EXECUTOR:
+            with_aligned_products(graph.graph)
         as_vectors(graph.graph)
         by_tensor(graph.graph, accepted=lambda node: support.refused(node) is None)
         with_interpolations(graph.graph)
