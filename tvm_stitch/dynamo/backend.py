@@ -38,7 +38,7 @@ from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
-from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
 from tvm_stitch.frontend.torch.lists import by_tensor
 from tvm_stitch.frontend.torch.numbers import as_vectors
 from tvm_stitch.report import Report, explain
@@ -105,12 +105,13 @@ class GraphCompiler:
         captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained
         graphs = CudaGraphs(len(inputs)) if captures else None
         compile_ = partial(self.compile_graph, device, graphs)
+        trains = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_of(list(inputs)))
         return aot_autograd(
             fw_compiler=partial(compile_, "forward"),
             bw_compiler=partial(compile_, "backward"),
             inference_compiler=partial(compile_, INFERENCE),
             partition_fn=min_cut_rematerialization_partition,
-            decompositions=decompositions(),
+            decompositions=training_decompositions() if trains else decompositions(),
             # A captured graph would have to own what it writes.
             keep_inference_input_mutations=graphs is None,
         )(graph, inputs)
