@@ -34,7 +34,7 @@ from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_sube
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
-from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
+from tvm_stitch.dynamo.settings import CUDA, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
@@ -160,7 +160,7 @@ class GraphCompiler:
             graph.graph = with_channels_last(graph.graph)
         if kind == INFERENCE:
             graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
-        if device.type == CUDA or self.settings.device == EXECUTOR:
+        if self.settings.device != LLVM:
             with_aligned_products(graph.graph)
         as_vectors(graph.graph)
         by_tensor(graph.graph, accepted=lambda node: support.refused(node) is None)
