@@ -1,10 +1,10 @@
-"""Interpolations that dynamo wrote out: one operator again, rounded once as eager PyTorch rounds it.
+"""Interpolations that dynamo wrote out: one operator again, rounded once as in eager PyTorch.
 
 In: a functional graph, lists taken apart. Out: the same graph with fewer calls. Dynamo writes
 `_foreach_lerp_`, by which optimizers update their averages, as a difference, a tensor full of the
-weight and a fused multiply-add, each in the tensors' own type. In halves the weight then is another
-number: 0.1 becomes 0.10009766 in bfloat16, and an average is off by a thousandth at every step. Must
-not know what becomes of the graph.
+weight and a fused multiply-add, each in the tensors' own type. In halves the weight is then
+another number: 0.1 becomes 0.10009766 in bfloat16, and an average is off by a thousandth. Must not
+know what becomes of the graph.
 """
 
 from __future__ import annotations
@@ -55,6 +55,6 @@ def _calls(node: object, target: torch._ops.OpOverload) -> bool:
 def _alike(*nodes: object) -> bool:
     """Whether all are tensors of one shape and one type."""
     values = [node.meta.get("val") if isinstance(node, fx.Node) else None for node in nodes]
-    if not all(isinstance(value, torch.Tensor) for value in values):
-        return False
-    return len({(value.dtype, str(value.shape)) for value in values}) == 1
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    kinds = {(tensor.dtype, str(tensor.shape)) for tensor in tensors}
+    return len(tensors) == len(nodes) and len(kinds) == 1
