@@ -27,16 +27,18 @@ from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.part import Part, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
 from tvm_stitch.dynamo.report import Log, PartReport
+from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
 from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
+from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
-from tvm_stitch.dynamo.settings import CUDA, Settings
+from tvm_stitch.dynamo.settings import CUDA, LLVM, Settings
 from tvm_stitch.dynamo.support import Libraries, Support, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
-from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
 from tvm_stitch.frontend.torch.lists import by_tensor
 from tvm_stitch.frontend.torch.numbers import as_vectors
 from tvm_stitch.report import Report, explain
@@ -103,12 +105,13 @@ class GraphCompiler:
         captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained
         graphs = CudaGraphs(len(inputs)) if captures else None
         compile_ = partial(self.compile_graph, device, graphs)
+        trains = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_of(list(inputs)))
         return aot_autograd(
             fw_compiler=partial(compile_, "forward"),
             bw_compiler=partial(compile_, "backward"),
             inference_compiler=partial(compile_, INFERENCE),
             partition_fn=min_cut_rematerialization_partition,
-            decompositions=decompositions(),
+            decompositions=training_decompositions() if trains else decompositions(),
             # A captured graph would have to own what it writes.
             keep_inference_input_mutations=graphs is None,
         )(graph, inputs)
@@ -157,8 +160,11 @@ class GraphCompiler:
             graph.graph = with_channels_last(graph.graph)
         if kind == INFERENCE:
             graph.graph = with_rows_together(graph.graph, lambda n: support.refused(n) is None)
+        if self.settings.device != LLVM:
+            with_aligned_products(graph.graph)
         as_vectors(graph.graph)
         by_tensor(graph.graph, accepted=lambda node: support.refused(node) is None)
+        with_interpolations(graph.graph)
         copies = Copies(graph.graph)
         ours: dict[fx.Node, bool] = {}
         for node in graph.graph.nodes:

@@ -128,3 +128,21 @@ def test_what_the_library_cannot_end_with_stays_a_kernel(cheap):
     case = graph("float32", [(512, 256), (256, 512), (512,)], build, lambda x, w, b: x @ w)
     kernels = tvm_stitch.explain(case.module, H200).kernels
     assert sorted(kernel.scheme for kernel in kernels) == ["library", "local"]
+
+
+@pytest.mark.parametrize("rows, takes_longer", [(1237, True), (1240, False)])
+@pytest.mark.parametrize("transposed", [True, False])
+def test_lines_that_begin_anywhere_take_longer(rows, takes_longer, transposed):
+    """Also those of what is read transposed, as the gradient of a weight reads its factors."""
+    axes = [1, 0] if transposed else [0, 1]
+
+    def build(emit, x, y):
+        return emit(op.matmul(emit(op.permute_dims(x, axes)) if transposed else x, y))
+
+    def us(rows):
+        left, depth = ((512, rows), 512) if transposed else ((512, rows), rows)
+        case = graph("float16", [left, (depth, 768)], build, lambda x, y: x)
+        (kernel,) = tvm_stitch.explain(case.module, H200).kernels
+        return kernel.predicted_us
+
+    assert (us(rows) > 1.5 * us(1248)) == takes_longer

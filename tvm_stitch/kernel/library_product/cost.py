@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.library_product.matrices import step_along
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
-from tvm_stitch.kernel.tensor_core.program import TensorProduct
+from tvm_stitch.kernel.tensor_core.program import DEPTH, Factor, TensorProduct
 from tvm_stitch.stages.stage import element_bytes
 
 
@@ -117,9 +118,14 @@ def _multiply_us(
 
 def _is_aligned(product: TensorProduct) -> bool:
     """Whether lines of all three matrices begin at multiples of 16 bytes."""
-    lines = [
-        (product.contracted if factor.by_depth else side) * element_bytes(factor.buffer)
-        for factor, side in ((product.left, product.rows), (product.right, product.columns))
-    ]
+    factors = (product.left, product.right)
+    lines = [_line(factor) * element_bytes(factor.buffer) for factor in factors]
     lines.append(product.columns * element_bytes(product.outputs[0]))
     return all(line % ALIGNED_BYTES == 0 for line in lines)
+
+
+def _line(factor: Factor) -> int:
+    """Elements from one line of a factor in memory to the next; of one line, its length."""
+    along = (DEPTH, factor.side)
+    steps = [step_along(factor, var, 1) or 0 for var in along]
+    return max(steps) if all(steps) else max(int(factor.extents[var]) for var in along)

@@ -76,11 +76,11 @@ def _matrices(factor: Factor, calls: int, batch: int, is_outer: bool) -> Matrice
     """Where a factor's matrices are, if they are so many calls of a batch each."""
     period = batch if is_outer else calls
     begins = {
-        DEPTH: _step(factor, DEPTH, 1),
-        factor.side: _step(factor, factor.side, 1),
+        DEPTH: step_along(factor, DEPTH, 1),
+        factor.side: step_along(factor, factor.side, 1),
     }
-    inner = _step(factor, ENTRY, 1) if period > 1 else 0
-    outer = _step(factor, ENTRY, period) if factor.extents[ENTRY] > period else 0
+    inner = step_along(factor, ENTRY, 1) if period > 1 else 0
+    outer = step_along(factor, ENTRY, period) if factor.extents[ENTRY] > period else 0
     start = _at(factor, {})
     if None in (start, inner, outer, *begins.values()):
         return Refused(f"{factor.buffer.name} is not read as matrices")
@@ -108,8 +108,8 @@ def _at(factor: Factor, others: dict[Var, Expr]) -> int | None:
     return constant(bound_to({}).simplify(substitute(factor.at, {**zero, **others})))
 
 
-def _step(factor: Factor, var: Var, distance: int) -> int | None:
-    """From one element along a variable to another one; 0 where there is but one."""
+def step_along(factor: Factor, var: Var, distance: int) -> int | None:
+    """Elements from one along a variable to another one; 0 where there is but one."""
     if factor.extents[var] <= distance:
         return 0
     first, second = _at(factor, {}), _at(factor, {var: tirx.IntImm("int64", distance)})
