@@ -49,6 +49,7 @@ def standardised(dtype: str, shape: tuple[int, ...], values: np.ndarray | None =
     return graph_of([(shape, dtype, values)], build, expected)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
 @pytest.mark.parametrize("shape", [(1, 9000), (4, 7000), (3, 7 * 1027), (2, 33 * 1000)])
 def test_chunks_of_long_rows(shape, dtype):
@@ -81,6 +82,7 @@ def softmax_of(shape: tuple[int, ...], axis: int, values: np.ndarray | None = No
     return graph_of([(shape, "float32", values)], build, expected)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     "shape, axis",
     [
@@ -177,6 +179,7 @@ def over_column_sums(dtype: str, shape: tuple[int, int]) -> Case:
     return graph_of([(shape, dtype, None)], build, expected)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
 @pytest.mark.parametrize("shape", [(4000, 33), (777, 300), (1600, 96), (264, 1027)])
 def test_rows_and_their_columns_in_one_pass(shape, dtype):
