@@ -59,6 +59,7 @@ def test_the_optimum_is_that_of_brute_force_over_the_same_candidates(seed):
         assert (solution.cost if solution else float("inf")) == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_every_operator_is_in_a_kernel_or_has_a_reason(seed):
     found, plan = graph_and_plan(random_module(seed, operators=20))
