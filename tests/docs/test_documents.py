@@ -1,14 +1,18 @@
 """Every command and code block of README and the documentation runs, and prints what it shows."""
 
 import re
+import shlex
 import shutil
 from collections import Counter
+from importlib import metadata
 
 import pytest
 import tvm
 from documents import PAGES, ROOT, RUN, Reader, blocks, masked_softmax
 
+from bench import cli as bench
 from tvm_stitch import simt
+from tvm_stitch.commands import cli
 
 DOCS = ROOT / "docs"
 BUILT = [
@@ -70,6 +74,25 @@ def test_what_does_not_run_says_why():
     for page, block in every:
         known = (*RUN, "text", "c++")
         assert block.language in known or block.language.startswith("{"), (page, block.line)
+
+
+def test_what_does_not_run_is_well_formed():
+    """Python compiles, commands have these arguments, the extras of installations exist."""
+    extras = set(metadata.metadata("tvm_stitch").get_all("Provides-Extra"))
+    commands = 0
+    for block in (block for page in PAGES for block in blocks(page) if block.reason):
+        if block.language == "python":
+            compile(block.text, f"line {block.line}", "exec")
+            continue
+        for line in block.text.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            assert set(re.findall(r"\w+", " ".join(re.findall(r"\[(.*?)\]", line)))) <= extras
+            if words[:1] == ["tvm-stitch"]:
+                is_bench = words[1] == "bench"
+                parser, arguments = (bench, words[2:]) if is_bench else (cli, words[1:])
+                parser.parser().parse_args(arguments)
+                commands += 1
+    assert commands >= 6
 
 
 def test_links_lead_somewhere():

@@ -21,6 +21,7 @@ GRAPHS = {**ZOO, "chain of 40": partial(chain, links=12)}
 UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_no_less_exact_than_tvm(name, dtype):

@@ -153,6 +153,7 @@ def test_what_the_executor_cannot_run_is_named(monkeypatch):
 # Symbolic dimensions
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", ["batch-size", "float", "threadIdx", "n"])
 def test_symbols_of_any_name(name):
     n, m = tirx.Var(name, "int64"), tirx.Var("n", "int64")
@@ -216,6 +217,7 @@ def test_a_shape_is_returned():
 # Integer division
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("options", [None, TVM_ONLY])
 @pytest.mark.parametrize("name", ["floor_divide", "floor_mod", "divide", "mod"])
 def test_integers_are_divided_by_random_ones(name, options):

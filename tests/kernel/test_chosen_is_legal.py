@@ -57,16 +57,19 @@ def check_legal(seed: int, symbolic: bool) -> None:
         assert refused is None, (refused, schedule.mapping)
 
 
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_chosen_is_legal(seed):
     check_legal(seed, symbolic=False)
 
 
+@pytest.mark.spread(11)
 @pytest.mark.parametrize("seed", [*SEEDS, *CROWDED])
 def test_what_is_chosen_for_symbolic_programs_is_legal(seed):
     check_legal(seed, symbolic=True)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("seed", SEEDS[::8])
 def test_what_is_chosen_is_among_what_a_tuner_tries(seed):
     for function, programs, device, bounds in programs_of(seed, symbolic=False):

@@ -24,6 +24,7 @@ from tvm_stitch.tuning.spaces.space import Space
 N, M = tirx.Var("n", "int64"), tirx.Var("m", "int64")
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("target", (H200, A100), ids=("H200", "A100"))
 @pytest.mark.parametrize("name", ZOO)
 def test_what_is_chosen_is_legal(name, target):
@@ -43,6 +44,7 @@ def test_what_is_chosen_for_small_kernels_is_legal(kind):
     assert legal(found.programs, chosen(found), DEVICE) is None
 
 
+@pytest.mark.spread(16)
 @pytest.mark.parametrize("target", (H200, A100), ids=("H200", "A100"))
 @pytest.mark.parametrize("bound", (None, 700, 5000, 40000))
 @pytest.mark.parametrize("columns", ((M, 40), (8 * M, 40)), ids=("any", "eighths"))

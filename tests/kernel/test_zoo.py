@@ -9,6 +9,7 @@ from tvm.relax import op
 from zoo import ZOO, Case, graph, softmax64
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize(
     "dtype", ["float32", "float16", pytest.param("bfloat16", marks=pytest.mark.slow)]
 )
@@ -18,6 +19,7 @@ def test_one_kernel_and_right(name, dtype):
     assert len(verified.kernels) == 1
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("name", ZOO)
 def test_right_where_tvm_merges_buffers(name):
     """In tvm.compile with the pipeline as a drop-in, TVM's StorageRewrite has its way."""

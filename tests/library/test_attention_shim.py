@@ -76,6 +76,7 @@ def check(attention, dtype="float16", bias=None):
     assert np.nanmax(np.abs(found.astype(float) - exact)) <= CLOSE[dtype] * np.nanmax(np.abs(exact))
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("mask", [NO_MASK, TOP_LEFT, BOTTOM_RIGHT])
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (7, 31), (33, 33), (1, 1027)])

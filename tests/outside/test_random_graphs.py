@@ -18,6 +18,7 @@ MORE = (
 )  # fmt: skip
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize(
     "seed", [*SEEDS, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MORE)]
 )

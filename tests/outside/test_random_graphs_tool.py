@@ -41,6 +41,7 @@ def arrays_of(graph: Graph, numbers) -> list:
 # What is expected
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("seed", range(24))
 def test_numpy_says_what_tvm_says_in_float64(seed):
     graph = generate(seed, Profile(extreme=0.0))

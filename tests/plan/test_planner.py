@@ -24,6 +24,7 @@ from tvm_stitch.plan.solve import solve
 from tvm_stitch.stages.op_pattern import Pattern
 
 
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_plans_are_sound_and_no_worse_than_greedy(seed):
     found, plan = graph_and_plan(random_module(seed, operators=20))
@@ -34,6 +35,7 @@ def test_random_plans_are_sound_and_no_worse_than_greedy(seed):
     assert plan.solved.gap < 0.02
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("options", [PARTITION, GREEDY], ids=["partition", "greedy"])
 @pytest.mark.parametrize("seed", range(12))
 def test_other_plans_are_sound(seed, options):
@@ -57,6 +59,7 @@ def test_the_optimum_is_that_of_brute_force_over_the_same_candidates(seed):
         assert (solution.cost if solution else float("inf")) == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.spread(10)
 @pytest.mark.parametrize("seed", range(40))
 def test_every_operator_is_in_a_kernel_or_has_a_reason(seed):
     found, plan = graph_and_plan(random_module(seed, operators=20))

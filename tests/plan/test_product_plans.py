@@ -79,6 +79,7 @@ def scores(dtype: str) -> Case:
     return graph(dtype, [(130, 200), (200, 136)], build, lambda x, w: softmax64(x @ w))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("make", [residual_by_another_shape, before_and_after])
 def test_one_kernel_of_what_tvm_would_not_fuse(make, dtype):

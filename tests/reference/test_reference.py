@@ -171,6 +171,7 @@ COMPOUND = {
 }
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", COMPOUND)
 def test_operators_match_numpy(name, dtype):

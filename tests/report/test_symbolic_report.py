@@ -55,6 +55,7 @@ MODULES = {
 }
 
 
+@pytest.mark.spread(9)
 @pytest.mark.parametrize("name", MODULES)
 def test_no_line_is_empty(name):
     report = tvm_stitch.explain(MODULES[name], H200)

@@ -22,6 +22,7 @@ def run(expression, dtype="int32", ctype="int", seed=0, threads=32, prelude="", 
     return y
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("width", [2, 4, 8, 16, 32])
 def test_shuffles_within_segments(width):
     segment, within = LANES // width * width, LANES % width

@@ -33,6 +33,7 @@ MOVED = {
 }
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("name", MOVED)
 def test_rows_are_looked_up_in_what_is_computed_by_place(name, dtype):

@@ -167,6 +167,7 @@ class Sceptical(MadeUpRunner):
         return [first, *(Outcome(first.cost * share) for share in shares)]
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("lucky", (0, 1, 2, 3))
 def test_a_winner_that_does_not_hold_gives_way_to_the_next(path, lucky):
     """Down to the analytic choice."""

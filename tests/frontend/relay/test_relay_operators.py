@@ -21,11 +21,13 @@ _ONE_EACH = [
 ]
 
 
+@pytest.mark.spread(70)
 @pytest.mark.parametrize("generate", _ONE_EACH)
 def test_agrees_with_numpy(generate):
     check(generate(Random(0)))
 
 
+@pytest.mark.spread(70)
 @pytest.mark.parametrize("generate", _ONE_EACH)
 def test_json_and_text_are_one_module(generate):
     for seed in range(3):

@@ -26,6 +26,7 @@ def _generated(first: int, count: int):
     return [_EVERY[i % len(_EVERY)](Random(1000 + i)) for i in range(first, first + count)]
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize(
     "first",
     [

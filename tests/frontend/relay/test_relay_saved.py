@@ -52,6 +52,7 @@ def test_json_and_text_are_one_module(path):
     )
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("path", _SAVED)
 def test_outputs_are_those_of_tvm_0_19(path):
     outputs = run(relay.load(path.with_name(path.name + ".json")), _inputs(path).values())
@@ -66,6 +67,7 @@ def test_outputs_are_those_of_tvm_0_19(path):
             assert np.abs(have - want).max() <= 1e-5 * np.abs(want).max()
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("path", _SAVED)
 def test_parameters_can_be_bound(path):
     """All but the first parameter become constants; the outputs stay."""

@@ -48,6 +48,7 @@ def test_elements_are_written():
     check(written, X, ROWS, ENDS)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
 @pytest.mark.parametrize("include_self", [True, False])
 def test_what_is_written_together_is_reduced(reduce, include_self):

@@ -106,6 +106,7 @@ def test_stitched_as_loaded():
     assert verified.kernels
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("masked", ["", "added", "where", "causal", "fewer heads"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_attention_is_written_out(dtype, masked):
@@ -178,6 +179,7 @@ torch.utils._pytree.register_pytree_node(
 """
 
 
+@pytest.mark.slow  # processes that import PyTorch, one after the other
 def test_classes_of_results_are_imported(tmp_path, monkeypatch):
     """As transformers' are: PyTorch reads them once their module is imported."""
     code = tmp_path / "code"

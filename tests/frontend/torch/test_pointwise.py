@@ -187,6 +187,7 @@ def test_updates_of_several_types_and_shapes():
     check(updates, x, y, torch.tensor(0.5), torch.arange(3))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
 def test_integers_wrap_around(dtype):
     def functions(x):

@@ -104,6 +104,7 @@ def test_norms_with_their_statistics():
     check(lambda x, w: torch.ops.aten.native_layer_norm(x.mT, [6], w, w, 1e-5)[0], *halves)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
 def test_positions_are_the_first(dtype):
     def positions(x):

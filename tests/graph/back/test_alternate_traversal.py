@@ -42,6 +42,7 @@ def turned(case: Case, options: Options = ONE_EACH) -> dict[str, bool]:
     return {name: REVERSED in k.attrs for name, k in kernels.items() if is_stitched(k)}
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("rows", [1, 7, 33, 260])
 def test_every_other_kernel_goes_the_way_back(rows, small_l2):
     case = chain(rows, 1027)

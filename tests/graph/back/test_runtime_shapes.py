@@ -64,6 +64,7 @@ CASES = {
 }
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_come_after_the_shapes_that_they_need(name):
     """What needs no shape, such as the exponentials of the weights, may run before or beside."""

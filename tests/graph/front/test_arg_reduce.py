@@ -21,6 +21,7 @@ def position(name: str, shape: tuple, dtype: str, values=None, axis=-1, keepdims
     )
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", POSITIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 33), (2, 1027)])
@@ -28,6 +29,7 @@ def test_along_rows(name, dtype, shape):
     check(position(name, shape, dtype))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "int64"])
 def test_integers_and_the_first_of_equals(dtype):
     values = np.random.default_rng(1).integers(0, 4, (5, 100)).astype(dtype)
@@ -35,6 +37,7 @@ def test_integers_and_the_first_of_equals(dtype):
     check(position("argmin", (5, 100), dtype, values, keepdims=True), kernels=None)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize(
     "shape, axis, dtype",
     [

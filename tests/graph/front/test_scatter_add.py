@@ -48,6 +48,7 @@ def check(table, places, depth=1, dtype="float32", index="int64", rows=None, ord
         np.testing.assert_allclose(each, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.spread(8)
 @pytest.mark.parametrize("columns", [1, 7, 31, 32, 33, 100, 130, 200])
 @pytest.mark.parametrize("count", [1, 7, 33, 130])
 def test_rows(count, columns):

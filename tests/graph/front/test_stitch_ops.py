@@ -189,6 +189,7 @@ def test_every_function_of_a_module_is_grouped():
     assert set(functions) == {"main", "other", "stitched_tir_exp"}
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_modules_are_well_formed(seed):
     relax.analysis.well_formed(stitched(random_module(seed), before="FuseOps"))

@@ -35,11 +35,13 @@ def running(shape, dtype="float32", around=True, times=False) -> Case:
     return graph.case(build, plain)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_exp_and_running_sum_are_one_kernel(shape):
     check(running(shape), orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("around", [False, True])
 def test_types(dtype, around):
@@ -75,11 +77,13 @@ def from_the_end(shape, dtype="float32", times=False, axis=-1) -> Case:
     return graph.case(build, found)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_running_sum_between_flips_runs_from_the_end(shape):
     check(from_the_end(shape), orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("times", [False, True])
 def test_types_from_the_end(dtype, times):
@@ -177,6 +181,7 @@ def test_every_barrier_is_needed():
     assert cuda_of(the_kernel(running((64, 4096)).module)).count("__syncthreads") == 1
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize(("shape", "axis"), [((3, 40, 24), 1), ((5, 100), -1), ((7, 1), 1)])
 def test_the_largest_and_its_index_need_no_sort(shape, axis, largest):

@@ -5,6 +5,7 @@ from check import check, cuda_of, the_kernel
 from zoo import layer_norm
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", (1, 64, 1000, 1027))
 def test_bfloat16_is_widened_by_pairs(columns):
     case = layer_norm("bfloat16", 5, columns)

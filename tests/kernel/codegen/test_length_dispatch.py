@@ -48,6 +48,7 @@ def test_any_number_of_rows(columns):
         run_softmax(function, rows, columns)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", (2, 3, 31, 33, 35))
 def test_batches_of_short_rows(columns):
     """The last batch is rarely full: rows that are not there are neither read nor written."""
@@ -59,6 +60,7 @@ def test_batches_of_short_rows(columns):
         run_softmax(function, rows, columns)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", (8, 40, 64))
 def test_weights_that_are_loaded_with_short_rows(columns, dtype):
@@ -95,6 +97,7 @@ def test_rows_of_the_bound_fit_wherever_they_start():
     run_softmax(function, 9, 1023)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", (1, 1000, 1149, 1150, 16384, 20477, 20478, 40001))
 def test_without_a_bound_rows_have_any_length(columns):
     """One of three kernels: a warp a row, a block that keeps it, a block that reads it again."""

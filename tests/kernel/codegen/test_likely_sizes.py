@@ -36,6 +36,7 @@ def test_rows_as_long_as_at_a_point_have_a_kernel():
     assert 300 <= capacities[0] < 1024 and capacities[1] >= 60_000 and len(capacities) == 3
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", (1, 299, 300, 301, 2000, 20_001, 50_000))
 def test_right_below_and_above_the_sizes(columns):
     with lowering_context():

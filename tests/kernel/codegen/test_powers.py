@@ -21,6 +21,7 @@ def test_of_two_operands(dtype):
         check(graph_of(inputs, lambda emit, x, y: emit(op.power(x, y)), np.power))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("exponent", [0.0, 4.0, 5.0, -3.0, 2.5, -0.3, np.inf])
 def test_of_a_constant_exponent(exponent):
     def build(emit, x):

@@ -40,6 +40,7 @@ def verify(
         assert found.ok, f"{each}: {found}"
 
 
+@pytest.mark.spread(11)
 @pytest.mark.parametrize("name", TWINS)
 def test_as_many_launches_as_the_static_twin(name):
     twin = TWINS[name]
@@ -63,6 +64,7 @@ IN_ROUNDS = (
 )
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", IN_ROUNDS)
 def test_rounds_of_rows_whose_number_only_run_time_knows(name):
     """As many of them as with known sizes: a mean and its squares are found in one."""

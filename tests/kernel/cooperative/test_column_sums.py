@@ -77,6 +77,7 @@ def router(dtype: str, rows: int, columns: int) -> Case:
     return graph(dtype, [(rows, columns)], build, expected)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("rows, columns", [(2200, 60), (1031, 33), (300, 128), (97, 5)])
 def test_softmax_of_short_rows_and_its_column_means(rows, columns):
     check(router("float32", rows, columns), options=TOGETHER)
@@ -90,6 +91,7 @@ def test_short_rows_lie_side_by_side_in_large_blocks():
     assert mapping.block_threads == 512
 
 
+@pytest.mark.spread(18)
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("rows", (2, 37))
 @pytest.mark.parametrize("make", (column_sums, both_ways))
@@ -102,11 +104,13 @@ def test_one_row(make):
     check(make("float32", 1, 33))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", (33, 64))
 def test_as_many_rows_as_columns(columns, device):
     check(both_ways("float32", columns, columns))
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     "dtype", [pytest.param(d, marks=pytest.mark.slow if d == "bfloat16" else ()) for d in DTYPES]
 )
@@ -123,11 +127,13 @@ def test_a_row_that_takes_a_whole_block(device):
     check(both_ways("float32", 6, 8192), orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_very_long_rows_are_worked_on_in_pieces(dtype, device):
     check(column_sums(dtype, 5, 30000), orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "reduce, combine", [(op.max, np.max), (op.min, np.min), (op.prod, np.prod)]
 )
@@ -198,6 +204,7 @@ def symbolic(rows: int, columns: int, **bounds: int) -> Case:
     return replace(case, module=tvm.IRModule({"main": main}))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", (1, 33, 1024, 1025, 1500))
 def test_symbolic_columns_with_a_bound(columns, monkeypatch):
     """Two kernels: the host takes the one for rows of up to 1024 columns where it can."""

@@ -75,6 +75,7 @@ def most_rows(program: Program, mapping: Mapping) -> int:
     return mapping.rows * iterations_of_segment(program.space, mapping)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "case, share",
     [

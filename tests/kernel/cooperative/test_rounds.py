@@ -53,6 +53,7 @@ def rows_then_columns_then_rows(rows: int, columns: int) -> Case:
     return graph("float32", [(rows, columns)], build, expected)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("shape", [(4096, 1), (1000, 7), (160, 33), (36, 128), (40, 1027)])
 def test_softmax_over_the_rows(shape):
     check(softmax_over_rows(shape), options=TOGETHER, orders=2)
@@ -62,6 +63,7 @@ def test_an_axis_in_the_middle():
     check(softmax_over_rows((3, 64, 40), axis=1), options=TOGETHER, orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
 @pytest.mark.parametrize("shape", [(128, 48), (6, 9, 5, 31)])
 def test_batch_norm(shape, dtype):

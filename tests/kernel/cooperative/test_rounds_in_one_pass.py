@@ -49,6 +49,7 @@ def standardised(dtype: str, shape: tuple[int, ...], values: np.ndarray | None =
     return graph_of([(shape, dtype, values)], build, expected)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
 @pytest.mark.parametrize("shape", [(1, 9000), (4, 7000), (3, 7 * 1027), (2, 33 * 1000)])
 def test_chunks_of_long_rows(shape, dtype):
@@ -81,6 +82,7 @@ def softmax_of(shape: tuple[int, ...], axis: int, values: np.ndarray | None = No
     return graph_of([(shape, "float32", values)], build, expected)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     "shape, axis",
     [
@@ -102,17 +104,17 @@ def test_maxima_and_the_sums_behind_them(shape, axis):
     check(case, options=TOGETHER, orders=2)
 
 
-@pytest.mark.parametrize("axis", (0, 1))
-def test_values_that_are_not_finite(axis):
+@pytest.mark.parametrize("axis, shape", [(0, (7, 1000)), (1, (4, 9000))])
+def test_values_that_are_not_finite(axis, shape):
     """Next to nothing but minus infinity; nothing else, a not-a-number, plus infinity."""
-    x = np.random.default_rng(1).standard_normal((4, 9000))
+    x = np.random.default_rng(1).standard_normal(shape)
     x[0, :-1] = -np.inf
-    x[1, 1000:] = -np.inf
+    x[1, 100:] = -np.inf
     x[2, ::2] = -np.inf
     x = x if axis else np.ascontiguousarray(x.T)
     check(softmax_of(x.shape, axis, x), options=TOGETHER, orders=1)
-    x = np.zeros((4, 9000))
-    x[0], x[1, 77], x[2, 2000] = -np.inf, np.nan, np.inf
+    x = np.zeros(shape)
+    x[0], x[1, 77], x[2, 200] = -np.inf, np.nan, np.inf
     x = x if axis else np.ascontiguousarray(x.T)
     kernel = the_kernel(softmax_of(x.shape, axis, x).module, options=TOGETHER)
     arrays = [np.zeros(tuple(map(int, p.ty.shape)), "float32") for p in kernel.params]
@@ -120,7 +122,7 @@ def test_values_that_are_not_finite(axis):
     with lowering_context():
         assert simt.Function(kernel, H200)(arrays).ok
     found = np.isnan(arrays[1]).all(axis)
-    np.testing.assert_array_equal(found, [True, True, True, False])
+    np.testing.assert_array_equal(found, [True] * 3 + [False] * (len(found) - 3))
 
 
 def test_values_far_apart():
@@ -177,6 +179,7 @@ def over_column_sums(dtype: str, shape: tuple[int, int]) -> Case:
     return graph_of([(shape, dtype, None)], build, expected)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
 @pytest.mark.parametrize("shape", [(4000, 33), (777, 300), (1600, 96), (264, 1027)])
 def test_rows_and_their_columns_in_one_pass(shape, dtype):

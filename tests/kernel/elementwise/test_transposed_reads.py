@@ -21,6 +21,7 @@ def tile_of(case: Case) -> int:
     return mapping.tile
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("rows", [8, 31, 64, 129])
 @pytest.mark.parametrize("columns", [8, 33, 96, 1027])
 def test_matrices(rows, columns):
@@ -29,6 +30,7 @@ def test_matrices(rows, columns):
     check(case)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(64, 128), (63, 1000), (1000, 63), (200, 24)])
 def test_dtypes(dtype, shape):
@@ -37,6 +39,7 @@ def test_dtypes(dtype, shape):
     check(case)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "shape, axes",
     [

@@ -40,6 +40,7 @@ def cheap(monkeypatch):
     monkeypatch.setattr(library_product, "library_us", lambda *_: 0.0)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "ending", ["", "bias", "residual", "scale residual bias ReLU", "bias GELU", "GELU", "ReLU"]
@@ -54,6 +55,7 @@ def test_one_call_with_what_it_ends_with(cheap, dtype, ending):
     assert all(part in kernel.why for part in ending.split())
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [True, False])
 def test_batches_and_transposed_weights(cheap, dtype, transposed):

@@ -82,16 +82,19 @@ def check_scheduled(case: Case, mapping: Panel) -> None:
         np.testing.assert_allclose(arrays[-1], case.expected[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("extent", EXTENTS)
 def test_extents(extent):
     check(standardised("float32", 3, extent, 33), orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_columns(columns):
     check(softmax_of_columns("float32", 3, 37, columns), orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("make", MAKERS)
 def test_halves(make, dtype):
@@ -107,6 +110,7 @@ def test_sizes(extent, columns, make, batch, dtype):
     check(make(dtype, batch, extent, columns), orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", (32, 33))
 @pytest.mark.parametrize("make", MAKERS)
 def test_any_batch(make, columns):
@@ -278,6 +282,7 @@ def test_mappings_that_would_not_work_are_refused(changes, reason):
     assert refused is not None and reason in refused.reason
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "threads, rows, batch, columns", ((16, 2, 4, 40), (64, 8, 2, 6), (4, 16, 4, 12), (256, 1, 4, 8))
 )
@@ -288,6 +293,7 @@ def test_threads_of_adjacent_columns(threads, rows, batch, columns):
     check_scheduled(case, Panel(threads, rows, 1, steps, batch=batch, adjacent=True))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "threads, rows, batch, cluster, columns",
     (
@@ -308,6 +314,7 @@ def test_clusters_share_columns(threads, rows, batch, cluster, columns):
     )
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype, width", (("float32", 4), ("float16", 8), ("bfloat16", 8)))
 @pytest.mark.parametrize("make", (mean_of_columns, standardised))
 def test_adjacent_columns(make, dtype, width):

@@ -50,6 +50,7 @@ def laid_out(monkeypatch):
 # Clusters and copies
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("model", (softmax, layer_norm, residual_rms_norm))
 @pytest.mark.parametrize("blocks, threads, columns", ((2, 64, 1027), (4, 64, 7), (16, 128, 1000)))
 def test_blocks_of_a_cluster(laid_out, model, columns, blocks, threads):
@@ -57,6 +58,7 @@ def test_blocks_of_a_cluster(laid_out, model, columns, blocks, threads):
     check(model("bfloat16", 3, columns), orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("model", (softmax, layer_norm))
 @pytest.mark.parametrize("blocks, columns", ((1, 1000), (2, 8), (4, 10000)))
 def test_rows_copied_asynchronously(laid_out, model, columns, blocks):
@@ -99,6 +101,7 @@ def test_a_forgotten_wait_of_a_cluster_shows(laid_out, monkeypatch, forgotten):
 # A mean and the squares around it in one pass
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns, blocks", ((1024, 2), (4096, 4), (512, 1)))
 @pytest.mark.parametrize("dtype", ("bfloat16", "float32"))
 def test_a_variance_in_one_pass(laid_out, dtype, columns, blocks):
@@ -145,6 +148,7 @@ def test_a_norm_of_what_is_computed_from_rows_that_arrive(laid_out, online):
 # Maximum and sum in one pass
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("columns", (7, 31, 33, 1000, 1027))
 @pytest.mark.parametrize("residence", ("register", "shared"))
 def test_softmax_in_one_pass(laid_out, residence, columns):

@@ -35,6 +35,7 @@ def batch_of(case) -> int:
     return mapping.batch
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("rows", [WAVE // 2 + 1, 200, WAVE])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_wave_of_softmax(dtype, rows):

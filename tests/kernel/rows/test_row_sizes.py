@@ -9,6 +9,7 @@ LONG = 1000  # a thousand rows of more columns than this take the executor too l
 GRAPHS = {"softmax": softmax, "layer norm": layer_norm}
 
 
+@pytest.mark.spread(12)
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("rows", (1, 3))
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -16,12 +17,14 @@ def test_few_rows(graph, rows, columns):
     check(GRAPHS[graph]("float32", rows, columns), options=TOGETHER)
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("columns", [columns for columns in COLUMNS if columns < LONG])
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_a_thousand_rows(graph, columns):
     check(GRAPHS[graph]("float32", 1000, columns), orders=3 if columns < 64 else 2)
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("columns", (1, 7, 33, 1027, 4096, 30000))
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -39,6 +42,7 @@ def test_a_thousand_long_misaligned_rows():
     check(softmax("float32", 1000, 1027), orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("columns", (60_000, 100_003))
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_rows_longer_than_a_block_has_room_for(graph, columns):

@@ -61,6 +61,7 @@ def group_norm_first(shape, groups: int) -> Case:
     return graph("float32", [shape, (channels,), (channels,)], build, expected)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("places", [1, 2, 3, 7])
 def test_weights_of_short_pieces_are_read_where_they_lie(places):
     """Channels of few places: neighbours of a row share a weight now and then."""

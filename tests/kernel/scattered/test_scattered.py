@@ -48,6 +48,7 @@ def test_halves_are_summed_in_float32():
     check(gradient("bfloat16", (23, 9), 40), kernels=1)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("table", [(19, 1), (61, 7), (33, 48), (150, 130), (7, 1000)])
 def test_an_optimizers_step_is_in_the_same_kernel(table):
     verified = check(embedding_step(table, 90), kernels=1)

@@ -183,6 +183,7 @@ def activated(dtype: str, rows: int, inner: int, outputs: int) -> Case:
     return graph(dtype, [(rows, inner), (inner, outputs), (outputs,)], build, expected)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("rows, inner, outputs", [(1, 7, 33), (7, 31, 31), (31, 1, 7), (33, 33, 1)])
 def test_products_of_odd_sizes(rows, inner, outputs):
     check(activated("float32", rows, inner, outputs), options=TOGETHER, orders=2)

@@ -44,6 +44,7 @@ def product_of(case: Case, options: Options | None = None) -> TensorProduct | Re
     return products[0] if products else found[0]
 
 
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(
     "tiles", dict.fromkeys((*DEEP, *SHALLOW)), ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}"
@@ -53,6 +54,7 @@ def test_every_size_of_tiles(dtype, tiles, monkeypatch):
     check(linear(dtype, 150, 200, 136), orders=2)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "rows, depth, columns",
     [(33, 66, 130), (31, 1000, 33), (17, 1027, 72), (1000, 31, 257), (64, 65, 1027), (40, 130, 31)],

@@ -31,6 +31,7 @@ def space_of(found, **settings) -> Space:
     return Space(found.programs, found.groups, DEVICE, NO_BOUNDS, **settings)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_schedule_is_there_once_and_legal(kind):
     found = workload(*KINDS[kind]())
@@ -43,6 +44,7 @@ def test_every_schedule_is_there_once_and_legal(kind):
         assert len(features(found, schedule)) == len(NAMES)
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_analytic_choice_is_one_of_them(kind):
     found = workload(*KINDS[kind]())
@@ -69,6 +71,7 @@ def test_a_depth_that_threads_share_is_a_feature():
     assert mapping.depth_split > 1 and said["depth_split"] == math.log2(1 + mapping.depth_split)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("side by side", "rounds")])
 def test_whatever_is_proposed_and_legal_is_one_of_them(kind):
     """Choosing and searching know the same mappings: chosen is the first that is legal."""
@@ -118,6 +121,7 @@ def test_samples_follow_the_seed():
     assert draws[0] == draws[1] != draws[2]
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutations_are_near(kind):
     found = workload(*KINDS[kind]())

@@ -120,6 +120,7 @@ def test_as_models_write_it(queries, keys):
     assert found.scale == pytest.approx(1 / math.sqrt(D), rel=1e-3) and found.mask == NO_MASK
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize(
     "mask", [(7, 9), (B, 1, 1, 9), (1, H, 7, 9), (B, H, 7, 9), (9,), (B, 1, 7, 9)]
 )
@@ -174,6 +175,7 @@ def test_a_softmax_that_is_written_out():
     check(module(body, *shapes()), ["p0", "p1", "p2"])
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("mask", [None, "TopLeft", "BottomRight"])
 @pytest.mark.parametrize("scale", [None, 0.2])
 @pytest.mark.parametrize("bias", [False, True])

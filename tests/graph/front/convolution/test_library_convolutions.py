@@ -71,6 +71,7 @@ def check(mod, count=1, kernels=None):
         assert len(runner.ran) == kernels, runner.ran
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("rank", "how"),
@@ -89,6 +90,7 @@ def test_convolutions(dtype, rank, how):
     check(module(lambda emit, x, w: emit(convolve(x, w, **how)), *shapes, dtype=dtype))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_a_cast_behind_rounds_what_is_summed_in_float32(dtype, transposed):
@@ -130,6 +132,7 @@ def test_transposed_convolutions(groups):
     check(mod)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("bias", [(6, 1, 1), (1, 6, 1, 1)])
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("relu", [True, False])

@@ -63,6 +63,7 @@ NORMS = {
 }
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 @pytest.mark.parametrize("name", NORMS)
 def test_norms_match_float64(name, dtype):
@@ -124,6 +125,7 @@ def nll_module(dtype, weighted, reduction, ignore_index, of_log_softmax, rows=5,
     return builder.get()
 
 
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("of_log_softmax", [True, False])
 @pytest.mark.parametrize(("dtype", "ignore_index"), [("float32", 3), ("float16", -100)])
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
@@ -252,6 +254,7 @@ SYMBOLIC = {
 SIZES = {"n": 3, "m": 33, "h": 5, "w": 7, "6": 6}
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", SYMBOLIC)
 def test_symbolic_shapes(name, dtype):

@@ -18,6 +18,7 @@ def attended(q, k, v, bias=0.0, scale=None, causal=None):
     return (softmax64(scores) @ v).transpose(0, 2, 1, 3)
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows, keys, heads, depth, values", [(8, 8, 2, 16, 16), (7, 33, 1, 8, 24)])
 def test_attention(dtype, rows, keys, heads, depth, values):

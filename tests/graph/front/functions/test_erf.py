@@ -74,6 +74,7 @@ def test_a_sum_takes_an_exponential(name):
     check(case(SUMS[name]))
 
 
+@pytest.mark.spread(2)
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_erfs_stay(name):
     assert "erff(" in cuda_of(the_kernel(case(OTHERS[name]).module))
