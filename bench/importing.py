@@ -122,7 +122,8 @@ def to_relax_by_shape(workload: Workload, dims: Dims | None = None) -> Any:
     with FakeTensorMode(allow_non_fake_inputs=True):
         arrays = workload.arrays
         inputs = tuple(torch.empty(a.shape, dtype=getattr(torch, a.dtype)) for a in arrays)
-        return to_relax(workload, inputs, dims)
+    # Not in that mode, which makes numbers of what torch.export has as symbols.
+    return to_relax(workload, inputs, dims)
 
 
 def _amax(node: Any, importer: Any) -> Any:

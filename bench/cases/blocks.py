@@ -65,10 +65,10 @@ def group_norm_last(batch: int, height: int, channels: int, groups: int, dtype: 
     """Group norm and SiLU, channels last: a group is a comb through memory."""
 
     def function(x, gamma, beta):
-        h = wide(x).reshape(batch, height * height, groups, channels // groups)
+        h = wide(x).reshape(x.shape[0], -1, groups, channels // groups)
         centred = h - h.mean((1, 3), keepdim=True)
         normal = centred * torch.rsqrt((centred * centred).mean((1, 3), keepdim=True) + 1e-5)
-        normal = normal.reshape(batch, height, height, channels) * wide(gamma) + wide(beta)
+        normal = normal.reshape(x.shape) * wide(gamma) + wide(beta)
         return F.silu(normal).to(x.dtype)
 
     def in_jax(x, gamma, beta):

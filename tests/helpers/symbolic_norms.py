@@ -78,6 +78,20 @@ NORMS: dict[str, Twin] = {
         _sizes("cdh", (3, 5, 7), (1, 1, 1), (2, 8, 1), (1, 3, 43), (5, 11, 3)),
         likely={"c": 1, "d": 192, "h": 192},
     ),
+    # Chunks of rows of symbolic lengths have other kernels from 1024, 10240 and 16384 elements on.
+    "instance norm of volumes, backward": Twin(
+        lambda c, d, h: [(2, c, d, h, 96)] * 2,
+        _standardised_backward([2, 3, 4]),
+        _sizes("cdh", (3, 5, 7), (1, 1, 1), (1, 3, 10), (1, 2, 11), (1, 1, 107), (1, 2, 171)),
+        likely={"c": 4, "d": 96, "h": 96},
+    ),
+    "total of a symbolic width": Twin(
+        lambda n, d: [(n, d)],
+        lambda emit, of, x: emit(
+            op.divide(x, emit(op.sqrt(emit(op.sum(emit(op.multiply(x, x)))))))
+        ),
+        _sizes("nd", (33, 7), (1, 1), (7, 1025), (1, 16385), (300, 100)),
+    ),
     "slots": Twin(
         lambda n: [(n, 256)],
         _slots,

@@ -237,7 +237,20 @@ TWINS: dict[str, Twin] = {
     "layer norm backward": Twin(
         lambda n, d: [(n, d), (n, d), (d,), (n, 1), (n, 1)],
         _layer_norm_backward,
-        ({"n": 33, "d": 100}, {"n": 1, "d": 1}, {"n": 140, "d": 1025}),
+        (
+            {"n": 33, "d": 100},
+            {"n": 1, "d": 1},
+            {"n": 140, "d": 1025},
+            {"n": 3, "d": 1024},
+            {"n": 2, "d": 4096},
+            {"n": 133, "d": 4097},
+            {"n": 1, "d": 20001},
+        ),
+    ),
+    "sums over rows": Twin(
+        lambda n, d: [(n, d), (n, d)],
+        lambda emit, of, x, y: emit(op.sum(emit(op.multiply(x, y)), axis=[0])),
+        ({"n": 33, "d": 25}, {"n": 1, "d": 1}, {"n": 300, "d": 1025}, {"n": 2, "d": 9001}),
     ),
     "layer norm backward, bounded": Twin(
         lambda n, d: [(n, d), (n, d), (d,), (n, 1), (n, 1)],
@@ -355,6 +368,11 @@ TWINS: dict[str, Twin] = {
         lambda n: [(n // 4, 4, 64), (n,)],
         lambda emit, of, x, y: emit(op.nn.softmax(emit(op.reshape(x, (of["n"] // 4, 256))))),
         ({"n": 12}, {"n": 4}, {"n": 200}),
+    ),
+    "running sum of any rows": Twin(
+        lambda b, s: [(b, s, 100)],
+        lambda emit, of, x: emit(op.cumsum(emit(op.exp(x)), axis=-1)),
+        BY_TWO,
     ),
     "columns of a product": Twin(
         lambda n, m: [(4, n, m)],

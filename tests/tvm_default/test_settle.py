@@ -15,6 +15,7 @@ import tvm_stitch
 from tvm_stitch import Options, transform
 from tvm_stitch.graph.back import dissolve
 from tvm_stitch.stages.stage import Refused
+from tvm_stitch.tvm_default import settle
 
 
 def normalised_and_divided() -> Case:
@@ -136,3 +137,35 @@ def test_a_batch_norm_beside_a_quotient():
     report = tvm_stitch.explain(case.module, H200)
     assert report.launches <= 2
     check(case, kernels=None)
+
+
+def two_pairs() -> Case:
+    """Two softmaxes, a product behind each, and the softmax of a ReLU behind each of these."""
+
+    def build(emit, x, y, w):
+        products = [emit(op.matmul(emit(op.nn.softmax(each)), w)) for each in (x, y)]
+        return tuple(emit(op.nn.softmax(emit(op.nn.relu(each)))) for each in products)
+
+    def exact(x, y, w):
+        return tuple(softmax64(np.maximum(softmax64(each) @ w, 0)) for each in (x, y))
+
+    return graph("float32", [(300, 300), (200, 300), (300, 300)], build, exact)
+
+
+def test_kernels_that_cannot_share_a_launch_leave_others_theirs(monkeypatch):
+    """Where merging spoils one launch that several kernels share, only these are kept apart."""
+    real = settle.refused_groups
+    shared = tvm_stitch.explain(two_pairs().module, H200).launches
+
+    def refuses_smaller(mod, groups, chooser):
+        """The first pair: no group of softmaxes alone is larger."""
+        found = [group for group in groups if group.has_several]
+        least = min((len(group.nodes) for group in found), default=0)
+        smaller = {group.name: "for a test" for group in found if len(group.nodes) == least}
+        return smaller if len(found) == 2 else real(mod, groups, chooser)
+
+    monkeypatch.setattr(settle, "refused_groups", refuses_smaller)
+    report = tvm_stitch.explain(two_pairs().module, H200)
+    assert report.launches == shared + 1
+    assert [k.scheme for k in report.kernels if k.stitched].count("independent") == 1
+    check(two_pairs(), kernels=None)

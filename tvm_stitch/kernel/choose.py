@@ -36,6 +36,8 @@ TILES_BYTES = 40 * 1024
 # Where the length of rows is symbolic, kernels for rows of up to so many elements; the last is for
 # those that the model does not bound, and one that reads rows again in every phase takes the rest.
 SHORT_COLUMNS, SYMBOLIC_COLUMNS = 1024, 16384
+# The same of sums over the rows: blocks keep a share of each column in registers.
+SUMMED_COLUMNS = 4096
 # Where the number of rows is symbolic, that of a few. They have a kernel of their own where rows
 # are so long: a few short ones take as long as a launch, and every kernel costs compile time.
 FEW, LONG_ROW_BYTES = 16, 1 << 13
@@ -63,7 +65,7 @@ class Bounds:
     def columns(self, program: Program) -> int:
         """The row length, or the largest that it may have; 0: nobody says how long it may be.
 
-        Rows of any length have a kernel behind those for shorter ones, but for sums over the rows.
+        Rows of any length have a kernel behind those for shorter ones.
         """
         exact = constant(program.space.columns)
         if exact is not None:
@@ -74,14 +76,15 @@ class Bounds:
         known = dict(self.of)
         for var in tirx.analysis.undefined_vars(program.space.columns):
             if var.name not in known:
-                return 0 if program.column_reductions else self._longest_named(program)
+                return self._longest_named(program)
             analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), known[var.name] + 1))
         return min(int(analyzer.const_int_bound(program.space.columns).max_value), 1 << 30)
 
     def _longest_named(self, program: Program) -> int:
         """Rows as long as at any of the points, and of some length at least."""
         named = (point.size(program.space.columns) for point in self.points)
-        return max(SYMBOLIC_COLUMNS, *named, 0)
+        least = SUMMED_COLUMNS if program.column_reductions else SYMBOLIC_COLUMNS
+        return max(least, *named, 0)
 
     def told(self, programs: tuple[Program, ...], likely: Extents | None) -> tuple[Program, ...]:
         """Programs with the sizes to expect, where they have symbols and somebody says them."""
@@ -224,7 +227,7 @@ def _of_lengths(
         for number, program in enumerate(programs)
         if program.reduces and constant(program.space.columns) is None and not program.round
     }
-    if isinstance(schedule, Refused) or not open_ended:
+    if not open_ended:
         return schedule
     own = [programs[number] for number in sorted(open_ended)]
 
@@ -239,7 +242,9 @@ def _of_lengths(
         return _choose(told, device, length, schemes)
 
     if not all(map(bounds.know, own)):
-        schedule = _followed(schedule, up_to(0, likely)) or schedule
+        rest = up_to(0, likely)
+        is_refused = isinstance(schedule, Refused)
+        schedule = rest if is_refused else _followed(schedule, rest) or schedule
     for most, point in reversed(bounds.shorter(own)):
         schedule = _followed(up_to(most, point), schedule) or schedule
     return schedule

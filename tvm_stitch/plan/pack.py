@@ -11,7 +11,8 @@ become is asked of kernel/ as for any set of operators.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -107,6 +108,10 @@ class Pack:
         alone = any(v.spare or not v.kernel.shares_launch for v in verdicts)
         return not alone and (self.cost_us <= LONGEST_US or verdicts[0].kernel.meets)
 
+    def touches(self, nodes: AbstractSet[int]) -> bool:
+        """Whether it computes any of these nodes."""
+        return any(item.computed & nodes for item in self.items)
+
     def joined(self, other: Pack, launch_us: float, known: Known | None = None) -> Pack | None:
         """Both in one launch, if one kernel can be both and it pays."""
         tensors = self.tensors + other.tensors
@@ -149,11 +154,13 @@ def pack(
     launch_us: float,
     largest: int = LARGEST,
     deadline: Deadline = NEVER,
+    apart: Collection[frozenset[int]] = (),
 ) -> list[Pack]:
     """Put kernels together, first come, first served, where that is predicted to be faster.
 
     `available` says for what dividers compute, symbols too, from which turn on it is there. Related
     ones have at most the `largest` number of operators. Once the time is up, the rest stays apart.
+    Of a set of nodes that is to stay `apart`, no two kernels share a launch.
     """
     packs: dict[Turn, list[Pack]] = defaultdict(list)
     there, known = dict(available), Known(largest)
@@ -164,6 +171,8 @@ def pack(
         tries = own.is_short and not deadline.is_over
         turn, place = item.turn, -1
         for turn, place in _places(packs, earliest, item.turn) if tries else ():
+            if any(each & item.computed and packs[turn][place].touches(each) for each in apart):
+                continue
             together = packs[turn][place].joined(own, launch_us, known)
             if together is not None:
                 packs[turn][place] = together

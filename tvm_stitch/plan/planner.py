@@ -44,6 +44,8 @@ class Known:
 
     def __init__(self) -> None:
         self.plans: dict[Hashable, RegionPlan] = {}
+        # Nodes of kernels that shared a launch, until TVM had merged them.
+        self.apart: set[frozenset[int]] = set()
         self._answers: dict[Bounds, Answers] = defaultdict(Answers)
         self._deadline: Deadline | None = None
 
@@ -107,8 +109,8 @@ def _assembled(
     ]
     if "independent" in options.schemes:
         available = _available(graph, regions, plans)
-        deadline = known.deadline(options)
-        packed = pack(items, available, options.launch_us, options.largest_kernel, deadline)
+        deadline, largest = known.deadline(options), options.largest_kernel
+        packed = pack(items, available, options.launch_us, largest, deadline, known.apart)
         packs = holding(packed, known.answers(bounds).checked)
     else:
         packs = list(map(Pack.of, items))

@@ -137,9 +137,9 @@ class _Way:
         found = self._grouped(mod)
         measured = [plan.measured for _, plan in found.blocks]
         while not self.is_pinned and not self._known.deadline(self._options).is_over:
-            way = self._merges_equals, self._options
+            planned_as = self._planned_as
             more = self._worse(found, everything=attempts >= MOST_ATTEMPTS)
-            if more.keys() <= self.left.keys() and way == (self._merges_equals, self._options):
+            if more.keys() <= self.left.keys() and planned_as == self._planned_as:
                 break
             self.left = {**more, **self.left}
             attempts += 1
@@ -153,6 +153,11 @@ class _Way:
                 for (graph, plan), each in zip(found.blocks, measured, strict=True)
             ),
         )
+
+    @property
+    def _planned_as(self) -> tuple[object, ...]:
+        """How it is planned, but for what is left to TVM."""
+        return self._merges_equals, self._options, frozenset(self._known.apart)
 
     def _between(self) -> list[tvm.transform.Pass]:
         passes = self.settling.between
@@ -169,9 +174,7 @@ class _Way:
         """Operators that are better left to TVM, with the reason."""
         refused = self._refused(found)
         if refused and INDEPENDENT in self._options.schemes:
-            # Mostly they were packed into one launch; each by itself was found to be a kernel.
-            schemes = tuple(s for s in self._options.schemes if s != INDEPENDENT)
-            self._options, self._known = replace(self._options, schemes=schemes), self._known.anew()
+            self._share_less(found, refused, everything)
             return {}
         if refused:
             return refused
@@ -298,6 +301,23 @@ class _Way:
         return tuple(
             max(self._of_nodes(graph, [place]), default=-1) for place in range(len(graph.nodes))
         )
+
+    def _share_less(self, found: Grouped, refused: Mapping[int, str], everything: bool) -> None:
+        """Keep kernels apart that shared a refused launch: each by itself was found to be one.
+
+        Where that is not the reason, or too many were refused, none share one.
+        """
+        packs = {
+            frozenset(group.nodes)
+            for graph, plan in found.blocks
+            for group in plan.groups
+            if group.kernels > 1 and self._of_nodes(graph, group.nodes) & refused.keys()
+        }
+        if packs - self._known.apart and not everything:
+            self._known.apart |= packs
+            return
+        schemes = tuple(s for s in self._options.schemes if s != INDEPENDENT)
+        self._options, self._known = replace(self._options, schemes=schemes), self._known.anew()
 
     def _refused(self, found: Grouped) -> dict[int, str]:
         """The operators of groups that are something else once TVM has merged them."""

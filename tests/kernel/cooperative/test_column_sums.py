@@ -12,7 +12,6 @@ from check import (
     HALVES,
     TOGETHER,
     check,
-    fallbacks,
     primfuncs,
     schedule_of,
     stitched,
@@ -246,6 +245,15 @@ def kernel_workspace(kernel: tvm.tirx.PrimFunc, columns: int) -> tuple[int, ...]
     return *map(int, fixed), columns
 
 
-def test_columns_without_a_bound_are_left_to_tvm():
-    reasons = [each.reason for each in fallbacks(symbolic(7, 50).module)]
-    assert any("no tir_var_upper_bound says how long" in reason for reason in reasons)
+@pytest.mark.parametrize("columns", (1, 33, 4096, 4097, 9001))
+def test_columns_without_a_bound(columns, monkeypatch):
+    """A last kernel, for rows as long as they like, adds up its sums in device memory."""
+    monkeypatch.setattr(transform, "device_of", lambda t: replace(device_of(t), multiprocessors=2))
+    case = symbolic(7, columns)
+    (kernel,) = primfuncs(case.module).values()
+    schedule = schedule_of(kernel)
+    while schedule.longer is not None:
+        schedule = schedule.longer
+    (last,) = schedule.parts
+    assert last.kind == "column sums" and last.any_length and last.residence == "nowhere"
+    check(case, orders=2)

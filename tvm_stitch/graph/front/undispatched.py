@@ -159,10 +159,10 @@ def _is_along_rows(call: Call) -> bool:
     if int(attributes.axis) % len(shape) != len(shape) - 1:
         return False
     dtypes = {str(dtype_of(data)), str(dtype_of(call))}
-    known = [constant(extent) for extent in shape]
-    if None in known or 0 in known or not dtypes <= set(_WIDTHS) or "float64" in dtypes:
+    *rows, columns = (constant(extent) for extent in shape)  # of rows there may be any number
+    if columns is None or 0 in (*rows, columns) or not dtypes <= set(_WIDTHS):
         return False
-    return row_fits(known[-1] or 0, dtypes)
+    return "float64" not in dtypes and row_fits(columns, dtypes)
 
 
 def row_fits(columns: int, dtypes: Iterable[str]) -> bool:

@@ -16,6 +16,7 @@ from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.cooperative.footprint import sums_footprint
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, ColumnSums, power_of_two
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.rows.choose import streamed
 from tvm_stitch.kernel.rows.kind import unsupported_rows
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
 from tvm_stitch.stages.stage import Refused
@@ -39,6 +40,9 @@ WASTE = 1 / 8  # of a block's threads, beyond the end of the row
 # 2 blocks fit, 134 and 148.
 AHEAD_THREADS = 768
 MOST_RESIDENT = 8
+# Blocks of a multiprocessor that collect sums in device memory, each in room of its own: that of
+# more would not stay in the L2.
+MOST_OPEN = 1
 # Every share of a sum is written and read once more: so many rows go into one at least.
 ROWS_A_SHARE = 16
 
@@ -53,7 +57,10 @@ def unsupported_sums(program: Program) -> Refused | None:
 def sums_mappings(problem: Problem[Program]) -> Iterator[ColumnSums]:
     """As many blocks as are resident at once, and keep busy."""
     program, device = problem.program, problem.device
-    columns = max(1, problem.columns)  # of none, and of unknown length, nothing is legal
+    if problem.columns < 1 and problem.is_open:
+        yield of_any_length(problem)
+        return
+    columns = max(1, problem.columns)  # of none nothing is legal
     vector = vector_width(program)
     while not is_aligned(program, vector):
         vector //= 2
@@ -70,6 +77,13 @@ def sums_mappings(problem: Problem[Program]) -> Iterator[ColumnSums]:
             yield ahead
         yield plain
         mapping = replace(mapping, rows=mapping.rows // 2)
+
+
+def of_any_length(problem: Problem[Program]) -> ColumnSums:
+    """Blocks that collect the sums of rows as long as they like in device memory."""
+    own = streamed(problem.program)
+    mapping = ColumnSums(own.threads, 1, own.vector if not own.peeled else 1, 0, "nowhere", True)
+    return with_blocks(problem.program, mapping, problem.device, 1, MOST_OPEN)
 
 
 def _is_better(ahead: ColumnSums, plain: ColumnSums) -> bool:

@@ -7,7 +7,8 @@ The rows are worked on as in any other part; the next one can be on its way mean
 scheme each thread adds up its own columns in registers while the rows go by. Then every block
 writes its share into the workspace, once, and all blocks meet at a barrier of the grid. After it
 they share out the columns among them; the shares are combined in a fixed order, so that equal
-inputs give equal results to the bit.
+inputs give equal results to the bit. Columns of rows of any length are added up in the workspace
+itself, each by the same thread from the first row to the last.
 """
 
 from __future__ import annotations
@@ -46,14 +47,35 @@ class ColumnSumsPart(IteratedPart):
 
     def emit(self) -> Expr:
         """Write the whole part."""
-        self.sums = start_sums(self.program, self.mapping, self.writer)
+        in_memory = not self.mapping.steps
+        start = start_sums if not in_memory else self._start_in_memory
+        self.sums = start(self.program, self.mapping, self.writer)
         blocks = super().emit()
-        self._write_shares()
+        if not in_memory:
+            self._write_shares()
         self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
         self._finish()
         return blocks
 
     # Shares
+
+    def _start_in_memory(
+        self, program: Program, _mapping: Mapping, writer: Writer
+    ) -> dict[Var, Var]:
+        """A block's share of every reduction over the rows, in the workspace."""
+        columns, position = program.space.columns, self.position
+        assert self.place.workspace is not None, "sums over the rows have a workspace"
+        found = {}
+        for number, stage in enumerate(program.column_reductions):
+            first = (self.place.block + number * self.count) * columns
+            own = found[stage.output] = writer.view(self.place.workspace, columns, first)
+            nothing = stage.identity.astype(dtype_of(own))
+            for steps in position.steps():
+                with writer.serial(steps.count, "step") as step:
+                    for lane in map(int64, range(self.mapping.vector)):
+                        with writer.when(position.inside(step, lane)):
+                            writer.store(own, position.column(step, lane), nothing)
+        return found
 
     def _write_shares(self) -> None:
         """What the rows of a block collected, out to the workspace."""

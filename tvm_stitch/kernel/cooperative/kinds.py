@@ -24,7 +24,7 @@ from tvm_stitch.kernel.ir.mapping import ColumnSums, Rows, RowSegment
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import emit_batch
 from tvm_stitch.kernel.rows.kind import ROWS
-from tvm_stitch.kernel.rows.legal import held_elements
+from tvm_stitch.kernel.rows.legal import held_elements, no_elements, uncovered
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.stages.stage import Expr
 
@@ -34,18 +34,19 @@ def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[st
     if mapping.blocks < 1:
         yield "sums over the rows need blocks that iterate over the rows"
         return
-    if problem.columns < 1:
-        length = "no tir_var_upper_bound says how long they may be"
-        yield f"sums over rows of unknown length: {length}"
+    yield from no_elements(problem)
+    if (mapping.residence == "nowhere") != (mapping.steps == 0) or mapping.residence == "shared":
+        yield f"{mapping.steps} steps of rows that wait in {mapping.residence}"
+    if not mapping.steps and (mapping.rows > 1 or mapping.prefetch_next_row or mapping.split):
+        yield "rows of any length side by side, loaded ahead or in pieces"
     if mapping.split and problem.is_open:
         yield "pieces of rows whose number only run time knows"
     if not is_aligned(problem.program, mapping.vector):
         yield f"rows that do not start at multiples of {mapping.vector} elements"
     if mapping.split and program.row_reductions:
         yield "a row that is reduced cannot be split over blocks"
-    columns = 1 if problem.others_follow else problem.columns
-    if not mapping.split and mapping.capacity < columns:
-        yield f"rows of {problem.columns} columns, of which it covers {mapping.capacity}"
+    if not mapping.split:
+        yield from uncovered(problem, mapping)
     yield from held_elements(problem, mapping)
     needed = sums_footprint(program, mapping).shared
     if needed > STATIC_SHARED:

@@ -17,6 +17,7 @@ from functools import partial
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import Refused, Var, constant, handle, same_size
 
@@ -48,7 +49,7 @@ def with_persistent_inputs(programs: tuple[Program, ...]) -> tuple[Program, ...]
 
 def _has_rows(space: Space) -> bool:
     """Whether a space has segments, or several long rows that each lie in one run."""
-    columns = constant(space.columns) or 0
+    columns = NOMINAL.size(space.columns)
     if space.row_segment is not None:
         return columns >= SHORTEST_OF_SEGMENT
     return space.whole and constant(space.rows) != 1 and columns >= SHORTEST_ROW

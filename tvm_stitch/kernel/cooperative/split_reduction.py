@@ -192,12 +192,9 @@ def _in_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | Non
 
 def _in_open_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | None:
     """Where only run time knows how long rows are: a chunk is what known extents span."""
-    known = len(rows)
-    while known and constant(rows[known - 1].extent) is not None:
-        known -= 1
-    before, inner = rows[:known], rows[known:]
+    before, inner = _around_open_chunks(rows)
     length = product(_extents(inner))
-    if not SHORTEST_CHUNK <= (constant(length) or 0) <= LONGEST or goes_across(stage):
+    if not SHORTEST_CHUNK <= NOMINAL.size(length) <= LONGEST or goes_across(stage):
         return None
     chunk = Axis(tirx.Var("chunk", "int64"), product(_extents(before)), True)
     inside = tirx.Var("inside", "int64")
@@ -207,6 +204,19 @@ def _in_open_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split 
     own |= _zeros(stage, (*outer, *rows))
     shares = _shares_of(stage, _vars(places), _extents(places), own, inside, length)
     return Split(shares, _total(stage, shares, places))
+
+
+def _around_open_chunks(rows: list[Axis]) -> tuple[list[Axis], list[Axis]]:
+    """The axes before and inside of chunks: as much as a chunk may have, but not all of it.
+
+    Where more axes than the first are symbolic, chunks of a symbolic length are long enough to be
+    worth a block; of known extents alone there would be many short ones.
+    """
+    known = max(n for n, axis in enumerate(rows) if constant(axis.extent) is None) + 1
+    for before in range(1, known):
+        if NOMINAL.size(product(_extents(rows[before:]))) <= LONGEST:
+            return rows[:before], rows[before:]
+    return rows[:known], rows[known:]
 
 
 def _shares(

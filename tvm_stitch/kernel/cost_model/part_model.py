@@ -140,6 +140,8 @@ class Demand:
             total += MISSES * (sum(phase.along) + SECTOR_BYTES * len(phase.gathers))
         # A share of every sum over the rows goes to device memory and comes back.
         shares = 2 * SUM_BYTES * profile.across * self.shares * profile.columns
+        if profile.across and not self.mapping.steps:  # it is there that each row is added
+            shares += 2 * SUM_BYTES * profile.across * profile.elements
         return total * profile.elements + shares - self.waiting_bytes
 
     @cached_property

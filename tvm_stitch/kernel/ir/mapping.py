@@ -266,12 +266,14 @@ class ColumnSums(Mapping):
     """Reductions over the rows: a fixed number of blocks takes turns at them.
 
     They meet at a barrier of the whole grid, so all of them must be resident at once; if the row is
-    split, neighbouring blocks work on its pieces.
+    split, neighbouring blocks work on its pieces. Sums of rows of any length are collected in
+    device memory; such rows wait nowhere.
     """
 
     rows: int
     vector: int
     steps: int
+    residence: str = "register"
     recompute: bool = False
     split: bool = False
     blocks: int = 0

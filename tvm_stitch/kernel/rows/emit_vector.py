@@ -193,7 +193,7 @@ class Step:
 
     def _add_to_column(self, stage: Stage, lane: Expr, value: Expr) -> None:
         """Add a value to the thread's share of its column; a row that is not there adds nothing."""
-        own, at = self.part.sums[stage.output], self.part.own_slot(self.step, lane)
+        own, at = self.part.sums[stage.output], self.part.sum_slot(self.step, lane)
         total = combine(stage.combiner, own[at], value.astype(dtype_of(own)))
         with self.writer.when(self.part.position.row_exists):
             self.writer.store(own, at, total)
@@ -210,7 +210,7 @@ class Step:
                 return part.kept[buffer][part.slot(self.step, lane)]
             return None
         if buffer in part.sums:
-            return part.sums[buffer][part.own_slot(self.step, lane)]
+            return part.sums[buffer][part.sum_slot(self.step, lane)]
         if buffer in part.row_values:
             return part.row_values[buffer]
         address = part.frame.address(stage, read)

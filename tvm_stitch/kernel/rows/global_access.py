@@ -69,6 +69,12 @@ class Access:
         """Where a thread has an element in a tile of registers."""
         return step * self.mapping.vector + lane
 
+    def sum_slot(self, step: Expr, lane: Expr) -> Expr:
+        """Where a block has its share of a sum over the rows: of any number of them, by column."""
+        if self.mapping.steps:
+            return self.own_slot(step, lane)
+        return self.position.column(step, lane)
+
     # Copies between device memory and a thread's registers
 
     def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
