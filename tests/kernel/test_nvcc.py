@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from check import A100, DTYPES, H200, TOGETHER, cuda_of, the_kernel
-from tensor_products import product_function
+from check import A100, DTYPES, H200, HALVES, TOGETHER, cuda_of, the_kernel
+from tensor_products import linear, product_function, with_tiles
 from tvm import tirx
 from zoo import ZOO, layer_norm, norm_gelu_softmax, residual_rms_norm, softmax
 
@@ -128,4 +128,17 @@ def test_products_by_groups_of_warps(tmp_path):
         kernels.add_kernel(f"tiles_{tiles.rows}_{tiles.columns}", kernel)
     reports = kernels.reports(tmp_path)
     assert len(reports) == 4
+    assert not list(wasteful(reports))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_products_that_are_rounded_wait_once(dtype, tmp_path, monkeypatch):
+    """ptxas would wait for every product, or use the sums too early, if each was rounded alone."""
+    kernels = Kernels(full_target(H200))
+    for rows, columns in ((96, 64), (32, 64), (48, 192)):
+        tiles = Tiles(rows, columns, 64, rows, 16, 6, warpgroups=True)
+        with_tiles(monkeypatch, tiles)
+        kernels.add(f"swapped_{rows}_{columns}", linear(dtype, 1024, 3072, 768).module)
+    reports = kernels.reports(tmp_path)
+    assert len(reports) == 3
     assert not list(wasteful(reports))

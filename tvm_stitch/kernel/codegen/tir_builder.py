@@ -128,20 +128,36 @@ class Writer:
             yield index
 
     @contextmanager
+    def rolled(self, extent: int | Expr, name: str) -> Iterator[Expr]:
+        """A loop that the CUDA compiler must not unroll."""
+        with self._loop(extent, name, ForKind.SERIAL, 0, {"disable_unroll": True}) as index:
+            yield index
+
+    @contextmanager
     def vectorized(self, extent: int, name: str) -> Iterator[Expr]:
         """A loop that becomes vector accesses."""
         with self._loop(extent, name, ForKind.VECTORIZED, 0) as index:
             yield index
 
     @contextmanager
-    def _loop(self, extent: int | Expr, name: str, kind: ForKind, start: int) -> Iterator[Expr]:
+    def _loop(
+        self,
+        extent: int | Expr,
+        name: str,
+        kind: ForKind,
+        start: int,
+        annotations: dict[str, bool] | None = None,
+    ) -> Iterator[Expr]:
         if isinstance(extent, int) and extent == 1:
             yield int64(start)
             return
         index = tirx.Var(name, "int64")
         with self._nested() as body:
             yield index + start if start else index
-        self.add(tirx.For(index, int64(0), as_int64(extent), kind, sequence(body)))
+        loop = tirx.For(
+            index, int64(0), as_int64(extent), kind, sequence(body), annotations=annotations
+        )
+        self.add(loop)
 
     @contextmanager
     def _nested(self) -> Iterator[list[tirx.Stmt]]:
