@@ -15,7 +15,7 @@ from tensor_products import product_function
 from tvm import tirx
 from zoo import ZOO, layer_norm, norm_gelu_softmax, residual_rms_norm, softmax
 
-from tvm_stitch.kernel.tensor_core.build import emit_product, read_product
+from tvm_stitch.kernel.tensor_core.build import emit_products, read_products
 from tvm_stitch.kernel.tensor_core.choose import GROUPED
 from tvm_stitch.target import full_target
 
@@ -119,7 +119,7 @@ def test_products_by_groups_of_warps(tmp_path):
     kernels = Kernels(full_target(H200))
     function = product_function(2048, 768, 3072)
     for tiles in (GROUPED[0], GROUPED[-1]):
-        kernel = emit_product(function, read_product(function), tiles)
+        kernel = emit_products(function, read_products(function), tiles)
         kernels.add_kernel(f"tiles_{tiles.rows}_{tiles.columns}", kernel)
     reports = kernels.reports(tmp_path)
     assert len(reports) == 2

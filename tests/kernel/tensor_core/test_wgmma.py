@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 import tvm
 from check import H200, HALVES, check
-from tensor_products import check_product, linear, product_function, with_tiles
+from tensor_products import check_product, linear, product_function, read_product, with_tiles
 from tvm.s_tir import dlight
 
 import tvm_stitch
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.choose import GROUPED, GROUPED_SHALLOW, choose_tiles
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, fitted, tile_reasons
 from tvm_stitch.target import full_target, plain_target
@@ -53,8 +52,8 @@ def test_either_factor_may_lie_transposed_in_memory(left, right, columns):
 
 def test_a_deep_product_goes_by_groups_of_warps_in_code_for_this_gpu_alone():
     found = read_product(product_function(2048, 4096, 11008))
-    assert choose_tiles(found, DEVICE).warpgroups
-    assert not choose_tiles(found, device_of(H200)).warpgroups
+    assert choose_tiles([found], DEVICE).warpgroups
+    assert not choose_tiles([found], device_of(H200)).warpgroups
     report = tvm_stitch.explain(linear("float16", 2048, 1024, 2048).module, "sm_90")
     assert report.target == "sm_90a" and "warps in groups" in report.kernels[0].mapping
 
@@ -70,7 +69,7 @@ def test_a_deep_product_goes_by_groups_of_warps_in_code_for_this_gpu_alone():
     ],
 )
 def test_tiles_that_were_the_fastest(sizes, size):
-    tiles = choose_tiles(read_product(product_function(*sizes)), DEVICE)
+    tiles = choose_tiles([read_product(product_function(*sizes))], DEVICE)
     assert tiles.warpgroups and (tiles.rows, tiles.columns, tiles.stages) == size
 
 
@@ -89,7 +88,7 @@ def sources(module):
 def test_factors_with_few_neighbours_in_memory_go_another_way():
     """Columns of 2056 bytes begin at every 8 bytes, vectors of 16 at every second."""
     found = read_product(product_function(2048, 4096, 1028))
-    tiles = choose_tiles(found, DEVICE)
+    tiles = choose_tiles([found], DEVICE)
     assert not tiles.warpgroups
     (reason,) = tile_reasons(found, fitted(found, GROUPED[0]), DEVICE)
     assert "too few for lines of 128 bytes" in reason
