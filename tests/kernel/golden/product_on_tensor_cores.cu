@@ -1,31 +1,31 @@
 extern "C" __global__ void __launch_bounds__(128, 5) main_kernel(half* __restrict__ T_add_intermediate_1_ptr, half* __restrict__ p0_ptr, half* __restrict__ p1_ptr, half* __restrict__ p2_ptr, half* __restrict__ p3_ptr) {
   extern __shared__ __align__(64) float arena_ptr[];
+  (&(arena_ptr[13311]));
   alignas(64) int64_t entry_ptr[1];
   entry_ptr[0] = (int64_t)0;
   alignas(64) int64_t tile_row_ptr[1];
   tile_row_ptr[0] = (int64_t)0;
   alignas(64) int64_t tile_column_ptr[1];
   tile_column_ptr[0] = ((int64_t)((int)blockIdx.x));
-  (&(arena_ptr[13311]));
   alignas(64) float totals_ptr[64];
   int64_t cse_v1 = ((int64_t)((int)threadIdx.x));
-  int64_t cse_v10 = (((int64_t)((int)threadIdx.x)) >> (int64_t)3);
-  int64_t cse_v11 = (((int64_t)((int)threadIdx.x)) & (int64_t)7);
-  int64_t cse_v12 = (((int64_t)((int)threadIdx.x)) >> (int64_t)6);
-  int64_t cse_v17 = ((((int64_t)((int)threadIdx.x)) >> (int64_t)3) * (int64_t)36);
-  int64_t cse_v18 = ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)4);
-  int64_t cse_v19 = ((((int64_t)((int)threadIdx.x)) >> (int64_t)3) * (int64_t)128);
-  int64_t cse_v20 = ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)8);
+  int64_t cse_v7 = (((int64_t)((int)threadIdx.x)) >> (int64_t)3);
+  int64_t cse_v8 = (((int64_t)((int)threadIdx.x)) & (int64_t)7);
+  int64_t cse_v9 = (((int64_t)((int)threadIdx.x)) >> (int64_t)6);
+  int64_t cse_v13 = ((((int64_t)((int)threadIdx.x)) >> (int64_t)3) * (int64_t)36);
+  int64_t cse_v14 = ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)4);
+  int64_t cse_v15 = ((((int64_t)((int)threadIdx.x)) >> (int64_t)3) * (int64_t)128);
+  int64_t cse_v16 = ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)8);
   #pragma unroll
   for (int64_t copy = (int64_t)0; copy < (int64_t)4; ++copy) {
     tvm_builtin_ptx_cp_async_cg_src_size_async_cg_shared_global_16(tvm_builtin_cuda_cvta_generic_to_shared((&(arena_ptr[(((copy * (int64_t)576) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)3) * (int64_t)36)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)4))]))), (&(p0_ptr[((((tile_row_ptr[0] * (int64_t)8192) + (copy * (int64_t)2048)) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)3) * (int64_t)128)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)8))])), (((((tile_row_ptr[0] * (int64_t)8) + (copy * (int64_t)2)) + (((int64_t)((int)threadIdx.x)) >> (int64_t)6)) < (int64_t)5) ? (uint)16 : (uint)0));
   }
-  int64_t cse_v13 = (((int64_t)((int)threadIdx.x)) >> (int64_t)4);
-  int64_t cse_v14 = (((int64_t)((int)threadIdx.x)) & (int64_t)15);
-  int64_t cse_v21 = ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)68);
-  int64_t cse_v22 = ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4);
-  int64_t cse_v23 = ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)264);
-  int64_t cse_v24 = ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8);
+  int64_t cse_v10 = (((int64_t)((int)threadIdx.x)) >> (int64_t)4);
+  int64_t cse_v11 = (((int64_t)((int)threadIdx.x)) & (int64_t)15);
+  int64_t cse_v17 = ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)68);
+  int64_t cse_v18 = ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4);
+  int64_t cse_v19 = ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)264);
+  int64_t cse_v20 = ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8);
   #pragma unroll
   for (int64_t copy_1 = (int64_t)0; copy_1 < (int64_t)8; ++copy_1) {
     tvm_builtin_ptx_cp_async_cg_src_size_async_cg_shared_global_16(tvm_builtin_cuda_cvta_generic_to_shared((&(arena_ptr[((((copy_1 * (int64_t)544) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)68)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4)) + (int64_t)4608)]))), (&(p1_ptr[((((copy_1 * (int64_t)2112) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)264)) + (tile_column_ptr[0] * (int64_t)128)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8))])), ((((tile_column_ptr[0] * (int64_t)16) + (((int64_t)((int)threadIdx.x)) & (int64_t)15)) < (int64_t)33) ? (uint)16 : (uint)0));
@@ -44,43 +44,49 @@ extern "C" __global__ void __launch_bounds__(128, 5) main_kernel(half* __restric
   for (int number = 0; number < 64; ++number) {
     totals_ptr[number] = 0x0p+0f/*0.000000e+00*/;
   }
-  int cse_v3 = (((int)threadIdx.x) >> 6);
-  int cse_v5 = (((int)threadIdx.x) & 31);
-  int cse_v15 = ((((int)threadIdx.x) & 63) >> 5);
-  for (int turn = 0; turn < 2; ++turn) {
+  alignas(64) int slots_ptr[2];
+  slots_ptr[0] = 0;
+  slots_ptr[1] = 0;
+  for (int64_t turn = (int64_t)0; turn < (int64_t)2; ++turn) {
     tvm_builtin_ptx_cp_async_wait_group_async_wait_group_1();
     __syncthreads();
     tvm_builtin_ptx_cp_async_commit_group_async_commit_group();
     alignas(64) uint left_ptr[8];
     alignas(64) uint right_ptr[16];
     #pragma unroll
-    for (int part = 0; part < 4; ++part) {
-      int cse_v4 = (((int)threadIdx.x) & 15);
-      int cse_v25 = (((((int)threadIdx.x) & 31) >> 4) * 4);
+    for (int64_t part = (int64_t)0; part < (int64_t)4; ++part) {
+      int64_t cse_v24 = (((((int64_t)((int)threadIdx.x)) & (int64_t)31) >> (int64_t)4) * (int64_t)4);
       #pragma unroll
-      for (int height = 0; height < 2; ++height) {
-        int cse_v2 = (height * 4);
-        tvm_builtin_ptx_ldmatrix_sync_aligned_m8n8_x4_shared_b16(left_ptr[(height * 4)], left_ptr[((height * 4) + 1)], left_ptr[((height * 4) + 2)], left_ptr[((height * 4) + 3)], tvm_builtin_cuda_cvta_generic_to_shared((&(arena_ptr[((((((turn * 2304) + ((((int)threadIdx.x) >> 6) * 1152)) + (height * 576)) + ((((int)threadIdx.x) & 15) * 36)) + (part * 8)) + (((((int)threadIdx.x) & 31) >> 4) * 4))]))));
+      for (int64_t height = (int64_t)0; height < (int64_t)2; ++height) {
+        int64_t cse_v2 = (height * (int64_t)4);
+        tvm_builtin_ptx_ldmatrix_sync_aligned_m8n8_x4_shared_b16(left_ptr[(height * (int64_t)4)], left_ptr[((height * (int64_t)4) + (int64_t)1)], left_ptr[((height * (int64_t)4) + (int64_t)2)], left_ptr[((height * (int64_t)4) + (int64_t)3)], tvm_builtin_cuda_cvta_generic_to_shared((&(arena_ptr[((((((((int64_t)slots_ptr[0]) * (int64_t)2304) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)6) * (int64_t)1152)) + (height * (int64_t)576)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)36)) + (part * (int64_t)8)) + (((((int64_t)((int)threadIdx.x)) & (int64_t)31) >> (int64_t)4) * (int64_t)4))]))));
       }
       #pragma unroll
-      for (int width = 0; width < 4; ++width) {
-        int cse_v6 = (width * 4);
-        tvm_builtin_ptx_ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16(right_ptr[(width * 4)], right_ptr[((width * 4) + 1)], right_ptr[((width * 4) + 2)], right_ptr[((width * 4) + 3)], tvm_builtin_cuda_cvta_generic_to_shared((&(arena_ptr[(((((((turn * 4352) + (part * 1088)) + ((((int)threadIdx.x) & 15) * 68)) + (((((int)threadIdx.x) & 63) >> 5) * 32)) + (width * 8)) + (((((int)threadIdx.x) & 31) >> 4) * 4)) + 4608)]))));
+      for (int64_t width = (int64_t)0; width < (int64_t)4; ++width) {
+        int64_t cse_v3 = (width * (int64_t)4);
+        tvm_builtin_ptx_ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16(right_ptr[(width * (int64_t)4)], right_ptr[((width * (int64_t)4) + (int64_t)1)], right_ptr[((width * (int64_t)4) + (int64_t)2)], right_ptr[((width * (int64_t)4) + (int64_t)3)], tvm_builtin_cuda_cvta_generic_to_shared((&(arena_ptr[(((((((((int64_t)slots_ptr[0]) * (int64_t)4352) + (part * (int64_t)1088)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)68)) + (((((int64_t)((int)threadIdx.x)) & (int64_t)63) >> (int64_t)5) * (int64_t)32)) + (width * (int64_t)8)) + (((((int64_t)((int)threadIdx.x)) & (int64_t)31) >> (int64_t)4) * (int64_t)4)) + (int64_t)4608)]))));
       }
       #pragma unroll
       for (int height_1 = 0; height_1 < 2; ++height_1) {
         #pragma unroll
         for (int width_1 = 0; width_1 < 8; ++width_1) {
-          int cse_v7 = (height_1 * 4);
-          int cse_v8 = (width_1 * 2);
-          int cse_v16 = ((height_1 * 32) + (width_1 * 4));
-          int cse_v26 = (((height_1 * 32) + (width_1 * 4)) + 1);
-          int cse_v27 = (((height_1 * 32) + (width_1 * 4)) + 2);
-          int cse_v28 = (((height_1 * 32) + (width_1 * 4)) + 3);
+          int cse_v4 = (height_1 * 4);
+          int cse_v5 = (width_1 * 2);
+          int cse_v12 = ((height_1 * 32) + (width_1 * 4));
+          int cse_v21 = (((height_1 * 32) + (width_1 * 4)) + 1);
+          int cse_v22 = (((height_1 * 32) + (width_1 * 4)) + 2);
+          int cse_v23 = (((height_1 * 32) + (width_1 * 4)) + 3);
           tvm_builtin_ptx_mma_sync_aligned_m16n8k16_row_col_f32_f16_f16_f32(totals_ptr[((height_1 * 32) + (width_1 * 4))], totals_ptr[(((height_1 * 32) + (width_1 * 4)) + 1)], totals_ptr[(((height_1 * 32) + (width_1 * 4)) + 2)], totals_ptr[(((height_1 * 32) + (width_1 * 4)) + 3)], left_ptr[(height_1 * 4)], left_ptr[((height_1 * 4) + 1)], left_ptr[((height_1 * 4) + 2)], left_ptr[((height_1 * 4) + 3)], right_ptr[(width_1 * 2)], right_ptr[((width_1 * 2) + 1)], totals_ptr[((height_1 * 32) + (width_1 * 4))], totals_ptr[(((height_1 * 32) + (width_1 * 4)) + 1)], totals_ptr[(((height_1 * 32) + (width_1 * 4)) + 2)], totals_ptr[(((height_1 * 32) + (width_1 * 4)) + 3)]);
         }
       }
     }
+    int condval;
+    if (slots_ptr[0] == 1) {
+      condval = 0;
+    } else {
+      condval = (slots_ptr[0] + 1);
+    }
+    slots_ptr[0] = condval;
   }
   tvm_builtin_ptx_cp_async_wait_group_async_wait_group_0();
   __syncthreads();
@@ -99,15 +105,17 @@ extern "C" __global__ void __launch_bounds__(128, 5) main_kernel(half* __restric
     }
   }
   __syncthreads();
-  for (int64_t turn_1 = (int64_t)0; turn_1 < (int64_t)8; ++turn_1) {
-    if ((((tile_row_ptr[0] * (int64_t)8) + turn_1) < (int64_t)5) && (((tile_column_ptr[0] * (int64_t)16) + (((int64_t)((int)threadIdx.x)) & (int64_t)15)) < (int64_t)33)) {
-      alignas(64) half results_ptr[8];
-      *(uint4*)(results_ptr + 0) = *(uint4*)(((half*)arena_ptr) + (((turn_1 * (int64_t)1088) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)136)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8)));
-      alignas(64) half p2_in_ptr[8];
+  for (int64_t batch = (int64_t)0; batch < (int64_t)8; ++batch) {
+    alignas(64) half p2_in_ptr[8];
+    alignas(64) half p3_in_ptr[8];
+    int64_t cse_v6 = (batch * (int64_t)2112);
+    if ((((tile_row_ptr[0] * (int64_t)8) + batch) < (int64_t)5) && (((tile_column_ptr[0] * (int64_t)16) + (((int64_t)((int)threadIdx.x)) & (int64_t)15)) < (int64_t)33)) {
       *(uint4*)(p2_in_ptr + (int64_t)0) = *(uint4*)(p2_ptr + ((tile_column_ptr[0] * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8)));
-      alignas(64) half p3_in_ptr[8];
-      int64_t cse_v9 = (turn_1 * (int64_t)2112);
-      *(uint4*)(p3_in_ptr + (int64_t)0) = *(uint4*)(p3_ptr + (((((tile_row_ptr[0] * (int64_t)16896) + (turn_1 * (int64_t)2112)) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)264)) + (tile_column_ptr[0] * (int64_t)128)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8)));
+      *(uint4*)(p3_in_ptr + (int64_t)0) = *(uint4*)(p3_ptr + (((((tile_row_ptr[0] * (int64_t)16896) + (batch * (int64_t)2112)) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)264)) + (tile_column_ptr[0] * (int64_t)128)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8)));
+    }
+    if ((((tile_row_ptr[0] * (int64_t)8) + batch) < (int64_t)5) && (((tile_column_ptr[0] * (int64_t)16) + (((int64_t)((int)threadIdx.x)) & (int64_t)15)) < (int64_t)33)) {
+      alignas(64) half results_ptr[8];
+      *(uint4*)(results_ptr + 0) = *(uint4*)(((half*)arena_ptr) + (((batch * (int64_t)1088) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)136)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8)));
       alignas(64) half T_add_intermediate_1_out_ptr[8];
       #pragma unroll
       for (int lane = 0; lane < 8; ++lane) {
@@ -117,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(128, 5) main_kernel(half* __restric
         T_add1_ptr[0] = (T_add_ptr[0] + p3_in_ptr[lane]);
         T_add_intermediate_1_out_ptr[lane] = T_add1_ptr[0];
       }
-      *(uint4*)(T_add_intermediate_1_ptr + ((((((tile_row_ptr[0] * (int64_t)16896) + (entry_ptr[0] * (int64_t)10560)) + (turn_1 * (int64_t)2112)) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)264)) + (tile_column_ptr[0] * (int64_t)128)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8))) = *(uint4*)(T_add_intermediate_1_out_ptr + (int64_t)0);
+      *(uint4*)(T_add_intermediate_1_ptr + ((((((tile_row_ptr[0] * (int64_t)16896) + (entry_ptr[0] * (int64_t)10560)) + (batch * (int64_t)2112)) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)264)) + (tile_column_ptr[0] * (int64_t)128)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8))) = *(uint4*)(T_add_intermediate_1_out_ptr + (int64_t)0);
     }
   }
 }
