@@ -22,7 +22,7 @@ from bench.products.grid import Shape
 from bench.products.run import CLOSE, array_of_device, arrays_of, error_of, timed_us
 from tvm_stitch.device import Device, device_of
 from tvm_stitch.kernel.choose import NO_BOUNDS
-from tvm_stitch.kernel.tensor_core.build import TensorKernel, read_product
+from tvm_stitch.kernel.tensor_core.build import TensorKernel, read_products
 from tvm_stitch.kernel.tensor_core.choose import GROUPED, fastest_first
 from tvm_stitch.kernel.tensor_core.cost import GROUPED as TIMING
 from tvm_stitch.kernel.tensor_core.cost import GroupedTiming, Sized, compared_us
@@ -38,7 +38,7 @@ def sizes(product: TensorProduct, device: Device) -> list[Tiles]:
     """What a product is timed by: the fastest by the model, and others that are spread over all."""
     ordered = [
         tiles
-        for tiles in fastest_first(product, GROUPED, device)
+        for tiles in fastest_first([product], GROUPED, device)
         if next(tile_reasons(product, tiles, device), None) is None
     ]
     rest = ordered[NEAREST:]
@@ -51,10 +51,10 @@ def by_tiles(
     """A fused module whose products have these tiles, by the names of their Relax functions."""
     kernels = {}
     for name, function in modules.functions(mod).items():
-        product = read_product(function)
-        if name not in chosen or isinstance(product, Refused):
+        found = read_products(function)
+        if name not in chosen or isinstance(found, Refused):
             continue
-        kernel = TensorKernel(device_of(target), NO_BOUNDS, product, chosen[name]).emit(function)
+        kernel = TensorKernel(device_of(target), NO_BOUNDS, found, chosen[name]).emit(function)
         if not isinstance(kernel, Refused):
             kernels[function] = kernel
     functions = {
@@ -112,7 +112,7 @@ def fit(rows: Sequence[dict[str, Any]], device: Device, target: tvm.target.Targe
     timed = [row for row in rows if row.get("tiles_us")]
     shapes = list(dict.fromkeys(map(shape_of, timed)))
     sized = {
-        shape: Sized.of(product)
+        shape: Sized.of([product])
         for shape, product in zip(shapes, products(shapes, target), strict=True)
         if product is not None
     }

@@ -8,8 +8,10 @@ from zoo import Case, graph
 
 import tvm_stitch
 from tvm_stitch.kernel.tensor_core import choose as choose_tensor
-from tvm_stitch.kernel.tensor_core.build import emit_product, read_product
+from tvm_stitch.kernel.tensor_core.build import emit_products, read_products
+from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.stages.stage import Refused
 
 
 def projected(emit, x, w, dtype: str):
@@ -25,6 +27,15 @@ def linear(dtype: str, rows: int, depth: int, columns: int, *batch: int) -> Case
 
     shapes = [(*batch, rows, depth), (depth, columns), (columns,), (*batch, rows, columns)]
     return graph(dtype, shapes, build, lambda x, w, b, r: x @ w + b + r)
+
+
+def read_product(function: tirx.PrimFunc) -> TensorProduct | Refused:
+    """The only product that a fused PrimFunc computes."""
+    found = read_products(function)
+    if isinstance(found, Refused):
+        return found
+    (product,) = found
+    return product
 
 
 def product_function(
@@ -46,7 +57,7 @@ def product_function(
 def check_product(function: tirx.PrimFunc, tiles: Tiles, target: tvm.target.Target) -> None:
     """A product alone, by these tiles, is right and without hazards."""
     found = read_product(function)
-    kernel = emit_product(function, found, tiles)
+    kernel = emit_products(function, [found], tiles)
     rng = np.random.default_rng(0)
     shapes = [[int(extent) for extent in param.ty.shape] for param in function.params]
     arrays = [rng.standard_normal(shape).astype("float16") for shape in shapes[:2]]

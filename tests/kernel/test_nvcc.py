@@ -15,7 +15,7 @@ from tensor_products import linear, product_function, with_tiles
 from tvm import tirx
 from zoo import ZOO, layer_norm, norm_gelu_softmax, residual_rms_norm, softmax
 
-from tvm_stitch.kernel.tensor_core.build import emit_product, read_product
+from tvm_stitch.kernel.tensor_core.build import emit_products, read_products
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.target import full_target
 
@@ -124,7 +124,7 @@ def test_products_by_groups_of_warps(tmp_path):
         Tiles(64, 64, 64, 16, 64, 4, 8, 3, warpgroups=True),
         Tiles(96, 64, 64, 96, 16, 8, warpgroups=True),
     ):
-        kernel = emit_product(function, read_product(function), tiles)
+        kernel = emit_products(function, read_products(function), tiles)
         kernels.add_kernel(f"tiles_{tiles.rows}_{tiles.columns}", kernel)
     reports = kernels.reports(tmp_path)
     assert len(reports) == 4

@@ -23,7 +23,7 @@ from tvm_stitch.kernel.codegen.hazard_check import multiprocessors_needed
 from tvm_stitch.kernel.cost_model.kernel_model import predicted, schedule_at
 from tvm_stitch.kernel.footprint import footprint_of
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
-from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_product
+from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, footprint
 from tvm_stitch.simt.launch import Launch
 from tvm_stitch.simt.lowering import Scope, lower
@@ -206,7 +206,8 @@ def test_shared_memory_of_products_is_what_their_tiles_take(name, compiled):
     (function,) = functions.values()
     tiles = Tiles.from_json(str(golden_kernel(name).attrs[TILES_ATTRIBUTE]))
     kernel, device = kernel_of(compiled, name), device_of(target_of(name))
-    assert kernel.shared == footprint(read_product(function), tiles).shared
+    (product,) = read_products(function)
+    assert kernel.shared == footprint(product, tiles).shared
     # As many blocks as the compiler was told to leave registers for, as far as there is memory.
     room = Footprint(tiles.threads, 0, kernel.shared).blocks_per_sm(device)
     assert resident(name, kernel) >= min(tiles.min_blocks_per_sm, room)

@@ -98,7 +98,8 @@ def test_a_residual_goes_to_the_product_and_the_norm_stays_a_kernel(depths):
     check(case, kernels=None, orders=2)
     graph_, plan = graph_and_plan(case.module)
     assert_sound(graph_, plan)
-    assert len(plan.groups) == len(depths) + 1 and not plan.fallbacks  # all norms in one launch
+    # All products with their residuals share a launch, and all norms are one kernel.
+    assert [group.kernels for group in plan.groups] == [len(depths), 1] and not plan.fallbacks
 
 
 def test_a_product_whose_readers_reduce_is_a_kernel_with_the_rounding():

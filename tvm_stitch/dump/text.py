@@ -11,8 +11,7 @@ from tvm_stitch.kernel.build import VIEW, read_programs
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
-from tvm_stitch.kernel.tensor_core.build import read_product
-from tvm_stitch.kernel.tensor_core.program import TensorProduct
+from tvm_stitch.kernel.tensor_core.build import read_products
 from tvm_stitch.plan.plan import Plan, shown_bytes
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Expr, Refused, buffer_shape, dtype_of, shown
@@ -102,13 +101,14 @@ def _programs(function: tirx.PrimFunc, schemes: tuple[str, ...]) -> str:
     programs = read_programs(function, schemes)
     if not isinstance(programs, Refused):
         return "\n".join(map(str, programs))
-    product = read_product(function) if programs is not VIEW else programs
-    if isinstance(product, TensorProduct):
-        return (
-            f"product of {product.size_text}, {shown(product.entries)} times\n{product.stage}\n"
-            + "\n".join(map(str, product.after))
-        )
-    return f"no program: {programs.reason}"
+    products = read_products(function) if programs is not VIEW else programs
+    if isinstance(products, Refused):
+        return f"no program: {programs.reason}"
+    return "\n".join(
+        f"product of {product.size_text}, {shown(product.entries)} times\n{product.stage}\n"
+        + "\n".join(map(str, product.after))
+        for product in products
+    )
 
 
 def phases_text(fused: Mapping[str, tirx.PrimFunc], emitted: Mapping[str, tirx.PrimFunc]) -> str:

@@ -90,9 +90,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         in_step = bool(shares_input(programs, schedule.parts))
         at = tirx.Var("place", "int64") if in_step else block
         bodies = _bodies(parts, Place(views, at, thread, writer, *flat))
-        writer.add(
-            interleave_blocks(at, block, bodies) if in_step else _side_by_side(block, bodies)
-        )
+        writer.add(interleave_blocks(at, block, bodies) if in_step else by_ranges(block, bodies))
         first = bodies[-1][0]
     body = _scratch_apart(writer.done())
     if len({mapping.split for mapping in schedule.parts}) > 1 and not schedule.blocks:
@@ -123,16 +121,22 @@ def _bodies(parts: Iterable[tuple[Program, Mapping]], place: Place) -> list[tupl
     bodies: list[tuple[Expr, tirx.Stmt]] = []
     for program, mapping in parts:
         inner = Writer()
-        own = place.block - first
-        if constant(first) is None:
-            # TVM would compute multiples of it once for many addresses, and no longer see that
-            # these are aligned: it has no vectors of eight addresses to go on with. Nor would it
-            # if it had to correct quotients for numbers that may be negative: hence unsigned.
-            own = as_int64(inner.value("own_block", tirx.Cast("uint32", own)))
+        is_known = constant(first) is not None
+        own = place.block - first if is_known else own_block(place.block, first, inner)
         there = replace(place, block=own, writer=inner)
         first = first + kind_of(program).emit(program, mapping, there)
         bodies.append((first, inner.done()))
     return bodies
+
+
+def own_block(block: Expr, first: Expr, writer: Writer) -> Expr:
+    """A block's number among those of its part, of which the first has this number in the grid.
+
+    TVM would compute multiples of it once for many addresses, and no longer see that these are
+    aligned: it has no vectors of eight addresses to go on with. Nor would it if it had to correct
+    quotients for numbers that may be negative: hence unsigned.
+    """
+    return as_int64(writer.value("own_block", tirx.Cast("uint32", block - first)))
 
 
 def _rounds(parts: Sequence[tuple[Program, Mapping]], schedule: Schedule, place: Place) -> None:
@@ -165,7 +169,7 @@ def _rounds(parts: Sequence[tuple[Program, Mapping]], schedule: Schedule, place:
                 iteration=iteration,
                 back=back,
             )
-            writer.add(_side_by_side(there.block, _bodies(own, there)))
+            writer.add(by_ranges(there.block, _bodies(own, there)))
             if any(program.row_reductions for program, _ in own):
                 # The next turn's reductions write where this one's are still being read.
                 writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
@@ -214,13 +218,13 @@ def _interleaved(block: Expr, count: Expr) -> Expr:
     return place if exact == most else tirx.Select(block < most, place, block)
 
 
-def _side_by_side(block: Expr, bodies: list[tuple[Expr, tirx.Stmt]]) -> tirx.Stmt:
+def by_ranges(block: Expr, bodies: Sequence[tuple[Expr, tirx.Stmt]]) -> tirx.Stmt:
     """Each block finds its part by halving. The branches are uniform in a block."""
     if len(bodies) == 1:
         return bodies[0][1]
     half = len(bodies) // 2
     return tirx.IfThenElse(
         block_uniform(block < bodies[half - 1][0]),
-        _side_by_side(block, bodies[:half]),
-        _side_by_side(block, bodies[half:]),
+        by_ranges(block, bodies[:half]),
+        by_ranges(block, bodies[half:]),
     )

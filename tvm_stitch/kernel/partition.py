@@ -74,7 +74,7 @@ def _wants_rounds(program: Program) -> bool:
 def _side_by_side(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...]
 ) -> tuple[Program, ...] | Refused:
-    parts = _unrelated(stages, outputs)
+    parts = unrelated(stages, outputs)
     if len(parts) == 1:
         parts = [(stages, outputs)]
     programs: list[Program] = []
@@ -93,7 +93,7 @@ def _side_by_side(
 
 def _sharing_inputs(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tuple[Program, ...]:
     """Programs that have nothing in common but inputs, if that is all that keeps them together."""
-    parts = _unrelated(stages, outputs, by_inputs=False)
+    parts = unrelated(stages, outputs, by_inputs=False)
     programs = [_one_program(*part) for part in parts] if len(parts) > 1 else []
     found = [program for program in programs if not isinstance(program, Refused)]
     return tuple(found) if len(found) == len(programs) else ()
@@ -139,7 +139,7 @@ def _waits_for_little(program: Program | Refused) -> bool:
     return elements is not None and elements * narrowest_item(program) <= BARRIER_BYTES
 
 
-def _unrelated(
+def unrelated(
     stages: tuple[Stage, ...], outputs: tuple[Var, ...], by_inputs: bool = True
 ) -> list[tuple[tuple[Stage, ...], tuple[Var, ...]]]:
     """Parts that share no computed value, and no input that all elements of both read.

@@ -5,7 +5,8 @@ costs one launch instead of many; its parts share the size of a block and nothin
 those in rounds, which meet at the same barriers. Kernels of
 one turn never wait for each other, so packs of one turn close no circle. Those that read the same
 tensor, or compute the same value again, are merged into one function that has it once: what they
-become is asked of kernel/ as for any set of operators.
+become is asked of kernel/ as for any set of operators. So are matrix products, which share launches
+with products alone: fewer multiprocessors are without work at the end of one grid than of several.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tvm_stitch.kernel.build import choose_kernel
+from tvm_stitch.kernel.implementations import IMPLEMENTATIONS, PRODUCTS
 from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.options import Options
 from tvm_stitch.plan.deadline import NEVER, Deadline
@@ -53,11 +55,29 @@ class Item:
     apart_us: float
     verdict: Verdict
     product: int | None = None  # of the graph, which the kernel computes as well
+    is_lone: bool = False  # a product that stays as it is unless it shares a launch
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a matrix product first of all."""
+        return self.verdict.kernel.is_product
 
     @cached_property
     def inputs(self) -> tuple[Var, ...]:
         """The buffers that it reads."""
-        return tuple(inputs(self.region, self.nodes))
+        found = inputs(self.region, self.nodes)
+        if self.product is None:
+            return tuple(found)
+        graph = self.region.graph
+        node = graph.nodes[self.product]
+        own = set(map(graph.buffer, node.results))
+        read = (*map(graph.buffer, node.operands), *found)
+        return tuple(dict.fromkeys(buffer for buffer in read if buffer not in own))
+
+    @property
+    def more_us(self) -> float:
+        """What it costs more than its kernel should take, as the planner counts."""
+        return self.verdict.cost_us - self.verdict.kernel.planned_us
 
     @cached_property
     def read(self) -> frozenset[Var]:
@@ -67,18 +87,19 @@ class Item:
     @cached_property
     def symbols(self) -> frozenset[Var]:
         """The extents that are found at run time and that it must know."""
-        nodes = (self.region.nodes[place] for place in bits(self.nodes))
+        graph = self.region.graph
         return frozenset(
             symbol
-            for node in nodes
-            for binding in node.bindings
-            for symbol in self.region.graph.told(binding)
+            for index in self.computed
+            for binding in graph.nodes[index].bindings
+            for symbol in graph.told(binding)
         )
 
     @cached_property
     def computed(self) -> frozenset[int]:
         """The graph's nodes that it computes."""
-        return frozenset(self.region.indices[place] for place in bits(self.nodes))
+        own = (self.region.indices[place] for place in bits(self.nodes))
+        return frozenset(own if self.product is None else (*own, self.product))
 
     @cached_property
     def written(self) -> tuple[Var, ...]:
@@ -94,7 +115,7 @@ class Pack:
     read: frozenset[Var]
     tensors: int  # pointers that the kernel takes
     cost_us: float
-    related: bool = False  # whether some have tensors or operators in common
+    related: bool = False  # whether their kernel is found anew, of all of their operators
 
     @staticmethod
     def of(item: Item) -> Pack:
@@ -105,7 +126,10 @@ class Pack:
     def is_short(self) -> bool:
         """Whether a launch more or less matters, or a barrier of the grid."""
         verdicts = [item.verdict for item in self.items]
-        alone = any(v.spare or not v.kernel.shares_launch for v in verdicts)
+        kernels = [verdict.kernel for verdict in verdicts]
+        alone = any(v.spare for v in verdicts) or not all(
+            kernel.shares_launch or kernel.is_product for kernel in kernels
+        )
         return not alone and (self.cost_us <= LONGEST_US or verdicts[0].kernel.meets)
 
     def touches(self, nodes: AbstractSet[int]) -> bool:
@@ -114,15 +138,15 @@ class Pack:
 
     def joined(self, other: Pack, launch_us: float, known: Known | None = None) -> Pack | None:
         """Both in one launch, if one kernel can be both and it pays."""
-        tensors = self.tensors + other.tensors
-        if not self.is_short or tensors > MOST_TENSORS:
+        tensors, is_product = self.tensors + other.tensors, self.items[0].is_product
+        if not self.is_short or tensors > MOST_TENSORS or is_product != other.items[0].is_product:
             return None
         items, read = (*self.items, *other.items), self.read | other.read
-        related = self.related or other.related or _are_related(self, other)
+        related = is_product or self.related or other.related or _are_related(self, other)
         together = (known or Known()).kernel_of(items) if related else _together(items)
         if isinstance(together, Refused):
             return None
-        cost = together.planned_us + launch_us
+        cost = together.planned_us + launch_us + sum(item.more_us for item in items)
         if cost > self.cost_us + other.cost_us:
             return None
         return Pack(items, read, tensors, cost, related)
@@ -195,16 +219,17 @@ def _places(packs: dict[Turn, list[Pack]], first: Turn, last: Turn) -> Iterator[
 
 def holding(packs: Iterable[Pack], look: Callable[[Kernel], Refused | None]) -> list[Pack]:
     """The packs, but those apart again whose kernel the last look refuses."""
-    known: dict[tuple[Verdict, ...], bool] = {}  # equal regions have the same verdicts
+    known: dict[Hashable, bool] = {}  # equal regions have the same kernels
     found: list[Pack] = []
     for each in packs:
-        verdicts = tuple(item.verdict for item in each.items)
-        if len(verdicts) > 1 and verdicts not in known:
+        kernels = tuple(item.verdict.kernel for item in each.items)
+        key = kernels, _in_common(each.items) if each.related else None
+        if len(kernels) > 1 and key not in known:
             # Of those in rounds, all stages are placed in rounds anew.
-            merge = each.related or each.items[0].verdict.kernel.meets
+            merge = each.related or kernels[0].meets
             kernel = _merged(each.items) if merge else _together(each.items)
-            known[verdicts] = not isinstance(kernel, Refused) and look(kernel) is None
-        found += [each] if known.get(verdicts, True) else map(Pack.of, each.items)
+            known[key] = not isinstance(kernel, Refused) and look(kernel) is None
+        found += [each] if known.get(key, True) else map(Pack.of, each.items)
     return found
 
 
@@ -231,7 +256,8 @@ def _merged(items: Sequence[Item]) -> Kernel | Refused:
     computed = sorted(frozenset().union(*(item.computed for item in items)))
     stages = tuple(stage for index in computed for stage in graph.nodes[index].stages)
     written = tuple(dict.fromkeys(buffer for item in items for buffer in item.written))
-    return choose_kernel(stages, written, first.device, first.bounds)
+    among = PRODUCTS if first.is_product else IMPLEMENTATIONS
+    return choose_kernel(stages, written, first.device, first.bounds, among=among)
 
 
 def _together(items: Sequence[Item]) -> Kernel | Refused:

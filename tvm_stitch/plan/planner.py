@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from tvm_stitch import timing
@@ -18,6 +18,7 @@ from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.options import Options
 from tvm_stitch.plan.cuts import cuts_within, find_cuts
 from tvm_stitch.plan.deadline import NEVER, Deadline
+from tvm_stitch.plan.lone_products import lone_products
 from tvm_stitch.plan.measured import counted
 from tvm_stitch.plan.pack import Item, Pack, Turn, holding, pack
 from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solved
@@ -89,7 +90,9 @@ def plan_graph(
     known.deadline(chosen)  # its time begins
     regions = find_regions(graph)
     plans = _plan_regions(regions, device, bounds, chosen, explained, timed, known)
-    plan = _assembled(graph, regions, plans, device, bounds, chosen, known)
+    ended = (index for r, p in zip(regions, plans, strict=True) for index in _ended(r, p))
+    lone = lone_products(graph, ended, device, bounds, chosen, known.answers(bounds))
+    plan = _assembled(graph, regions, plans, device, bounds, chosen, known, tuple(lone))
     cuts = find_cuts(graph, regions, plans) if explained else ()
     return replace(plan, cuts=cuts, measured=counted(plan.measured for plan in plans))
 
@@ -102,11 +105,16 @@ def _assembled(
     bounds: Bounds,
     options: Options,
     known: Known,
+    lone: Sequence[Item] = (),
 ) -> Plan:
-    """The plans of regions as one, short independent kernels in common launches."""
+    """The plans of regions as one, short independent kernels in common launches.
+
+    And products that no region's kernel computes, if they share one.
+    """
     items = [
         item for region, plan in zip(regions, plans, strict=True) for item in _items(region, plan)
     ]
+    items += lone
     if "independent" in options.schemes:
         available = _available(graph, regions, plans)
         deadline, largest = known.deadline(options), options.largest_kernel
@@ -114,7 +122,9 @@ def _assembled(
         packs = holding(packed, known.answers(bounds).checked)
     else:
         packs = list(map(Pack.of, items))
-    kept, fallbacks, reasons = _left(graph, regions, plans)
+    packs = [each for each in packs if len(each.items) > 1 or not each.items[0].is_lone]
+    shared = [item for each in packs for item in each.items if item.is_lone]
+    kept, fallbacks, reasons = _left(graph, regions, plans, shared)
     groups = sorted(map(_group, packs), key=lambda group: group.nodes)
     solved = _summary(regions, plans, device, options)
     return Plan(tuple(groups), fallbacks, reasons, kept, solved=solved)
@@ -201,6 +211,14 @@ def _items(region: Region, plan: RegionPlan) -> list[Item]:
     ]
 
 
+def _ended(region: Region, plan: RegionPlan) -> Iterator[int]:
+    """The products of the graph that a region's kernels compute."""
+    products = own_products(region)
+    return (
+        products[pick.product] for pick in plan.picks if pick.verdict and pick.product is not None
+    )
+
+
 def _available(
     graph: StitchGraph, regions: Sequence[Region], plans: Sequence[RegionPlan]
 ) -> dict[Var, Turn]:
@@ -260,10 +278,18 @@ def _bytes_saved(item: Item) -> int:
 
 
 def _left(
-    graph: StitchGraph, regions: Sequence[Region], plans: Sequence[RegionPlan]
+    graph: StitchGraph,
+    regions: Sequence[Region],
+    plans: Sequence[RegionPlan],
+    shared: Iterable[Item],
 ) -> tuple[frozenset[int], tuple[Fallback, ...], tuple[tuple[int, str], ...]]:
     """Nodes that stay as they are; of those that are kernels the reason; and all reasons."""
-    reasons = {node.index: node.reason for node in graph.nodes if node.reason}
+    in_launches = {index for item in shared for index in item.computed}
+    reasons = {
+        node.index: node.reason
+        for node in graph.nodes
+        if node.reason and node.index not in in_launches
+    }
     kept: set[int] = set()
     for region, plan in zip(regions, plans, strict=True):
         grouped = 0

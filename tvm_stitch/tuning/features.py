@@ -92,8 +92,13 @@ def features(workload: Workload, layout: Layout) -> list[float]:
 def _of_tiles(workload: Workload, layout: Layout) -> dict[str, float]:
     names = {**TILES, **{name: name for name in ("rows", "threads", "min_blocks_per_sm")}}
     tiles = {name: math.log2(1 + getattr(layout, field)) for name, field in names.items()}
-    rows, columns, contracted, entries = workload.sizes
-    sizes = {"total_rows": rows * entries, "total_columns": columns, "contracted": contracted}
+    # Rows, columns, depth and entries of each product.
+    rows, columns, contracted, entries = (workload.sizes[n::4] for n in range(4))
+    sizes = {
+        "total_rows": max(r * e for r, e in zip(rows, entries, strict=True)),
+        "total_columns": sum(columns),
+        "contracted": max(contracted),
+    }
     predicted_us = {"predicted_us": _log(workload.predicted_us(layout))}
     return tiles | {name: _log(size) for name, size in sizes.items()} | predicted_us
 

@@ -1,6 +1,6 @@
 """Products on tensor cores as workloads: their Tiles are searched.
 
-In: a fused PrimFunc that a product's kernel computes. Out: a Workload.
+In: a fused PrimFunc that the kernel of a product computes, or of several. Out: a Workload.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.tensor_core import cost
-from tvm_stitch.kernel.tensor_core.build import TensorKernel, read_product
+from tvm_stitch.kernel.tensor_core.build import TensorKernel, read_products
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import Tiles, fitted, tile_reasons
+from tvm_stitch.kernel.tensor_core.tiles import Tiles, fitted_to_all, why_illegal
 from tvm_stitch.stages.stage import Refused, Var
 from tvm_stitch.tuning.spaces.tiles import TileSpace
 from tvm_stitch.tuning.workload import Description, Layout, Workload, digest, workload_of
@@ -26,46 +26,46 @@ from tvm_stitch.tuning.workload import Description, Layout, Workload, digest, wo
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProductWorkload(Workload):
-    """A product and what follows it in its kernel."""
+    """Products, mostly one, and what follows them in their kernel."""
 
-    product: TensorProduct
+    products: tuple[TensorProduct, ...]
 
     @property
     def outputs(self) -> frozenset[Var]:
         """The parameters that it writes."""
-        return frozenset(self.product.outputs)
+        return frozenset(buffer for product in self.products for buffer in product.outputs)
 
     def choose(self, schemes: Sequence[str] = SCHEMES) -> Tiles | Refused:
         """Its analytic choice, or why there is none."""
-        return _switched_off(schemes) or choose_tiles(self.product, self.device)
+        return _switched_off(schemes) or choose_tiles(self.products, self.device)
 
     def space(self, schemes: Sequence[str] = SCHEMES) -> TileSpace:
         """Every legal tiles of the axes."""
-        return TileSpace(self.product, self.device)
+        return TileSpace(self.products, self.device)
 
     def refusal(self, layout: Any, schemes: Sequence[str] = SCHEMES) -> Refused | None:
         """Why it cannot have tiles that somebody else made, if so."""
         if not isinstance(layout, Tiles):
             return Refused("a schedule of programs, which this has none of")
-        reason = next(tile_reasons(self.product, layout, self.device), None)
+        reason = why_illegal(self.products, layout, self.device)
         return _switched_off(schemes) or (None if reason is None else Refused(reason))
 
     def emit(self, layout: Tiles) -> tirx.PrimFunc | Refused:
         """The kernel by legal tiles."""
-        return TensorKernel(self.device, NO_BOUNDS, self.product, layout).emit(self.function)
+        return TensorKernel(self.device, NO_BOUNDS, self.products, layout).emit(self.function)
 
     def refitted(self, layout: Any) -> Tiles | None:
         """Tiles with no more stages than this depth has."""
-        return fitted(self.product, layout) if isinstance(layout, Tiles) else None
+        return fitted_to_all(self.products, layout) if isinstance(layout, Tiles) else None
 
     def predicted_us(self, layout: Tiles) -> float:
         """What the kernel should take."""
-        return cost.predicted_us(self.product, layout, self.device)
+        return cost.predicted_us(self.products, layout, self.device)
 
     @property
     def floor_us(self) -> float:
         """What moving its bytes takes at the bandwidth of a large copy."""
-        return cost.least_bytes(self.product) / self.device.bandwidth * 1e6
+        return cost.least_bytes(self.products) / self.device.bandwidth * 1e6
 
 
 def _switched_off(schemes: Sequence[str]) -> Refused | None:
@@ -74,21 +74,27 @@ def _switched_off(schemes: Sequence[str]) -> Refused | None:
 
 
 def product_workload_of(function: tirx.PrimFunc, device: Device) -> ProductWorkload | Refused:
-    """The workload of a fused PrimFunc that computes a product."""
-    product = read_product(function)
-    if isinstance(product, Refused):
-        return product
-    names = ", ".join(stage.name.removeprefix("T_") for stage in (product.stage, *product.after))
-    times = "" if product.entries == 1 else f"{product.entries_text} x "
+    """The workload of a fused PrimFunc that computes products."""
+    products = read_products(function)
+    if isinstance(products, Refused):
+        return products
     return ProductWorkload(
         function=function,
-        product=product,
+        products=products,
         device=device,
-        key=digest(_lines(product, sized=True)),
-        family=digest(_lines(product, sized=False)),
-        sizes=tuple(size if isinstance(size, int) else 0 for size in product.sizes),
-        title=f"{times}{product.size_text} {product.multiplied}: {names}",
+        key=digest(_lines(products, sized=True)),
+        family=digest(_lines(products, sized=False)),
+        sizes=tuple(
+            size if isinstance(size, int) else 0 for product in products for size in product.sizes
+        ),
+        title="; ".join(map(_title, products)),
     )
+
+
+def _title(product: TensorProduct) -> str:
+    names = ", ".join(stage.name.removeprefix("T_") for stage in (product.stage, *product.after))
+    times = "" if product.entries == 1 else f"{product.entries_text} x "
+    return f"{times}{product.size_text} {product.multiplied}: {names}"
 
 
 def workload_with(
@@ -100,9 +106,14 @@ def workload_with(
     return workload_of(function, device, bounds)
 
 
-def _lines(product: TensorProduct, sized: bool) -> Iterator[str]:
-    """A product as text that depends on no names."""
+def _lines(products: tuple[TensorProduct, ...], sized: bool) -> Iterator[str]:
+    """Products as text that depends on no names."""
     said = Description(sized)
+    for product in products:
+        yield from _lines_of(product, said, sized)
+
+
+def _lines_of(product: TensorProduct, said: Description, sized: bool) -> Iterator[str]:
     yield f"product {product.left.by_depth} {product.right.by_depth}"
     if sized:
         rows, columns, depth, entries = map(said.size, product.sizes)

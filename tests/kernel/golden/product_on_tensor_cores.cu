@@ -1,12 +1,12 @@
 extern "C" __global__ void __launch_bounds__(128, 5) main_kernel(half* __restrict__ T_add_intermediate_1_ptr, half* __restrict__ p0_ptr, half* __restrict__ p1_ptr, half* __restrict__ p2_ptr, half* __restrict__ p3_ptr) {
   extern __shared__ __align__(64) float arena_ptr[];
+  (&(arena_ptr[13311]));
   alignas(64) int64_t entry_ptr[1];
   entry_ptr[0] = (int64_t)0;
   alignas(64) int64_t tile_row_ptr[1];
   tile_row_ptr[0] = (int64_t)0;
   alignas(64) int64_t tile_column_ptr[1];
   tile_column_ptr[0] = ((int64_t)((int)blockIdx.x));
-  (&(arena_ptr[13311]));
   alignas(64) float totals_ptr[64];
   int64_t cse_v1 = ((int64_t)((int)threadIdx.x));
   int64_t cse_v7 = (((int64_t)((int)threadIdx.x)) >> (int64_t)3);

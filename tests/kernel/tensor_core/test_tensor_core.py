@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import tvm
 from check import A100, H200, HALVES, check, primfuncs
-from tensor_products import check_product, linear, product_function, projected, with_tiles
+from tensor_products import (
+    check_product,
+    linear,
+    product_function,
+    projected,
+    read_product,
+    with_tiles,
+)
 from tvm import relax, te, tirx
 from tvm.relax import op
 from zoo import Case, Graph, graph
@@ -14,7 +21,7 @@ from zoo import Case, Graph, graph
 import tvm_stitch
 from tvm_stitch import Options
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_product
+from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.choose import DEEP, SHALLOW, choose_tiles
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of, tile_reasons
@@ -153,7 +160,9 @@ def test_an_older_gpu_gets_the_default_kernel():
     case = linear("float16", 64, 100, 264)
     kernels = primfuncs(case.module, target=T4).values()
     assert not any(TILES_ATTRIBUTE in kernel.attrs for kernel in kernels)
-    assert choose_tiles(product_of(case), device_of(T4)).reason.startswith("T4 has no tensor cores")
+    assert choose_tiles([product_of(case)], device_of(T4)).reason.startswith(
+        "T4 has no tensor cores"
+    )
 
 
 def test_shared_memory_can_be_switched_off():
@@ -175,10 +184,10 @@ def test_the_report_says_what_the_kernel_does():
 def test_deep_products_get_tiles_that_leave_no_multiprocessor_without_work():
     """Of 4096 x 3072 x 768, tiles of 96 rows make 258 blocks, two for nearly every one of 132."""
     found = read_product(product_function(4096, 3072, 768))
-    tiles = choose_tiles(found, DEVICE)
+    tiles = choose_tiles([found], DEVICE)
     assert (tiles.rows, tiles.columns) == (96, 128)
     assert blocks_of(found, tiles) == 258
-    large = choose_tiles(read_product(product_function(2048, 4096, 11008)), DEVICE)
+    large = choose_tiles([read_product(product_function(2048, 4096, 11008))], DEVICE)
     assert (large.rows, large.columns) == (128, 128)
 
 

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 import tvm
 from check import H200, HALVES, check
-from tensor_products import check_product, linear, product_function, with_tiles
+from tensor_products import check_product, linear, product_function, read_product, with_tiles
 from tvm.s_tir import dlight
 
 import tvm_stitch
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel.tensor_core.build import read_product
 from tvm_stitch.kernel.tensor_core.choose import GROUPED, GROUPED_SHALLOW, choose_tiles
 from tvm_stitch.kernel.tensor_core.cost import predicted_us
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of, fitted, tile_reasons
@@ -89,14 +88,14 @@ def test_tiles_are_legal_whatever_the_sizes(rows, columns):
         assert isinstance(read_product(product_function(rows, 776, columns)), Refused)
         return
     found = read_product(product_function(rows, 776, columns))
-    tiles = choose_tiles(found, DEVICE)
+    tiles = choose_tiles([found], DEVICE)
     assert tiles.warpgroups and not list(tile_reasons(found, tiles, DEVICE))
 
 
 def test_a_deep_product_goes_by_groups_of_warps_in_code_for_this_gpu_alone():
     found = read_product(product_function(2048, 4096, 11008))
-    assert choose_tiles(found, DEVICE).warpgroups
-    assert not choose_tiles(found, device_of(H200)).warpgroups
+    assert choose_tiles([found], DEVICE).warpgroups
+    assert not choose_tiles([found], device_of(H200)).warpgroups
     report = tvm_stitch.explain(linear("float16", 2048, 1024, 2048).module, "sm_90")
     assert report.target == "sm_90a" and "warps in groups" in report.kernels[0].mapping
 
@@ -115,7 +114,7 @@ def test_a_deep_product_goes_by_groups_of_warps_in_code_for_this_gpu_alone():
 )
 def test_tiles_fill_whole_waves_of_132_multiprocessors(sizes, size, blocks):
     product = read_product(product_function(*sizes))
-    tiles = choose_tiles(product, DEVICE)
+    tiles = choose_tiles([product], DEVICE)
     assert tiles.warpgroups and (tiles.rows, tiles.columns) == size
     assert blocks_of(product, tiles) == blocks
 
@@ -134,14 +133,14 @@ def test_tiles_fill_whole_waves_of_132_multiprocessors(sizes, size, blocks):
 def test_the_model_knows_what_was_measured_on_an_h200(sizes, tiles, measured):
     """Of bench/products/h200.json, less what two events measure besides."""
     product = read_product(product_function(*sizes))
-    assert predicted_us(product, tiles, DEVICE) == pytest.approx(measured, rel=0.1)
+    assert predicted_us([product], tiles, DEVICE) == pytest.approx(measured, rel=0.1)
 
 
 def test_resident_blocks_and_latency_count():
     """Too few stages ahead wait for each copy; a block alone waits for its results to be stored."""
     product = read_product(product_function(2048, 4096, 768))
     deep, flat = (Tiles(128, 128, 64, 16, 128, n, warpgroups=True) for n in (6, 3))
-    assert predicted_us(product, flat, DEVICE) > 1.1 * predicted_us(product, deep, DEVICE)
+    assert predicted_us([product], flat, DEVICE) > 1.1 * predicted_us([product], deep, DEVICE)
 
 
 def test_what_is_compiled_may_use_them_whatever_target_is_in_scope():
@@ -159,7 +158,7 @@ def sources(module):
 def test_factors_with_few_neighbours_in_memory_go_another_way():
     """Columns of 2056 bytes begin at every 8 bytes, vectors of 16 at every second."""
     found = read_product(product_function(2048, 4096, 1028))
-    tiles = choose_tiles(found, DEVICE)
+    tiles = choose_tiles([found], DEVICE)
     assert not tiles.warpgroups
     (reason,) = tile_reasons(found, fitted(found, GROUPED[0]), DEVICE)
     assert "too few for lines of 128 bytes" in reason

@@ -97,7 +97,7 @@ def library_us(
         for parts in DIVISIONS
     )
     multiply *= 1.0 if _is_aligned(product) else timing.unaligned
-    memory = least_bytes(product) / (device.bandwidth * timing.bandwidth_share) * 1e6
+    memory = least_bytes((product,)) / (device.bandwidth * timing.bandwidth_share) * 1e6
     return start + max(multiply, memory)
 
 

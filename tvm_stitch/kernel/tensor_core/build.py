@@ -1,8 +1,8 @@
 """Matrix products on tensor cores as kernels: a fused PrimFunc in, a scheduled one out, or why not.
 
 Such a product is too large to live in a stitched kernel among others. It has one of its own, which
-computes what follows it as well; TVM's schedules leave tensor cores aside where halves are summed
-up in float32.
+computes what follows it as well, or shares one with other products; TVM's schedules leave tensor
+cores aside where halves are summed up in float32.
 """
 
 from __future__ import annotations
@@ -17,59 +17,69 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
-from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform
+from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform, int64
+from tvm_stitch.kernel.emit import by_ranges, own_block
 from tvm_stitch.kernel.kernel import Implementation, Kernel
+from tvm_stitch.kernel.shared_input import interleave_blocks
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.cost import mean_us
-from tvm_stitch.kernel.tensor_core.emit import TensorPart
-from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
+from tvm_stitch.kernel.tensor_core.emit import TensorPart, allocate_arena
+from tvm_stitch.kernel.tensor_core.grouped import in_step, tensor_products
+from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
-from tvm_stitch.stages.stage import Refused, Stage, Var, as_int64, buffer_size, constant
+from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, as_int64, buffer_size, constant
 
 TILES_ATTRIBUTE = "tvm_stitch.tiles"
 
 
-def read_product(func: tirx.PrimFunc) -> TensorProduct | Refused:
-    """The product that a fused PrimFunc computes."""
+def read_products(func: tirx.PrimFunc) -> tuple[TensorProduct, ...] | Refused:
+    """The products that a fused PrimFunc computes, mostly one."""
     stages = read_stages(func)
     if isinstance(stages, Refused):
         return stages
-    return tensor_product(stages, outputs_of(func, stages))
+    return tensor_products(stages, outputs_of(func, stages))
 
 
 @dataclass(frozen=True, eq=False)
 class TensorKernel(Kernel):
-    """A product and the tiles that it is computed by."""
+    """Products whose blocks are one grid, and the tiles that all of them are computed by."""
 
-    product: TensorProduct
+    products: tuple[TensorProduct, ...]
     tiles: Tiles
 
     @property
     def buffers(self) -> tuple[Var, ...]:
         """The tensors that it reads and writes."""
-        return self.product.buffers
+        return tuple(dict.fromkeys(b for product in self.products for b in product.buffers))
 
     @cached_property
     def cost_us(self) -> float:
         """What it should take, on average at the sizes that symbols may have."""
-        return mean_us(self.product, self.tiles, self.device, self.bounds.points)
+        return mean_us(self.products, self.tiles, self.device, self.bounds.points)
 
     def check(self, _seen: set[Hashable] | None = None) -> Refused | None:
         """What the last look at it will find, asked before there is a fused PrimFunc."""
-        func = signature(self.product.buffers)
-        return check_kernel(emit_product(func, self.product, self.tiles), self.device)
+        return check_kernel(self._emitted(signature(self.buffers)), self.device)
 
     def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc | Refused:
         """The kernel by its legal Tiles, which are attached as JSON."""
-        kernel = emit_product(func, self.product, self.tiles)
+        kernel = self._emitted(func)
         hazard = check_kernel(kernel, self.device)
         return kernel.with_attr(TILES_ATTRIBUTE, self.tiles.to_json()) if hazard is None else hazard
+
+    def _emitted(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
+        return emit_products(func, self.products, self.tiles, in_step(self.products, self.device))
 
     @property
     def layout(self) -> Tiles:
         """What a tuner searches."""
         return self.tiles
+
+    @property
+    def parts(self) -> int:
+        """How many products it has."""
+        return len(self.products)
 
 
 def tensor_kernel(
@@ -79,12 +89,14 @@ def tensor_kernel(
     bounds: Bounds,
     schemes: Sequence[str],
 ) -> TensorKernel | Refused:
-    """The product that stages are, by the tiles that suit it; or why they are none."""
+    """The products that stages are, by the tiles that suit them; or why they are none."""
     if "regional" not in schemes:
         return Refused("the regional scheme is switched off")
-    found = tensor_product(stages, outputs)
+    found = tensor_products(stages, outputs)
     if isinstance(found, Refused):
         return found
+    if len(found) > 1 and "independent" not in schemes:
+        return Refused("the independent scheme is switched off")
     tiles = choose_tiles(found, device, bounds.points)
     return tiles if isinstance(tiles, Refused) else TensorKernel(device, bounds, found, tiles)
 
@@ -92,16 +104,28 @@ def tensor_kernel(
 TENSOR_CORE_PRODUCT = Implementation(TILES_ATTRIBUTE, tensor_kernel, of_products=True)
 
 
-def emit_product(func: tirx.PrimFunc, found: TensorProduct, tiles: Tiles) -> tirx.PrimFunc:
-    """The kernel of a product by legal tiles."""
+def emit_products(
+    func: tirx.PrimFunc, products: Sequence[TensorProduct], tiles: Tiles, mixed: bool = False
+) -> tirx.PrimFunc:
+    """The kernel of products by legal tiles: their blocks one after the other, or `mixed`."""
     writer = Writer()
-    views = {buffer: writer.view(buffer, buffer_size(buffer)) for buffer in found.buffers}
-    block, thread = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
-    place = block.astype("int64"), thread.astype("int64")
-    TensorPart(found, tiles, views, *place, writer).emit()
-    body = on_threads(writer.done(), thread, tiles.threads, tiles.min_blocks_per_sm)
-    blocks = as_int64(blocks_of(found, tiles))
-    body = bound(block, "blockIdx.x", blocks, body)
+    buffers = dict.fromkeys(buffer for product in products for buffer in product.buffers)
+    views = {buffer: writer.view(buffer, buffer_size(buffer)) for buffer in buffers}
+    block_var, thread_var = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
+    block, thread = block_var.astype("int64"), thread_var.astype("int64")
+    arena = allocate_arena(products, tiles, writer)
+    place = tirx.Var("place", "int64") if mixed else block
+    blocks: Expr = int64(0)
+    bodies: list[tuple[Expr, tirx.Stmt]] = []
+    for product in products:
+        inner = Writer()
+        own = own_block(place, blocks, inner) if len(products) > 1 else place
+        TensorPart(product, tiles, views, own, thread, arena, inner).emit()
+        blocks = blocks + as_int64(blocks_of(product, tiles))
+        bodies.append((blocks, inner.done()))
+    writer.add(interleave_blocks(place, block, bodies) if mixed else by_ranges(block, bodies))
+    body = on_threads(writer.done(), thread_var, tiles.threads, tiles.min_blocks_per_sm)
+    body = bound(block_var, "blockIdx.x", blocks, body)
     if constant(blocks) is None:
         body = tirx.IfThenElse(block_uniform(blocks > 0), body, None)
     return kernel_function(func, body)

@@ -1,6 +1,7 @@
-"""The tiles that suit a matrix product on tensor cores.
+"""The tiles that suit matrix products on tensor cores, the blocks of which are one grid.
 
-In: a TensorProduct and a Device. Out: Tiles, or why there are none. Part of kernel/choose.
+In: TensorProducts, mostly one, and a Device. Out: Tiles, or why there are none. Part of
+kernel/choose.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from itertools import product as product_of
 from statistics import fmean
 
 from tvm_stitch.device import RESERVED_SHARED, Device
-from tvm_stitch.kernel.tensor_core.cost import SHALLOW_DEPTH, Sized, compared_us
+from tvm_stitch.kernel.tensor_core.cost import Sized, are_shallow, compared_us
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import (
     CAPABILITY,
     HALF,
     Tiles,
-    fitted,
+    fitted_to_all,
     most_stages,
     stage_elements,
-    tile_reasons,
+    why_illegal,
 )
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import Refused, as_int64
@@ -76,55 +77,57 @@ GROUPED_SHALLOW = (
 
 
 def choose_tiles(
-    product: TensorProduct, device: Device, points: Sequence[Extents] = ()
+    products: Sequence[TensorProduct], device: Device, points: Sequence[Extents] = ()
 ) -> Tiles | Refused:
     """The legal tiles that should be the fastest; of shallow products, those that are filled."""
     if device.capability < CAPABILITY:
         return Refused(f"{device.name} has no tensor cores for such a product")
-    shallow = NOMINAL.size(as_int64(product.contracted)) <= SHALLOW_DEPTH
-    if shallow:
+    if are_shallow(products):
         sizes = (*(GROUPED_SHALLOW if device.warpgroups else ()), *SHALLOW)
-        fitting = [fitted(product, tiles) for tiles in sizes]
-        legal = [tiles for tiles in fitting if _is_legal(product, tiles, device)]
-        filled = [tiles for tiles in legal if _is_filled(product, tiles)]
+        fitting = [fitted_to_all(products, tiles) for tiles in sizes]
+        legal = [tiles for tiles in fitting if why_illegal(products, tiles, device) is None]
+        filled = [tiles for tiles in legal if all(_is_filled(p, tiles) for p in products)]
         if not legal:
-            return _refused(product, fitting[-1], device)
+            return _refused(products, fitting[-1], device)
         return filled[0] if filled else legal[-1]
     # What groups of warps may multiply, they do: it takes half the time.
     for sizes in (GROUPED if device.warpgroups else (), DEEP):
-        for tiles in fastest_first(product, sizes, device, points):
-            if _is_legal(product, tiles, device):
+        for tiles in fastest_first(products, sizes, device, points):
+            if why_illegal(products, tiles, device) is None:
                 return tiles
-    return _refused(product, fitted(product, DEEP[-1]), device)
+    return _refused(products, fitted_to_all(products, DEEP[-1]), device)
 
 
 def fastest_first(
-    product: TensorProduct, sizes: Sequence[Tiles], device: Device, points: Sequence[Extents] = ()
+    products: Sequence[TensorProduct],
+    sizes: Sequence[Tiles],
+    device: Device,
+    points: Sequence[Extents] = (),
 ) -> list[Tiles]:
     """Sizes of tiles, legal or not, as deep as may be, by what they should take."""
-    fitting = [_deepest(product, tiles, device) for tiles in sizes]
-    sized = [Sized.of(product, point) for point in points or (NOMINAL,)]
+    fitting = [_deepest(products, tiles, device) for tiles in sizes]
+    sized = [Sized.of(products, point) for point in points or (NOMINAL,)]
     return sorted(fitting, key=lambda tiles: fmean(compared_us(s, tiles, device) for s in sized))
 
 
-def _refused(product: TensorProduct, tiles: Tiles, device: Device) -> Refused:
-    return Refused(next(tile_reasons(product, tiles, device)))
+def _refused(products: Sequence[TensorProduct], tiles: Tiles, device: Device) -> Refused:
+    return Refused(why_illegal(products, tiles, device) or "")
 
 
-def _is_legal(product: TensorProduct, tiles: Tiles, device: Device) -> bool:
-    return next(tile_reasons(product, tiles, device), None) is None
-
-
-def _deepest(product: TensorProduct, tiles: Tiles, device: Device) -> Tiles:
+def _deepest(products: Sequence[TensorProduct], tiles: Tiles, device: Device) -> Tiles:
     """The same with as many stages as there is room for, of those by groups of warps."""
     if tiles not in _ANY_DEPTH:
-        return fitted(product, tiles)
-    sides = (product.left, tiles.rows), (product.right, tiles.columns)
-    stage = HALF * sum(stage_elements(tiles, each.by_depth, side) for each, side in sides)
+        return fitted_to_all(products, tiles)
+    stage = HALF * max(
+        stage_elements(tiles, product.left.by_depth, tiles.rows)
+        + stage_elements(tiles, product.right.by_depth, tiles.columns)
+        for product in products
+    )
     beside = device.shared_total // max(1, tiles.min_blocks_per_sm)
     room = (min(device.shared_block, beside) - RESERVED_SHARED) // stage
     stages = next((count for count in GROUPED_STAGES if count <= room), GROUPED_STAGES[-1])
-    return replace(tiles, stages=min(stages, most_stages(product, tiles)))
+    most = max(most_stages(product, tiles) for product in products)
+    return replace(tiles, stages=min(stages, most))
 
 
 def _is_filled(product: TensorProduct, tiles: Tiles) -> bool:

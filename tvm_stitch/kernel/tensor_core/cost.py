@@ -1,6 +1,7 @@
 """What a matrix product on tensor cores costs: the part of the cost model that knows of them.
 
-In: a TensorProduct, its Tiles and the Device. Out: bytes and microseconds.
+In: the TensorProducts of a kernel, mostly one, their Tiles and the Device. Out: bytes and
+microseconds.
 """
 
 from __future__ import annotations
@@ -72,54 +73,68 @@ GROUPED = GroupedTiming()
 
 @dataclass(frozen=True)
 class Sized:
-    """What a product's time depends on, at some sizes of symbols."""
+    """What the time of products in one grid depends on, at some sizes of symbols.
 
+    Of several that differ, what takes a block the longest.
+    """
+
+    grids: tuple[tuple[int, int, int], ...]  # entries, rows and columns of each product
     rows: int
     columns: int
     depth: int
-    entries: int
     bytes: int  # each input read once, each output written once
     unaligned: tuple[bool, bool]  # whether lines of a factor begin anywhere in lines of memory
 
     @staticmethod
-    def of(product: TensorProduct, extents: Extents = NOMINAL) -> Sized:
-        """A product at some sizes."""
-        rows, columns, depth, entries = (extents.size(as_int64(size)) for size in product.sizes)
-        unaligned = _unaligned(product.left, rows, depth), _unaligned(product.right, columns, depth)
-        return Sized(rows, columns, depth, entries, least_bytes(product, extents), unaligned)
+    def of(products: Sequence[TensorProduct], extents: Extents = NOMINAL) -> Sized:
+        """Products at some sizes."""
+        sizes = [[extents.size(as_int64(size)) for size in p.sizes] for p in products]
+        rows, columns, depth = (max(each) for each in list(zip(*sizes, strict=True))[:3])
+        pairs = list(zip(products, sizes, strict=True))
+        unaligned = (
+            any(_unaligned(product.left, own[0], own[2]) for product, own in pairs),
+            any(_unaligned(product.right, own[1], own[2]) for product, own in pairs),
+        )
+        grids = tuple((own[3], own[0], own[1]) for own in sizes)
+        return Sized(grids, rows, columns, depth, least_bytes(products, extents), unaligned)
 
     def blocks(self, tiles: Tiles) -> int:
         """Blocks of the grid."""
-        return self.entries * -(-self.rows // tiles.rows) * -(-self.columns // tiles.columns)
+        return sum(
+            entries * -(-rows // tiles.rows) * -(-columns // tiles.columns)
+            for entries, rows, columns in self.grids
+        )
 
 
 def _unaligned(factor: Factor, side: int, depth: int) -> bool:
     return (depth if factor.by_depth else side) * HALF % MEMORY_LINE != 0
 
 
-def least_bytes(product: TensorProduct, extents: Extents = NOMINAL) -> int:
+def least_bytes(products: Sequence[TensorProduct], extents: Extents = NOMINAL) -> int:
     """Each input read once, each output written once; what blocks read again is in the L2."""
-    return sum(map(extents.bytes, product.buffers))
+    buffers = dict.fromkeys(buffer for product in products for buffer in product.buffers)
+    return sum(map(extents.bytes, buffers))
 
 
 def mean_us(
-    product: TensorProduct, tiles: Tiles, device: Device, points: Sequence[Extents] = ()
+    products: Sequence[TensorProduct], tiles: Tiles, device: Device, points: Sequence[Extents] = ()
 ) -> float:
     """What the kernel should take on average at some sizes of symbols."""
-    return fmean(predicted_us(product, tiles, device, point) for point in points or (NOMINAL,))
+    return fmean(predicted_us(products, tiles, device, point) for point in points or (NOMINAL,))
 
 
 def predicted_us(
-    product: TensorProduct, tiles: Tiles, device: Device, extents: Extents = NOMINAL
+    products: Sequence[TensorProduct], tiles: Tiles, device: Device, extents: Extents = NOMINAL
 ) -> float:
     """What the kernel should take, its launch included."""
-    start, sized = _start_us(device), Sized.of(product, extents)
+    start, sized = _start_us(device), Sized.of(products, extents)
     found = compared_us(sized, tiles, device) - start
     if not tiles.warpgroups and not _is_shallow(sized.depth, tiles):
         share = device.bandwidth * DEEP_BANDWIDTH_SHARE
         found = max(found, sized.bytes / share * 1e6)
-    narrow = min(product.left.vector, product.right.vector)
-    return start + NARROW.get(narrow, 1.0) * found + _ending_us(product, device, extents)
+    narrow = max(NARROW.get(min(p.left.vector, p.right.vector), 1.0) for p in products)
+    ends = sum(_ending_us(product, device, extents) for product in products)
+    return start + narrow * found + ends
 
 
 def _ending_us(product: TensorProduct, device: Device, extents: Extents) -> float:
@@ -180,6 +195,12 @@ def _stage_cycles(sized: Sized, tiles: Tiles, together: int, timing: GroupedTimi
     shared = together * (read + each * (rows + columns)) / SHARED_BYTES
     products = together * tiles.rows * tiles.columns * tiles.depth / timing.rate
     return max(products, shared, arrived, (timing.arrival + arrived) / ahead, timing.least_stage)
+
+
+def are_shallow(products: Sequence[TensorProduct], extents: Extents = NOMINAL) -> bool:
+    """Whether of all of them the memory decides."""
+    depths = (extents.size(as_int64(product.contracted)) for product in products)
+    return max(depths) <= SHALLOW_DEPTH
 
 
 def _is_shallow(depth: int, tiles: Tiles) -> bool:

@@ -1,6 +1,7 @@
 """Emits a matrix product on tensor cores, and what follows it: a TensorProduct by its Tiles.
 
-In: the product, its Tiles, flat views of the parameters, the block's number and the thread's.
+In: the product, its Tiles, flat views of the parameters, the block's number and the thread's, and
+the shared memory.
 Writes TIR into a Writer. Decides nothing.
 
 A block goes through the depth. Tiles of both factors are copied into shared memory past the
@@ -11,7 +12,7 @@ that have neighbours of a row: these compute what follows, on vectors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 
 from tvm import tirx
@@ -51,6 +52,7 @@ from tvm_stitch.stages.stage import (
     Stage,
     Var,
     as_int64,
+    buffer_size,
     dtype_of,
     item_bytes,
     substitute,
@@ -60,6 +62,18 @@ LEAST_COPY = 4  # bytes that go past the registers
 # Vectors of results whose loads a thread has on their way at once. One after the other, of tiles
 # beyond the last row, 197 x 768 x 3072 took 6.2 us on an H200, with a bias and a residual 10.2.
 TURNS_TOGETHER = 4
+
+
+def allocate_arena(products: Sequence[TensorProduct], tiles: Tiles, writer: Writer) -> Var:
+    """The shared memory of all tiles, which is one buffer, and that of all products.
+
+    For several, TVM would look for places and barriers of its own.
+    """
+    words = max(-(-footprint(product, tiles).shared // WORD) for product in products)
+    arena = writer.allocate("arena", words, ACCUMULATED, "shared.dyn")
+    # TVM allocates as much as it sees to be used, and of a pointer it sees one element.
+    writer.call(arena.ptr_to([int64(words - 1)]))
+    return arena
 
 
 class TensorPart:
@@ -72,14 +86,13 @@ class TensorPart:
         views: MappingOf[Var, Var],
         block: Expr,
         thread: Expr,
+        smem_arena: Var,
         writer: Writer,
     ) -> None:
         self.product, self.tiles, self.views = product, tiles, views
         self.block, self.thread, self.writer = block, thread, writer
-        # One buffer for all: TVM would look for places and barriers of its own.
-        self.words = -(-footprint(product, tiles).shared // WORD)
-        self.smem_arena = writer.allocate("arena", self.words, ACCUMULATED, "shared.dyn")
-        size = int64(self.words * WORD // HALF)
+        self.smem_arena = smem_arena
+        size = buffer_size(smem_arena) * (WORD // HALF)
         self.halves = writer.view(self.smem_arena, size, dtype=product.multiplied)
         self._result = dtype_of(product.result)
         self.results = self.smem_arena if self._result == ACCUMULATED else self.halves
@@ -87,8 +100,6 @@ class TensorPart:
     def emit(self) -> None:
         """Write the kernel's body."""
         self._find_place()
-        # TVM allocates as much as it sees to be used, and of a pointer it sees one element.
-        self.writer.call(self.smem_arena.ptr_to([int64(self.words - 1)]))
         self._accumulate()
         self._barrier()
         self._pass_on()
@@ -240,7 +251,8 @@ class TensorPart:
         if self._result == ACCUMULATED:
             return totals
         pair = self.writer.allocate("pair", 2, self._result)
-        round_pair(self.writer, *totals, pair)
+        low, high = totals
+        round_pair(self.writer, low, high, pair)
         return [pair[int64(0)], pair[int64(1)]]
 
     def _finish(self) -> None:

@@ -6,7 +6,7 @@ In: a TensorProduct, Tiles and a Device. Out: counts, footprint and reasons.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from tvm_stitch.device import REGISTERS, RESERVED_SHARED, Device
@@ -119,6 +119,11 @@ def fitted(product: TensorProduct, tiles: Tiles) -> Tiles:
     return replace(tiles, stages=min(tiles.stages, most_stages(product, tiles)))
 
 
+def fitted_to_all(products: Sequence[TensorProduct], tiles: Tiles) -> Tiles:
+    """The same for products in one kernel, of which the deepest has the most stages."""
+    return max((fitted(product, tiles) for product in products), key=lambda own: own.stages)
+
+
 def iterations_of(product: TensorProduct, tiles: Tiles) -> Extent:
     """How often a block goes on along the depth."""
     return parts_of(product.contracted, tiles.depth)
@@ -196,6 +201,12 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
         yield f"{needed.shared} bytes of shared memory a block"
     if tiles.min_blocks_per_sm * tiles.threads > device.max_threads:
         yield f"{tiles.min_blocks_per_sm} blocks of {tiles.threads} threads a multiprocessor"
+
+
+def why_illegal(products: Sequence[TensorProduct], tiles: Tiles, device: Device) -> str | None:
+    """The first reason why tiles are not legal for products in one kernel; None: they are."""
+    reasons = (reason for product in products for reason in tile_reasons(product, tiles, device))
+    return next(reasons, None)
 
 
 def _group_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:

@@ -26,7 +26,8 @@ from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE, library_k
 from tvm_stitch.kernel.shared_input import shares_input
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
-from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_product
+from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products
+from tvm_stitch.kernel.tensor_core.grouped import in_step
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.library.locate import CUBLASLT
@@ -107,19 +108,18 @@ def _of_programs(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: 
 def _on_tensor_cores(
     fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents
 ) -> Kernel:
-    """A matrix product on tensor cores."""
-    product = read_product(fused.function)
-    assert not isinstance(product, Refused), "a product's kernel comes from a readable function"
+    """Matrix products on tensor cores, mostly one."""
+    products = read_products(fused.function)
+    assert not isinstance(products, Refused), "a product's kernel comes from a readable function"
     tiles = Tiles.from_json(str(emitted.attrs[TILES_ATTRIBUTE]))
-    flows = {product.stage.output: "regional"}
-    online_after = "; its epilogue reads the results from shared memory" if product.after else ""
+    flows = {product.stage.output: "regional" for product in products}
     return replace(
-        _of_product(fused, product, device, extents),
-        scheme="regional",
+        _of_products(fused, products, device, extents),
+        scheme="regional" if len(products) == 1 else "independent",
         mapping=str(tiles),
-        predicted_us=tensor_cost.predicted_us(product, tiles, device, extents),
-        why=f"{_sizes(product)} on tensor cores{online_after}",
-        schemes=_schemes(fused, flows) or {product.stage.name: "regional"},
+        predicted_us=tensor_cost.predicted_us(products, tiles, device, extents),
+        why=_why_products(products, device),
+        schemes=_schemes(fused, flows) or {p.stage.name: "regional" for p in products},
         origin=origin_of(emitted),
         stages=_stages(fused, flows),
     )
@@ -134,7 +134,7 @@ def _by_library(fused: Fused, _emitted: tirx.PrimFunc, device: Device, extents: 
     assert not isinstance(call, Refused), "the library had it before"
     ending = f", which ends with {call.epilogue}" if str(call.epilogue) else ""
     return replace(
-        _of_product(fused, call.product, device, extents),
+        _of_products(fused, (call.product,), device, extents),
         scheme=LIBRARY,
         mapping=f"{CUBLASLT.title} maps it",
         predicted_us=call.cost_us,
@@ -155,9 +155,12 @@ def entry_of(emitted: tirx.PrimFunc) -> Entry | None:
     return next((e for attribute, e in _ENTRIES.items() if attribute in emitted.attrs), None)
 
 
-def _of_product(fused: Fused, product: TensorProduct, device: Device, extents: Extents) -> Kernel:
+def _of_products(
+    fused: Fused, products: Sequence[TensorProduct], device: Device, extents: Extents
+) -> Kernel:
     """What the entries of all matrix products have, whoever computes them."""
-    least = tensor_cost.least_bytes(product, extents)
+    least = tensor_cost.least_bytes(products, extents)
+    buffers = tuple(dict.fromkeys(buffer for product in products for buffer in product.buffers))
     return Kernel(
         name=fused.kernel,
         ops=tuple(operator.name for operator in fused.operators),
@@ -169,10 +172,29 @@ def _of_product(fused: Fused, product: TensorProduct, device: Device, extents: E
         predicted_us=None,
         why="",
         launches=fused.launches,
-        formula=bytes_formula(product.buffers),
-        sizes=sizes_assumed(product.buffers, extents),
+        formula=bytes_formula(buffers),
+        sizes=sizes_assumed(buffers, extents),
         stages=_stages(fused, {}),
     )
+
+
+def _why_products(products: Sequence[TensorProduct], device: Device) -> str:
+    """Which products a kernel has, and in which order their blocks come."""
+    ends, where = any(product.after for product in products), "the results from shared memory"
+    if len(products) == 1:
+        ending = f"; its epilogue reads {where}" if ends else ""
+        return f"{_sizes(products[0])} on tensor cores{ending}"
+    found = f"{len(products)} products share a launch, each on blocks of its own"
+    shared = set.intersection(*({p.left.buffer, p.right.buffer} for p in products))
+    if shared:
+        found += f", and the input {', '.join(sorted(each.name for each in shared))}"
+    if in_step(products, device):
+        found += ", which they go through in step"
+    several = (
+        f"{'' if p.entries == 1 else f'{p.entries_text} of '}{p.size_text}" for p in products
+    )
+    ending = f"; their epilogues read {where}" if ends else ""
+    return f"{found}: products of {', '.join(several)} on tensor cores{ending}"
 
 
 def _sizes(product: TensorProduct) -> str:

@@ -1,21 +1,21 @@
-"""The search space of a product on tensor cores: every legal Tiles that the axes span.
+"""The search space of products on tensor cores: every legal Tiles that the axes span.
 
-In: a TensorProduct and the Device. Out: a Space. What is legal is asked of
-kernel/tensor_core/tiles, which sizes groups of warps have of its choose; nothing here knows what is
-fast.
+In: TensorProducts of one kernel, mostly one, and the Device. Out: a Space. What is legal is asked
+of kernel/tensor_core/tiles, which sizes groups of warps have of its choose; nothing here knows what
+is fast.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.tensor_core.choose import GROUPED
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import Tiles, most_stages, tile_reasons
+from tvm_stitch.kernel.tensor_core.tiles import Tiles, most_stages, why_illegal
 from tvm_stitch.tuning.spaces.space import Choice, Point, Space
 
 # Of a block and of each of its warps; rows, columns and the depth of a stage.
@@ -29,9 +29,9 @@ RESIDENT = (0, 2, 3, 5)
 
 
 class TileSpace(Space):
-    """All legal tiles of a product."""
+    """All tiles that are legal for all products."""
 
-    def __init__(self, product: TensorProduct, device: Device) -> None:
+    def __init__(self, products: Sequence[TensorProduct], device: Device) -> None:
         self._parts = 1
         self.groups = ((0,),)
         # Whatever the threads of a block: there is no other part that must have as many.
@@ -39,7 +39,7 @@ class TileSpace(Space):
             0: [
                 [
                     Choice(tuple(asdict(_axes(tiles)).values()), (), tiles)
-                    for tiles in _legal(product, device)
+                    for tiles in _legal(products, device)
                 ]
             ]
         }
@@ -64,18 +64,18 @@ def _axes(tiles: Tiles) -> Tiles:
     return replace(tiles, warp_rows=int(tiles.swapped), warp_columns=0)
 
 
-def _legal(product: TensorProduct, device: Device) -> Iterator[Tiles]:
+def _legal(products: Sequence[TensorProduct], device: Device) -> Iterator[Tiles]:
     """The shapes that are legal with as few stages as there can be, then whatever else is."""
     for grouped in (False, True):
         for tiles in _shapes(grouped):
-            iterations = most_stages(product, tiles)
+            iterations = max(most_stages(product, tiles) for product in products)
             least = replace(tiles, stages=min(1 + tiles.multiplied, iterations))
-            if not _is_legal(product, least, device):
+            if why_illegal(products, least, device):
                 continue
             stages = sorted({min(count, iterations) for count in STAGES})
             for count, group, resident in itertools.product(stages, GROUPS, RESIDENT):
                 own = replace(least, stages=count, group=group, min_blocks_per_sm=resident)
-                if _is_legal(product, own, device):
+                if not why_illegal(products, own, device):
                     yield own
 
 
@@ -88,7 +88,3 @@ def _shapes(grouped: bool) -> Iterator[Tiles]:
         for own_rows, own_columns in itertools.product(WARP_SIZES, WARP_SIZES):
             if rows % own_rows == 0 and columns % own_columns == 0:
                 yield Tiles(rows, columns, depth, own_rows, own_columns, 2)
-
-
-def _is_legal(product: TensorProduct, tiles: Tiles, device: Device) -> bool:
-    return next(tile_reasons(product, tiles, device), None) is None

@@ -1,0 +1,48 @@
+"""Matrix products that no region's kernel computes: they may share a launch with other products.
+
+In: a StitchGraph and the plans of its regions. Out: Items for pack. By itself, such a product stays
+what it is: TVM's pipeline hands it to kernel/ later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tvm_stitch.device import Device
+from tvm_stitch.graph.front.read import Node, StitchGraph
+from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.options import Options
+from tvm_stitch.plan.pack import Item
+from tvm_stitch.plan.regions.levels import find_levels
+from tvm_stitch.plan.regions.region import Region
+from tvm_stitch.plan.search.judge import Answers, Judge, Verdict
+from tvm_stitch.stages.op_pattern import Pattern
+
+# A product of a level runs after the kernels of all of its regions, and before those of the next.
+AFTER_ALL_PARTS = 1 << 30
+
+
+def lone_products(
+    graph: StitchGraph,
+    computed: Iterable[int],
+    device: Device,
+    bounds: Bounds,
+    options: Options,
+    answers: Answers,
+) -> Iterator[Item]:
+    """The products that are not among the nodes that regions' kernels compute."""
+    ended, levels = frozenset(computed), find_levels(graph)
+    for node in graph.nodes:
+        if node.index in ended or not _is_product(node):
+            continue
+        region = Region(graph, (node.index,), levels[node.index], AFTER_ALL_PARTS)
+        everything = region.everything
+        verdict = Judge(region, device, bounds, options.schemes, answers)(everything)
+        if isinstance(verdict, Verdict) and verdict.kernel.is_product and not verdict.spare:
+            cost = verdict.cost_us + options.launch_us
+            turn = *region.turn, 0
+            yield Item(region, turn, everything, verdict.outputs, cost, cost, verdict, is_lone=True)
+
+
+def _is_product(node: Node) -> bool:
+    return bool(node.pattern is Pattern.PRODUCT and node.reason and node.stages)
