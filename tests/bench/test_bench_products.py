@@ -90,7 +90,7 @@ def test_constants_of_tiles_are_found_again():
     rows = [
         {**asdict(shape), "tiles": asdict(own), "tiles_us": compared_us(sized, own, device, true)}
         for shape, product in zip(shapes, fit.products(shapes, HOPPER), strict=True)
-        for sized in [Sized.of(product)]
+        for sized in [Sized.of([product])]
         for own in tiles.sizes(product, device)
     ]
     for row in rows:

@@ -1,5 +1,6 @@
 extern "C" __global__ void __launch_bounds__(128) main_kernel(half* __restrict__ T_add_intermediate_1_ptr, half* __restrict__ p0_ptr, half* __restrict__ p1_ptr, half* __restrict__ p2_ptr, half* __restrict__ p3_ptr) {
   extern __shared__ __align__(64) float arena_ptr[];
+  (&(arena_ptr[49151]));
   alignas(64) int64_t entry_ptr[1];
   entry_ptr[0] = (int64_t)0;
   alignas(64) int64_t tile_row_ptr[1];
@@ -7,7 +8,6 @@ extern "C" __global__ void __launch_bounds__(128) main_kernel(half* __restrict__
   tile_row_ptr[0] = (((((int64_t)((int)blockIdx.x)) >> (int64_t)6) * (int64_t)8) + (((int64_t)((int)blockIdx.x)) & (int64_t)7));
   alignas(64) int64_t tile_column_ptr[1];
   tile_column_ptr[0] = ((((int64_t)((int)blockIdx.x)) & (int64_t)63) >> (int64_t)3);
-  (&(arena_ptr[49151]));
   alignas(64) float totals_ptr[64];
   int64_t cse_v2 = ((int64_t)((int)threadIdx.x));
   int64_t cse_v5 = (((int64_t)((int)threadIdx.x)) >> (int64_t)3);
@@ -84,6 +84,7 @@ extern "C" __global__ void __launch_bounds__(128) main_kernel(half* __restrict__
   alignas(64) int slots_ptr[2];
   slots_ptr[0] = 0;
   slots_ptr[1] = 6;
+  #pragma unroll 1
   for (int64_t turn = (int64_t)0; turn < (int64_t)16; ++turn) {
     tvm_builtin_ptx_cp_async_wait_group_async_wait_group_5();
     tvm_builtin_ptx_fence_proxy_proxy_async_shared__cta();

@@ -15,7 +15,7 @@ from statistics import fmean
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import instructions
 from tvm_stitch.kernel.tensor_core.program import Factor, TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import GROUP_ROWS, HALF, Tiles
+from tvm_stitch.kernel.tensor_core.tiles import GROUP_ROWS, HALF, LINE, Tiles
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import as_int64
 
@@ -49,23 +49,26 @@ LANES, SPECIAL_LANES = 128, 16  # of a multiprocessor: operations and functions 
 class GroupedTiming:
     """How groups of four warps spend their time, in cycles.
 
-    Fitted to 120 products of halves on an H200 (bench/products/h200.json), half of which are
-    predicted to 4 %; to be fitted to tiles of other sizes by `python -m bench.products --tiles`.
+    Fitted to 16 products by eight tiles each on an H200 (`python -m bench.products --tiles`,
+    bench/products/h200-tiles.json), half of which are predicted to 7 %.
     """
 
-    rate: float = 1700.0  # multiply-adds of a multiprocessor, as the clock under load allows
+    rate: float = 1775.0  # multiply-adds of a multiprocessor, as the clock under load allows
     # Bytes from the L2 to a multiprocessor; kernels without products came to 51.4.
-    l2_bytes: float = 51.7
+    l2_bytes: float = 50.0
     # Of lines that begin anywhere in lines of memory more is read: 1024 x 1000 x 1000 takes 10 us,
     # where 5 were predicted without.
-    unaligned: float = 1.8
-    arrival: float = 550.0  # until a stage that is copied has arrived
+    unaligned: float = 1.64
+    # Of tiles that fill no whole lines of shared memory along a factor that lies across the depth:
+    # 1024 x 3072 x 768 takes 17.7 us by 64 x 96, and 13.7 by 96 x 64.
+    ragged: float = 2.28
+    arrival: float = 1260.0  # until a stage that is copied has arrived
     # Barriers and the way to the first product; no stage was measured below 310.
-    least_stage: float = 250.0
-    starts: float = 2300.0  # of a wave, until its first product and after its last
-    stored: float = 0.14  # of a result, with no other block beside
-    stored_beside: float = 0.06
-    bandwidth_share: float = 0.86  # of the bandwidth of a copy
+    least_stage: float = 240.0
+    starts: float = 3800.0  # of a wave, until its first product and after its last
+    stored: float = 0.213  # of a result, with no other block beside
+    stored_beside: float = 0.022
+    bandwidth_share: float = 0.667  # of the bandwidth of a copy
 
 
 GROUPED = GroupedTiming()
@@ -84,6 +87,7 @@ class Sized:
     depth: int
     bytes: int  # each input read once, each output written once
     unaligned: tuple[bool, bool]  # whether lines of a factor begin anywhere in lines of memory
+    across: tuple[bool, bool]  # whether they run across the depth
 
     @staticmethod
     def of(products: Sequence[TensorProduct], extents: Extents = NOMINAL) -> Sized:
@@ -96,7 +100,12 @@ class Sized:
             any(_unaligned(product.right, own[1], own[2]) for product, own in pairs),
         )
         grids = tuple((own[3], own[0], own[1]) for own in sizes)
-        return Sized(grids, rows, columns, depth, least_bytes(products, extents), unaligned)
+        across = (
+            not all(product.left.by_depth for product in products),
+            not all(product.right.by_depth for product in products),
+        )
+        least = least_bytes(products, extents)
+        return Sized(grids, rows, columns, depth, least, unaligned, across)
 
     def blocks(self, tiles: Tiles) -> int:
         """Blocks of the grid."""
@@ -185,7 +194,12 @@ def _stage_cycles(sized: Sized, tiles: Tiles, together: int, timing: GroupedTimi
     """
     each = tiles.depth * HALF
     rows, columns = min(tiles.rows, sized.rows), min(tiles.columns, sized.columns)
-    stretched = (timing.unaligned if each_line else 1.0 for each_line in sized.unaligned)
+    stretched = [timing.unaligned if anywhere else 1.0 for anywhere in sized.unaligned]
+    for side, (across, size) in enumerate(
+        zip(sized.across, (tiles.rows, tiles.columns), strict=True)
+    ):
+        if across and size % LINE:
+            stretched[side] *= timing.ragged
     copied = each * sum(map(operator.mul, (rows, columns), stretched))
     arrived = together * copied / timing.l2_bytes
     stages = -(-sized.depth // tiles.depth)
