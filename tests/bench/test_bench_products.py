@@ -69,7 +69,7 @@ def test_tiles_that_are_timed_are_legal_and_of_many_sizes():
     for product in fit.products(shapes[5:8], HOPPER):
         found = tiles.sizes(product, device_of(HOPPER))
         assert len(set(found)) == len(found) > tiles.NEAREST
-        assert choose_tiles(product, device_of(HOPPER)) == found[0]
+        assert choose_tiles([product], device_of(HOPPER)) == found[0]
 
 
 def test_a_module_of_products_by_given_tiles():
