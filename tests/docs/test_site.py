@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.joi
 
 
 # What the documentation is made of, besides the package.
-SOURCES = ("docs", "tutorials", "bench", "ARCHITECTURE.md")
+SOURCES = ("docs", "tutorials", "bench", "tvm_stitch", "ARCHITECTURE.md")
 
 
 def built(folder: Path, *settings: str) -> Path:
