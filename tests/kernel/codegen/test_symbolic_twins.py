@@ -62,14 +62,17 @@ IN_ROUNDS = (
     "slots",
     "softmax over rows",
 )
+# Chunks of rows whose length only run time knows: the squares wait for the mean.
+ROUNDS = {"instance norm of volumes": 5}
 
 
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("name", IN_ROUNDS)
 def test_rounds_of_rows_whose_number_only_run_time_knows(name):
-    """As many of them as with known sizes: a mean and its squares are found in one."""
+    """As many of them as with known sizes, where a mean and its squares are found in one."""
     (kernel,) = tvm_stitch.explain(TWINS[name].symbolic, H200, TWINS[name].options).kernels
-    assert kernel.scheme == "global" and "3 rounds" in kernel.why
+    rounds = ROUNDS.get(name, 3)
+    assert kernel.scheme == "global" and f"{rounds} rounds" in kernel.why
 
 
 @pytest.mark.parametrize("name", QUICK)
