@@ -1,5 +1,6 @@
 """Reductions along an axis that is not the last: a block keeps a panel of neighbouring columns."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -354,3 +355,14 @@ def test_batches_of_short_columns(batch):
 def test_many_short_columns_are_read_in_batches():
     case = mean_of_columns("float16", 8, 4, 1 << 19)
     assert mapping_of(case).batch == 4
+
+
+@pytest.mark.parametrize("columns", (768, 1024))
+def test_panels_of_any_batch_are_read_in_vectors(columns):
+    """Whether or not a division by the number of columns is a shift."""
+    case = mean_of_columns("bfloat16", (BATCH, 3), 64, columns)
+    kernel = the_kernel(case.module)
+    (mapping,) = schedule_of(kernel).parts
+    assert mapping.adjacent and mapping.batch == 8
+    assert re.search(r"\(uint4\*\)\(\w+_ptr ", cuda_of(kernel))
+    check(case, orders=2)

@@ -33,7 +33,13 @@ class PanelPosition(Position):
         first = group * self.mapping.block_rows + self.row_of_block * batch
         if rows is None or rows % self.mapping.block_rows:
             self.row_exists = first < self.space.rows
-            first = tirx.min(first, self.space.rows - batch)
+            # Threads past the end take the last rows; where these are known at run time only, the
+            # first: TVM sees then that rows begin at a multiple of a vector, and not below 0.
+            first = (
+                tirx.Select(self.row_exists, first, int64(0))
+                if rows is None
+                else tirx.min(first, rows - batch)
+            )
         self.number, self.row = number, first + number
 
     def _start_row(self, _writer: Writer) -> None:
