@@ -55,6 +55,7 @@ class Device:
     multiprocessors: int
     registers: int  # 32-bit registers of a multiprocessor
     max_threads: int  # resident threads of a multiprocessor
+    max_blocks: int  # resident blocks of a multiprocessor
     shared_block: int  # bytes of shared memory a block may ask for
     shared_total: int  # bytes of shared memory of a multiprocessor
     bandwidth: float  # bytes a second that a large copy moves, reads and writes counted
@@ -82,17 +83,17 @@ MODEL = "model"  # the attribute of a TVM target that names the GPU: one of the 
 REGISTERS = 65536  # of a multiprocessor, the same on all of them
 _KB = 1024
 _MB = 1 << 20
-# By capability: registers and resident threads of a multiprocessor, shared memory of a block and of
-# a multiprocessor, and lanes. NVIDIA's CUDA programming guide.
+# By capability: registers, resident threads and resident blocks of a multiprocessor, shared memory
+# of a block and of a multiprocessor, and lanes. NVIDIA's CUDA programming guide.
 _LIMITS = {
-    70: (REGISTERS, 2048, 96 * _KB, 96 * _KB, 64),
-    75: (REGISTERS, 1024, 64 * _KB, 64 * _KB, 64),
-    80: (REGISTERS, 2048, 163 * _KB, 164 * _KB, 64),
-    86: (REGISTERS, 1536, 99 * _KB, 100 * _KB, 128),
-    89: (REGISTERS, 1536, 99 * _KB, 100 * _KB, 128),
-    90: (REGISTERS, 2048, 227 * _KB, 228 * _KB, 128),
-    100: (REGISTERS, 2048, 227 * _KB, 228 * _KB, 128),
-    120: (REGISTERS, 1536, 99 * _KB, 100 * _KB, 128),
+    70: (REGISTERS, 2048, 32, 96 * _KB, 96 * _KB, 64),
+    75: (REGISTERS, 1024, 16, 64 * _KB, 64 * _KB, 64),
+    80: (REGISTERS, 2048, 32, 163 * _KB, 164 * _KB, 64),
+    86: (REGISTERS, 1536, 16, 99 * _KB, 100 * _KB, 128),
+    89: (REGISTERS, 1536, 24, 99 * _KB, 100 * _KB, 128),
+    90: (REGISTERS, 2048, 32, 227 * _KB, 228 * _KB, 128),
+    100: (REGISTERS, 2048, 32, 227 * _KB, 228 * _KB, 128),
+    120: (REGISTERS, 1536, 24, 99 * _KB, 100 * _KB, 128),
 }
 # Operations that a multiprocessor's tensor cores do in a cycle: products of float16, not sparse,
 # summed in float32. NVIDIA's architecture white papers.
@@ -104,9 +105,9 @@ ARCHITECTURES = (70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 110, 120, 12
 def _preset(
     name: str, capability: int, multiprocessors: int, terabytes: float, megabytes: int, ghz: float
 ) -> Device:
-    registers, threads, block, total, lanes = _LIMITS[capability]
+    registers, threads, blocks, block, total, lanes = _LIMITS[capability]
     return Device(
-        name, capability, multiprocessors, registers, threads, block, total,
+        name, capability, multiprocessors, registers, threads, blocks, block, total,
         terabytes * 1e12, megabytes * _MB, lanes, ghz * 1e9,
     )  # fmt: skip
 

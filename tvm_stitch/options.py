@@ -60,9 +60,10 @@ class Options:
         compared by their average cost where every dimension has its first size, its second and so
         on (or its last, if another has more); unlisted dimensions count as 256, or as their upper
         bound. Kernels are mapped for these sizes: each length and number of rows gets a variant,
-        which the host selects; tiles suit the sizes in the middle. Without any extents, plans are
-        compared by traffic alone, and long rows get variants for few and for many. This limits
-        nothing: kernels are correct for all sizes.
+        which the host selects; tiles suit the sizes in the middle. For exactly the listed sizes (of
+        up to eight) there are variants as if they were known, of kernels whose dimensions are all
+        listed. Without any extents, plans are compared by traffic alone, and long rows get variants
+        for few and for many. This limits nothing: kernels are correct for all sizes.
     plan: a SavedPlan to follow instead of planning; the module must be the one it was made for.
     dump: a folder to which every stage of each compilation is written, from Relax to CUDA; by
         default the one that the environment variable TVM_STITCH_DUMP names. Changes no result.

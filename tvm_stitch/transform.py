@@ -9,7 +9,7 @@ FewerCalls()                      less work for the virtual machine, after VMSha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -33,12 +33,13 @@ from tvm_stitch.graph.front.group import Grouping
 from tvm_stitch.graph.front.read import StitchGraph, read_block
 from tvm_stitch.kernel.build import VIEW, kernel_of
 from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.kernel.stated_sizes import with_stated_sizes
 from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import measured
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.plan.planner import Known, Timed, plan_graph
 from tvm_stitch.plan.saved import saved
-from tvm_stitch.stages.extents import points_of
+from tvm_stitch.stages.extents import points_of, sizes_stated
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
@@ -225,6 +226,12 @@ def StitchSchedule(
     @tvm.transform.module_pass(opt_level=0, name="StitchSchedule")
     def stitch_schedule(mod: tvm.IRModule, _context: Any) -> tvm.IRModule:
         bounds = bounds_of_module(mod, chosen)
+        points = sizes_stated(chosen.extents, dict(bounds.of))
+
+        def kernel_of(function: tirx.PrimFunc, without: Set[str]) -> tirx.PrimFunc | Refused:
+            schemes = tuple(each for each in chosen.schemes if each not in without)
+            return _kernel(function, records, device, bounds, schemes)
+
         refused: dict[str, str] = {}
         while True:
             mod = mod.clone()
@@ -233,7 +240,9 @@ def StitchSchedule(
                 timing.step(timing.WRITING, number, len(functions))
                 if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
                     continue
-                kernel = _kernel(function, records, device, bounds, chosen.schemes)
+                kernel = kernel_of(function, frozenset())
+                if points and not isinstance(kernel, Refused):
+                    kernel = with_stated_sizes(function, kernel, points, device, kernel_of)
                 if not isinstance(kernel, Refused):
                     mod.update_func(var, kernel)
                     refused.pop(var.name_hint, None)
@@ -261,6 +270,7 @@ def _kernel(
 ) -> tirx.PrimFunc | Refused:
     """The kernel by a record, if there is one of what can be tuned, else as it is chosen."""
     chosen = kernel_of(function, device, bounds, schemes)
-    is_ready_made = not isinstance(chosen, Refused) and chosen.layout is None
-    tuned = None if is_ready_made else records and records.kernel(function, bounds, schemes)
-    return tuned or (chosen if isinstance(chosen, Refused) else chosen.emit(function))
+    if isinstance(chosen, Refused):
+        return chosen
+    tuned = None if records is None else records.kernel(function, chosen, schemes)
+    return tuned or chosen.emit(function)

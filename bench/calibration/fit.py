@@ -13,9 +13,11 @@ import numpy as np
 from bench.calibration.samples import Sample
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import Profile
+from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
 from tvm_stitch.kernel.ir.mapping import mapping_from
 from tvm_stitch.kernel.ir.schedule import Schedule
+from tvm_stitch.plan.search.dlight_baseline import default_footprint
 
 ROUNDS = 60
 # Residuals beyond this count by their size, not by its square: some kernels are odd.
@@ -31,6 +33,7 @@ class Measured:
     sample: Sample
     profiles: tuple[Profile, ...]
     schedule: Schedule
+    footprint: Footprint
     us: float
 
 
@@ -41,7 +44,8 @@ def own(samples: Sequence[Sample]) -> list[Measured]:
         if sample.schedule is None and sample.us is not None and sample.work is not None:
             profile = Profile.from_dict(sample.work["profile"])
             mapping = mapping_from(sample.work["mapping"])
-            found.append(Measured(sample, (profile,), Schedule((mapping,)), sample.us))
+            schedule, needed = Schedule((mapping,)), default_footprint(mapping)
+            found.append(Measured(sample, (profile,), schedule, needed, sample.us))
     return found
 
 
@@ -51,15 +55,16 @@ def stitched(samples: Sequence[Sample]) -> list[Measured]:
     for sample in samples:
         if sample.schedule is None or sample.us is None or sample.work is None:
             continue
-        profiles = tuple(map(Profile.from_dict, sample.work))
+        profiles = tuple(map(Profile.from_dict, sample.work["profiles"]))
+        needed = Footprint(**sample.work["footprint"])
         parts = tuple(map(mapping_from, sample.schedule["parts"]))
-        found.append(Measured(sample, profiles, Schedule(parts), sample.us))
+        found.append(Measured(sample, profiles, Schedule(parts), needed, sample.us))
     return found
 
 
 def predictions(kernels: Sequence[Measured], device: Device) -> np.ndarray:
     """What the model says of each, in microseconds."""
-    return np.array([kernel_cost(k.profiles, k.schedule, device).us for k in kernels])
+    return np.array([kernel_cost(k.profiles, k.schedule, k.footprint, device).us for k in kernels])
 
 
 def fit(kernels: Sequence[Measured], device: Device, names: Sequence[str]) -> Device:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-VERSION = 1
+VERSION = 2
 CASE = "case:"  # before the names of the bench's cases, where graphs are named
 
 

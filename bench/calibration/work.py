@@ -12,20 +12,29 @@ from typing import Any
 
 from bench.calibration.samples import Sample, Samples
 from bench.calibration.variants import Variant, variants
+from tvm_stitch.kernel.footprint import footprint_of
 from tvm_stitch.kernel.ir.mapping import Mapping, mapping_from
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.plan.search.dlight_baseline import default_kernel
 
 
 def work_of(variant: Variant) -> Any:
-    """The profile of every part of a stitched kernel; profile and mapping of TVM's own."""
+    """The profile of every part of a stitched kernel, and what its blocks take; profile and mapping
+    of TVM's own."""
     if variant.schedule is None:
         kernel = default_kernel(variant.stages)
         assert kernel is not None, "calibration has no symbolic kernels"
         return {"profile": asdict(kernel[0]), "mapping": kernel[1].data}
-    parts = variant.schedule.parts
-    return [_profile(p, mapping) for p, mapping in zip(variant.programs, parts, strict=True)]
+    return _stitched_work(variant.programs, variant.schedule)
+
+
+def _stitched_work(programs: tuple[Program, ...], schedule: Schedule) -> dict[str, Any]:
+    return {
+        "profiles": list(map(_profile, programs, schedule.parts)),
+        "footprint": asdict(footprint_of(programs, schedule)),
+    }
 
 
 def _profile(program: Program, mapping: Mapping) -> dict[str, Any]:
@@ -60,8 +69,7 @@ def _recounted(samples: Sequence[Sample], found: Sequence[Variant]) -> list[Samp
         if sample.schedule is None:
             kept.append(replace(sample, work=work_of(variant)))
             continue
-        mappings = list(map(mapping_from, sample.schedule["parts"]))
-        if len(mappings) == len(variant.programs):
-            work = list(map(_profile, variant.programs, mappings))
-            kept.append(replace(sample, work=work))
+        schedule = Schedule(tuple(map(mapping_from, sample.schedule["parts"])))
+        if len(schedule.parts) == len(variant.programs):
+            kept.append(replace(sample, work=_stitched_work(variant.programs, schedule)))
     return kept

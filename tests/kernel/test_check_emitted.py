@@ -101,6 +101,26 @@ def test_parts_that_held_in_another_kernel_are_not_looked_at_again():
     )
 
 
+def test_of_rounds_that_are_known_there_is_something_that_crosses_the_barrier():
+    """There is no workspace for nothing."""
+
+    def build(emit, x):
+        total = emit(op.sum(emit(op.multiply(x, x))))
+        return emit(op.divide(x, emit(op.sqrt(total))))
+
+    module = graph("float32", [(512, 4096)], build, lambda *_: ()).module
+    (function,) = primfuncs(module, H200, before="StitchSchedule").values()
+    programs = read_programs(function)
+    schedule = choose(programs, DEVICE)
+    assert schedule.blocks and programs[0].crossing
+    # In a kernel of more, what comes first need not cross.
+    quiet = (replace(program, crossing=()) for program in programs)
+    programs, schedule = (*quiet, *programs), replace(schedule, parts=schedule.parts * 2)
+    seen = set(part_sorts(programs, schedule))
+    kept, taken = distinct_parts(programs, schedule, seen)
+    assert any(program.crossing for program in kept) and len(kept) == len(taken.parts)
+
+
 def test_what_does_not_hold_is_looked_at_in_every_kernel(monkeypatch):
     programs, schedule = norms((9, 70), (5, 33))
     kernel = StitchedKernel(DEVICE, NO_BOUNDS, programs, schedule)

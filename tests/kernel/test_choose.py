@@ -8,8 +8,9 @@ from tvm_stitch.device import device_of
 from tvm_stitch.kernel.analysis.kind import BESIDE, Context
 from tvm_stitch.kernel.build import kernel_of, read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, choose, context_of, problem_of
+from tvm_stitch.kernel.codegen.footprint import registers_left
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping, Rows
-from tvm_stitch.kernel.rows.footprint import footprint, registers_left
+from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.kind import ROWS
 from tvm_stitch.stages.stage import Refused
 
@@ -344,7 +345,7 @@ def test_registers_of_larger_blocks_are_fewer_for_each_thread():
         for context in (Context(BESIDE), Context(BESIDE, 1024))
     )
     assert not isinstance(alone, Refused) and not isinstance(beside, Refused)
-    most = registers_left(BIG.registers, 1024)
+    most = registers_left(1024)
     assert footprint(program, alone).registers > most >= footprint(program, beside).registers
 
 

@@ -140,7 +140,7 @@ SQUARES, BOTH_WAYS = squares(), both_ways()
         (TILED, {"vector": 4}, "lines of 70 elements in vectors of 4"),
         (TILED, {"steps": 128}, "bytes of shared memory for tiles"),
         (SUMS, {"min_blocks_per_sm": 9}, "9 blocks of a multiprocessor"),
-        (SUMS, {"blocks": 1 << 20}, "more than are resident at once"),
+        (SUMS, {"blocks": 1 << 20}, "not all are resident at once"),
         (
             SUMS,
             {"blocks": 0, "min_blocks_per_sm": 0, "prefetch_next_row": False},

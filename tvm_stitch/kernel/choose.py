@@ -196,7 +196,7 @@ def choose(
 def _is_crowded(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> bool:
     """Whether threads are likely to want more registers than a block's have."""
     taken = footprint_of(programs, schedule)
-    return taken.registers * CROWDED * taken.threads > device.registers
+    return taken.block_registers * CROWDED > device.registers
 
 
 def _for_few(few: Schedule, schedule: Schedule | Refused, most: int) -> Schedule | Refused:

@@ -47,6 +47,8 @@ def distinct_parts(
 ) -> Parts:
     """A part of each sort that is not among those seen, and the first of each round.
 
+    And one that leaves something for later rounds, for which there is memory.
+
     All parts where together they may ask too much of a block. What a block of a grid in rounds has
     for all of its parts is settled where they are chosen.
     """
@@ -59,7 +61,8 @@ def distinct_parts(
         rounds.setdefault(programs[number].round, number)
         if sort not in seen:
             first.setdefault(number if sort is None else sort, number)
-    kept = sorted({*first.values(), *rounds.values()})
+    leaving = [number for number, program in enumerate(programs) if program.crossing][:1]
+    kept = sorted({*first.values(), *rounds.values(), *leaving})
     parts = tuple(schedule.parts[number] for number in kept)
     return tuple(programs[number] for number in kept), replace(schedule, parts=parts)
 

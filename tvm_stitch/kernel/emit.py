@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.script import tirx as T
 
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, aligned, is_not_asked_for
 from tvm_stitch.kernel.codegen.length_dispatch import dispatch
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.thread_indexing import Position
@@ -29,7 +30,16 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.shared_input import interleave_blocks, shares_input
 from tvm_stitch.stages.extents import NOMINAL
-from tvm_stitch.stages.stage import Expr, Var, as_int64, buffer_size, constant, substitute
+from tvm_stitch.stages.stage import (
+    Expr,
+    Var,
+    as_int64,
+    buffer_size,
+    constant,
+    element_bytes,
+    elements_of,
+    substitute,
+)
 
 # From so many places of the grid come blocks that run side by side, where a kernel has parts with
 # rows and parts without: one that computes then overlaps with one that waits for memory. The glue
@@ -87,12 +97,14 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
         first: Expr = int64(schedule.blocks)
     else:
         flat = [writer.view(buffer, buffer_size(buffer)) for buffer in shared]
-        in_step = bool(shares_input(programs, schedule.parts))
-        at = tirx.Var("place", "int64") if in_step else block
+        co_scheduled = bool(shares_input(programs, schedule.parts))
+        at = tirx.Var("place", "int64") if co_scheduled else block
         bodies = _bodies(parts, Place(views, at, thread, writer, *flat))
-        writer.add(interleave_blocks(at, block, bodies) if in_step else by_ranges(block, bodies))
+        writer.add(
+            interleave_blocks(at, block, bodies) if co_scheduled else by_ranges(block, bodies)
+        )
         first = bodies[-1][0]
-    body = _scratch_apart(writer.done())
+    body = with_all_asked_for(_scratch_apart(writer.done()))
     if len({mapping.split for mapping in schedule.parts}) > 1 and not schedule.blocks:
         number, own = tirx.Var("block", "int32"), Writer()
         taken = _interleaved(number, first)
@@ -100,10 +112,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
             taken = own.value("place", taken)
         own.add(substitute(body, {block_var: taken}))
         body, block_var = own.done(), number
-    resident = schedule.min_blocks_per_sm or max(
-        mapping.min_blocks_per_sm for mapping in schedule.parts
-    )
-    body = on_threads(body, thread_var, schedule.block_threads, resident)
+    body = on_threads(body, thread_var, schedule.block_threads, schedule.told_blocks)
     cluster = max(mapping.cluster for mapping in schedule.parts)
     if cluster > 1:
         body = bound(tirx.Var("rank", "int32"), "clusterCtaIdx.x", int64(cluster), body)
@@ -205,6 +214,29 @@ def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:
     rest = tvm_ffi.structural_map(body, (tirx.AllocBuffer, visit))
     uses = [tirx.Evaluate(alloc.buffer.ptr_to([0])) for alloc in scratch]
     return sequence([*scratch, rest, *uses])
+
+
+def with_all_asked_for(body: tirx.Stmt) -> tirx.Stmt:
+    """With so much more dynamic shared memory that TVM asks the driver for what there is in all."""
+    static, dynamic = [0], [0]
+
+    def visit(stmt: tirx.AllocBuffer) -> None:
+        size = (elements_of(stmt.buffer) or 0) * element_bytes(stmt.buffer)
+        scope = stmt.buffer.ty.storage_scope
+        if scope == "shared":
+            static.append(aligned(size))
+        elif scope == "shared.dyn":
+            dynamic.append(size)
+
+    tvm_ffi.structural_walk(body, (tirx.AllocBuffer, visit))
+    if not is_not_asked_for(sum(static), sum(dynamic)):
+        return body
+    # Beside the largest: others may get each other's place.
+    writer, size = Writer(), STATIC_SHARED - max(dynamic)
+    more = writer.allocate("more", size, "uint8", "shared.dyn")
+    for stmt in (tirx.Evaluate(more.ptr_to([size - 1])), body, tirx.Evaluate(more.ptr_to([0]))):
+        writer.add(stmt)
+    return writer.done()
 
 
 def _interleaved(block: Expr, count: Expr) -> Expr:

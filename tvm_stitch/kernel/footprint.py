@@ -5,6 +5,8 @@ In: Programs and their Schedule. Out: a Footprint. Each kind says what a part of
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.cooperative.footprint import rounds_footprint
 from tvm_stitch.kernel.ir.program import Program
@@ -18,5 +20,5 @@ def footprint_of(programs: tuple[Program, ...], schedule: Schedule) -> Footprint
     if schedule.blocks:
         return rounds_footprint(parts, schedule.blocks)
     own = [kind_of(program).footprint(program, mapping) for program, mapping in parts]
-    registers = max(each.registers for each in own)
-    return Footprint(schedule.block_threads, registers, sum(each.shared for each in own))
+    widest = max(own, key=lambda each: each.registers)
+    return replace(widest, shared=sum(each.shared for each in own))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, context_of, problem_of, too_large
-from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, not_resident
 from tvm_stitch.kernel.cooperative.choose_rounds import room_of_rounds
 from tvm_stitch.kernel.cooperative.footprint import why_not
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
@@ -67,10 +67,5 @@ def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -
     room = room_of_rounds(parts, device, schedule.blocks)
     if isinstance(room, Refused):
         return room
-    if not 1 <= schedule.min_blocks_per_sm <= room:
-        return Refused(
-            f"{schedule.min_blocks_per_sm} blocks of a multiprocessor, which has room for {room}"
-        )
-    if schedule.blocks > device.multiprocessors * schedule.min_blocks_per_sm:
-        return Refused(f"{schedule.blocks} blocks, of which not all are resident at once")
-    return None
+    waiting = next(not_resident(schedule.blocks, schedule.min_blocks_per_sm, room, device), None)
+    return None if waiting is None else Refused(waiting)

@@ -22,6 +22,7 @@ from tvm_stitch.kernel.rows.vector_width import narrowest_item
 from tvm_stitch.kernel.scattered.program import scattering_program
 from tvm_stitch.kernel.shared_input import co_scheduled_programs
 from tvm_stitch.kernel.small_matmul.program import make_product_program
+from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.matmul_pattern import Factors, small_product
 from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.scattered_sum import scattered_sum
@@ -45,30 +46,31 @@ def make_programs(
     found = _side_by_side(stages, outputs)
     if "global" not in schemes:
         return found
-    if not isinstance(found, Refused) and not any(map(_wants_rounds, found)):
+    if not isinstance(found, Refused) and not any(map(wants_rounds, found)):
         return found
     in_rounds = make_rounds(stages, outputs)
     return found if isinstance(in_rounds, Refused) else in_rounds
 
 
-def _wants_rounds(program: Program) -> bool:
-    """Whether rows are so few and long, or in such short pieces, that shares of them are better."""
-    rows, columns = constant(program.space.rows), constant(program.space.columns)
+def wants_rounds(program: Program, at: Extents | None = None) -> bool:
+    """Whether rows are so few and long, or in such short pieces, that shares of them are better.
+
+    Of sizes that only run time knows, at some sizes, or perhaps at any.
+    """
+    space = program.space
+    rows, columns = (
+        constant(each) if at is None else at.size(each) for each in (space.rows, space.columns)
+    )
     if not program.reduces or not kind_of(program).rounds_if_long:
         return False
     if is_panel(program):
-        return not fits_a_block(program)
-    if program.space.whole and (rows is None or columns is None):
-        # Perhaps: what is computed of shares is compared with rows that a block has each.
-        few, is_long = rows is None or rows <= FEW_ROWS, columns is None or columns >= LONG_ROW
-        return few and is_long
-    if rows is None or columns is None:
-        return False
-    if not program.space.whole:
-        run, beside = constant(program.space.run) or GROUP, constant(program.space.inner) or 1
+        return columns is None or not fits_a_block(program, columns)
+    if not space.whole:
+        run, beside = constant(space.run) or GROUP, constant(space.inner) or 1
         # Short rows of one block lie side by side, piece by piece, as a pooling's windows do.
-        return run < GROUP and not (columns <= SHORT_ROW and run * beside >= GROUP)
-    return rows <= FEW_ROWS and columns >= LONG_ROW
+        is_short = columns is not None and columns <= SHORT_ROW
+        return run < GROUP and not (is_short and run * beside >= GROUP)
+    return (rows is None or rows <= FEW_ROWS) and (columns is None or columns >= LONG_ROW)
 
 
 def _side_by_side(

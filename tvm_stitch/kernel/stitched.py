@@ -36,7 +36,7 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Least
-from tvm_stitch.kernel.partition import make_programs
+from tvm_stitch.kernel.partition import make_programs, wants_rounds
 from tvm_stitch.stages.extents import NOMINAL, Extents, is_open
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
@@ -63,9 +63,13 @@ class StitchedKernel(Kernel):
     @cached_property
     def cost_us(self) -> float:
         """What it should take, on average at the sizes that symbols may have."""
+        return self._predicted_us()
+
+    def _predicted_us(self, fresh: int = 0) -> float:
         points = self.bounds.points or (NOMINAL,)
         return fmean(
-            predicted_us(self.programs, self.schedule, self.device, point) for point in points
+            predicted_us(self.programs, self.schedule, self.device, point, fresh)
+            for point in points
         )
 
     @property
@@ -74,6 +78,12 @@ class StitchedKernel(Kernel):
         if is_open(self.buffers, self.bounds.points):
             return copy_us(least_bytes(self.programs), self.device)
         return self.cost_us
+
+    def after_us(self, fresh: int) -> float:
+        """The same where so many bytes of what it reads have just been written."""
+        if not fresh or is_open(self.buffers, self.bounds.points):
+            return self.planned_us
+        return self._predicted_us(fresh)
 
     @cached_property
     def sort(self) -> Hashable:
@@ -160,7 +170,7 @@ def stitched_kernel(
     """The programs that stages make, by the schedule that suits them; or why there is none.
 
     Whether rounds are better than rows that are read again depends on sizes: where only run time
-    knows these, on what is stated of them.
+    knows these, on what is stated of them. There are rounds where kernels of known sizes have them.
     """
     programs = make_programs(stages, outputs, schemes)
     if isinstance(programs, Refused):
@@ -172,6 +182,9 @@ def stitched_kernel(
     others = make_programs(stages, outputs, without)
     other = others if isinstance(others, Refused) else _of_programs(others, device, bounds, without)
     ways = [way for way in (found, other) if not isinstance(way, Refused)]
+    if len(ways) > 1 and bounds.points:
+        at = bounds.representative
+        return ways[not any(wants_rounds(program, at) for program in ways[1].programs)]
     return min(ways, key=lambda way: way.cost_us) if ways else found
 
 

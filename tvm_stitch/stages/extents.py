@@ -45,6 +45,10 @@ class Extents:
         found = constant(tvm.sym.Analyzer().simplify(substitute(expr, sizes)))
         return max(1, NOMINAL_EXTENT if found is None else found)
 
+    def at(self, sizes: Mapping[str, int]) -> Extents:
+        """The same, but for symbols that have these sizes."""
+        return Extents(tuple(sorted({**dict(self.of), **sizes}.items())))
+
     def elements(self, buffer: Var) -> int:
         """Elements of a tensor."""
         return math.prod(map(self.size, buffer_shape(buffer)))
@@ -69,11 +73,27 @@ def points_of(sizes: Mapping[str, Sequence[int]], bounds: Mapping[str, int]) -> 
 
     One that has no more sizes keeps its last; none is larger than its upper bound.
     """
+    return tuple(nominal(each, bounds) for each in _together(sizes))
+
+
+def sizes_stated(
+    sizes: Mapping[str, Sequence[int]], bounds: Mapping[str, int]
+) -> list[dict[str, int]]:
+    """The sizes that somebody states, of all symbols at once; without those beyond a bound."""
+    return [
+        each
+        for each in _together(sizes)
+        if all(size <= bounds.get(name, size) for name, size in each.items())
+    ]
+
+
+def _together(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:
+    """Every symbol's first size, its second and so on; one that has no more keeps its last."""
     count = max(map(len, sizes.values()), default=0)
-    return tuple(
-        nominal({name: each[min(number, len(each) - 1)] for name, each in sizes.items()}, bounds)
+    return [
+        {name: each[min(number, len(each) - 1)] for name, each in sizes.items()}
         for number in range(count)
-    )
+    ]
 
 
 def nominal(sizes: Mapping[str, int], bounds: Mapping[str, int]) -> Extents:

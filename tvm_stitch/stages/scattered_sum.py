@@ -13,7 +13,16 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.stages.memoized import memoized
-from tvm_stitch.stages.stage import Expr, Stage, Var, bind_axes, constant, flatten, product
+from tvm_stitch.stages.stage import (
+    Expr,
+    Stage,
+    Var,
+    as_int64,
+    bind_axes,
+    constant,
+    flatten,
+    product,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +40,9 @@ class ScatteredSum:
         return self.stage.reduced[0]
 
     @property
-    def count(self) -> int:
-        """How many there are."""
-        return constant(self.stage.reduced_size) or 0
+    def count(self) -> Expr:
+        """How many there are; perhaps only run time knows."""
+        return as_int64(self.stage.reduced_size)
 
     @property
     def rows(self) -> Expr:
@@ -54,7 +63,7 @@ def scattered_sum(stage: Stage) -> ScatteredSum | None:
         return None
     if not isinstance(value.condition, tirx.EQ):
         return None
-    if any(constant(extent) is None for extent in (*stage.extents, *stage.reduced_extents)):
+    if any(constant(extent) is None for extent in stage.extents):
         return None
     nothing = stage.identity.astype(value.false_value.ty.dtype)
     if not tvm_ffi.structural_equal(value.false_value, nothing):

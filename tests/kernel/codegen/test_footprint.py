@@ -9,9 +9,16 @@ from tuning_runs import DEVICE, KINDS, chosen, softmax_of_columns, workload
 from tvm import te, topi
 from zoo import ZOO
 
+from tvm_stitch.device import preset
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS, choose
-from tvm_stitch.kernel.codegen.footprint import ALIGNED, Footprint
+from tvm_stitch.kernel.codegen.footprint import (
+    ALIGNED,
+    Footprint,
+    not_resident,
+    registers_left,
+    shared_left,
+)
 from tvm_stitch.kernel.footprint import footprint_of
 from tvm_stitch.kernel.ir.mapping import Panel, Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -74,6 +81,18 @@ def test_registers_come_by_eight_and_are_not_endless():
     assert Footprint(32, 0, DEVICE.shared_total // 2).blocks_per_sm(DEVICE) == 1
 
 
+@pytest.mark.parametrize("name, most", (("H200", 32), ("RTX 3090", 16), ("L40S", 24)))
+def test_a_multiprocessor_has_no_more_blocks_than_it_can_count(name, most):
+    assert Footprint(32, 0, 0).blocks_per_sm(preset(name)) == most
+
+
+def test_what_is_expected_may_do_without_spare_registers():
+    """What a barrier rests on may not."""
+    taken = Footprint(256, 44, 0, spare=12)
+    assert (taken.blocks_per_sm(DEVICE), taken.expected_blocks(DEVICE)) == (5, 8)
+    assert Footprint(256, 300, 0, spare=12).expected_blocks(DEVICE) == 1
+
+
 def test_parts_side_by_side_share_a_block_s_memory():
     found = [te.placeholder((64, 20000), "float32", name) for name in "xyz"]
     sums = [topi.multiply(x, topi.sum(x, axis=1, keepdims=True)) for x in found]
@@ -82,3 +101,28 @@ def test_parts_side_by_side_share_a_block_s_memory():
     assert legal(programs[:1], Schedule((part,)), DEVICE) is None
     refused = legal(programs, Schedule((part,) * 3), DEVICE)
     assert refused is not None and "its parts need" in refused.reason
+
+
+def test_what_is_left_for_each_block_is_what_so_many_of_them_take():
+    """The budget and the count of blocks are one arithmetic."""
+    for blocks in (1, 2, 3, 5, 8):
+        shared = shared_left(DEVICE, blocks)
+        assert Footprint(128, 0, shared).blocks_per_sm(DEVICE) == blocks or blocks == 1
+        if blocks > 1:
+            assert Footprint(128, 0, shared + 1).blocks_per_sm(DEVICE) < blocks
+        registers = registers_left(256 * blocks)
+        assert Footprint(256, registers, 0).blocks_per_sm(DEVICE) >= blocks
+
+
+@pytest.mark.parametrize(
+    "blocks, each, said",
+    (
+        (264, 2, None),
+        (265, 2, "not all are resident"),
+        (8, 3, "has room for 2"),
+        (0, 0, "room for"),
+    ),
+)
+def test_blocks_that_meet_are_resident_or_refused(blocks, each, said):
+    found = next(not_resident(blocks, each, 2, DEVICE), None)
+    assert found is None if said is None else said in found

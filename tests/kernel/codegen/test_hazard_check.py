@@ -7,6 +7,7 @@ from tvm.script import tirx as T
 
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.codegen.hazard_check import RESIDENT, check_kernel
+from tvm_stitch.kernel.emit import with_all_asked_for
 
 DEVICE = device_of(tvm.target.Target({"kind": "cuda", "arch": "sm_90"}))
 
@@ -122,6 +123,17 @@ def gaps_in_static_shared(y: T.Buffer((16384,), "float32")):
     y[thread] = row[thread]
 
 
+@T.prim_func(s_tir=True)
+def not_asked_for(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):
+    thread = T.launch_thread("threadIdx.x", 64)
+    scratch = T.alloc_shared((2048,), "float32")
+    row = T.alloc_buffer((11264,), "float32", scope="shared.dyn")
+    row[thread] = x[thread]
+    scratch[thread] = row[thread]
+    T.tvm_storage_sync("shared")
+    y[thread] = scratch[63 - thread]
+
+
 @pytest.mark.parametrize("kernel", [good, barrier_where_blocks_differ])
 def test_good_kernels_pass(kernel):
     assert check_kernel(kernel, DEVICE) is None
@@ -141,12 +153,22 @@ def test_good_kernels_pass(kernel):
         (too_much_static_shared, "static shared memory"),
         (gaps_in_static_shared, "49216 bytes of static shared memory"),
         (too_much_shared, "shared memory a block"),
+        (not_asked_for, "TVM does not ask the driver for"),
     ],
 )
 def test_hazards_are_named(kernel, hazard):
     refused = check_kernel(kernel, DEVICE)
     assert refused is not None
     assert hazard in refused.reason
+
+
+def test_stitched_kernels_ask_for_all_of_their_shared_memory():
+    """A launch with 44 KB of dynamic memory beside 8 KB of static memory fails."""
+    launch = not_asked_for.body
+    inside = with_all_asked_for(launch.body)
+    launch = tvm.tirx.AttrStmt(launch.node, launch.attr_key, launch.value, inside)
+    assert check_kernel(not_asked_for.with_body(launch), DEVICE) is None
+    assert with_all_asked_for(good.body).same_as(good.body)
 
 
 @pytest.mark.parametrize(("blocks", "resident"), [(132, 0), (133, 1), (2000, 8)])

@@ -265,7 +265,7 @@ def test_what_columns_read_across_is_refused():
     (
         ({"steps": 1}, "of which it covers 32"),
         ({"steps": 0}, "0 steps"),
-        ({"vector": 2, "steps": 16}, "pieces that do not start at multiples of 2"),
+        ({"vector": 2, "steps": 16}, "rows that do not start at multiples of 2"),
         ({"residence": "shared", "threads": 4, "steps": 250}, "wait in registers"),
         ({"threads": 4, "rows": 256, "steps": 250}, "too many registers"),
         ({"unroll": 8}, "loaded at once"),

@@ -15,10 +15,10 @@ from tvm_stitch import explain
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import problem_of
-from tvm_stitch.kernel.ir.mapping import Rows
+from tvm_stitch.kernel.ir.mapping import Scattered
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.scattered import emit
+from tvm_stitch.kernel.scattered import update_list
 
 
 def gradient(dtype, table, count):
@@ -105,24 +105,29 @@ def test_a_large_table_moves_its_bytes_once():
     assert kernel.bytes_min == 4 * table + updates
 
 
-@pytest.mark.parametrize("room", [4096, 64])
+@pytest.mark.parametrize("list_bytes", [1 << 17, 256])
 @pytest.mark.parametrize("words", [61, 3])
-def test_blocks_that_take_turns_look_through_the_indices_once(monkeypatch, words, room):
+def test_what_has_no_room_is_listed_turn_by_turn(monkeypatch, words, list_bytes):
     """With few words, one block is sent more than it has room to list."""
-    monkeypatch.setattr(emit, "MOST_LOOKED_AT", room)
-    by = Rows(32, 2, 1, 1, blocks=3, min_blocks_per_sm=1)
+    monkeypatch.setattr(update_list, "LIST_BYTES", list_bytes)
+    by = Scattered(32, 2, 1, 1, blocks=3)
     schedule_by(monkeypatch, lambda *_: Schedule((by,)))
     verified = check(embedding_step((61, 31), 190, words), kernels=1)
     assert len(verified.kernels) == 1
 
 
+@pytest.mark.parametrize("words", [61, 1])
+def test_rows_are_split_among_neighbouring_blocks(monkeypatch, words):
+    by = Scattered(8, 4, 4, 1, blocks=6)
+    schedule_by(monkeypatch, lambda *_: Schedule((by,)))
+    check(embedding_step((61, 68), 190, words), kernels=1)
+
+
 def test_a_table_of_many_rows_has_one_wave_of_blocks():
-    (program,) = programs_of_case(embedding_step((30522, 768), 16384))
-    mapping = kind_of(program).choose(problem_of(program, device_of(H200)))
-    assert mapping.blocks % 132 == 0
-    (program,) = programs_of_case(embedding_step((30522, 768), 1 << 20))
-    mapping = kind_of(program).choose(problem_of(program, device_of(H200)))
-    assert not mapping.blocks  # one would be sent more than it can list
+    for count in (16384, 1 << 20):
+        (program,) = programs_of_case(embedding_step((30522, 768), count))
+        mapping = kind_of(program).choose(problem_of(program, device_of(H200)))
+        assert (mapping.reach, mapping.blocks) == (128, 132)
 
 
 def test_mappings_that_do_not_hold_are_refused():
@@ -132,9 +137,8 @@ def test_mappings_that_do_not_hold_are_refused():
     mapping = kind.choose(problem)
     assert kind.refusal(problem, mapping) is None
     for change, reason in (
-        ({"residence": "shared"}, "wait in registers"),
-        ({"batch": 2}, "wait in registers"),
-        ({"steps": 0}, "wait in registers|0 steps|of which it covers"),
+        ({"steps": 0}, "pieces of a row"),
+        ({"blocks": 0}, "pieces of a row"),
         ({"vector": 16}, "do not start at multiples"),
     ):
         refused = kind.refusal(problem, replace(mapping, **change))

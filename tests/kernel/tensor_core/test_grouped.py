@@ -13,7 +13,7 @@ from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import kernel_of
 from tvm_stitch.kernel.tensor_core.build import TensorKernel, emit_products, read_products
 from tvm_stitch.kernel.tensor_core.cost import Sized, predicted_us
-from tvm_stitch.kernel.tensor_core.grouped import MOST_PRODUCTS, in_step
+from tvm_stitch.kernel.tensor_core.grouped import MOST_PRODUCTS, co_scheduled
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of, fitted_to_all
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import full_target
@@ -205,6 +205,6 @@ def test_all_blocks_count_as_the_slowest():
 )
 def test_in_step_where_a_shared_input_would_be_read_again(rows, depth, columns, is_better):
     own = Each(columns, depth, rows)
-    assert in_step(read_products(grouped_function(own, own, own)), DEVICE) == is_better
-    assert not in_step(read_products(grouped_function(own, replace(own, left="y"))), DEVICE)
-    assert not in_step(read_products(grouped_function(own)), DEVICE)
+    assert co_scheduled(read_products(grouped_function(own, own, own)), DEVICE) == is_better
+    assert not co_scheduled(read_products(grouped_function(own, replace(own, left="y"))), DEVICE)
+    assert not co_scheduled(read_products(grouped_function(own)), DEVICE)

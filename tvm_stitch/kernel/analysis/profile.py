@@ -13,6 +13,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm import tirx
 
 from tvm_stitch.json_data import checked
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
@@ -22,7 +23,7 @@ from tvm_stitch.kernel.ir.phases import Phase, Phases
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.memoized import memoized_for_copies, remembered
-from tvm_stitch.stages.stage import Stage, Var, dtype_of, element_bytes
+from tvm_stitch.stages.stage import Stage, Var, dtype_of, element_bytes, handle
 from tvm_stitch.stages.visit import walked
 
 # Plain operations of one evaluation in float32 and in half precision, and special-function
@@ -32,7 +33,7 @@ INSTRUCTIONS = {
     "exp": (1, 8, 1), "log": (1, 8, 1), "exp2": (0, 8, 1), "log2": (0, 8, 1),
     "tanh": (0, 2, 1), "sigmoid": (3, 20, 2), "sqrt": (0, 3, 1), "rsqrt": (0, 3, 1),
     "sin": (1, 26, 1), "cos": (1, 26, 1), "tan": (2, 4, 3), "pow": (1, 3, 2),
-    "erf": (22, 24, 1), "Div": (2, 11, 1), "Max": (1, 3.5, 0), "Min": (1, 3.5, 0),
+    "erf": (22, 24, 1), "Div": (1, 11, 1), "Max": (1, 3.5, 0), "Min": (1, 3.5, 0),
     "Cast": (1, 1, 0), "FloorDiv": (4, 4, 0), "FloorMod": (5, 5, 0),
 }  # fmt: skip
 _OTHERS = (1, 0.5, 0)
@@ -66,10 +67,10 @@ class Profile:
     other_bytes: int  # of tensors that hold no element for each row and column, each once
     live_bytes: int  # an element's, that wait between phases
     kept_bytes: int  # an element's, of all kept values
-    across: int = 0  # reductions over the rows
-    bands: int = 0  # of rows that these go over; 0: over all
+    column_reductions: int = 0  # reductions over the rows
+    row_segments: int = 0  # of rows that these go over; 0: over all
     round: int = 0  # of a kernel whose blocks meet in between
-    returning: int = 0  # an element's, that an earlier round has read
+    reused_bytes: int = 0  # an element's, that an earlier round has read
 
     @property
     def elements(self) -> int:
@@ -189,6 +190,8 @@ def _other_bytes(phases: Phases, elements: int, extents: Extents) -> int:
 def instructions(stage: Stage) -> tuple[float, float]:
     """Plain and special-function operations of one of its elements."""
     plain = special = 0.0
+    seen: set[int] = set()  # what stands in several places is computed once
+    with_sum: set[int] = set()  # products that a sum takes in its own instruction
 
     def visit(node: Any) -> Any:
         nonlocal plain, special
@@ -198,7 +201,16 @@ def instructions(stage: Stage) -> tuple[float, float]:
             return tvm_ffi.WalkResult.SKIP
         if kind == "Call":
             kind = getattr(node.op, "name", "").removeprefix("tirx.")
-        if kind not in _FREE:
+        if kind in _FREE:
+            return None
+        value = tvm_ffi.structural_hash(node)
+        if value in seen:
+            return tvm_ffi.WalkResult.SKIP
+        seen.add(value)
+        if kind in ("Add", "Sub"):
+            products = [side for side in (node.a, node.b) if isinstance(side, tirx.Mul)]
+            with_sum.update(map(handle, products[:1]))
+        if handle(node) not in with_sum:
             wide, half, more = INSTRUCTIONS.get(kind, _OTHERS)
             plain += half if dtype_of(node) in ("float16", "bfloat16") else wide
             special += more

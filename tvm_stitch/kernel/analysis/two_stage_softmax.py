@@ -1,6 +1,6 @@
 """A maximum and the sum of exponentials that are measured against it, in one pass.
 
-In: Stages in order and the halves of their reductions (kernel/cooperative/split_reduction).
+In: Stages in order and their reductions in two stages (kernel/cooperative/split_reduction).
 Out: for a maximum that falls into shares, and a sum of exp(x - maximum of x) that does too, stages
 that find both from the same shares. Must not know threads, nor rounds.
 
@@ -16,7 +16,7 @@ from functools import partial
 
 from tvm import ir, tirx
 
-from tvm_stitch.kernel.analysis.two_stage_variance import Halves, shared_alike
+from tvm_stitch.kernel.analysis.two_stage_variance import TwoStage, shared_alike
 from tvm_stitch.kernel.analysis.variance_pattern import followed
 from tvm_stitch.kernel.ir.behind_maximum import DTYPE, is_bounded_maximum, is_measured_against
 from tvm_stitch.stages.alike import matched
@@ -25,18 +25,18 @@ from tvm_stitch.stages.stage import Expr, Stage, dtype_of, handle, substitute
 
 
 def behind_maxima(
-    stages: tuple[Stage, ...], halves: MappingOf[int, Halves]
+    stages: tuple[Stage, ...], two_stage: MappingOf[int, TwoStage]
 ) -> dict[int, list[Stage]]:
     """By the handle of what they wrote: what stands instead of a maximum, and of such a sum."""
     producer = {handle(stage.output): stage for stage in stages}
     found: dict[int, list[Stage]] = {}
     for stage in stages:
         key = handle(stage.output)
-        maximum = _maximum_of(stage, producer) if key in halves else None
+        maximum = _maximum_of(stage, producer) if key in two_stage else None
         other = handle(maximum.output) if maximum is not None else 0
-        if other in found or other not in halves:
+        if other in found or other not in two_stage:
             continue
-        find = partial(_behind_if_alike, halves[other], halves[key])
+        find = partial(_behind_if_alike, two_stage[other], two_stage[key])
         pair = remembered(stage, ("behind a maximum in shares", other), find)
         if pair is not None:
             found |= {other: pair, key: []}
@@ -60,11 +60,11 @@ def _maximum_of(stage: Stage, producer: MappingOf[int, Stage]) -> Stage | None:
     return maximum if is_measured_against(stage, maximum, inner.a, largest) else None
 
 
-def _behind_if_alike(maxima: Halves, sums: Halves) -> list[Stage] | None:
+def _behind_if_alike(maxima: TwoStage, sums: TwoStage) -> list[Stage] | None:
     return _behind(maxima, sums) if shared_alike(maxima, sums) else None
 
 
-def _behind(maxima: Halves, sums: Halves) -> list[Stage]:
+def _behind(maxima: TwoStage, sums: TwoStage) -> list[Stage]:
     """The stages that find a maximum and the sum behind it."""
     m, maximum, total = maxima.shares, maxima.total, sums.total
     s = replace(

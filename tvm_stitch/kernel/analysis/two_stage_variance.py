@@ -1,6 +1,6 @@
 """A mean and the squares around it, in one pass over what both are of.
 
-In: Stages in order and the halves of their reductions (kernel/cooperative/split_reduction).
+In: Stages in order and their reductions in two stages (kernel/cooperative/split_reduction).
 Out: for a sum that falls into shares, and a sum of squares of the same values around its mean that
 does too, stages that find both from the same shares. Must not know threads, nor rounds.
 
@@ -39,7 +39,7 @@ from tvm_stitch.stages.stage import Expr, Stage, Var, constant, handle, same_siz
 LONGEST = 2048  # values of a share, for its first one may be the worst of all
 
 
-class Halves(Protocol):
+class TwoStage(Protocol):
     """A reduction's shares, and their total."""
 
     @property
@@ -51,28 +51,30 @@ class Halves(Protocol):
         """The sum of that."""
 
 
-def one_pass(stages: tuple[Stage, ...], halves: MappingOf[int, Halves]) -> dict[int, list[Stage]]:
+def one_pass(
+    stages: tuple[Stage, ...], two_stage: MappingOf[int, TwoStage]
+) -> dict[int, list[Stage]]:
     """By the handle of what they wrote: what stands instead of a sum, and of squares around it."""
     producer = {handle(stage.output): stage for stage in stages}
     found: dict[int, list[Stage]] = {}
     for stage in stages:
         key = handle(stage.output)
-        centre = centre_of(stage, producer) if key in halves else None
+        centre = centre_of(stage, producer) if key in two_stage else None
         other = handle(centre.total.output) if centre is not None else 0
-        if centre is None or other in found or other not in halves:
+        if centre is None or other in found or other not in two_stage:
             continue
-        find = partial(_moments_if_alike, halves[other], halves[key])
+        find = partial(_moments_if_alike, two_stage[other], two_stage[key])
         moments = remembered(stage, ("one pass", other), find)
         if moments is not None:
             found |= {other: moments, key: []}
     return found
 
 
-def _moments_if_alike(sums: Halves, squares: Halves) -> list[Stage] | None:
+def _moments_if_alike(sums: TwoStage, squares: TwoStage) -> list[Stage] | None:
     return _moments(sums, squares) if _alike(squares, sums) else None
 
 
-def shared_alike(own: Halves, other: Halves) -> bool:
+def shared_alike(own: TwoStage, other: TwoStage) -> bool:
     """Whether two reductions fall into the same shares."""
     one, two = own.shares, other.shares
     if (one.row_segments, one.uneven) != (two.row_segments, two.uneven):
@@ -81,7 +83,7 @@ def shared_alike(own: Halves, other: Halves) -> bool:
     return all(len(a) == len(b) and all(map(same_size, a, b)) for a, b in pairs)
 
 
-def _alike(own: Halves, other: Halves) -> bool:
+def _alike(own: TwoStage, other: TwoStage) -> bool:
     """The same, if none of these is spoilt by its first value."""
     one, length = own.shares, constant(own.shares.reduced_size) or 0
     spoilt = length <= 1 or (one.row_segments and length > LONGEST)
@@ -139,7 +141,7 @@ def _of_chunk(shares: Stage, squares: Stage, count: Expr) -> _Share:
     return _Share((shares, mean, q), (mean.output[shares.axes],), q.output[shares.axes])
 
 
-def _moments(sums: Halves, squares: Halves) -> list[Stage]:
+def _moments(sums: TwoStage, squares: TwoStage) -> list[Stage]:
     """The stages that find a sum and the squares around its mean."""
     total, shares = sums.total, sums.shares
     uneven = shares.uneven

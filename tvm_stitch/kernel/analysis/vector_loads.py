@@ -1,8 +1,8 @@
 """Which loads along the columns are vectors: slices, concatenations, weights of a norm.
 
 In: the Addresses that a phase loads and the vector width of its thread. Out: what is loaded at once
-(Along), as wide as contiguity, alignment and the branches that loads stand in allow. Must not know
-threads.
+(VectorLoad), as wide as contiguity, alignment and the branches that loads stand in allow. Must not
+know threads.
 """
 
 from __future__ import annotations

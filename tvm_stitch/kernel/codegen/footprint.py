@@ -7,9 +7,10 @@ tuner and the check of the emitted kernel ask these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import REGISTERS, RESERVED_SHARED, Device
 
 ALIGNED = 64  # bytes, at multiples of which a static array of shared memory begins
 STATIC_SHARED = 48 * 1024  # bytes of a block that ptxas takes; more must be dynamic
@@ -27,15 +28,27 @@ class Footprint:
     threads: int
     registers: int  # of a thread; 0: the compiler is told how many to make do with
     shared: int  # bytes
+    spare: int = 0  # of the registers, without which the compiler mostly does
 
     def blocks_per_sm(self, device: Device) -> int:
-        """Blocks that fit beside each other on a multiprocessor."""
+        """Blocks that fit beside each other on a multiprocessor, whatever the compiler does."""
         shared = device.shared_total // (self.shared + RESERVED_SHARED)
-        room = min(device.max_threads // self.threads, shared)
+        room = min(device.max_threads // self.threads, shared, device.max_blocks)
         if self.registers > MAX_REGISTERS:
             return 0
         each = -(-self.registers // ALLOCATED) * ALLOCATED * self.threads
         return min(room, device.registers // each) if each else room
+
+    @property
+    def block_registers(self) -> int:
+        """Registers that all threads would like: told of blocks, the compiler makes do with fewer
+        where those that a thread is given come to more."""
+        return self.registers * self.threads
+
+    def expected_blocks(self, device: Device) -> int:
+        """Blocks that are likely to be beside each other, where nothing rests on it."""
+        needed = min(self.registers - self.spare, MAX_REGISTERS)
+        return max(1, replace(self, registers=needed).blocks_per_sm(device))
 
 
 def thread_registers(held: int, vector: int) -> int:
@@ -43,6 +56,29 @@ def thread_registers(held: int, vector: int) -> int:
     return -(-held // 4) + 2 * vector + OVERHEAD_REGISTERS
 
 
+def not_resident(blocks: int, each: int, room: int, device: Device) -> Iterator[str]:
+    """Why blocks that meet at a barrier would wait for ever, `each` of a multiprocessor at once."""
+    if not 1 <= each <= room:
+        yield f"{each} blocks of a multiprocessor, which has room for {room}"
+    if blocks > device.multiprocessors * each:
+        yield f"{blocks} blocks, of which not all are resident at once"
+
+
+def registers_left(threads: int) -> int:
+    """Registers that each thread may have where so many are on a multiprocessor."""
+    return min(MAX_REGISTERS, REGISTERS // threads // ALLOCATED * ALLOCATED)
+
+
+def shared_left(device: Device, blocks: int) -> int:
+    """Shared memory that each block may have where so many are on a multiprocessor."""
+    return min(device.shared_block, device.shared_total // blocks - RESERVED_SHARED)
+
+
 def aligned(size: int) -> int:
     """The bytes that an array of static shared memory takes up."""
     return -(-size // ALIGNED) * ALIGNED
+
+
+def is_not_asked_for(static: int, dynamic: int) -> bool:
+    """Whether a launch would fail: TVM asks for more than is usual by the dynamic memory alone."""
+    return 0 < dynamic < STATIC_SHARED < static + dynamic

@@ -16,7 +16,12 @@ from tvm import s_tir, tirx
 from tvm.tirx import ForKind
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, Footprint, aligned
+from tvm_stitch.kernel.codegen.footprint import (
+    STATIC_SHARED,
+    Footprint,
+    aligned,
+    is_not_asked_for,
+)
 from tvm_stitch.kernel.codegen.no_bfloat import stored_bytes
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.stages.stage import (
@@ -105,6 +110,8 @@ class _Checker:
             self.found.append(f"a block of {total} threads, of which a device runs {MAX_THREADS}")
         if self.shared["shared"] > STATIC_SHARED:
             self.found.append(f"{self.shared['shared']} bytes of static shared memory")
+        if is_not_asked_for(self.shared["shared"], self.shared["shared.dyn"]):
+            self.found.append("shared memory that TVM does not ask the driver for")
         if sum(self.shared.values()) > self.device.shared_block:
             self.found.append(f"{sum(self.shared.values())} bytes of shared memory a block")
         if self.meets:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
-from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, shared_left
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_segment, piece_of
 from tvm_stitch.kernel.cooperative.footprint import (
     Parts,
@@ -122,8 +122,7 @@ def _alike(parts: Parts, device: Device) -> Parts:
     for program, _ in parts:
         own = common.get(program.space.key)
         while own is not None and own.batch > 1:
-            taken = round_footprint(program, own)
-            if 2 * taken.threads * taken.registers <= device.registers:
+            if 2 * round_footprint(program, own).block_registers <= device.registers:
                 break
             own = common[program.space.key] = _with_fields(own, batch=own.batch // 2)
     return [(p, common[p.space.key] if _finds_rows(p) else mapping) for p, mapping in parts]
@@ -141,8 +140,8 @@ def _finds_rows(program: Program) -> bool:
 
 def with_persistent_rows(parts: Parts, resident: int, device: Device) -> Parts:
     """As many rows as there is room for: the same share of all segments, else first whole rows."""
-    most = min(device.shared_block, device.shared_total // resident - RESERVED_SHARED)
-    room, blocks = most - static_bytes(parts), resident * device.multiprocessors
+    room, blocks = shared_left(device, resident), resident * device.multiprocessors
+    room -= static_bytes(parts)
     wanted = waiting_bytes(_with_share(parts, 1.0), blocks)
     if wanted:
         found = _with_share(parts, min(1.0, room / wanted))

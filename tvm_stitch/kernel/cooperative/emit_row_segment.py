@@ -141,12 +141,14 @@ class RowSegmentPart:
         behind = self.program.online_after
         each = self.mapping.vector * self.mapping.steps
         before = {m: copied(self.sums[m], each, self.writer) for m in behind.values()}
-        states = emit_batch([*rows])
+        phases = emit_batch([*rows])
         for maximum, tile in before.items():
             sums = [self.sums[total] for total, leader in behind.items() if leader == maximum]
             lower_sums(self.writer, tile, sums, self.sums[maximum].__getitem__, each)
-        for row, state in zip(rows, states, strict=True) if behind else ():
-            second_pass(row, state)
+        for states in phases if behind else ():  # rows that are reduced as well have several
+            for row, state in zip(rows, states, strict=True):
+                if state.phase.second_pass:
+                    second_pass(row, state)
 
     def _position(self, iteration: Expr, number: int = 0, exists: bool = False) -> Position:
         space, mapping = self.program.space, self.mapping

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.kind import ALONE, IN_ROUNDS, Problem
-from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, not_resident
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
 from tvm_stitch.kernel.cooperative.choose_column_sums import (
@@ -24,8 +24,7 @@ from tvm_stitch.kernel.ir.mapping import ColumnSums, Rows, RowSegment
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import emit_batch
 from tvm_stitch.kernel.rows.kind import ROWS
-from tvm_stitch.kernel.rows.legal import held_elements, no_elements, uncovered
-from tvm_stitch.kernel.rows.vector_width import is_aligned
+from tvm_stitch.kernel.rows.legal import held_elements, misaligned, no_elements, uncovered
 from tvm_stitch.stages.stage import Expr
 
 
@@ -41,8 +40,7 @@ def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[st
         yield "rows of any length side by side, loaded ahead or in pieces"
     if mapping.split and problem.is_open:
         yield "pieces of rows whose number only run time knows"
-    if not is_aligned(problem.program, mapping.vector):
-        yield f"rows that do not start at multiples of {mapping.vector} elements"
+    yield from misaligned(problem, mapping)
     if mapping.split and program.row_reductions:
         yield "a row that is reduced cannot be split over blocks"
     if not mapping.split:
@@ -53,18 +51,12 @@ def _illegal_sums(problem: Problem[Program], mapping: ColumnSums) -> Iterator[st
         yield f"{needed} bytes of shared memory for the sums over the rows"
     if mapping.blocks % blocks_of_row(program.space, mapping):
         yield f"{mapping.blocks} blocks cannot share the pieces of a row evenly"
-    # A block that waits for room would keep the others waiting for it at the barrier.
     room = resident_blocks(program, mapping, device)
-    if not 1 <= mapping.min_blocks_per_sm <= room:
-        asked = f"{mapping.min_blocks_per_sm} blocks of a multiprocessor"
-        yield f"{asked}, which has room for {room}"
-    if mapping.blocks > device.multiprocessors * mapping.min_blocks_per_sm:
-        yield f"{mapping.blocks} blocks, more than are resident at once"
+    yield from not_resident(mapping.blocks, mapping.min_blocks_per_sm, room, device)
 
 
 def _illegal_segment(problem: Problem[Program], mapping: RowSegment) -> Iterator[str]:
-    if not is_aligned(problem.program, mapping.vector):
-        yield f"rows that do not start at multiples of {mapping.vector} elements"
+    yield from misaligned(problem, mapping)
     yield from held_elements(problem, mapping)
 
 

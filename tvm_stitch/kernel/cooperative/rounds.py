@@ -103,7 +103,7 @@ class _Rounds:
                 number, homes = number + 1, set()
             home = own or next(iter(homes), None)
             # Shares of segments are of no use before all are there.
-            waits = own is not None and own[0] == "bands"
+            waits = own is not None and own[0] == "segments"
             self.places.append(Place(number + 1) if waits else Place(number, home))
             if home is not None and (stage.is_reduction or self.is_small[index]):
                 self.computed[index] = number
@@ -267,13 +267,13 @@ def _home(stage: Stage) -> Home:
     if not goes_across(stage):
         return "rows", size, reduced
     columns = NOMINAL.size(product(stage.extents[stage.row_segments or 0 :]))
-    return "bands" if stage.row_segments else "columns", reduced, columns
+    return "segments" if stage.row_segments else "columns", reduced, columns
 
 
 def _joins(stage: Stage, own: Home | None, home: Any) -> bool:
     """Whether a stage can be computed in the Program of a home, from values that are there."""
     kind, rows, columns = home
-    if own is not None and own[0] == "bands":
+    if own is not None and own[0] == "segments":
         return kind == "rows" and own[2] == columns and _total(stage) == rows * columns
     if own is not None:
         return kind == "rows" and own == home

@@ -59,7 +59,7 @@ WIDEST = 1 << 15  # columns that a share may have
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A reduction's two halves."""
+    """A reduction in two stages."""
 
     shares: Stage
     total: Stage
@@ -77,7 +77,7 @@ class Axis:
 
 @memoized
 def split(stage: Stage, piece: int = PIECE_BYTES // SUM_BYTES) -> Split | None:
-    """The halves of a reduction; of a segment's rows a block takes pieces of so many columns."""
+    """Both stages of a reduction; of a segment's rows a block takes pieces of so many columns."""
     if accumulator_dtype(stage) != "float32":
         return None
     axes = _memory_order(stage)
@@ -97,8 +97,8 @@ def split(stage: Stage, piece: int = PIECE_BYTES // SUM_BYTES) -> Split | None:
 
 def is_split(stage: Stage) -> bool:
     """Whether a stage is a reduction that falls into several shares."""
-    halves = split(stage) if stage.is_reduction else None
-    return halves is not None and halves.whole is None
+    found = split(stage) if stage.is_reduction else None
+    return found is not None and found.whole is None
 
 
 def _memory_order(stage: Stage) -> list[Axis] | None:

@@ -38,15 +38,15 @@ def in_two_stages(
     the squares around its mean are found together, and so are a maximum and the sum of what is
     measured against it.
     """
-    halves = _halves(stages)
-    joining = _Joining(stages, outputs, halves)
+    two_stage = _two_stage(stages)
+    joining = _Joining(stages, outputs, two_stage)
     joining.run()
-    many = {k: own for k, own in halves.items() if own is not None and own.whole is None}
+    many = {k: own for k, own in two_stage.items() if own is not None and own.whole is None}
     pairs = one_pass(stages, many) | behind_maxima(stages, many)
     found: list[Stage] = []
     for stage in stages:
         key = handle(stage.output)
-        own, total = halves.get(key), joining.replaced.get(key, stage)
+        own, total = two_stage.get(key), joining.replaced.get(key, stage)
         if key in pairs:
             found += pairs[key]
             continue
@@ -63,9 +63,12 @@ class _Joining:
     """Finds chains of additions, from their last to their first."""
 
     def __init__(
-        self, stages: tuple[Stage, ...], outputs: tuple[Var, ...], halves: dict[int, Split | None]
+        self,
+        stages: tuple[Stage, ...],
+        outputs: tuple[Var, ...],
+        two_stage: dict[int, Split | None],
     ) -> None:
-        self.stages, self.halves = stages, halves
+        self.stages, self.two_stage = stages, two_stage
         self.producer = {handle(stage.output): stage for stage in stages}
         self.readers = Counter(k for s in stages for k in {handle(r.buffer) for r in s.reads})
         self.readers.update(map(handle, outputs))
@@ -85,7 +88,7 @@ class _Joining:
         while pending:
             current = pending.pop()
             between.append(handle(current.output))
-            terms, own = self._terms(current), self.halves.get(between[-1])
+            terms, own = self._terms(current), self.two_stage.get(between[-1])
             if terms is not None:
                 pending += reversed(terms)
             elif own is not None and constant(current.size) == 1 and current.combiner == "sum":
@@ -128,8 +131,8 @@ class _Joining:
         return found
 
 
-def _halves(stages: tuple[Stage, ...]) -> dict[int, Split | None]:
-    """The halves of all reductions; what follows reductions of whole rows takes whole rows."""
+def _two_stage(stages: tuple[Stage, ...]) -> dict[int, Split | None]:
+    """Both stages of all reductions; what follows reductions of whole rows takes whole rows."""
     item = _narrowest_item(stages)
     after: dict[int, set[tuple[int, int]]] = {}  # rows and columns that results depend on
     found: dict[int, Split | None] = {}

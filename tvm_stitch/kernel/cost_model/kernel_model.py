@@ -17,7 +17,9 @@ from dataclasses import dataclass, fields
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import Profile
+from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.cost_model.part_model import Demand, grid_us
+from tvm_stitch.kernel.footprint import footprint_of
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -27,7 +29,8 @@ from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.memoized import memoized
 from tvm_stitch.stages.stage import Var
 
-# Of the L2, the share in which the next round finds what the last ones read.
+# Of the L2, the share in which the next round finds what the last ones read, and the next kernel
+# what the last one wrote.
 IN_L2 = 0.5
 SPECIAL_RATE = 8  # plain operations in the time of a special function: 128 lanes against 16
 
@@ -82,26 +85,43 @@ def copy_us(moved: float, device: Device) -> float:
 
 
 def predicted_us(
-    programs: tuple[Program, ...], schedule: Schedule, device: Device, extents: Extents = NOMINAL
+    programs: tuple[Program, ...],
+    schedule: Schedule,
+    device: Device,
+    extents: Extents = NOMINAL,
+    fresh: int = 0,
 ) -> float:
     """What the kernel should take."""
-    return predicted(programs, schedule, device, extents).us
+    return predicted(programs, schedule, device, extents, fresh).us
 
 
 def predicted(
-    programs: tuple[Program, ...], schedule: Schedule, device: Device, extents: Extents = NOMINAL
+    programs: tuple[Program, ...],
+    schedule: Schedule,
+    device: Device,
+    extents: Extents = NOMINAL,
+    fresh: int = 0,
 ) -> Cost:
-    """What the kernel should take, and why."""
+    """What the kernel should take, and why; so many bytes of what it reads were just written."""
     taken = schedule_at(programs, schedule, extents)
+    resident = resident_blocks(taken, footprint_of(programs, taken), device)
     parts = zip(programs, taken.parts, strict=True)
-    demands = [_demand(program, mapping, device, extents) for program, mapping in parts]
-    return _cost(demands, taken, device, bytes_in_step(programs, taken, extents))
+    demands = [_demand(program, mapping, device, resident, extents) for program, mapping in parts]
+    return _cost(demands, taken, device, co_scheduled_bytes(programs, taken, extents), fresh)
 
 
 @memoized
-def _demand(program: Program, mapping: Mapping, device: Device, extents: Extents) -> Demand:
+def _demand(
+    program: Program, mapping: Mapping, device: Device, resident: int, extents: Extents
+) -> Demand:
     """A part's, in whatever kernel it is."""
-    return Demand(kind_of(program).profile(program, mapping, extents), mapping, device)
+    return Demand(kind_of(program).profile(program, mapping, extents), mapping, device, resident)
+
+
+def resident_blocks(schedule: Schedule, footprint: Footprint, device: Device) -> int:
+    """Blocks of a multiprocessor at once; of a grid in rounds, all that it has."""
+    fitting = max(schedule.told_blocks, footprint.expected_blocks(device))
+    return schedule.min_blocks_per_sm or fitting
 
 
 def schedule_at(programs: tuple[Program, ...], schedule: Schedule, extents: Extents) -> Schedule:
@@ -129,7 +149,7 @@ def least_work_us(cost: Cost, floor: float, device: Device) -> float:
     return float(sum(term**sharp for term in terms) ** (1 / sharp))
 
 
-def bytes_in_step(
+def co_scheduled_bytes(
     programs: tuple[Program, ...], schedule: Schedule, extents: Extents = NOMINAL
 ) -> int:
     """Bytes that parts in step need not ask device memory for, as another one just has."""
@@ -137,22 +157,27 @@ def bytes_in_step(
     return sum(shared) * (len(programs) - 1)
 
 
-def kernel_cost(profiles: Sequence[Profile], schedule: Schedule, device: Device) -> Cost:
+def kernel_cost(
+    profiles: Sequence[Profile], schedule: Schedule, footprint: Footprint, device: Device
+) -> Cost:
     """The cost of a kernel of these profiles, side by side or in rounds."""
-    parts = [Demand(p, m, device) for p, m in zip(profiles, schedule.parts, strict=True)]
+    resident = resident_blocks(schedule, footprint, device)
+    parts = [Demand(p, m, device, resident) for p, m in zip(profiles, schedule.parts, strict=True)]
     return _cost(parts, schedule, device)
 
 
-def _cost(parts: Sequence[Demand], schedule: Schedule, device: Device, shared: int = 0) -> Cost:
+def _cost(
+    parts: Sequence[Demand], schedule: Schedule, device: Device, shared: int = 0, fresh: int = 0
+) -> Cost:
     """The cost of a kernel of these parts.
 
-    Of what they read, `shared` bytes are in the L2 when they do.
+    Of what they read, `shared` bytes are in the L2 when they do, and of `fresh` as many as stay.
     """
     rounds: dict[int, list[Demand]] = defaultdict(list)
     for part in parts:
         rounds[part.profile.round].append(part)
     found: list[Cost] = []
-    seen = 0.0  # bytes of earlier rounds, of which some are in the L2
+    seen = float(fresh)  # bytes of earlier rounds and kernels, of which some are in the L2
     for number in sorted(rounds):
         in_l2 = min(seen, IN_L2 * device.l2_size) + shared
         found.append(_round_cost(rounds[number], schedule, in_l2, device))
@@ -171,8 +196,7 @@ def _cost(parts: Sequence[Demand], schedule: Schedule, device: Device, shared: i
 def _round_cost(parts: Sequence[Demand], schedule: Schedule, in_l2: float, device: Device) -> Cost:
     """The cost of what runs between two barriers; mostly of the whole kernel."""
     timing = device.timing
-    resident = schedule.min_blocks_per_sm or min(part.resident_blocks for part in parts)
-    blocks = sum(part.blocks for part in parts)
+    resident, blocks = parts[0].resident, sum(part.blocks for part in parts)
     waves = blocks / (resident * device.multiprocessors)
     cycle = 1e6 / device.clock / device.multiprocessors  # of all multiprocessors, in microseconds
     # Multiprocessors that have a block less than others wait for them at the end.
@@ -209,5 +233,5 @@ def _later_us(parts: Sequence[Demand], blocks: int, waves: int, device: Device) 
     if parts[0].mapping.cluster > 1:
         mean += device.timing.cluster_start_us
     iterations = max(part.iteration_us * (part.iterations - 1) for part in parts)
-    in_bands = any(part.profile.bands for part in parts)
-    return mean * (waves - 1) + iterations * (waves if in_bands else 1)
+    in_segments = any(part.profile.row_segments for part in parts)
+    return mean * (waves - 1) + iterations * (waves if in_segments else 1)

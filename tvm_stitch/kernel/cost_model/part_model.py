@@ -1,7 +1,8 @@
 """What one part of a kernel asks of a device: a Profile on the threads of a Mapping.
 
-In: the Profile, the Mapping, the Device with its constants. Out: blocks and how many are resident,
-bytes, instructions, and how long one block takes that has a multiprocessor to itself.
+In: the Profile, the Mapping, the Device with its constants, and how many of its blocks are resident
+at once. Out: blocks, bytes, instructions, and how long one block takes that has a multiprocessor to
+itself.
 """
 
 from __future__ import annotations
@@ -9,13 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile
-from tvm_stitch.kernel.codegen.footprint import MAX_REGISTERS, SUM_BYTES, thread_registers
+from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 
-MAX_BLOCKS = 32  # resident blocks of a multiprocessor
 SECTOR_BYTES = 32
 # Of loads that all rows, or neighbouring threads, share: the share that the L1 does not serve.
 MISSES = 1 / 4
@@ -29,8 +29,10 @@ def grid_us(blocks: int, device: Device) -> float:
 class Demand:
     """See the module's docstring."""
 
-    def __init__(self, profile: Profile, mapping: Mapping, device: Device) -> None:
+    def __init__(self, profile: Profile, mapping: Mapping, device: Device, resident: int) -> None:
+        """`resident`: blocks of the kernel that a multiprocessor has at once."""
         self.profile, self.mapping, self.device = profile, mapping, device
+        self.resident = resident
         self.timing = device.timing
         # A mapping that takes rows of any length leaves open how often its threads step along.
         wide = mapping.cluster * mapping.working * mapping.vector
@@ -63,7 +65,7 @@ class Demand:
             return mapping.blocks
         rows = -(-profile.rows // mapping.block_rows)
         if mapping.split:
-            return -(-profile.columns // self.reach) * (profile.bands or rows)
+            return -(-profile.columns // self.reach) * (profile.row_segments or rows)
         return rows * mapping.cluster
 
     @cached_property
@@ -75,8 +77,8 @@ class Demand:
     @cached_property
     def iterations(self) -> int:
         """How often a block goes through all phases."""
-        if self.profile.bands:
-            return -(-self.profile.rows // (self.profile.bands * self.mapping.block_rows))
+        if self.profile.row_segments:
+            return -(-self.profile.rows // (self.profile.row_segments * self.mapping.block_rows))
         if not self.mapping.blocks:
             return 1
         groups = -(-self.profile.rows // self.mapping.block_rows)
@@ -86,37 +88,13 @@ class Demand:
     def waiting_bytes(self) -> float:
         """Of what an earlier round has read, those that wait in shared memory."""
         profile = self.profile
-        rows = min(profile.rows, self.mapping.persistent_rows * max(1, profile.bands))
-        return rows * profile.columns * profile.returning
+        rows = min(profile.rows, self.mapping.persistent_rows * max(1, profile.row_segments))
+        return rows * profile.columns * profile.reused_bytes
 
     @cached_property
     def read_bytes(self) -> float:
         """Of tensors that hold an element for each row and column, those that do not wait."""
         return self.profile.read_bytes - self.waiting_bytes
-
-    @cached_property
-    def resident_blocks(self) -> int:
-        """Blocks of a multiprocessor at once."""
-        device, mapping, profile = self.device, self.mapping, self.profile
-        threads = mapping.block_threads
-        waiting = profile.live_bytes if self.in_registers else 0
-        if mapping.batch > 1 or mapping.prefetch_next_row:
-            waiting = max(waiting, sum(profile.phases[0].reads))
-        waiting += SUM_BYTES * profile.across
-        held = self.each * waiting // 4 * 4
-        registers = min(MAX_REGISTERS, thread_registers(held, mapping.vector))
-        shared = RESERVED_SHARED
-        if not self.in_registers:
-            shared += profile.kept_bytes * self.each * threads
-        if mapping.tile:
-            shared += sum(map(sum, (phase.gathers for phase in profile.phases))) * self.reach
-        most = min(
-            device.max_threads // threads,
-            device.registers // (registers * threads),
-            device.shared_total // shared,
-            MAX_BLOCKS,
-        )
-        return max(1, most, mapping.min_blocks_per_sm if mapping.blocks else 0)
 
     @cached_property
     def dram_bytes(self) -> float:
@@ -126,7 +104,7 @@ class Demand:
         if not again:
             return profile.least_bytes - self.waiting_bytes
         block = sum(profile.phases[0].reads) * self.reach * self.mapping.block_rows
-        resident = min(self.blocks, self.resident_blocks * self.device.multiprocessors) * block
+        resident = min(self.blocks, self.resident * self.device.multiprocessors) * block
         lost = max(0.0, 1 - self.device.l2_size / resident)
         return profile.least_bytes + lost * again
 
@@ -139,9 +117,9 @@ class Demand:
             total += sum((*phase.reads, *phase.again, *phase.writes))
             total += MISSES * (sum(phase.along) + SECTOR_BYTES * len(phase.gathers))
         # A share of every sum over the rows goes to device memory and comes back.
-        shares = 2 * SUM_BYTES * profile.across * self.shares * profile.columns
-        if profile.across and not self.mapping.steps:  # it is there that each row is added
-            shares += 2 * SUM_BYTES * profile.across * profile.elements
+        shares = 2 * SUM_BYTES * profile.column_reductions * self.shares * profile.columns
+        if profile.column_reductions and not self.mapping.steps:  # each row is added there
+            shares += 2 * SUM_BYTES * profile.column_reductions * profile.elements
         return total * profile.elements + shares - self.waiting_bytes
 
     @cached_property
@@ -172,7 +150,7 @@ class Demand:
         """A block from its start to its end, of one turn."""
         timing = self.timing
         total = timing.block_us + self.iteration_us
-        if self.profile.across and not self.profile.bands:
+        if self.profile.column_reductions and not self.profile.row_segments:
             warps = max(1, self.mapping.block_threads // WARP)
             total += grid_us(self.blocks, self.device) + self.shares / warps * timing.l2_latency_us
         return total

@@ -308,6 +308,19 @@ class RowSegment(Mapping):
 
 
 @dataclass(frozen=True)
+class Scattered(Mapping):
+    """Rows that sum what indices send to them: groups of blocks take turns, each at its piece."""
+
+    rows: int
+    vector: int
+    steps: int
+    blocks: int
+    min_blocks_per_sm: int = 1
+    split = True
+    kind = "scattered"
+
+
+@dataclass(frozen=True)
 class SmallMatmul(Mapping):
     """Rows with small matrix products, which wait in shared memory element by element.
 
@@ -343,9 +356,10 @@ class SmallMatmul(Mapping):
 
 
 # In the order in which mappings are told apart that were written before they said their kind.
-MAPPINGS: tuple[type[Mapping], ...] = (
+_UNNAMED: tuple[type[Mapping], ...] = (
     Flat, Transposed, RowSegment, ColumnSums, SmallMatmul, Rows, Panel,
 )  # fmt: skip
+MAPPINGS: tuple[type[Mapping], ...] = (*_UNNAMED, Scattered)
 
 
 def mapping_from(data: Any) -> Mapping:
@@ -369,7 +383,7 @@ def _of_no_kind(data: dict[str, Any]) -> Mapping:
     scheme = data.get("scheme")
     if scheme is None or not set(data) >= {"threads", "rows", "vector", "steps"}:
         raise InputError("mapping is incomplete: it says no kind")
-    for kind in MAPPINGS:
+    for kind in _UNNAMED:
         own = {field.name for field in fields(kind)}
         mapping = checked(kind, {n: value for n, value in data.items() if n in own}, "mapping")
         others = {name: value for name, value in data.items() if name not in own}

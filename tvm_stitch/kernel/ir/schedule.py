@@ -35,6 +35,11 @@ class Schedule:
         return self.parts[0].block_threads
 
     @property
+    def told_blocks(self) -> int:
+        """Blocks of a multiprocessor that the compiler is told to leave registers for; 0: any."""
+        return self.min_blocks_per_sm or max(part.min_blocks_per_sm for part in self.parts)
+
+    @property
     def scheme(self) -> str:
         """The widest scheme of the kernel."""
         if self.blocks:

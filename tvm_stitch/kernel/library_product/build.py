@@ -21,7 +21,7 @@ from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.prim_func import kernel_function
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Missing
-from tvm_stitch.kernel.library_product.cost import library_us
+from tvm_stitch.kernel.library_product.cost import ending_us, library_us
 from tvm_stitch.kernel.library_product.epilogue import (
     GELU,
     MOST_STAGES,
@@ -66,7 +66,8 @@ class LibraryKernel(Kernel):
     def cost_us(self) -> float:
         """What its calls should take."""
         one = replace(self.product, entries=self.batches.batch)
-        return self.batches.calls * library_us(one, self.device)
+        ends = ending_us(self.product, self.epilogue, self.device)
+        return self.batches.calls * library_us(one, self.device) + ends
 
     def check(self, _seen: set[Hashable] | None = None) -> None:
         """Nobody looks at what the library launches."""
@@ -130,7 +131,8 @@ def _readable(
     if isinstance(epilogue, Refused):
         return epilogue
     kernel = LibraryKernel(device, bounds, product, found, epilogue)
-    if kernel.cost_us > CALLS_AT_MOST * library_us(product, device):
+    one = library_us(product, device) + ending_us(product, epilogue, device)
+    if kernel.cost_us > CALLS_AT_MOST * one:
         return Refused(f"the library would take {found.calls} calls")
     return kernel
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.library_product.epilogue import GELU, LibraryEpilogue
 from tvm_stitch.kernel.library_product.matrices import step_along
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
 from tvm_stitch.kernel.tensor_core.program import DEPTH, Factor, TensorProduct
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import element_bytes
 
 
@@ -41,6 +43,12 @@ class LibraryTiming:
 
 
 DIVISIONS = (1, 2, 3, 4, 8)
+# What the library's kernels take longer for what they end with: anything at all, and the cycles of
+# a multiprocessor for each result. Of 4096 x 768 x 3072 halves a bias takes 0.9 us on an H200, with
+# a GELU 4.8, and a residual 6.6, as long as its bytes take; of a quarter of the results 0, 1.0 and
+# 1.3; a GELU of 1024 x 768 x 3072 in float32 7.7 (bench/products/h200.json).
+ENDING_US, BIAS_CYCLES = 0.1, 0.0118
+GELU_CYCLES, GELU_CYCLES_SINGLE = 0.078, 0.6
 ALIGNED_BYTES = 16
 
 # Fitted to cuBLAS 13 on an H200 (bench/products/h200.json, `python -m bench.products --fit`): half
@@ -99,6 +107,21 @@ def library_us(
     multiply *= 1.0 if _is_aligned(product) else timing.unaligned
     memory = least_bytes((product,)) / (device.bandwidth * timing.bandwidth_share) * 1e6
     return start + max(multiply, memory)
+
+
+def ending_us(product: TensorProduct, epilogue: LibraryEpilogue, device: Device) -> float:
+    """What the library's kernel takes longer for what it ends with."""
+    if not str(epilogue):
+        return 0.0
+    cycles = 0.0 if epilogue.bias is None else BIAS_CYCLES
+    if epilogue.activation == GELU:
+        is_single = timing_of(product) is SINGLES
+        cycles += GELU_CYCLES_SINGLE if is_single else GELU_CYCLES
+    results = product.entries * product.rows * product.columns
+    found = ENDING_US + results * cycles / (device.multiprocessors * device.clock) * 1e6
+    if epilogue.residual is not None:
+        found += NOMINAL.bytes(epilogue.residual) / device.bandwidth * 1e6
+    return found
 
 
 def _multiply_us(

@@ -5,8 +5,6 @@ In: a Program, a Mapping. Out: figures.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.codegen.footprint import (
     SPARE_REGISTERS,
@@ -27,7 +25,8 @@ def panel_footprint(program: Program, mapping: Mapping) -> Footprint:
     if mapping.residence == "register":
         held = mapping.elements * live_bytes(phases_of(program, mapping), mapping.access)
     registers = thread_registers(held, mapping.access) + SPARE_REGISTERS
-    return replace(footprint(program, mapping), registers=registers)
+    shared = footprint(program, mapping).shared
+    return Footprint(mapping.block_threads, registers, shared, SPARE_REGISTERS)
 
 
 def live_bytes(phases: Phases, vector: int) -> int:

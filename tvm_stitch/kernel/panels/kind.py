@@ -28,12 +28,12 @@ from tvm_stitch.kernel.rows.legal import (
     cluster_size,
     crowded,
     held_elements,
+    misaligned,
     no_elements,
     told,
     uncovered,
 )
 from tvm_stitch.kernel.rows.row_batching import MOST_IN_FLIGHT
-from tvm_stitch.kernel.rows.vector_width import is_aligned
 from tvm_stitch.stages.extents import NOMINAL, Extents
 
 
@@ -42,8 +42,7 @@ def _illegal(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
     yield from no_elements(problem)
     if mapping.online and apply_online(program, mapping) is program:
         yield "one pass, where no sum is measured against a maximum"
-    if not is_aligned(program, mapping.vector):
-        yield f"pieces that do not start at multiples of {mapping.vector} elements"
+    yield from misaligned(problem, mapping)
     yield from uncovered(problem, mapping)
     if mapping.cluster > 1:
         yield from _cluster(problem, mapping)
@@ -79,7 +78,7 @@ def _room(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
             yield "steps that are loaded at once, of a column that waits in registers"
     yield from told(problem, mapping)
     needed = panel_footprint(problem.program, mapping)
-    yield from crowded(needed, mapping, problem.device)
+    yield from crowded(needed, mapping)
     if needed.shared > problem.device.shared_block:
         room = f"a block has {problem.device.shared_block}"
         panel = f"a panel of {mapping.rows} columns"

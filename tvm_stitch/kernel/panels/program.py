@@ -49,15 +49,14 @@ def is_panel(program: Program) -> bool:
 
 
 @memoized
-def fits_a_block(program: Program) -> bool:
-    """Whether a panel as narrow as a sector can wait in a block."""
-    columns = constant(program.space.columns)
+def fits_a_block(program: Program, columns: int) -> bool:
+    """Whether a panel as narrow as a sector can wait in a block, of rows of so many elements."""
     if any(map(program.is_full, program.outputs)):
         most, each = SHARED_PANEL, plan_phases(program, True, "shared").kept_bytes
     else:
         most, each = REGISTER_PANEL, max(live_bytes(plan_phases(program, True), 1), REGISTER_BYTES)
     each = max(each, narrowest_item(program))
-    return columns is not None and columns * each * rows_of(program, SECTOR_BYTES) <= most
+    return columns * each * rows_of(program, SECTOR_BYTES) <= most
 
 
 def rows_of(program: Program, width: int) -> int:

@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tvm_stitch.device import REGISTERS, Device
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of, plan_phases
 from tvm_stitch.kernel.analysis.kind import ALONE, IN_ROUNDS, Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online, in_one_pass
 from tvm_stitch.kernel.analysis.windows import reads_windows
-from tvm_stitch.kernel.codegen.footprint import SPARE_REGISTERS, thread_registers
+from tvm_stitch.kernel.codegen.footprint import (
+    SPARE_REGISTERS,
+    registers_left,
+    thread_registers,
+)
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.phases import Phases
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows import async_copy
-from tvm_stitch.kernel.rows.footprint import footprint, registers_left
+from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import CLUSTERS, has_clusters, illegal_rows
 from tvm_stitch.kernel.rows.row_batching import batched, single_wave
 from tvm_stitch.kernel.rows.vector_width import narrowest_item, vector_width, vectors_of_rows
@@ -185,7 +189,7 @@ def _two_at_once(problem: Problem[Program], mapping: Rows) -> Rows | None:
     registers, log-softmax and gather of 4096 x 50304 take 231 in pairs, 246 if not asked for.
     """
     program, device = problem.program, problem.device
-    needed = footprint(program, mapping).registers * mapping.block_threads
+    needed = footprint(program, mapping).block_registers
     if mapping.cluster > 1 or not has_many_rows(program, device) or 2 * needed <= device.registers:
         return None
     if problem.context.place == IN_ROUNDS:
@@ -316,7 +320,7 @@ def _with_more_rows(program: Program, mapping: Rows, threads: int) -> Iterator[R
     mapping = replace(mapping, rows=threads // mapping.threads, min_blocks_per_sm=resident)
     yield mapping
     plain = replace(mapping, batch=1, prefetch_weights=False)
-    yield _in_more_hands(program, plain, registers_left(REGISTERS, threads), _kept)
+    yield _in_more_hands(program, plain, registers_left(threads), _kept)
 
 
 def in_round(program: Program, mapping: Rows, threads: int) -> Rows:
@@ -327,7 +331,7 @@ def in_round(program: Program, mapping: Rows, threads: int) -> Rows:
     each = min(mapping.threads, threads)
     steps = mapping.steps * mapping.threads // each
     own = replace(mapping, threads=each, rows=threads // each, steps=steps, min_blocks_per_sm=0)
-    return _in_more_hands(program, own, registers_left(REGISTERS // 2, threads), _at_once)
+    return _in_more_hands(program, own, registers_left(2 * threads), _at_once)
 
 
 def _kept(program: Program, mapping: Rows) -> int:

@@ -32,17 +32,14 @@ from tvm_stitch.kernel.rows.row_state import NextRow, PhaseState, RowState
 from tvm_stitch.stages.stage import Expr, Read, Stage, Var, as_int64, constant, dtype_of
 
 
-def emit_batch(parts: list[Part]) -> list[PhaseState]:
+def emit_batch(parts: list[Part]) -> list[list[PhaseState]]:
     """Write parts that differ in the row only: a phase of all before the next.
 
-    What is at hand of each in the last one.
+    What is at hand of each, phase by phase.
     """
     for part in parts:
         part.begin()
-    states: list[PhaseState] = []
-    for phase in parts[0].phases.phases:
-        states = [part.emit_phase(phase) for part in parts]
-    return states
+    return [[part.emit_phase(phase) for part in parts] for phase in parts[0].phases.phases]
 
 
 def emit_rows(program: Program, mapping: Mapping, place: Place, at: type[Position]) -> Expr:

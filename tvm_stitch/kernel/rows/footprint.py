@@ -7,40 +7,25 @@ from __future__ import annotations
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.codegen import scan
-from tvm_stitch.kernel.codegen.footprint import (
-    ALLOCATED,
-    MAX_REGISTERS,
-    SPARE_REGISTERS,
-    Footprint,
-    thread_registers,
-)
+from tvm_stitch.kernel.codegen.footprint import SPARE_REGISTERS, Footprint, thread_registers
 from tvm_stitch.kernel.codegen.reduction import scratch_bytes
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.stage import constant
 
 
-def registers_left(total: int, threads: int) -> int:
-    """Registers that each thread of a block may have, of so many of a multiprocessor."""
-    return min(MAX_REGISTERS, total // max(threads, 128) // ALLOCATED * ALLOCATED)
-
-
 def footprint(program: Program, mapping: Mapping) -> Footprint:
     """What a block takes: what its threads keep, what is in flight, and overhead."""
-    return Footprint(
-        mapping.block_threads, _registers(program, mapping), _shared_bytes(program, mapping)
-    )
-
-
-def _registers(program: Program, mapping: Mapping) -> int:
-    """Registers of a thread."""
-    held = 0
+    held = least = 0
     if mapping.residence == "register":
         phases, apart = phases_of(program, mapping), _guarded_elements(program, mapping)
         # Values of an element that are loaded before the first reduction or kept.
         values = {*phases.phases[0].inputs, *phases.kept}
         held = (mapping.elements - apart) * phases.live_bytes + 4 * apart * len(values)
-    return thread_registers(held, mapping.vector) + SPARE_REGISTERS
+        least = min(held, mapping.elements * phases.live_bytes)
+    registers = thread_registers(held, mapping.vector) + SPARE_REGISTERS
+    spare = registers - thread_registers(least, mapping.vector)
+    return Footprint(mapping.block_threads, registers, _shared_bytes(program, mapping), spare)
 
 
 def _guarded_elements(program: Program, mapping: Mapping) -> int:

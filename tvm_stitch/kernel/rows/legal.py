@@ -12,11 +12,11 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import IN_ROUNDS, MAX_ELEMENTS, Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
-from tvm_stitch.kernel.codegen.footprint import Footprint
+from tvm_stitch.kernel.codegen.footprint import Footprint, registers_left
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows import async_copy
-from tvm_stitch.kernel.rows.footprint import footprint, registers_left
+from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.row_batching import MAX_BATCH
 from tvm_stitch.kernel.rows.vector_width import is_aligned
 
@@ -49,8 +49,7 @@ def illegal_rows(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
         yield from _batch(mapping)
     if mapping.asynchronous:
         yield from _asynchronous(problem, mapping)
-    if not mapping.peeled and not is_aligned(program, mapping.vector):
-        yield f"rows that do not start at multiples of {mapping.vector} elements"
+    yield from misaligned(problem, mapping)
     yield from _room(problem, mapping)
     alone = (mapping.cluster, mapping.batch, mapping.prefetch_weights, mapping.residence)
     if mapping.blocks and alone != (1, 1, False, "register"):
@@ -61,6 +60,12 @@ def no_elements(problem: Problem[Program]) -> Iterator[str]:
     """Why there is nothing to reduce, where nobody may expect more at run time."""
     if problem.columns < 1 and not problem.is_open:
         yield "rows without elements"
+
+
+def misaligned(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
+    """Why vectors would not lie at multiples of their size."""
+    if not mapping.peeled and not is_aligned(problem.program, mapping.vector):
+        yield f"rows that do not start at multiples of {mapping.vector} elements"
 
 
 def has_clusters(device: Device) -> bool:
@@ -76,10 +81,9 @@ def cluster_size(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
         yield f"a cluster of {mapping.cluster} blocks"
 
 
-def crowded(needed: Footprint, mapping: Mapping, device: Device) -> Iterator[str]:
+def crowded(needed: Footprint, mapping: Mapping) -> Iterator[str]:
     """Why what waits in registers is too much for a thread, if so."""
-    most = registers_left(device.registers, needed.threads)
-    if mapping.residence == "register" and needed.registers > most:
+    if mapping.residence == "register" and needed.registers > registers_left(needed.threads):
         yield "too many registers"
 
 
@@ -139,7 +143,7 @@ def _room(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
     if mapping.residence == "register":
         yield from held_elements(problem, mapping)
     needed = footprint(program, mapping)
-    yield from crowded(needed, mapping, device)
+    yield from crowded(needed, mapping)
     if needed.shared > device.shared_block:
         row = f"a row of {mapping.cluster} x {mapping.reach} columns"
         room = f"a block has {device.shared_block}"

@@ -118,7 +118,7 @@ def _blocks_of_one_wave(program: Program, mapping: Rows, device: Device) -> int:
     blocks = -(-rows // mapping.rows)
     each = -(-blocks // device.multiprocessors)
     threads = each * mapping.block_threads
-    needed = footprint(program, mapping).registers * threads
+    needed = each * footprint(program, mapping).block_registers
     fits = threads <= device.max_threads and needed <= device.registers
     return each if fits and threads > RESIDENT_THREADS else 0
 

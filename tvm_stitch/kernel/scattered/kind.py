@@ -1,10 +1,10 @@
 """Rows that sum what indices send to them, as a kind of kernel: see analysis/kind.
 
-The block that has a row adds up its updates, in their order and without atomics: all threads of a
-block look through the indices for those of its rows, and the threads of each row add what is found
-to what they have in registers. Every block goes through all indices, so that the more rows it has
-the better: as many blocks as are resident take turns at the rows, a few at a time, and list the
-updates of all their turns at once.
+The block that has a row adds up its updates, in their order and without atomics on sums: it looks
+through all indices, lists those of its rows, and takes a few rows at a time. Neighbouring blocks
+share rows, each with a piece of the columns, so that one does not wait for another that has a row
+which many indices name. Every block goes through all indices, so that the fewer blocks there are
+the better: as many as are resident.
 """
 
 from __future__ import annotations
@@ -13,26 +13,37 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
-from tvm_stitch.kernel.analysis.kind import Kind, Problem, unsupported
+from tvm_stitch.kernel.analysis.kind import POWERS, Kind, Problem, Search, unsupported
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
-from tvm_stitch.kernel.codegen.footprint import Footprint, thread_registers
-from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping, Rows, power_of_two
+from tvm_stitch.kernel.codegen.footprint import Footprint, aligned, thread_registers
+from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row
+from tvm_stitch.kernel.ir.mapping import (
+    WARP,
+    Mapping,
+    Rows,
+    Scattered,
+    power_of_two,
+)
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import footprint
-from tvm_stitch.kernel.rows.legal import crowded, held_elements, told, uncovered
-from tvm_stitch.kernel.rows.space import SEARCH
+from tvm_stitch.kernel.rows.legal import crowded, held_elements, misaligned, told
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
-from tvm_stitch.kernel.scattered.emit import FETCHED, MOST_LOOKED_AT, emit_scattered, found_bytes
+from tvm_stitch.kernel.scattered.emit import FETCHED, emit_scattered, shared_sum_bytes
 from tvm_stitch.kernel.scattered.program import behind_sums
+from tvm_stitch.kernel.scattered.update_list import list_layout
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.stage import Refused, constant, element_bytes
+from tvm_stitch.stages.scattered_sum import ScatteredSum
+from tvm_stitch.stages.stage import Refused, constant, element_bytes, find_reads
 
-BLOCK_THREADS = 512
-# Elements of a row that a thread has: with what is in flight, in the registers of two blocks.
+BLOCK_THREADS = 1024
+RESIDENT = 1  # blocks of a multiprocessor
+# Elements of a row that a thread has where rows are not split.
 THREAD_ELEMENTS = 16
-# Of a list's room, so that blocks may be sent four times as many as others.
-EXPECTED = MOST_LOOKED_AT // 4
-MOST_RESIDENT = 4  # blocks of a multiprocessor: with more, every index is looked at more often
+FEWEST_THREADS = 256  # of a block, where there are few rows
+PIECE_THREADS = WARP  # of rows that are split
+PIECE_STEPS = 2
+SECTOR_ELEMENTS = 16  # of a piece, at least: of halves, what memory gives at least
+MOST_WAVES = 64  # of blocks, each of which has less rows and so less to list
 INDEX_BYTES = 8
 LATE = Refused("sums of updates are needed behind a reduction alone")
 
@@ -45,69 +56,91 @@ def _unsupported(program: Program) -> Refused | None:
     return None if all(each.stage.output in loaded for each in program.scattered) else LATE
 
 
-def _candidates(problem: Problem[Program]) -> Iterator[Rows]:
-    """Rows of few threads each, and as many of them as a block has registers for."""
+def _candidates(problem: Problem[Program]) -> Iterator[Scattered]:
+    """Rows of few threads each; split, unless something is reduced along them."""
     inner, columns = behind_sums(problem.program), problem.columns
-    vector = vector_width(inner)
+    vector, whole = vector_width(inner), _is_whole(inner)
     while not is_aligned(inner, vector):
         vector //= 2
-    threads = min(power_of_two(-(-columns // max(vector, THREAD_ELEMENTS))), MAX_BLOCK_THREADS)
-    while threads <= MAX_BLOCK_THREADS:
-        rows = max(1, BLOCK_THREADS // threads)
-        mapping = Rows(threads, rows, vector, -(-columns // (threads * vector)))
-        if (turns := _taking_turns(problem, mapping)) is not None:
-            yield turns
-        yield _spread(problem, mapping)
-        threads *= 2
+    if whole:
+        least = power_of_two(-(-columns // max(vector, THREAD_ELEMENTS)))
+    else:
+        least = _piece_threads(problem, vector)
+    for waves in POWERS[: MOST_WAVES.bit_length()]:
+        for block in (BLOCK_THREADS, BLOCK_THREADS // 2, FEWEST_THREADS):
+            for threads in (each for each in POWERS if least <= each <= block):
+                steps = -(-columns // (threads * vector))
+                for most in (steps,) if whole else (PIECE_STEPS, 1):
+                    rows, each = block // threads, min(steps, most)
+                    mapping = Scattered(threads, rows, vector, each, 0)
+                    yield _in_turns(problem, mapping, waves)
 
 
-def _taking_turns(problem: Problem[Program], mapping: Rows) -> Rows | None:
-    """One wave of blocks; None where that is all, or where a block would be sent more than it
-    can list."""
-    resident = min(
-        MOST_RESIDENT, _footprint(problem.program, mapping).blocks_per_sm(problem.device)
-    )
-    blocks = resident * problem.device.multiprocessors
-    total = constant(problem.program.space.rows) or 0
-    if not resident or -(-total // mapping.rows) <= blocks:
-        return None
-    if max(each.count for each in problem.program.scattered) > EXPECTED * blocks:
-        return None
-    return replace(mapping, blocks=blocks, min_blocks_per_sm=resident)
+def _piece_threads(problem: Problem[Program], vector: int) -> int:
+    """Threads of a piece of a row: fewer where the rows are too few to be there for all."""
+    threads = min(PIECE_THREADS, power_of_two(-(-problem.columns // vector)))
+    while threads * vector > SECTOR_ELEMENTS:
+        mapping = Scattered(threads, BLOCK_THREADS // threads, vector, 1, 0)
+        if _in_turns(problem, mapping, 1).blocks > problem.device.multiprocessors // 2:
+            break
+        threads //= 2
+    return threads
 
 
-def _spread(problem: Problem[Program], mapping: Rows) -> Rows:
-    """With fewer rows a block, where there are too few for all multiprocessors."""
-    total = constant(problem.program.space.rows) or 0
-    while mapping.rows > 1 and mapping.block_threads > WARP:
-        if -(-total // mapping.rows) >= problem.device.multiprocessors:
+def _is_whole(program: Program) -> bool:
+    """Whether the threads of a row must have all of it: they reduce along it."""
+    return bool(program.row_reductions or program.scans)
+
+
+def _in_turns(problem: Problem[Program], mapping: Scattered, waves: int) -> Scattered:
+    """As many blocks as are resident, or so many times more; no more than have rows."""
+    device, space = problem.device, problem.program.space
+    total, pieces = constant(space.rows) or 0, blocks_of_row(space, mapping)
+    while mapping.block_threads > FEWEST_THREADS and total > mapping.rows // 2:
+        if -(-total // mapping.rows) * pieces >= device.multiprocessors:
             break
         mapping = replace(mapping, rows=mapping.rows // 2)
-    return mapping
+    groups = -(-total // mapping.rows)
+    most = max(1, waves * RESIDENT * device.multiprocessors // pieces)
+    return replace(mapping, blocks=pieces * min(groups, most), min_blocks_per_sm=RESIDENT)
 
 
 def _footprint(program: Program, mapping: Mapping) -> Footprint:
-    """What rows take, with the updates that are in flight and the list of what was found."""
+    """What rows take, with the updates in flight, a share of a row and the lists of updates."""
     inner = behind_sums(program)
     needed = footprint(inner, mapping)
     held = phases_of(inner, mapping).first_bytes * mapping.elements
-    fetched = 4 * FETCHED * mapping.vector
-    registers = max(needed.registers, thread_registers(held + fetched, mapping.vector))
-    shared = needed.shared + found_bytes(mapping)
+    fetched = FETCHED * mapping.elements * max(map(_update_bytes, program.scattered), default=0)
+    share = mapping.elements * sum(element_bytes(each.stage.output) for each in program.scattered)
+    registers = max(needed.registers, thread_registers(held + fetched + share, mapping.vector))
+    shared = needed.shared
+    for each in program.scattered:
+        shared += aligned(list_layout(each, program.space, mapping).bytes)
+        shared += aligned(shared_sum_bytes(each, mapping))
     return Footprint(mapping.block_threads, registers, shared)
 
 
-def _illegal(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
+def _update_bytes(wanted: ScatteredSum) -> int:
+    """Of an element of an update, what a thread loads."""
+    own = {read.buffer for read in find_reads(wanted.value) if not read.nested}
+    return sum(map(element_bytes, own))
+
+
+def _illegal(problem: Problem[Program], mapping: Scattered) -> Iterator[str]:
     inner = replace(problem, program=behind_sums(problem.program))
-    plain = Rows(mapping.threads, mapping.rows, mapping.vector, mapping.steps)
-    if replace(mapping, blocks=0, min_blocks_per_sm=0, recompute=False) != plain:
-        yield "rows that are sent updates wait in registers, one of a thread at a time"
-    if not is_aligned(inner.program, mapping.vector):
-        yield f"rows that do not start at multiples of {mapping.vector} elements"
-    yield from uncovered(inner, mapping)
+    pieces = blocks_of_row(inner.program.space, mapping) if mapping.steps else 0
+    if not pieces or not mapping.blocks or mapping.blocks % pieces:
+        yield f"{mapping.blocks} blocks for {pieces} pieces of a row"
+        return
+    if pieces > 1 and _is_whole(inner.program):
+        yield "rows that are reduced along, and split"
+    yield from misaligned(inner, mapping)
     yield from held_elements(inner, mapping)
     yield from told(inner, mapping)
-    yield from crowded(_footprint(problem.program, mapping), mapping, problem.device)
+    needed = _footprint(problem.program, mapping)
+    yield from crowded(needed, mapping)
+    if needed.shared > problem.device.shared_block:
+        yield f"{needed.shared} bytes of shared memory, a block has {problem.device.shared_block}"
 
 
 def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> Profile:
@@ -117,7 +150,7 @@ def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> 
     reads, other, looked = list(first.reads), found.other_bytes, 0.0
     for each in program.scattered:
         reads.remove(element_bytes(each.stage.output))
-        looked += each.count * INDEX_BYTES / (_rows_of_block(mapping, found) * found.columns)
+        looked += extents.size(each.count) * INDEX_BYTES * mapping.blocks / found.elements
         for buffer in dict.fromkeys(read.buffer for read in each.stage.reads):
             # Of a tensor that nobody reads, the profile counts no more than the table's elements.
             beyond = max(0, extents.elements(buffer) - found.elements)
@@ -127,29 +160,24 @@ def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> 
     return replace(found, phases=phases, other_bytes=other)
 
 
-def _rows_of_block(mapping: Mapping, found: Profile) -> float:
-    """In all its turns."""
-    return found.rows / mapping.blocks if mapping.blocks else mapping.block_rows
-
-
 def _why(program: Program, mapping: Mapping) -> str:
-    count = sum(each.count for each in program.scattered)
-    rows = mapping.block_rows
-    if mapping.blocks:
-        rows = -(-(constant(program.space.rows) or 0) // mapping.blocks)
+    groups = mapping.blocks // blocks_of_row(program.space, mapping)
+    rows = -(-(constant(program.space.rows) or 0) // groups)
+    known = [constant(each.count) for each in program.scattered]
+    updates = "all" if None in known else str(sum(count or 0 for count in known))
     return (
-        f"a block of {rows} rows finds those of {count} updates that indices send to "
-        "them and adds them up in their order, without atomics"
+        f"a block of {rows} rows lists those of {updates} updates that indices send to "
+        "them and adds them up in their order, without atomics on sums"
     )
 
 
 SCATTERED = Kind(
-    mappings=(Rows,),
+    mappings=(Scattered,),
     holds=lambda program: bool(program.scattered),
     unsupported=_unsupported,
     candidates=_candidates,
     illegal=_illegal,
-    search=SEARCH,
+    search=Search(),
     phases=lambda program, mapping: phases_of(behind_sums(program), mapping),
     footprint=_footprint,
     profile=_profile,

@@ -81,7 +81,10 @@ def reordered(output: Stage, read: Read, source: Axes, rows: Expr) -> Axes | Non
     """The axes of an output that holds a value's elements in another order, in the value's order.
 
     They go through rows and columns as the value does; their place in memory follows from that.
+    None: they cannot, or are one a row, whose place is the row's number.
     """
+    if source.count == 1:
+        return None
     order, split = tuple(read.load.indices), len(source.rows)
     extents = dict(zip(output.axes, output.extents, strict=True))
     if not _permutes(order, output.axes):

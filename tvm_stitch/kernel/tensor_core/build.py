@@ -24,7 +24,7 @@ from tvm_stitch.kernel.shared_input import interleave_blocks
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.cost import mean_us
 from tvm_stitch.kernel.tensor_core.emit import TensorPart, allocate_arena
-from tvm_stitch.kernel.tensor_core.grouped import in_step, tensor_products
+from tvm_stitch.kernel.tensor_core.grouped import co_scheduled, tensor_products
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
@@ -69,7 +69,9 @@ class TensorKernel(Kernel):
         return kernel.with_attr(TILES_ATTRIBUTE, self.tiles.to_json()) if hazard is None else hazard
 
     def _emitted(self, func: tirx.PrimFunc) -> tirx.PrimFunc:
-        return emit_products(func, self.products, self.tiles, in_step(self.products, self.device))
+        return emit_products(
+            func, self.products, self.tiles, co_scheduled(self.products, self.device)
+        )
 
     @property
     def layout(self) -> Tiles:

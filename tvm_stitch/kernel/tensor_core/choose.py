@@ -11,7 +11,8 @@ from dataclasses import replace
 from itertools import product as product_of
 from statistics import fmean
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import Device
+from tvm_stitch.kernel.codegen.footprint import shared_left
 from tvm_stitch.kernel.tensor_core.cost import Sized, are_shallow, compared_us
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import (
@@ -123,8 +124,7 @@ def _deepest(products: Sequence[TensorProduct], tiles: Tiles, device: Device) ->
         + stage_elements(tiles, product.right.by_depth, tiles.columns)
         for product in products
     )
-    beside = device.shared_total // max(1, tiles.min_blocks_per_sm)
-    room = (min(device.shared_block, beside) - RESERVED_SHARED) // stage
+    room = shared_left(device, max(1, tiles.min_blocks_per_sm)) // stage
     stages = next((count for count in GROUPED_STAGES if count <= room), GROUPED_STAGES[-1])
     most = max(most_stages(product, tiles) for product in products)
     return replace(tiles, stages=min(stages, most))

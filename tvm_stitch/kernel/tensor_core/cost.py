@@ -12,10 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from tvm_stitch.device import Device
+from tvm_stitch.device import RESERVED_SHARED, Device
 from tvm_stitch.kernel.analysis.profile import instructions
-from tvm_stitch.kernel.tensor_core.program import Factor, TensorProduct
-from tvm_stitch.kernel.tensor_core.tiles import GROUP_ROWS, HALF, LINE, Tiles
+from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
+from tvm_stitch.kernel.tensor_core.program import WIDEST, Factor, TensorProduct
+from tvm_stitch.kernel.tensor_core.tiles import (
+    GROUP_ROWS,
+    HALF,
+    LINE,
+    RESERVED_REGISTERS,
+    Tiles,
+    stage_elements,
+)
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import as_int64
 
@@ -38,10 +46,11 @@ DEEP_BANDWIDTH_SHARE = 0.6
 # 3152 x 768 x 30522 503 us where 431 were predicted.
 NARROW = {1: 2.6, 2: 1.15}
 
-# What is computed of results goes on beside the products of other blocks, but for this share of
-# the time that it takes by itself: fp16 4096 x 768 x 3072 takes 35.0 us on an H200, with bias and
-# GELU by tanh 36.6, by erf 39.2; 3152 x 768 x 3072 34.8, with a GELU by erf 42.3.
-NOT_HIDDEN = 0.5
+# The share of the time that what is computed of results takes by itself, which the kernel takes
+# longer for it: the rest goes on beside other blocks. With bias and GELU by erf, 4096 x 768 x 3072
+# takes 42.2 us on an H200 by tiles of 128 x 256, with a bias 34.9; 3152 x 768 x 3072 42.1 by tiles
+# of 144 x 128, without 33.8; 8192 x 64 x 4096 35.3, and its bytes alone 24.
+NOT_HIDDEN = 0.6
 LANES, SPECIAL_LANES = 128, 16  # of a multiprocessor: operations and functions in a cycle
 
 
@@ -50,25 +59,34 @@ class GroupedTiming:
     """How groups of four warps spend their time, in cycles.
 
     Fitted to 16 products by eight tiles each on an H200 (`python -m bench.products --tiles`,
-    bench/products/h200-tiles.json), half of which are predicted to 7 %.
+    bench/products/h200-tiles.json) and eight more by the tiles that were chosen; half are predicted
+    to 7 %, and what is chosen among the eight takes 2 % longer than the fastest.
     """
 
-    rate: float = 1775.0  # multiply-adds of a multiprocessor, as the clock under load allows
+    rate: float = 2690.0  # multiply-adds of a multiprocessor, with nothing else to wait for
     # Bytes from the L2 to a multiprocessor; kernels without products came to 51.4.
-    l2_bytes: float = 50.0
+    l2_bytes: float = 57.9
     # Of lines that begin anywhere in lines of memory more is read: 1024 x 1000 x 1000 takes 10 us,
     # where 5 were predicted without.
-    unaligned: float = 1.64
+    unaligned: float = 1.67
     # Of tiles that fill no whole lines of shared memory along a factor that lies across the depth:
     # 1024 x 3072 x 768 takes 17.7 us by 64 x 96, and 13.7 by 96 x 64.
-    ragged: float = 2.28
-    arrival: float = 1260.0  # until a stage that is copied has arrived
+    ragged: float = 2.63
+    # Of those that a block's threads do not divide: each copy then has addresses of its own.
+    uneven: float = 2.47
+    # How well products, shared memory and copies overlap: 1 not at all, large perfectly.
+    overlap: float = 4.44
+    arrival: float = 1330.0  # until a stage that is copied has arrived
     # Barriers and the way to the first product; no stage was measured below 310.
-    least_stage: float = 240.0
-    starts: float = 3800.0  # of a wave, until its first product and after its last
-    stored: float = 0.213  # of a result, with no other block beside
-    stored_beside: float = 0.022
-    bandwidth_share: float = 0.667  # of the bandwidth of a copy
+    least_stage: float = 226.0
+    starts: float = 4940.0  # of a wave, until its first product and after its last
+    # The share of that which later waves take: blocks that end let others begin, one by one; and
+    # where a multiprocessor has several, one begins while another multiplies.
+    later: float = 0.347
+    later_beside: float = 0.103
+    stored: float = 0.196  # of a result, with no other block beside
+    stored_beside: float = 0.0136
+    bandwidth_share: float = 0.735  # of the bandwidth of a copy
 
 
 GROUPED = GroupedTiming()
@@ -88,6 +106,8 @@ class Sized:
     bytes: int  # each input read once, each output written once
     unaligned: tuple[bool, bool]  # whether lines of a factor begin anywhere in lines of memory
     across: tuple[bool, bool]  # whether they run across the depth
+    ending: float  # cycles of a multiprocessor for what is computed of a result
+    right: int  # bytes of the right factors
 
     @staticmethod
     def of(products: Sequence[TensorProduct], extents: Extents = NOMINAL) -> Sized:
@@ -105,7 +125,9 @@ class Sized:
             not all(product.right.by_depth for product in products),
         )
         least = least_bytes(products, extents)
-        return Sized(grids, rows, columns, depth, least, unaligned, across)
+        ending = max(map(_ending_cycles, products))
+        right = sum(extents.bytes(product.right.buffer) for product in products)
+        return Sized(grids, rows, columns, depth, least, unaligned, across, ending, right)
 
     def blocks(self, tiles: Tiles) -> int:
         """Blocks of the grid."""
@@ -142,28 +164,25 @@ def predicted_us(
         share = device.bandwidth * DEEP_BANDWIDTH_SHARE
         found = max(found, sized.bytes / share * 1e6)
     narrow = max(NARROW.get(min(p.left.vector, p.right.vector), 1.0) for p in products)
-    ends = sum(_ending_us(product, device, extents) for product in products)
-    return start + narrow * found + ends
+    return start + narrow * found
 
 
-def _ending_us(product: TensorProduct, device: Device, extents: Extents) -> float:
-    """What is computed of results, as far as nothing that is multiplied hides it."""
-    results = extents.size(as_int64(product.entries * product.rows * product.columns))
+def _ending_cycles(product: TensorProduct) -> float:
     found = [instructions(stage) for stage in product.after]
-    cycles = sum(plain / LANES + special / SPECIAL_LANES for plain, special in found)
-    return NOT_HIDDEN * cycles * results / (device.multiprocessors * device.clock) * 1e6
+    return sum(plain / LANES + special / SPECIAL_LANES for plain, special in found)
 
 
 def compared_us(
     sized: Sized, tiles: Tiles, device: Device, timing: GroupedTiming = GROUPED
 ) -> float:
-    """The same as far as tiles differ in it: arithmetic and memory, and a launch."""
+    """The same as far as tiles differ in it: arithmetic, what follows it, memory, a launch."""
     if tiles.warpgroups:
         return _start_us(device) + _grouped_us(sized, tiles, device, timing)
     shallow = _is_shallow(sized.depth, tiles)
     together = 1 if shallow else max(1, tiles.min_blocks_per_sm)
     iterations = together * -(-sized.blocks(tiles) // (together * device.multiprocessors))
-    each = tiles.rows * tiles.columns * _result_cycles(sized.depth, tiles, shallow)
+    cycles = _result_cycles(sized.depth, tiles, shallow) + sized.ending * NOT_HIDDEN
+    each = tiles.rows * tiles.columns * cycles
     multiply = iterations * each / device.clock * 1e6
     return _start_us(device) + max(multiply, sized.bytes / device.bandwidth * 1e6)
 
@@ -175,16 +194,39 @@ def _start_us(device: Device) -> float:
 def _grouped_us(sized: Sized, tiles: Tiles, device: Device, timing: GroupedTiming) -> float:
     """By groups of four warps: whole waves of blocks, each as many stages as the depth has."""
     blocks = sized.blocks(tiles)
-    room = max(1, tiles.min_blocks_per_sm)
-    together = max(1, min(room, -(-blocks // device.multiprocessors)))
+    together = max(1, min(_room(sized, tiles, device), -(-blocks // device.multiprocessors)))
     waves = -(-blocks // (device.multiprocessors * together))
     results = together * tiles.rows * tiles.columns
     stages = -(-sized.depth // tiles.depth)
-    stored = results * (timing.stored if together == 1 else timing.stored_beside)
+    stored = timing.stored if together == 1 else timing.stored_beside
+    stored += sized.ending * NOT_HIDDEN
     stage = _stage_cycles(sized, tiles, together, timing)
-    cycles = waves * (stages * stage + timing.starts + stored)
-    memory = sized.bytes / (device.bandwidth * timing.bandwidth_share)
+    later = timing.later if together == 1 else timing.later_beside
+    starts = timing.starts * (1 + later * (waves - 1))
+    cycles = waves * (stages * stage + results * stored) + starts
+    # Every group of tiles of rows goes through the right factor, which the L2 may not hold.
+    groups = -(-sized.rows // (tiles.rows * tiles.group))
+    again = (groups - 1) * sized.right if sized.right > device.l2_size else 0
+    memory = (sized.bytes + again) / (device.bandwidth * timing.bandwidth_share)
     return math.hypot(cycles / device.clock, memory) * 1e6
+
+
+def _room(sized: Sized, tiles: Tiles, device: Device) -> int:
+    """Blocks that a multiprocessor has room for, of results in float32."""
+    if tiles.min_blocks_per_sm:
+        return tiles.min_blocks_per_sm
+    left, right = (
+        stage_elements(tiles, not across, side)
+        for across, side in zip(sized.across, (tiles.rows, tiles.columns), strict=True)
+    )
+    results = SUM_BYTES * tiles.rows * tiles.pitch
+    shared = RESERVED_SHARED + max(tiles.stages * (left + right) * HALF, results)
+    registers = tiles.threads * (tiles.accumulators + RESERVED_REGISTERS)
+    return min(
+        device.shared_total // shared,
+        device.registers // registers,
+        device.max_threads // tiles.threads,
+    )
 
 
 def _stage_cycles(sized: Sized, tiles: Tiles, together: int, timing: GroupedTiming) -> float:
@@ -200,6 +242,8 @@ def _stage_cycles(sized: Sized, tiles: Tiles, together: int, timing: GroupedTimi
     ):
         if across and size % LINE:
             stretched[side] *= timing.ragged
+        elif across and tiles.threads % (size // WIDEST):
+            stretched[side] *= timing.uneven
     copied = each * sum(map(operator.mul, (rows, columns), stretched))
     arrived = together * copied / timing.l2_bytes
     stages = -(-sized.depth // tiles.depth)
@@ -208,7 +252,9 @@ def _stage_cycles(sized: Sized, tiles: Tiles, together: int, timing: GroupedTimi
     read = each * (divided + divided // GROUP_ROWS * whole)
     shared = together * (read + each * (rows + columns)) / SHARED_BYTES
     products = together * tiles.rows * tiles.columns * tiles.depth / timing.rate
-    return max(products, shared, arrived, (timing.arrival + arrived) / ahead, timing.least_stage)
+    sharp = timing.overlap
+    busy = sum(each**sharp for each in (products, shared, arrived)) ** (1 / sharp)
+    return max(busy, (timing.arrival + arrived) / ahead, timing.least_stage)
 
 
 def are_shallow(products: Sequence[TensorProduct], extents: Extents = NOMINAL) -> bool:

@@ -39,7 +39,7 @@ def tensor_products(
     return tuple(sorted(products, key=lambda each: -NOMINAL.size(as_int64(each.contracted))))
 
 
-def in_step(products: Sequence[TensorProduct], device: Device) -> bool:
+def co_scheduled(products: Sequence[TensorProduct], device: Device) -> bool:
     """Whether blocks of all products should come to the same rows at about the same time.
 
     What they share is then read from memory once, instead of once for each; unless it stays in the

@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
-from tvm_stitch.device import REGISTERS, RESERVED_SHARED, Device
+from tvm_stitch.device import Device
 from tvm_stitch.json_data import checked, count, parsed, positive
 from tvm_stitch.kernel.analysis.contiguity import Extent, parts_of
-from tvm_stitch.kernel.codegen.footprint import MAX_REGISTERS, Footprint
+from tvm_stitch.kernel.codegen.footprint import Footprint, registers_left
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 from tvm_stitch.stages.stage import element_bytes
@@ -175,8 +175,8 @@ def footprint(product: TensorProduct, tiles: Tiles) -> Footprint:
 
 def spare_registers(tiles: Tiles) -> int:
     """Registers of a thread that a multiprocessor has beside what multiplies and adds up."""
-    most = REGISTERS // (tiles.threads * max(1, tiles.min_blocks_per_sm))
-    return min(most, MAX_REGISTERS) - tiles.accumulators - RESERVED_REGISTERS
+    most = registers_left(tiles.threads * max(1, tiles.min_blocks_per_sm))
+    return most - tiles.accumulators - RESERVED_REGISTERS
 
 
 def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterator[str]:
@@ -195,9 +195,9 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
     if tiles.threads > MAX_BLOCK_THREADS:
         yield f"a block of {tiles.threads} threads"
     needed = footprint(product, tiles)
-    if needed.registers > min(MAX_REGISTERS, device.registers // tiles.threads):
+    if needed.registers > registers_left(tiles.threads):
         yield f"{needed.registers} registers of each of {tiles.threads} threads"
-    if needed.shared + RESERVED_SHARED > device.shared_block:
+    if needed.shared > device.shared_block:
         yield f"{needed.shared} bytes of shared memory a block"
     if tiles.min_blocks_per_sm * tiles.threads > device.max_threads:
         yield f"{tiles.min_blocks_per_sm} blocks of {tiles.threads} threads a multiprocessor"
