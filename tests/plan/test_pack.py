@@ -10,7 +10,7 @@ from zoo import graph
 
 from tvm_stitch import Options
 from tvm_stitch.kernel.choose import NO_BOUNDS
-from tvm_stitch.plan.pack import LONGEST_US, Item, Pack, pack
+from tvm_stitch.plan.pack import LONGEST_US, Item, Pack, RelatedKernels, pack
 from tvm_stitch.plan.planner import Known, _items, _plan_regions
 from tvm_stitch.plan.regions.levels import find_regions
 from tvm_stitch.plan.search.judge import Judge
@@ -51,7 +51,7 @@ def cost(division) -> float:
     for own in division:
         together = Pack.of(own[0])
         for item in own[1:]:
-            joined = together.joined(Pack.of(item), LAUNCH_US)
+            joined = together.joined(Pack.of(item), LAUNCH_US, RelatedKernels())
             if joined is None:
                 return float("inf")
             together = joined
@@ -109,7 +109,7 @@ def test_equal_kernels_of_other_inputs_share_none():
     regions = find_regions(read(graph("float32", shapes, build, lambda *_: ()).module))
     plans = _plan_regions(regions, DEVICE, NO_BOUNDS, Options(), False, None, Known())
     one, other = (Pack.of(_items(*pair)[0]) for pair in zip(regions, plans, strict=True))
-    together = one.joined(other, LAUNCH_US)
+    together = one.joined(other, LAUNCH_US, RelatedKernels())
     read_and_written = 4 * 2048 * 512 * 4
     assert one.items[0].verdict.kernel is other.items[0].verdict.kernel
     assert together.cost_us > read_and_written / DEVICE.bandwidth * 1e6

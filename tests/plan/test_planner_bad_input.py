@@ -100,7 +100,7 @@ MIDDLE = relax.DataflowVar("middle", TYPE)
         ([(RESULT, op.add(X, MIDDLE))], "middle is not defined"),
         ([(RESULT, op.exp(X)), (RESULT, op.tanh(X))], "result is defined more than once"),
     ],
-    ids=["a circle", "from nowhere", "twice"],
+    ids=["a cycle", "from nowhere", "twice"],
 )
 @pytest.mark.parametrize("entry", [compile, explain])
 def test_graphs_that_are_none(entry, bindings, message):

@@ -10,6 +10,7 @@ from tvm.relax import op
 from zoo import Case, graph, norm64, softmax64
 
 import tvm_stitch
+from bench.planning.families import LAYER, equal_layers
 from tvm_stitch import Options
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import choose_kernel
@@ -17,6 +18,8 @@ from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.stitched import stitched_kernel
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, TensorKernel, tensor_kernel
+from tvm_stitch.plan.search import judge
+from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
 
 DEVICE = device_of(H200)
@@ -150,3 +153,15 @@ def test_small_products_take_the_cheaper_of_both_ways(rows, depth, columns):
     assert found.cost_us == min(stitched.cost_us, product.cost_us)
     (kernel,) = primfuncs(module).values()
     assert (TILES_ATTRIBUTE in kernel.attrs) == isinstance(found, TensorKernel)
+
+
+def test_equal_products_that_nothing_takes_are_asked_about_once(monkeypatch):
+    asked: list[int] = []
+
+    def counted(stages, *rest):
+        asked.extend(is_product(stage) for stage in stages)
+        return choose_kernel(stages, *rest)
+
+    monkeypatch.setattr(judge, "choose_kernel", counted)
+    plan_of(equal_layers(3 * LAYER))
+    assert sum(asked) == 1

@@ -74,7 +74,7 @@ def brute_force(problem):
     [pytest.param(start, marks=pytest.mark.slow if start else ()) for start in range(0, 500, 100)],
 )
 def test_the_optimum_is_that_of_brute_force(start, partition):
-    circles = 0
+    cycles = 0
     for seed in range(start, start + 100):
         problem = random_problem(seed, partition)
         found = solve(problem)
@@ -83,8 +83,8 @@ def test_the_optimum_is_that_of_brute_force(start, partition):
         assert feasible(problem, found.chosen)
         assert in_order(problem, found.chosen) == found.chosen
         assert found.gap == pytest.approx(0, abs=1e-6)
-        circles += found.cuts
-    assert circles, "no problem had kernels that wait for each other: the test tests too little"
+        cycles += found.cuts
+    assert cycles, "no problem had kernels that wait for each other: the test tests too little"
 
 
 def test_prices_prove_nothing_but_optima():

@@ -17,6 +17,7 @@ from tvm_stitch.plan.regions.levels import find_levels
 from tvm_stitch.plan.regions.region import Region
 from tvm_stitch.plan.search.judge import Answers, Judge, Verdict
 from tvm_stitch.stages.op_pattern import Pattern
+from tvm_stitch.stages.stage import Refused
 
 # A product of a level runs after the kernels of all of its regions, and before those of the next.
 AFTER_ALL_PARTS = 1 << 30
@@ -36,8 +37,11 @@ def lone_products(
         if node.index in ended or not _is_product(node):
             continue
         region = Region(graph, (node.index,), levels[node.index], AFTER_ALL_PARTS)
+        judge = Judge(region, device, bounds, options.schemes, answers)
+        if isinstance(judge.product(node.index), Refused):  # its reader's region has asked, mostly
+            continue
         everything = region.everything
-        verdict = Judge(region, device, bounds, options.schemes, answers)(everything)
+        verdict = judge(everything)
         if isinstance(verdict, Verdict) and verdict.kernel.is_product and not verdict.spare:
             cost = verdict.cost_us + options.launch_us
             turn = *region.turn, 0

@@ -3,7 +3,7 @@
 In: the kernels of all regions, each with the turns in which it can run. Out: packs of them. A pack
 costs one launch instead of many; its parts share the size of a block and nothing else, but for
 those in rounds, which meet at the same barriers. Kernels of
-one turn never wait for each other, so packs of one turn close no circle. Those that read the same
+one turn never wait for each other, so packs of one turn close no cycle. Those that read the same
 tensor, or compute the same value again, are merged into one function that has it once: what they
 become is asked of kernel/ as for any set of operators. So are matrix products, which share launches
 with products alone: fewer multiprocessors are without work at the end of one grid than of several.
@@ -136,14 +136,14 @@ class Pack:
         """Whether it computes any of these nodes."""
         return any(item.computed & nodes for item in self.items)
 
-    def joined(self, other: Pack, launch_us: float, known: Known | None = None) -> Pack | None:
+    def joined(self, other: Pack, launch_us: float, known: RelatedKernels) -> Pack | None:
         """Both in one launch, if one kernel can be both and it pays."""
         tensors, is_product = self.tensors + other.tensors, self.items[0].is_product
         if not self.is_short or tensors > MOST_TENSORS or is_product != other.items[0].is_product:
             return None
         items, read = (*self.items, *other.items), self.read | other.read
         related = is_product or self.related or other.related or _are_related(self, other)
-        together = (known or Known()).kernel_of(items) if related else _together(items)
+        together = known.kernel_of(items) if related else _together(items)
         if isinstance(together, Refused):
             return None
         cost = together.planned_us + launch_us + sum(item.more_us for item in items)
@@ -152,7 +152,7 @@ class Pack:
         return Pack(items, read, tensors, cost, related)
 
 
-class Known:
+class RelatedKernels:
     """The kernels of items that have something in common, each found once."""
 
     def __init__(self, largest: int = LARGEST) -> None:
@@ -187,7 +187,7 @@ def pack(
     Of a set of nodes that is to stay `apart`, no two kernels share a launch.
     """
     packs: dict[Turn, list[Pack]] = defaultdict(list)
-    there, known = dict(available), Known(largest)
+    there, known = dict(available), RelatedKernels(largest)
     for item in sorted(items, key=lambda item: item.turn):
         own = Pack.of(item)
         waits = (*item.inputs, *item.symbols)

@@ -88,7 +88,7 @@ class Solved:
     regions: int = 0
     distinct: int = 0  # regions that differ in more than names
     candidates: int = 0
-    circles: int = 0  # circles of kernels that had to be forbidden
+    cycles: int = 0  # cycles of kernels that had to be forbidden
     parts: int = 0  # of regions that are too large to be planned as a whole
     parts_us: float = 0.0  # what kernels across these parts could save at most
 

@@ -331,7 +331,7 @@ def _summary(
         regions=len(plans),
         distinct=len(distinct),
         candidates=sum(solved.candidates for solved in distinct.values()),
-        circles=sum(solved.circles for solved in distinct.values()),
+        cycles=sum(solved.cycles for solved in distinct.values()),
         parts=parts,
         parts_us=apart,
     )

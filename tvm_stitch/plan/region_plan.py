@@ -101,7 +101,7 @@ def _of_candidates(
     problem = problem_of(region, candidates, options)
     solution = _solve(problem, candidates, options, deadline)
     order = in_order(problem, solution.chosen)
-    assert order is not None, "neither the solver nor the simple rule closes a circle"
+    assert order is not None, "neither the solver nor the simple rule closes a cycle"
     picks = _written_once(judge, tuple(candidates.all[number] for number in order))
     if picks is None:
         order = in_order(problem, candidates.greedy) or ()
@@ -115,7 +115,7 @@ def _of_candidates(
         regions=1,
         distinct=1,
         candidates=len(candidates.all),
-        circles=solution.cuts,
+        cycles=solution.cuts,
     )
     return RegionPlan(picks, _apart(picks, candidates.all), _depths(picks), solved)
 

@@ -5,7 +5,7 @@ a Solution: which to take, and how far from the optimum it may be. Must not know
 
 One binary variable a choice. A needed value is written by at least one chosen kernel, and so is
 every value that a chosen kernel reads; several may write it (computed again rather than stored),
-unless a partition is asked for. Kernels that wait for each other in a circle are forbidden when
+unless a partition is asked for. Kernels that wait for each other in a cycle are forbidden when
 they turn up: most programs never need to be told.
 """
 
@@ -72,7 +72,7 @@ class Solution:
     cost: float
     bound: float  # no solution costs less
     status: str  # "optimal", "time limit", or why nothing was solved
-    cuts: int = 0  # circles that had to be forbidden
+    cuts: int = 0  # cycles that had to be forbidden
 
     @property
     def gap(self) -> float:
@@ -199,15 +199,15 @@ def find_cycle(problem: Problem, chosen: Iterable[int]) -> tuple[frozenset[int],
     for number in stuck:
         for value in problem.choices[number].writes:
             writers[value].append(number)
-    circles = []
+    cycles = []
     for start in stuck:
         members, pending = {start}, [start]
         while pending:
             found = set(writers[waits[pending.pop()]]) - members
             members |= found
             pending.extend(found)
-        circles.append(members)
-    smallest = min(circles, key=lambda members: (len(members), sorted(members)))
+        cycles.append(members)
+    smallest = min(cycles, key=lambda members: (len(members), sorted(members)))
     return frozenset(smallest), frozenset(waits[member] for member in smallest)
 
 
@@ -236,7 +236,7 @@ class _Found:
 
 @dataclass
 class _Model:
-    """The program in PuLP, to which circles are added."""
+    """The program in PuLP, to which cycles are added."""
 
     problem: Problem
     deterministic: bool
@@ -308,10 +308,10 @@ class _Model:
     def _written(self, value: Value) -> Any:
         return self.pulp.lpSum(self.takes[number] for number in self.writers[value])
 
-    def forbid(self, circle: tuple[frozenset[int], frozenset[Value]]) -> None:
-        """Not all of a circle, unless another kernel writes something that it waits for."""
+    def forbid(self, cycle: tuple[frozenset[int], frozenset[Value]]) -> None:
+        """Not all of a cycle, unless another kernel writes something that it waits for."""
         self.cycles += 1
-        members, values = circle
+        members, values = cycle
         others = {n for value in values for n in self.writers[value]} - members
         taken = self.pulp.lpSum(self.takes[number] for number in sorted(members))
         relief = self.pulp.lpSum(self.takes[number] for number in sorted(others))

@@ -28,6 +28,9 @@ from tvm_stitch.graph.back.wide_reductions import with_wide_reductions
 from tvm_stitch.kernel.codegen.prim_func import with_plain_arguments
 from tvm_stitch.target import plain_target
 from tvm_stitch.workarounds.light_stacks import quick_import_of_intrinsics
+from tvm_stitch.workarounds.quick_inlining import inline_where_possible
+
+inline_where_possible()
 
 # So that it comes out of TVM's pass infrastructure as what it was.
 tvm_ffi.register_error("StitchError", StitchError)

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 
 import tvm_stitch
 from tvm_stitch.executable.on_cpu import Runner
+from tvm_stitch.kernel.scattered import update_list
 from tvm_stitch.options import SCHEMES
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
@@ -15,6 +16,7 @@ TARGET = full_target("nvidia/nvidia-h100")
 
 
 def module(table, places, depth, dtype="float32", index="int64"):
+    places = tuple(tirx.Var(n, "int64") if isinstance(n, str) else n for n in places)
     params = [
         relax.Var("table", relax.TensorType(table, dtype)),
         relax.Var("indices", relax.TensorType((*places, depth), index)),
@@ -28,8 +30,8 @@ def module(table, places, depth, dtype="float32", index="int64"):
     return builder.get()
 
 
-def check(table, places, depth=1, dtype="float32", index="int64", rows=None, orders=2):
-    mod = module(table, places, depth, dtype, index)
+def check(table, places, depth=1, dtype="float32", index="int64", rows=None, orders=2, sized=()):
+    mod = module(table, sized or places, depth, dtype, index)
     random = np.random.default_rng(0)
     data = random.normal(size=table).astype(dtype)
     indices = np.stack(
@@ -60,6 +62,18 @@ def test_many_updates_of_a_row(rows):
     check((20, 40), (3, 45), rows=rows)
 
 
+@pytest.mark.parametrize("count", [0, 1, 77, 9001])
+@pytest.mark.parametrize("columns", [3, 40])
+def test_as_many_updates_as_there_are_at_run_time(columns, count):
+    check((37, columns), (count,), sized=("updates",), orders=1)
+
+
+@pytest.mark.parametrize("rows", [1, 37])
+def test_lists_that_have_no_room_for_updates_at_run_time(monkeypatch, rows):
+    monkeypatch.setattr(update_list, "LIST_BYTES", 512)
+    check((37, 40), (300,), sized=("updates",), rows=rows)
+
+
 def test_several_indices_and_dimensions():
     check((4, 5, 3, 2), (6, 7), depth=2, index="int32")
     check((9,), (40,))
@@ -86,4 +100,4 @@ def test_others_are_tvms():
     for how in ((3, 1 << 14), (5,), 1, "float32"), ((1 << 21, 2), (9,), 1, "float32"):
         stitched = stitched_for_cpu(module(*how), TARGET)
         text = stitched.script()
-        assert "ballot" not in text
+        assert "tvm_stitch_sort" not in text

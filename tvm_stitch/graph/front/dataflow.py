@@ -15,6 +15,9 @@ from tvm.ir import Call, Expr
 
 from tvm_stitch.graph.front.decompose.view import Definition
 
+AND_WORKSPACE = "_and_workspace"
+"""Behind the name of a library's result: both that and the workspace that its call has besides."""
+
 
 def name_of(value: Expr | None) -> str:
     """The name of the operator that a value is a call of; empty if it is none."""
@@ -89,7 +92,7 @@ def library_call(
     workspace = relax.TensorType([bytes_], "uint8")
     arguments = relax.Tuple([*operands, relax.ShapeExpr(list(numbers))])
     call = relax.call_dps_packed(function, arguments, [var.ty, workspace])
-    both = as_variable(f"{var.name}_and_workspace", call)
+    both = as_variable(f"{var.name}{AND_WORKSPACE}", call)
     return [both, relax.VarBinding(var, relax.TupleGetItem(both.var, 0))]
 
 

@@ -14,13 +14,17 @@ from typing import Any
 from tvm import relax, te, tirx
 from tvm.ir import Call
 
-from tvm_stitch.graph.front.decompose.stages import ACCUMULATORS, numbers_of
+from tvm_stitch.graph.front.decompose.stages import (
+    ACCUMULATORS,
+    has_shape,
+    numbers_of,
+    shape_of,
+)
 from tvm_stitch.stages.indices import unraveled
-from tvm_stitch.stages.stage import flatten
+from tvm_stitch.stages.stage import as_int64, constant, flatten, product
 
 Expr = Any
-# Every block of some rows goes through all indices. With so many rows that takes about as long as
-# TVM's loop, by what the L2 delivers.
+# What a block lists is in its shared memory, with two numbers for each of its rows.
 MOST_ROWS = 1 << 20
 # What the threads of a block have in registers.
 LONGEST = 1 << 13
@@ -30,36 +34,38 @@ SUMMED = ("float16", "bfloat16", "float32", "int32", "int64")
 
 
 def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
-    """Sums of the updates of each row, where all sizes are known and not too large."""
+    """Sums of the updates of each row, where the table's sizes are known and not too large.
+
+    How many updates there are may be known at run time only.
+    """
     data, indices, updates = call.args
     usual = call.op.get_attr("FLegalize")
-    shapes = [numbers_of(each) for each in (data, indices, updates)]
-    if str(call.attrs.reduction) != "add" or any(shape is None for shape in shapes):
+    table = numbers_of(data)
+    if str(call.attrs.reduction) != "add" or table is None or not has_shape(indices):
         return usual(builder, call)
-    table, places, _ = shapes
-    assert table is not None and places is not None
-    count, depth = prod(places[:-1]), places[-1]
+    *places, depth = (constant(as_int64(extent)) for extent in shape_of(indices))
+    if depth is None or (None in places and len(places) > 1) or not has_shape(updates):
+        return usual(builder, call)
     columns, rows = prod(table[depth:]), prod(table[:depth])
-    if not count or not prod(table) or not 0 < columns <= LONGEST:
+    count = None if None in places else prod(each or 0 for each in places)
+    if count == 0 or not prod(table) or not 0 < columns <= LONGEST:
         return usual(builder, call)
-    if rows > MOST_ROWS or count >= MOST_UPDATES:
+    if rows > MOST_ROWS or (count or 0) >= MOST_UPDATES:
         return usual(builder, call)
     if str(data.ty.dtype.dtype) not in SUMMED:
         return usual(builder, call)
 
     def scattered(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
-        return _scattered(data, indices, updates, count, depth)
+        return _scattered(data, indices, updates, depth)
 
     return builder.call_te(scattered, *call.args, primfunc_name_hint="scatter_nd")
 
 
-def _scattered(
-    data: te.Tensor, indices: te.Tensor, updates: te.Tensor, count: int, depth: int
-) -> te.Tensor:
+def _scattered(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, depth: int) -> te.Tensor:
     """A table, and what indices of so many numbers send to its rows; halves in float32."""
     table, places = tuple(data.shape), tuple(indices.shape[:-1])
     wide = ACCUMULATORS.get(str(data.dtype), str(data.dtype))
-    update = te.reduce_axis((0, count), "update")
+    update = te.reduce_axis((0, product(tuple(map(as_int64, places)))), "update")
 
     def total(*at: Expr) -> Expr:
         own = unraveled(update.var.astype("int64"), places)

@@ -193,6 +193,11 @@ class Region:
         members = [self.nodes[place] for place in bits(nodes)]
         return self._described.structure(members, map(self.buffer, outputs))
 
+    def product(self, index: int) -> Hashable:
+        """Equal for products of the graph that are the same by themselves, but for names."""
+        node = self.graph.nodes[index]
+        return self._described.structure([node], [self.graph.buffer(node.results[0])])
+
     @cached_property
     def _described(self) -> Described:
         return Described(self.graph)

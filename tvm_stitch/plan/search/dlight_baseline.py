@@ -14,6 +14,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, instructions
+from tvm_stitch.kernel.codegen.footprint import Footprint, thread_registers
 from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
 from tvm_stitch.kernel.ir.mapping import Flat, Mapping, Rows
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -51,7 +52,13 @@ def default_us(
 
 def default_kernel_us(kernel: DefaultKernel, device: Device) -> float:
     """What one of TVM's kernels takes."""
-    return kernel_cost([kernel[0]], Schedule((kernel[1],)), device).us
+    profile, mapping = kernel
+    return kernel_cost([profile], Schedule((mapping,)), default_footprint(mapping), device).us
+
+
+def default_footprint(mapping: Mapping) -> Footprint:
+    """What a block of such a kernel takes, which keeps nothing between its passes."""
+    return Footprint(mapping.block_threads, thread_registers(0, mapping.vector), 0)
 
 
 def unknown_kernel_us(moved: int, device: Device) -> float:

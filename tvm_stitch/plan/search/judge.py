@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from tvm_stitch.device import Device
@@ -18,9 +18,10 @@ from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.implementations import PRODUCTS
 from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
-from tvm_stitch.plan.search.price import default_kernel_us, ended_us
+from tvm_stitch.plan.search.price import default_kernel_us, ended_us, inputs
+from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
-from tvm_stitch.stages.stage import Refused, Stage, constant, product
+from tvm_stitch.stages.stage import Refused, Stage, Var, constant, product
 
 # A result that does not fit the kernel's rows may be computed again in a kernel of its own if it is
 # at most this share of the kernel's largest result, and no reduction stands behind it.
@@ -97,16 +98,46 @@ class Judge:
         wanted = self.region.leaving(nodes) if outputs is None else outputs
         key = nodes, wanted
         if key not in self.known:
-            self.known[key] = self._judge(nodes, wanted)
+            found = self._judge(nodes, wanted)
+            if isinstance(found, Verdict) and (fresh := self._fresh(nodes)):
+                saved = found.kernel.planned_us - found.kernel.after_us(fresh)
+                found = replace(found, cost_us=found.cost_us - saved)
+            self.known[key] = found
         return self.known[key]
+
+    def _fresh(self, nodes: Nodes) -> int:
+        """Bytes that a set reads of what a product's kernel has just written, ended or not."""
+        buffers = inputs(self.region, nodes)
+        return sum(map(NOMINAL.bytes, filter(self._of_products.__contains__, buffers)))
+
+    @cached_property
+    def _of_products(self) -> frozenset[Var]:
+        """Results of the region's own products, and what follows of their size."""
+        region = self.region
+        graph = region.graph
+        found: set[Var] = set()
+        for index in own_products(region):
+            result = graph.buffer(graph.nodes[index].results[0])
+            found.add(result)
+            behind = region.readers[result]
+            for place in bits(region.readers[result]):
+                behind |= region.descendants[place]
+            found.update(
+                region.buffer(v) for place in bits(behind) for v in region.values_of[place]
+            )
+        return frozenset(found)
 
     def product(self, index: int) -> Kernel | Refused:
         """The kernel of a product of the graph, by itself: on tensor cores, or the library's."""
         if index not in self._products:
             node = self.region.graph.nodes[index]
             result = (self.region.graph.buffer(node.results[0]),)
-            self._products[index] = choose_kernel(
-                node.stages, result, self.device, self.bounds, self.schemes, PRODUCTS
+            # Of equal products the first one's, whose cost is that of all.
+            self._products[index] = self.answers.of(
+                ("product", self.region.product(index)),
+                lambda: choose_kernel(
+                    node.stages, result, self.device, self.bounds, self.schemes, PRODUCTS
+                ),
             )
         return self._products[index]
 

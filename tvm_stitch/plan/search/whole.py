@@ -79,6 +79,7 @@ def _two_kernels_us(nodes: Nodes, verdict: Verdict, judge: Judge, options: Optio
         return None
     device = judge.device
     launches = 2 * (options.launch_us + device.timing.launch_us + device.timing.block_us)
+    fresh = kernel.planned_us - verdict.cost_us  # for what is in the L2 they need not wait either
     many = judge.region.everything.bit_count() >= MANY_OPERATORS
 
     def divided_us(least: Least, point: Extents) -> float:
@@ -87,4 +88,4 @@ def _two_kernels_us(nodes: Nodes, verdict: Verdict, judge: Judge, options: Optio
         again = bytes_read_twice(judge.region, nodes, point)
         return least.memory_us + again / device.bandwidth * 1e6
 
-    return launches + fmean(divided_us(least, point) for least, point in known)
+    return launches - fresh + fmean(divided_us(least, point) for least, point in known)

@@ -124,6 +124,19 @@ def test_large_arguments_end_at_one():
     check(graph_of([(values.shape, "float32", values)], build, expected), orders=1)
 
 
+def test_variables_stay_the_same():
+    """Operators are told by their variables: another one was once taken for a later erf."""
+
+    def variables(mod):
+        return [b.var for block in mod["main"].body.blocks for b in block.bindings]
+
+    before = case(SUMS["one more"]).module
+    after = SumOfErf()(before)
+    assert "R.erf(" in before.script() and "R.erf(" not in after.script()
+    pairs = zip(variables(before), variables(after), strict=True)
+    assert all(one.same_as(other) for one, other in pairs)
+
+
 def test_several_functions_and_symbolic_sizes():
     builder = relax.BlockBuilder()
     for name in ("main", "other"):

@@ -116,7 +116,8 @@ class _Rewriter(relax.PyExprMutator):
             return
         (operand,) = binding.value.args
         call = self.builder_.call_te(_erf, self.visit_expr(operand), primfunc_name_hint="erf")
-        self.set_var_remap(binding.var, self.builder_.emit(call))
+        # The variable is the same: by it graph/front/origins knows of which operator the erf is.
+        self.builder_.emit_normalized(relax.VarBinding(binding.var, self.builder_.normalize(call)))
 
 
 def _erf(x: te.Tensor) -> te.Tensor:
