@@ -14,6 +14,8 @@ from tvm.relax import op
 import tvm_stitch
 from tvm_stitch.commands.cli import main
 from tvm_stitch.errors import InputError
+from tvm_stitch.frontend.read import read
+from tvm_stitch.profiling import profile as profiled
 from tvm_stitch.profiling.cupti import Cupti, device_events
 from tvm_stitch.profiling.data import Event, Run
 from tvm_stitch.profiling.events import DriverClock, VmEvents
@@ -56,11 +58,11 @@ STITCHED = "stitched_max_subtract_tir_exp_sum_divide_kernel"
 def run(first=2.0, last=3.0):
     """A softmax, a copy by somebody else, and the softmax again, 1 and 4 us apart."""
     events = Event(STITCHED, 0.0, first), Event("Memcpy DtoD", first + 1, 0.5)
-    return Run((*events, Event(STITCHED, first + 5.5, last)), host_us=50.0)
+    return Run((*events, Event(STITCHED, first + 5.5, last)))
 
 
 def test_measured_times_stand_beside_predicted_ones(report):
-    profile = joined([run(), run(2.2, 3.2), run(1.8, 3.0)], "a clock", "H200", report)
+    profile = joined([run(), run(2.2, 3.2), run(1.8, 3.0)], "a clock", "H200", report, host_us=50.0)
     by_name = {kernel.name: kernel for kernel in profile.kernels}
     kernel = by_name[STITCHED]
     expected = next(each for each in report.kernels if each.name == STITCHED)
@@ -79,7 +81,7 @@ def test_kernels_that_overlap_leave_no_gap():
 
 
 def test_the_text_is_a_table(report):
-    text = str(joined([run()], "a clock", "H200", report))
+    text = str(joined([run()], "a clock", "H200", report, host_us=50.0))
     assert max(map(len, text.splitlines())) <= 100
     assert text.startswith("5.5 us on the H200 a call, 5.0 us between its launches, 50.0 us as")
     assert "of a copy" in text and STITCHED[:24] in text and "median of 1 call." in text
@@ -128,7 +130,43 @@ def test_the_model_is_really_called():
     executable = tvm.compile(softmax(), "llvm")
     profile = tvm_stitch.profile(executable, arrays, calls=4, source=source)
     assert profile.calls == 4 and len(source.results) == 4 + 3
+    assert profile.host_us > 0
     np.testing.assert_allclose(source.results[0].numpy(), 1 / 128, rtol=1e-6)
+
+
+SYMBOLIC = """
+from tvm.script import ir as I, relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 96), "float32")) -> R.Tensor(("n", 96), "float32"):
+        with R.dataflow():
+            y = R.nn.softmax(x)
+            R.output(y)
+        return y
+"""
+
+
+@pytest.fixture
+def any_rows(tmp_path):
+    """A softmax of any number of rows, in TVMScript."""
+    path = tmp_path / "model.py"
+    path.write_text(SYMBOLIC)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("given", "rows"),
+    [({}, 256), ({"sizes": {"n": 7}}, 7), ({"inputs": [np.ones((3, 96), "float32")]}, 3)],
+)
+def test_expected_times_are_for_the_sizes_that_run(any_rows, monkeypatch, given, rows):
+    monkeypatch.setattr(profiled, "stitch_compile", lambda mod, *_: tvm.compile(mod, "llvm"))
+    source = Counting()
+    profile = tvm_stitch.profile(read(str(any_rows)), target=H200, source=source, **given)
+    assert source.results[0].shape == (rows, 96)
+    (kernel,) = profile.report.kernels
+    assert kernel.sizes == f"n = {rows}" and kernel.bytes_min == 2 * 4 * 96 * rows
 
 
 def test_the_events_of_a_profilers_trace():
@@ -152,8 +190,8 @@ class PretendedTorch:
         self.profiler = SimpleNamespace(ProfilerActivity=activity, profile=self.profile)
 
     @contextmanager
-    def profile(self, activities):
-        assert activities == ["CUDA"]
+    def profile(self, activities, acc_events):
+        assert activities == ["CUDA"] and acc_events
         yield SimpleNamespace(export_chrome_trace=self.export)
 
     def export(self, path):
@@ -164,7 +202,7 @@ class PretendedTorch:
 def test_cupti_by_way_of_the_profiler():
     called = []
     found = Cupti(PretendedTorch()).run(lambda: called.append(1))
-    assert called == [1] and found.events == (Event("a", 0.0, 1.5),) and found.host_us > 0
+    assert called == [1] and found.events == (Event("a", 0.0, 1.5),)
 
 
 def test_the_drivers_clock():
@@ -207,13 +245,24 @@ def test_the_virtual_machine_is_instrumented():
     tensor = tvm.runtime.tensor(np.ones((64, 128), "float32"))
     found = source.run(lambda: machine["main"](tensor))
     assert [(event.start_us, event.us) for event in found.events] == [(0.0, 1.0)]
-    assert "softmax" in found.events[0].name and found.host_us > 0
+    assert "softmax" in found.events[0].name
     assert len(source.run(lambda: machine["main"](tensor)).events) == 1
     assert not clock.held
 
 
 @pytest.mark.skipif(tvm.cuda(0).exist, reason="this machine has a GPU")
 class TestWithoutGpu:
+    def test_a_script_of_any_size_is_counted_at_the_size_given(self, any_rows, capsys):
+        arguments = ["profile", str(any_rows), "--target", "sm_90", "--json"]
+        assert main([*arguments, "--shapes", "n=8"]) == 0
+        few = json.loads(capsys.readouterr().out)
+        assert main([*arguments, "--shapes", "n=16"]) == 0
+        many = json.loads(capsys.readouterr().out)
+        assert few["report"]["kernels"][0]["sizes"] == "n = 8"
+        assert few["kernels"][0]["accesses"] < many["kernels"][0]["accesses"]
+        assert main([*arguments, "--shapes", "n=8,16"]) == 2
+        assert "a profile is of one size of n" in capsys.readouterr().err
+
     def test_the_executor_counts(self):
         profile = tvm_stitch.profile(softmax(), target=H200)
         (kernel,) = profile.kernels

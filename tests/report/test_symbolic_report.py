@@ -101,3 +101,14 @@ def test_sizes_are_those_that_are_named():
         (kernel,) = tvm_stitch.explain(module, H200, Options(extents={"n": (size,)})).kernels
         assert (kernel.formula, kernel.sizes) == ("n * 240000", f"n = {size}")
         assert kernel.bytes_min == size * 240_000
+
+
+def test_arithmetic_and_edges_are_for_the_sizes_assumed():
+    mod = sorted_rows().module
+    few, many = (tvm_stitch.explain(mod, H200, sizes={"n": n}) for n in (8, 800))
+    for one, other in zip(few.kernels, many.kernels, strict=True):
+        assert other.bytes_min == 100 * one.bytes_min
+        assert one.operations is None or other.operations == 100 * one.operations
+    assert [edge.bytes for edge in few.flow.edges if edge.values] == [8 * 64 * 4] * 2
+    assert [edge.bytes for edge in many.flow.edges if edge.values] == [800 * 64 * 4] * 2
+    assert {edge.reason for edge in few.flow.edges} == {edge.reason for edge in many.flow.edges}

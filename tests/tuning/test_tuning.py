@@ -121,6 +121,19 @@ def test_a_line_of_progress_says_what_there_is_to_know():
     )
     counted = replace(state, unit="accesses", floor=None, best=None)
     assert describe(counted, None) == "[2/3] #####..... 32/64 nothing measured rows of 7"
+    failed = replace(counted, why="there is no GPU")
+    assert describe(failed, None).endswith(" nothing measured (there is no GPU) rows of 7")
+
+
+def test_a_model_of_which_nothing_is_stitched_says_so(path):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((4, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.sort(x))
+        builder.emit_func_output(out)
+    result = tvm_stitch.tune(builder.get(), H200, path, runner="simt")
+    assert "nothing to measure: no kernel of this model is stitched" in str(result)
 
 
 def test_a_terminal_sees_one_line_that_is_rewritten():

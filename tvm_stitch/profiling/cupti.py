@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,15 +32,14 @@ class Cupti:
         torch = self._torch
         torch.cuda.synchronize()
         activities = [torch.profiler.ProfilerActivity.CUDA]
-        with torch.profiler.profile(activities=activities) as profiler:
-            started = time.perf_counter()
+        # acc_events: otherwise PyTorch warns that events of earlier cycles are gone.
+        with torch.profiler.profile(activities=activities, acc_events=True) as profiler:
             call()
             torch.cuda.synchronize()
-            host_us = (time.perf_counter() - started) * 1e6
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "trace.json"
             profiler.export_chrome_trace(str(path))
-            return Run(device_events(json.loads(path.read_text(encoding="utf-8"))), host_us)
+            return Run(device_events(json.loads(path.read_text(encoding="utf-8"))))
 
 
 def device_events(trace: Mapping[str, Any]) -> tuple[Event, ...]:

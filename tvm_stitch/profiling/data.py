@@ -20,6 +20,7 @@ class Event:
     us: float | None  # None: it was counted, not timed
     accesses: int | None = None  # to global and shared memory, by all threads
     switches: int | None = None  # of threads that waited: at barriers, in shuffles
+    library: str = ""  # what a library calls its kernels, where the name is that of its entry
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,6 @@ class Run:
     """One call of the model."""
 
     events: tuple[Event, ...]
-    host_us: float | None = None  # from the call until the device is done, as the host sees it
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class MeasuredKernel:
     scheme: str  # empty for what is no kernel of the module: a library's, a copy
     accesses: int | None = None  # of a launch
     switches: int | None = None
+    library: str = ""  # what NVIDIA's library calls the kernels that it launched
 
     @property
     def copy_share(self) -> float | None:
@@ -64,7 +65,7 @@ class Figures:
     launches: tuple[Event, ...]  # of the median call, in order
     total_us: float | None  # on the device, a call
     gaps_us: float | None  # between its launches
-    host_us: float | None
+    host_us: float | None  # from the call until the device is done, while nothing measures
     not_run: tuple[str, ...] = ()  # kernels that the executor left to LLVM, and why
     report: Report | None = field(default=None, repr=False, compare=False)
 

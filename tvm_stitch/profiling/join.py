@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from tvm_stitch.profiling.data import Event, MeasuredKernel, Run
+from tvm_stitch.profiling.library_launches import with_library_launches
 from tvm_stitch.profiling.result import Profile
 from tvm_stitch.report import Kernel, Report
 
@@ -19,11 +20,13 @@ def joined(
     device: str,
     report: Report | None = None,
     not_run: tuple[str, ...] = (),
+    host_us: float | None = None,
 ) -> Profile:
     """The profile: times are medians, launches those of the run of median length."""
+    if report is not None:
+        runs = [Run(with_library_launches(run.events, report)) for run in runs]
     middle = sorted(runs, key=_busy_us)[len(runs) // 2]
     is_timed = all(event.us is not None for run in runs for event in run.events)
-    hosts = [run.host_us for run in runs if run.host_us is not None]
     return Profile(
         how=how,
         device=device,
@@ -32,7 +35,7 @@ def joined(
         launches=middle.events,
         total_us=_busy_us(middle) if is_timed and middle.events else None,
         gaps_us=_gaps_us(middle) if is_timed and middle.events else None,
-        host_us=statistics.median(hosts) if hosts else None,
+        host_us=host_us,
         not_run=not_run,
         report=report,
     )
@@ -67,6 +70,7 @@ def _kernel(
         scheme=expected.scheme if expected else "",
         accesses=launched[0].accesses if launched else None,
         switches=launched[0].switches if launched else None,
+        library=launched[0].library if launched else "",
     )
 
 

@@ -6,7 +6,9 @@ times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import tvm
@@ -22,9 +24,10 @@ from tvm_stitch.profiling.events import DriverClock, VmEvents
 from tvm_stitch.profiling.executor import HOW, counted
 from tvm_stitch.profiling.join import joined
 from tvm_stitch.profiling.result import Profile
-from tvm_stitch.reference import random_inputs
+from tvm_stitch.reference import random_inputs, sizes_of
 from tvm_stitch.report import Report, explain
 from tvm_stitch.target import full_target
+from tvm_stitch.transform import bounds_of_module
 from tvm_stitch.tuning.apply import Database
 from tvm_stitch.tuning.measuring.gpu import Driver
 from tvm_stitch.verify import rounded
@@ -51,6 +54,7 @@ def profile(
     *,
     calls: int = CALLS,
     seed: int = 0,
+    sizes: Mapping[str, int] | None = None,
     report: Report | None = None,
     source: Source | None = None,
 ) -> Profile:
@@ -58,7 +62,9 @@ def profile(
 
     `model` is a Relax module, which is compiled, or what `compile` returned, for which `inputs`
     are needed and `report`, of `explain`, says what to expect. Inputs are NumPy arrays, random
-    ones of `seed` if left out. Without a GPU the CPU executor counts what a module's kernels do.
+    ones of `seed` if left out, with these `sizes` of symbolic dimensions, by name; those that are
+    not given have the size that `explain` shows figures for, or a small one where nothing is timed.
+    Without a GPU the CPU executor counts what a module's kernels do.
     `source` measures; left out, it is CUPTI by way of PyTorch where that is installed, else CUDA
     events.
     """
@@ -67,13 +73,27 @@ def profile(
     if not isinstance(model, tvm.IRModule):
         return _measured(model, _given(inputs), "", calls, report, source)
     cuda = full_target(target)
-    arrays = random_inputs(model, seed) if inputs is None else rounded(model, inputs)
-    found = report or explain(model, cuda, options, database)
-    if source is None and not tvm.cuda(0).exist:
+    is_timed = source is not None or tvm.cuda(0).exist
+    if inputs is None:
+        chosen = _sizes(model, options, sizes or {}, is_timed)
+        arrays = random_inputs(model, seed, chosen)
+    else:
+        arrays = rounded(model, inputs)
+    found = report or explain(model, cuda, options, database, sizes=sizes_of(model, arrays))
+    if not is_timed:
         run, not_run = counted(model, cuda, arrays, options)
         return joined([run], HOW, found.device, found, not_run)
     executable = stitch_compile(model, cuda, options, database)
     return _measured(executable, arrays, device_of(cuda).name, calls, found, source)
+
+
+def _sizes(
+    mod: tvm.IRModule, options: Options | None, sizes: Mapping[str, int], is_timed: bool
+) -> Mapping[str, int]:
+    """Sizes for random inputs; what is timed is as large as in a report."""
+    symbols = relax.analysis.defined_symbolic_vars(mod["main"]) if is_timed else []
+    usual = bounds_of_module(mod, options).representative
+    return {**{symbol.name: usual.size(symbol) for symbol in symbols}, **sizes}
 
 
 def _given(inputs: Sequence[Any] | None) -> Sequence[Any]:
@@ -103,9 +123,22 @@ def _measured(
     def call() -> object:
         return machine["main"](*tensors)
 
+    host_us = _host_us(call, place, calls)  # first: an instrument stays in the virtual machine
     found = source or cupti() or VmEvents(machine, DriverClock(Driver()))
     for _ in range(WARM_UP):
         found.run(call)
     runs = [found.run(call) for _ in range(calls)]
     name = device or (str(gpu.device_name) if gpu.exist else "CPU")
-    return joined(runs, found.how, name, report)
+    return joined(runs, found.how, name, report, host_us=host_us)
+
+
+def _host_us(call: Callable[[], object], place: Any, calls: int) -> float:
+    """The median time of a call until the device is done: no profiler slows it down."""
+    times = []
+    for _ in range(WARM_UP + calls):
+        place.sync()
+        start = time.perf_counter()
+        call()
+        place.sync()
+        times.append((time.perf_counter() - start) * 1e6)
+    return statistics.median(times[WARM_UP:])

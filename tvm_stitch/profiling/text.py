@@ -18,7 +18,7 @@ def render(profile: Figures) -> str:
     timed = profile.measured
     headings = _TIMES if timed else _COUNTS
     cells = [_times(kernel) if timed else _counts(kernel) for kernel in profile.kernels]
-    names = [kernel.name for kernel in profile.kernels]
+    names = [f"{k.name}: {k.library}" if k.library else k.name for k in profile.kernels]
     lines = [*textwrap.wrap(_headline(profile), WIDTH), "", *_table(headings, cells, names)]
     return "\n".join([*lines, *(f"not as CUDA, but by LLVM: {each}" for each in profile.not_run)])
 

@@ -81,7 +81,7 @@ class Edge:
     writer: int  # places in Flow.launches
     reader: int
     values: tuple[str, ...]
-    bytes: int | None  # None where a symbolic shape leaves them open
+    bytes: int | None  # where shapes are symbolic, for the sizes that kernels name; None: unknown
     reason: str = ""  # why the two are not one kernel, and what that would cost; empty if unknown
 
 

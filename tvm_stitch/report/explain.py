@@ -5,7 +5,7 @@ In: a Relax module. Out: a Report. Works without a GPU; must not decide anything
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from tvm_stitch.build import (
 )
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
-from tvm_stitch.graph.back.launches import outside_calls
+from tvm_stitch.graph.back.launches import calls, outside_calls
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Cut, Fallback
 from tvm_stitch.plan.saved import SavedPlan
@@ -32,7 +32,7 @@ from tvm_stitch.report.findings.before import ByDefault
 from tvm_stitch.report.findings.code import CodeOf
 from tvm_stitch.report.findings.kernels import READY_MADE, kernels_by_function, places
 from tvm_stitch.report.findings.launches import flow
-from tvm_stitch.report.findings.library_calls import DECODERS, library_calls
+from tvm_stitch.report.findings.library_calls import DECODERS
 from tvm_stitch.report.findings.notes import Listener, Notes
 from tvm_stitch.report.findings.operators import operator_name
 from tvm_stitch.report.report import Report
@@ -49,11 +49,14 @@ def explain(
     target: Any = "cuda",
     options: Options | None = None,
     database: Database | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
 ) -> Report:
     """What stitching makes of a Relax module: its kernels before and after, and why.
 
-    With `database`, the path of a record store, kernels that were tuned say so. Nothing is
-    compiled, so no GPU and no CUDA is needed.
+    With `database`, the path of a record store, kernels that were tuned say so. Figures of symbolic
+    dimensions are for `sizes`, by name, and change no kernel; without them for what the options
+    say. Nothing is compiled, so no GPU and no CUDA is needed.
     """
     if not isinstance(mod, tvm.IRModule):
         raise InputError(f"explain takes a Relax IRModule, not {type(mod).__name__}")
@@ -77,11 +80,10 @@ def explain(
         *cuda_pipeline.dataflow_lower_passes(cuda),
     ]
     lowered = _run(mod, cuda, passes, notes)
-    extents = bounds_of_module(mod, options).representative
+    extents = bounds_of_module(mod, options).representative.at(sizes or {})
     with notes.timed("describing"):
         found = kernels_by_function(lowered, notes, device, extents)
     kernels = tuple(kernel for each in found.values() for kernel in each)
-    kernels += library_calls(lowered, device, extents)
     cuts = tuple(_named(cut) for plan in notes.plans for cut in plan.cuts)
     return Report(
         target=str(cuda.attrs.get("arch", cuda.kind.name)),
@@ -95,11 +97,11 @@ def explain(
         ),
         measured=tuple(each for plan in notes.plans for each in plan.measured),
         plans=tuple(plan.solved for plan in notes.plans if plan.solved.regions),
-        flow=flow(notes.calls, kernels, places(found), cuts),
+        flow=flow(notes.calls, kernels, places(found), cuts, extents),
         sources=notes.sources,
         passes=notes.passes,
         limits=Limits(device.bandwidth, device.float32_rate, device.tensor_rate),
-        code=CodeOf(lowered, cuda, {f: [k.name for k in each] for f, each in found.items()}),
+        code=CodeOf(lowered, cuda, {f: [k.name for k in found[f]] for f in calls(lowered)}),
         # The module may be changed by its owner until somebody asks.
         by_default=ByDefault(mod.clone(), cuda, device, extents, notes.sources),
         versions=f"tvm_stitch {tvm_stitch.__version__} and TVM {tvm.__version__}",

@@ -18,12 +18,12 @@ from tvm import tirx
 from tvm_stitch.device import Device
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel.build import is_emitted
-from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.stages.stage import Refused
-from tvm_stitch.tuning.products import product_workload_of
+from tvm_stitch.tuning.products import workload_with
 from tvm_stitch.tuning.records import PACKAGE, UNITS, Record, best_first, same_gpu
 from tvm_stitch.tuning.store import Store
-from tvm_stitch.tuning.workload import Layout, Workload, workload_of
+from tvm_stitch.tuning.workload import Layout, Workload
 
 ORIGIN_ATTRIBUTE = "tvm_stitch.origin"
 # A shape is near if its rows and columns differ by no more than this many doublings altogether.
@@ -74,20 +74,14 @@ class Records:
         return Records(device, tuple(fitting), notes)
 
     def kernel(
-        self, function: tirx.PrimFunc, bounds: Bounds, schemes: tuple[str, ...]
+        self, function: tirx.PrimFunc, chosen: Kernel, schemes: tuple[str, ...]
     ) -> tirx.PrimFunc | None:
-        """The kernel of a fused PrimFunc by its best record, or None where there is none."""
-        for workload in (
-            workload_of(function, self.device, bounds),
-            product_workload_of(function, self.device),
-        ):
-            kernel = None if isinstance(workload, Refused) else self._kernel(workload, schemes)
-            if kernel is not None:
-                return kernel
-        return None
-
-    def _kernel(self, workload: Workload, schemes: tuple[str, ...]) -> tirx.PrimFunc | None:
-        """The kernel by the first of its candidates that can be emitted."""
+        """What a fused PrimFunc becomes by the best record of a kernel like the one chosen for it,
+        by the first of the candidates that can be emitted; or None where there is none."""
+        if chosen.layout is None:  # somebody else chooses
+            return None
+        workload = workload_with(chosen.layout, function, self.device, chosen.bounds)
+        assert not isinstance(workload, Refused), "it has a kernel"
         for layout, origin in self._candidates(workload, schemes):
             kernel = workload.refusal(layout, schemes) or workload.emit(layout)
             if not isinstance(kernel, Refused):
@@ -120,6 +114,8 @@ class Records:
         best: dict[str, Record] = {}
         for record in best_first([r for r in self.records if r.family == workload.family]):
             best.setdefault(record.workload, record)
+        if not best:
+            return []
         near = {record: _distance(record.sizes, workload.sizes) for record in best.values()}
         analytic = workload.choose(schemes)
         if isinstance(analytic, Refused):

@@ -1,7 +1,7 @@
 """A schedule as numbers, for the model: its parameters and the terms of the analytic model.
 
-In: a Workload and a Schedule, or Tiles. Out: a row of NAMES. Sizes go in as logarithms: what
-matters is their ratio. Of several parts the largest speaks for the kernel.
+In: what a Workload is made of, and a Schedule or Tiles of it. Out: numbers by their NAMES. Sizes go
+in as logarithms: what matters is their ratio. Of several parts the largest speaks for the kernel.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import math
 
 import numpy as np
 
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
-from tvm_stitch.kernel.cost_model.kernel_model import predicted
+from tvm_stitch.kernel.cost_model.kernel_model import Cost, predicted
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.stages.stage import constant, element_bytes
-from tvm_stitch.tuning.workload import Layout, StitchedWorkload, Workload
 
 # Of the analytic model.
 TERMS = (
@@ -79,39 +80,36 @@ NAMES = (
 )
 
 
-def features(workload: Workload, layout: Layout) -> list[float]:
-    """The numbers of one schedule, or of a product's tiles, in the order of NAMES; not a number
-    where one says nothing of the other."""
-    if isinstance(workload, StitchedWorkload) and isinstance(layout, Schedule):
-        found = _of_schedule(workload, layout)
-    else:
-        found = _of_tiles(workload, layout)
+def in_order(found: dict[str, float]) -> list[float]:
+    """The numbers of one layout in the order of NAMES; not a number where nothing is said."""
     return [found.get(name, math.nan) for name in NAMES]
 
 
-def _of_tiles(workload: Workload, layout: Layout) -> dict[str, float]:
+def of_tiles(sizes: tuple[int, ...], tiles: Tiles, predicted_us: float) -> dict[str, float]:
+    """The numbers of a product's tiles; `sizes` are rows, columns, depth and entries of each."""
     names = {**TILES, **{name: name for name in ("rows", "threads", "min_blocks_per_sm")}}
-    tiles = {name: math.log2(1 + getattr(layout, field)) for name, field in names.items()}
-    # Rows, columns, depth and entries of each product.
-    rows, columns, contracted, entries = (workload.sizes[n::4] for n in range(4))
-    sizes = {
+    found = {name: math.log2(1 + getattr(tiles, field)) for name, field in names.items()}
+    rows, columns, contracted, entries = (sizes[n::4] for n in range(4))
+    totals = {
         "total_rows": max(r * e for r, e in zip(rows, entries, strict=True)),
         "total_columns": sum(columns),
         "contracted": max(contracted),
     }
-    predicted_us = {"predicted_us": _log(workload.predicted_us(layout))}
-    return tiles | {name: _log(size) for name, size in sizes.items()} | predicted_us
+    more = {name: _log(size) for name, size in totals.items()}
+    return found | more | {"predicted_us": _log(predicted_us)}
 
 
-def _of_schedule(workload: StitchedWorkload, schedule: Schedule) -> dict[str, float]:
-    sizes = [workload.sizes[2 * n] * workload.sizes[2 * n + 1] for n in range(len(schedule.parts))]
-    largest = int(np.argmax(sizes))
-    program, mapping = workload.programs[largest], schedule.parts[largest]
+def of_schedule(
+    programs: tuple[Program, ...], schedule: Schedule, device: Device
+) -> dict[str, float]:
+    """The numbers of a schedule of programs."""
+    largest = int(np.argmax([constant(program.space.size) or 0 for program in programs]))
+    program, mapping = programs[largest], schedule.parts[largest]
     found = {
         **_of_mapping(mapping),
         **_of_program(program, mapping),
-        **_of_room(workload, program, mapping),
-        **_of_cost(workload, schedule),
+        **_of_room(program, mapping, device),
+        **_of_cost(predicted(programs, schedule, device)),
         "parts": float(len(schedule.parts)),
     }
     if schedule.blocks:
@@ -145,9 +143,9 @@ def _of_program(program: Program, mapping: Mapping) -> dict[str, float]:
     }
 
 
-def _of_room(workload: StitchedWorkload, program: Program, mapping: Mapping) -> dict[str, float]:
+def _of_room(program: Program, mapping: Mapping, device: Device) -> dict[str, float]:
     """What a block takes, and how much of it has no work."""
-    rows = constant(program.space.rows) or workload.device.multiprocessors
+    rows = constant(program.space.rows) or device.multiprocessors
     columns = constant(program.space.columns) or mapping.reach
     pieces = -(-columns // mapping.reach) if mapping.split else mapping.cluster
     covered = pieces * mapping.reach
@@ -165,11 +163,8 @@ def _of_room(workload: StitchedWorkload, program: Program, mapping: Mapping) -> 
     }
 
 
-def _of_cost(workload: StitchedWorkload, schedule: Schedule) -> dict[str, float]:
+def _of_cost(cost: Cost) -> dict[str, float]:
     """The terms of the analytic model."""
-    cost = predicted(workload.programs, schedule, workload.device)
-    if cost is None:
-        return dict.fromkeys(TERMS, math.nan)
     return {
         **{name: _log(getattr(cost, name)) for name in TERMS if name in vars(cost)},
         "waves": _log(cost.waves),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tvm_stitch.tuning.features import NAMES, features
+from tvm_stitch.tuning.features import NAMES, in_order
 from tvm_stitch.tuning.records import Record
 from tvm_stitch.tuning.workload import Layout, Workload
 
@@ -106,7 +106,7 @@ class XGBoostModel:
     def _features(self, workload: Workload, schedules: Sequence[Layout]) -> np.ndarray:
         for schedule in schedules:
             if (workload.key, schedule) not in self._rows:
-                self._rows[workload.key, schedule] = features(workload, schedule)
+                self._rows[workload.key, schedule] = in_order(workload.features(schedule))
         return np.array([self._rows[workload.key, schedule] for schedule in schedules])
 
     def _train(self) -> None:
@@ -192,7 +192,7 @@ def examples_of(records: Iterable[Record], most: int = MOST) -> list[Example]:
         )
     found = []
     for group in groups.values():
-        rows = [[dict(record.features).get(name, np.nan) for name in NAMES] for record in group]
+        rows = [in_order(dict(record.features)) for record in group]
         costs = [np.inf if record.cost is None else record.cost for record in group]
         if len(group) > 1 and np.isfinite(costs).any():
             found.append(Example(np.array(rows, "float64"), np.array(costs, "float64")))

@@ -20,6 +20,7 @@ from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, fitted_to_all, why_illegal
 from tvm_stitch.stages.stage import Refused, Var
+from tvm_stitch.tuning.features import of_tiles
 from tvm_stitch.tuning.spaces.tiles import TileSpace
 from tvm_stitch.tuning.workload import Description, Layout, Workload, digest, workload_of
 
@@ -61,6 +62,10 @@ class ProductWorkload(Workload):
     def predicted_us(self, layout: Tiles) -> float:
         """What the kernel should take."""
         return cost.predicted_us(self.products, layout, self.device)
+
+    def features(self, layout: Tiles) -> dict[str, float]:
+        """What the tuner's model knows of tiles."""
+        return of_tiles(self.sizes, layout, self.predicted_us(layout))
 
     @property
     def floor_us(self) -> float:

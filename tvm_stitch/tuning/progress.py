@@ -27,6 +27,7 @@ class State:
     best: float | None
     floor: float | None
     done: bool = False
+    why: str = ""  # why nothing could be measured, if so
 
 
 class Progress(Protocol):
@@ -70,7 +71,7 @@ def describe(state: State, left: float | None) -> str:
     if left is not None and not state.done:
         words.append(f"{minutes(left)} left")
     if state.best is None:
-        words.append("nothing measured")
+        words.append("nothing measured" + (f" ({state.why})" if state.why else ""))
     else:
         words.append(f"best {state.best:.6g} {state.unit}")
         if state.analytic is not None:

@@ -21,7 +21,6 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.options import Options
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import full_target
-from tvm_stitch.tuning.features import NAMES, features
 from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.measuring.measure import MICROSECONDS, LocalRunner, Runner, SimtRunner
 from tvm_stitch.tuning.measuring.rpc import RpcRunner
@@ -73,6 +72,8 @@ class Tuning:
             ]
             row = f"{costs[0]:>12} {costs[1]:>12} {kernel.gain:6.3f} {kernel.trials:6}"
             lines.append(f"{row}  {kernel.title}{kernel.why and f': {kernel.why}'}")
+        if not self.kernels and not self.symbolic:
+            lines.append("nothing to measure: no kernel of this model is stitched; see `explain`")
         lines += [f"not tuned, sizes are not known: {title}" for title in self.symbolic]
         return "\n".join([*lines, *(f"skipped: {line}" for line in self.unreadable)])
 
@@ -244,13 +245,13 @@ class _Session:
         tuned = _summary(workload, trials, self.runner.unit, floor)
         return State(
             number, count, workload.title, tuned.trials, self.settings.trials, self.measured,
-            tuned.unit, tuned.analytic, tuned.best, floor, done,
+            tuned.unit, tuned.analytic, tuned.best, floor, done, tuned.why,
         )  # fmt: skip
 
 
 def record_of(runner: Runner, workload: Workload, trial: Trial, seed: int) -> Record:
     """What is kept of a trial."""
-    values = dict(zip(NAMES, features(workload, trial.schedule), strict=True))
+    values = workload.features(trial.schedule)
     return Record(
         workload=workload.key,
         family=workload.family,

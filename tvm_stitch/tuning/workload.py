@@ -42,6 +42,7 @@ from tvm_stitch.stages.stage import (
     is_buffer,
     shown,
 )
+from tvm_stitch.tuning.features import of_schedule
 from tvm_stitch.tuning.spaces import rounds
 from tvm_stitch.tuning.spaces.space import Space, fitted
 
@@ -103,6 +104,10 @@ class Workload(ABC):
     @abstractmethod
     def predicted_us(self, layout: Any) -> float | None:
         """What the kernel should take."""
+
+    @abstractmethod
+    def features(self, layout: Any) -> dict[str, float]:
+        """What the tuner's model knows of a layout: numbers by their names."""
 
     @property
     @abstractmethod
@@ -190,6 +195,10 @@ class StitchedWorkload(Workload):
     def predicted_us(self, layout: Schedule) -> float | None:
         """What the kernel should take."""
         return kernel_model.predicted_us(self.programs, layout, self.device)
+
+    def features(self, layout: Schedule) -> dict[str, float]:
+        """What the tuner's model knows of a schedule."""
+        return of_schedule(self.programs, layout, self.device)
 
     @property
     def floor_us(self) -> float | None:

@@ -1,6 +1,7 @@
 """TVM's default pipeline runs when somebody asks what was before, and once."""
 
 from documents import masked_softmax
+from tvm.s_tir import dlight
 
 from tvm_stitch.report import explain
 from tvm_stitch.report.data import TVMS_PIPELINE
@@ -32,3 +33,12 @@ def test_its_time_is_among_the_others_where_it_is_told():
     assert TVMS_PIPELINE not in {each.stage for each in report.passes}
     told = {each["stage"]: each["seconds"] for each in report.to_json()["passes"]}
     assert told[TVMS_PIPELINE] == report.before.seconds > 0
+
+
+def test_a_schedule_that_fails_on_one_kernel_hides_none(monkeypatch):
+    def fails(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(dlight.gpu.GeneralReduction, "apply", fails)
+    before = explain(masked_softmax(64, 128), "sm_90").before
+    assert (before.launches, before.failure) == (4, "")  # by the last rule

@@ -2,7 +2,14 @@
 
 from dataclasses import replace
 
+from check import H200
+from library_stand_in import stand_in
+from tvm import relax
+from tvm.relax import op
+
+import tvm_stitch
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
+from tvm_stitch.library import locate
 from tvm_stitch.plan.plan import Cut
 from tvm_stitch.report.data import Edge, Kernel
 from tvm_stitch.report.findings.launches import FunctionCall, Read, flow
@@ -26,6 +33,35 @@ def test_a_reason_is_that_of_the_value_of_this_size():
     calls = [call("add"), call("sum", Read(0, "v", 4096)), call("sum", Read(0, "w", 16))]
     found = flow(calls, [ADD, SUM], PLACES, [SMALL, LARGE])
     assert [edge.reason for edge in found.edges] == ["the large one", "the small one"]
+
+
+def test_a_convolution_by_cudnn_stands_between_what_it_reads_and_what_reads_it(monkeypatch):
+    how = {"padding": 1, "data_layout": "NHWC", "kernel_layout": "OHWI"}
+
+    def body(emit, x, w):
+        y = emit(op.nn.softmax(emit(op.nn.conv2d(emit(op.nn.softmax(x)), w, **how))))
+        return emit(op.nn.softmax(emit(op.nn.conv2d(y, w, **how))))
+
+    builder = relax.BlockBuilder()
+    shapes = {"x": (2, 14, 14, 16), "w": (16, 3, 3, 16)}
+    x, w = (relax.Var(name, relax.TensorType(s, "float16")) for name, s in shapes.items())
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            out = builder.emit_output(body(builder.emit, x, w))
+        builder.emit_func_output(out)
+    with stand_in(monkeypatch, locate.CUDNN):
+        report = tvm_stitch.explain(builder.get(), H200)
+    names = [report.kernels[place].name for place in report.flow.launches]
+    assert names.count("convolution") == 2 and len(names) == report.launches
+    first = names.index("convolution")
+    ends = [(edge.writer, edge.reader) for edge in report.flow.edges]
+    assert (first - 1, first) in ends and (first, first + 1) in ends
+    assert all(b - a == 1 for a, b in ends)
+    (kernel,) = (kernel for kernel in report.kernels if kernel.name == "convolution")
+    assert [stage.operator for stage in kernel.stages] == ["conv2d"] and kernel.launches == 2
+    sources = [report.sources[n].text for n in kernel.stages[0].sources]
+    assert sources == ["lv1 = convolution(lv, w)", "lv3 = convolution(lv2, w)"]
+    assert "convolution" not in report.code()
 
 
 def test_no_reason_is_made_up():

@@ -9,9 +9,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import tvm
+from tvm import tirx
 from tvm.relax.backend.cuda import pipeline as cuda_pipeline
+from tvm.s_tir import dlight
 
 from tvm_stitch.device import Device
 from tvm_stitch.errors import first_line
@@ -21,8 +24,25 @@ from tvm_stitch.report.findings.launches import flow
 from tvm_stitch.report.findings.notes import Listener, Notes
 from tvm_stitch.stages.extents import Extents
 from tvm_stitch.timing import stage
+from tvm_stitch.tvm_default.default_schedules import default_rules
 
 WHY = "TVM's own fusion"
+_SCHEDULES = "ApplyDefaultSchedule"  # fails as a whole where a rule fails on one function
+
+
+class _WhereItFits(dlight.ScheduleRule):
+    """A rule of DLight; where it fails, as on a bias added to a product, the next one tries."""
+
+    def __init__(self, rule: dlight.ScheduleRule) -> None:
+        super().__init__()
+        self.rule = rule
+
+    def apply(self, func: tirx.PrimFunc, target: tvm.target.Target, tunable: bool) -> Any:
+        """What the rule makes of a function, if anything."""
+        try:
+            return self.rule.apply(func, target, tunable)
+        except Exception:  # rules fail in many ways on shapes they were not made for
+            return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +67,11 @@ class ByDefault:
         return replace(found, seconds=time.perf_counter() - start)
 
     def _found(self) -> Before:
+        legal = cuda_pipeline.legalize_passes(self.cuda)
         passes = [
             *cuda_pipeline.library_dispatch_passes(self.cuda),
-            *cuda_pipeline.legalize_passes(self.cuda),
+            *(each for each in legal if each.info.name != _SCHEDULES),
+            dlight.ApplyDefaultSchedule(*map(_WhereItFits, default_rules())),
             *cuda_pipeline.dataflow_lower_passes(self.cuda),
         ]
         notes = Notes(sources=tuple(self.sources))
@@ -63,5 +85,5 @@ class ByDefault:
         found = kernels_by_function(lowered, notes, self.device, self.extents)
         kernels = tuple(replace(kernel, why=WHY) for each in found.values() for kernel in each)
         launches = sum(kernel.launches for kernel in kernels)
-        between = flow(notes.calls, kernels, places(found), ())
+        between = flow(notes.calls, kernels, places(found), (), self.extents)
         return Before(len(kernels), launches, "", kernels, between)

@@ -5,6 +5,7 @@ In: the lowered module, and what the passes told. Out: Kernels by the function t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,11 +19,13 @@ from tvm_stitch.graph.back.reverse_blocks import REVERSED
 from tvm_stitch.plan.plan import Group
 from tvm_stitch.report.data import DEFAULT, Kernel, Stage
 from tvm_stitch.report.findings.launches import FunctionCall
+from tvm_stitch.report.findings.library_calls import library_kernel
 from tvm_stitch.report.findings.notes import Notes
 from tvm_stitch.report.findings.open_sizes import bytes_formula, sizes_assumed
 from tvm_stitch.report.findings.operators import Operator, operator_name
 from tvm_stitch.report.findings.stitched import Fused, entry_of
 from tvm_stitch.stages.extents import Extents
+from tvm_stitch.stages.stage import buffer_shape, dtype_of, substitute
 
 READY_MADE = "its TIR came with a schedule"
 
@@ -30,9 +33,10 @@ READY_MADE = "its TIR came with a schedule"
 def kernels_by_function(
     mod: tvm.IRModule, notes: Notes, device: Device, extents: Extents
 ) -> dict[str, tuple[Kernel, ...]]:
-    """One entry for every kernel that the module calls."""
+    """One entry for every kernel that the module calls, and for what it asks of cuDNN."""
     describing = _Describing(mod, notes, device, extents)
-    return {name: tuple(describing.kernels(name, n)) for name, n in calls(mod).items()}
+    own = {name: tuple(describing.kernels(name, n)) for name, n in calls(mod).items()}
+    return {**own, **describing.library_kernels()}
 
 
 def places(kernels: Mapping[str, Sequence[Kernel]]) -> dict[str, range]:
@@ -63,8 +67,23 @@ class _Describing:
         if REVERSED in function.attrs:
             mapping = f"{stitched.mapping}; from the last block to the first"
             stitched = replace(stitched, mapping=mapping)
-        stitched = replace(stitched, operations=operations(self.notes.fused[name]))
+        stitched = replace(stitched, operations=operations(self.notes.fused[name], self.extents))
         yield _with_group(stitched, self._groups[name]) if name in self._groups else stitched
+
+    def library_kernels(self) -> dict[str, tuple[Kernel, ...]]:
+        """Those of cuDNN, by what their calls have in common."""
+        found: dict[str, tuple[Kernel, ...]] = {}
+        numbers: Counter[str] = Counter()
+        for key, each in self._calls.items():
+            call = each[0].library
+            if call is not None:
+                number = numbers[call.function]
+                kernel = library_kernel(call, number, len(each), self.device, self.extents)
+                sources = self._unmistakable(key, call.name)
+                stages = tuple(replace(stage, sources=sources) for stage in kernel.stages)
+                found[key] = (replace(kernel, stages=stages),)
+                numbers[call.function] += 1
+        return found
 
     def _stitched(self, function: tirx.PrimFunc, name: str, launches: int) -> Kernel | None:
         describe = entry_of(function)
@@ -96,7 +115,7 @@ class _Describing:
                 formula=bytes_formula(tensors),
                 sizes=sizes_assumed(tensors, self.extents),
                 stages=self._with_sources(name, stages),
-                operations=operations(fused) if fused and len(found) == 1 else None,
+                operations=operations(fused, self.extents) if fused and len(found) == 1 else None,
             )
 
     def _operators(self, name: str) -> tuple[Operator, ...]:
@@ -158,11 +177,21 @@ class _Describing:
         return found
 
 
-def operations(function: tirx.PrimFunc) -> float | None:
-    """The arithmetic of a function by TVM's count; None where a shape is symbolic."""
+def operations(function: tirx.PrimFunc, extents: Extents) -> float | None:
+    """The arithmetic of a function by TVM's count; None where it does not count."""
+    symbols = {
+        symbol
+        for buffer in function.params
+        if isinstance(buffer.ty, tirx.BufferType)
+        for extent in buffer_shape(buffer)
+        for symbol in tirx.analysis.undefined_vars(extent)
+    }
+    # TVM counts loops of symbolic length once.
+    sizes = {each: tirx.IntImm(dtype_of(each), extents.size(each)) for each in symbols}
+    counted = tirx.PrimFunc(list(function.params), substitute(function.body, sizes))
     try:
-        return float(s_tir.analysis.estimate_tir_flops(tvm.IRModule({"main": function})))
-    except Exception:  # TVM counts neither symbolic extents nor what has no loops
+        return float(s_tir.analysis.estimate_tir_flops(tvm.IRModule({"main": counted})))
+    except Exception:  # of what has no loops
         return None
 
 

@@ -1,4 +1,4 @@
-"""The calls of PrimFuncs in a module, and what each reads of which others.
+"""The calls of PrimFuncs and of cuDNN in a module, and what each reads of which others.
 
 In: a Relax module in which all kernels are settled, before calls are rewritten to take their
 results as arguments. Out: FunctionCalls, and of these a Flow of kernels. Must not know stitching.
@@ -13,12 +13,15 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from tvm_stitch.graph.front.dataflow import AND_WORKSPACE
 from tvm_stitch.kernel.tensor_core.tiles import ON_TENSOR_CORES
 from tvm_stitch.plan.plan import Cut
 from tvm_stitch.report.data import Edge, Flow, Kernel
 from tvm_stitch.report.findings.fold import folded
+from tvm_stitch.report.findings.library_calls import LibraryCall, library_call
 from tvm_stitch.report.findings.operators import operator_name
-from tvm_stitch.report.findings.types import shown_type, type_bytes
+from tvm_stitch.report.findings.types import bytes_at, shown_type, type_bytes
+from tvm_stitch.stages.extents import NOMINAL, Extents
 
 Expr = Any
 
@@ -29,17 +32,19 @@ class Read:
 
     writer: int
     value: str
-    bytes: int | None
+    bytes: int | None  # None where a symbolic shape leaves them open
+    type: Any = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """One call of a PrimFunc, which may launch several kernels."""
+    """One call of a PrimFunc, or of cuDNN, which may launch several kernels."""
 
-    function: str
+    function: str  # the same for the same kernels
     value: str  # its result, by the name of the variable
     type: str
     reads: tuple[Read, ...]
+    library: LibraryCall | None = None
 
 
 def function_calls(mod: tvm.IRModule) -> tuple[FunctionCall, ...]:
@@ -72,14 +77,14 @@ class _Walk:
         value = binding.value
         if isinstance(value, relax.If):
             return self.body(value.true_branch) | self.body(value.false_branch)
-        function = _callee(self.mod, value)
+        library = library_call(value, binding.var.ty)
+        function = library.key if library else _callee(self.mod, value)
         if function is None:
             return self._of(value)
         reads = (self._reads(arg) for arg in value.args)
         found = tuple(dict.fromkeys(read for each in reads for read in each))
-        self.calls.append(
-            FunctionCall(function, binding.var.name, shown_type(binding.var.ty), found)
-        )
+        name = binding.var.name.removesuffix(AND_WORKSPACE)
+        self.calls.append(FunctionCall(function, name, shown_type(binding.var.ty), found, library))
         return frozenset([len(self.calls) - 1])
 
     def _of(self, value: Expr) -> frozenset[int]:
@@ -92,7 +97,7 @@ class _Walk:
     def _reads(self, value: Expr) -> Iterator[Read]:
         if isinstance(value, relax.Var):
             for writer in sorted(self.writers.get(value, ())):
-                yield Read(writer, value.name, type_bytes(value.ty))
+                yield Read(writer, value.name, type_bytes(value.ty), value.ty)
         else:
             for part in _parts(value):
                 yield from self._reads(part)
@@ -120,23 +125,34 @@ def flow(
     kernels: Sequence[Kernel],
     held: Mapping[str, Sequence[int]],
     cuts: Sequence[Cut],
+    extents: Extents = NOMINAL,
 ) -> Flow:
-    """The launches of calls whose functions hold these kernels, and what flows between them."""
+    """The launches of calls whose functions hold these kernels, and what flows between them.
+
+    Bytes of symbolic shapes are for the sizes of `extents`.
+    """
     reasons = _Reasons(kernels, cuts)
     launches: list[int] = []
     edges: list[Edge] = []
+    sizes: list[int | None] = []  # of their values, where shapes are symbolic
     last: dict[int, int] = {}  # launch of each call's last kernel
     for number, call in enumerate(calls):
         for writer, reads in _by_writer(call.reads):
             if writer in last and held.get(call.function):
                 edges.append(_edge(last[writer], len(launches), reads))
+                sizes.append(_bytes_at(reads, extents))
         for place in held.get(call.function, ()):
             if number in last:  # a function's next kernel takes from its last
                 edges.append(Edge(last[number], len(launches), (), None))
+                sizes.append(None)
             last[number] = len(launches)
             launches.append(place)
-    reasoned = tuple(reasons.given(edge, launches) for edge in edges)
-    return Flow(tuple(launches), reasoned, folded(launches))
+    found = (reasons.given(edge, launches) for edge in edges)
+    sized = tuple(
+        replace(edge, bytes=size) if edge.bytes is None else edge
+        for edge, size in zip(found, sizes, strict=True)
+    )
+    return Flow(tuple(launches), sized, folded(launches))
 
 
 def _by_writer(reads: Iterable[Read]) -> list[tuple[int, list[Read]]]:
@@ -150,6 +166,13 @@ def _edge(writer: int, reader: int, reads: Sequence[Read]) -> Edge:
     known = [read.bytes for read in reads if read.bytes is not None]
     total = sum(known) if len(known) == len(reads) else None
     return Edge(writer, reader, tuple(read.value for read in reads), total)
+
+
+def _bytes_at(reads: Sequence[Read], extents: Extents) -> int | None:
+    """The bytes of values, symbolic dimensions of these sizes."""
+    found = [bytes_at(read.type, extents) for read in reads]
+    known = [each for each in found if each is not None]
+    return sum(known) if len(known) == len(found) else None
 
 
 class _Reasons:

@@ -1,12 +1,12 @@
-"""The report's entries for what cuDNN computes: convolutions and attention.
+"""What cuDNN computes in a module: convolutions and attention, with an entry for the report.
 
-In: a lowered module. Out: a Kernel for every different call. Must not decide anything.
+In: calls of packed functions. Out: a Kernel for every different call. Must not decide anything.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -14,17 +14,15 @@ import tvm
 from tvm import relax
 
 from tvm_stitch.device import Device
-from tvm_stitch.graph.front.decompose.stages import dtype_of, shape_of
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.library import attention, convolution
 from tvm_stitch.library.locate import CUDNN
-from tvm_stitch.report.data import Kernel
+from tvm_stitch.report.data import Kernel, Stage
+from tvm_stitch.report.findings.types import shown_type
 from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.stage import item_bytes
 
 What = convolution.Convolution | attention.Attention
-Shapes = tuple[tuple[int, ...], ...]
-_Call = tuple[str, What, str, Shapes]
 
 DECODERS: dict[str, Callable[[Sequence[int]], What]] = {
     convolution.NAME: convolution.decoded,
@@ -33,36 +31,47 @@ DECODERS: dict[str, Callable[[Sequence[int]], What]] = {
 """What the numbers of a call say, by the packed function's name."""
 
 
-def library_calls(mod: tvm.IRModule, device: Device, extents: Extents) -> tuple[Kernel, ...]:
-    """The kernels that cuDNN launches for a module, as far as it says which."""
-    counts: Counter[_Call] = Counter()
+@dataclass(frozen=True)
+class LibraryCall:
+    """A call of a packed function that calls cuDNN."""
 
-    def visit(expr: Any) -> None:
-        is_packed = isinstance(expr, tvm.ir.Call) and isinstance(expr.op, relax.ExternFunc)
-        if is_packed and str(expr.op.global_symbol) in DECODERS:
-            counts[_read(expr, extents)] += 1
+    function: str
+    numbers: tuple[int, ...]
+    types: tuple[Any, ...]  # of the tensors that it takes, and of its result
 
-    for function in mod.functions.values():
-        if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, visit)
-    numbers = {name: iter(range(len(counts))) for name in DECODERS}
-    return tuple(
-        _kernel(call, next(numbers[call[0]]), launches, device) for call, launches in counts.items()
+    @property
+    def name(self) -> str:
+        """What the packed function is called in its module."""
+        return self.function.rpartition(".")[2]
+
+    @property
+    def key(self) -> str:
+        """The same for calls that do the same, and no PrimFunc's name."""
+        return f"{self.function}{self.numbers} of {', '.join(map(shown_type, self.types))}"
+
+
+def library_call(call: Any, ty: Any) -> LibraryCall | None:
+    """What a call whose result has this type asks of cuDNN; None if it is no such call."""
+    callee = call.args[0] if isinstance(call, tvm.ir.Call) and len(call.args) == 2 else None
+    if not isinstance(callee, relax.ExternFunc) or callee.global_symbol not in DECODERS:
+        return None
+    *tensors, numbers = call.args[1].fields
+    result, _workspace = ty.fields
+    return LibraryCall(
+        function=str(callee.global_symbol),
+        numbers=tuple(int(number) for number in numbers.values),
+        types=(*(each.ty for each in tensors), result),
     )
 
 
-def _read(call: tvm.ir.Call, extents: Extents) -> _Call:
-    *tensors, numbers, result, _workspace = call.args
-    shapes = tuple(
-        tuple(int(extents.size(extent)) for extent in shape_of(each)) for each in (*tensors, result)
-    )
-    name = str(call.op.global_symbol)
-    what = DECODERS[name]([int(number) for number in numbers.values])
-    return name, what, str(dtype_of(result)), shapes
-
-
-def _kernel(call: _Call, number: int, launches: int, device: Device) -> Kernel:
-    name, what, dtype, shapes = call
+def library_kernel(
+    call: LibraryCall, number: int, launches: int, device: Device, extents: Extents
+) -> Kernel:
+    """The entry of calls that do the same; `number` tells it from others of its packed function."""
+    what = DECODERS[call.function](call.numbers)
+    shapes = [tuple(map(extents.size, ty.shape.values)) for ty in call.types]
+    result = call.types[-1]
+    dtype = str(result.dtype.dtype)
     if isinstance(what, attention.Attention):
         of, elements = "", what.elements + sum(map(prod, shapes[3:-1]))
     else:
@@ -70,7 +79,7 @@ def _kernel(call: _Call, number: int, launches: int, device: Device) -> Kernel:
         of, elements = f" of {data} and {weight}", sum(map(prod, shapes))
     least = elements * item_bytes(dtype)
     return Kernel(
-        name=f"{name.rpartition('.')[2]}{number or ''}",
+        name=f"{call.name}{number or ''}",
         ops=what.operators,
         scheme=LIBRARY,
         mapping=f"{CUDNN.title} maps it",
@@ -80,4 +89,8 @@ def _kernel(call: _Call, number: int, launches: int, device: Device) -> Kernel:
         predicted_us=None,
         why=f"{dtype}{of} by {CUDNN.title}: {what}",
         launches=launches,
+        stages=tuple(
+            Stage(each, shown_type(result), (place - 1,) if place else ())
+            for place, each in enumerate(what.operators)
+        ),
     )

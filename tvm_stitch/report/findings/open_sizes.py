@@ -1,15 +1,18 @@
-"""What symbolic dimensions leave open in a report: bytes as a formula, and the sizes assumed.
+"""What symbolic dimensions leave open in a report: bytes as a formula, the sizes assumed, and what
+is launched at sizes that are stated.
 
-In: the tensors of a kernel, sizes of symbols. Out: text for people. Must not know kernels.
+In: the tensors of a kernel, sizes of symbols, an emitted kernel. Out: text for people.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 
 import tvm
 from tvm import tirx
 
+from tvm_stitch.kernel.stated_sizes import STATED_SIZES_ATTRIBUTE
 from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.stage import Expr, Var, buffer_size, constant, element_bytes, shown
 
@@ -24,6 +27,19 @@ def sizes_assumed(buffers: Iterable[Var], extents: Extents) -> str:
     """The symbols of these bytes, with the sizes that figures are for."""
     names = {var.name: var for var in tirx.analysis.undefined_vars(_bytes(buffers))}
     return ", ".join(f"{name} = {extents.size(names[name])}" for name in sorted(names))
+
+
+def of_stated_sizes(emitted: tirx.PrimFunc, mapping_of: Callable[[str], str]) -> str:
+    """The mappings of a kernel's variants for sizes that are stated, from their layouts as JSON."""
+    variants = json.loads(str(emitted.attrs.get(STATED_SIZES_ATTRIBUTE, "[]")))
+    return "".join(
+        f"; for {_shown(each['sizes'])} exactly {mapping_of(json.dumps(each['layout']))}"
+        for each in variants
+    )
+
+
+def _shown(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 
 def _bytes(buffers: Iterable[Var]) -> Expr:

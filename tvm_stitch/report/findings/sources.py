@@ -12,8 +12,10 @@ import tvm
 from tvm import relax
 
 from tvm_stitch.graph.back.launches import shown
+from tvm_stitch.graph.front.dataflow import AND_WORKSPACE
 from tvm_stitch.graph.front.origins import numbered
 from tvm_stitch.report.data import Source
+from tvm_stitch.report.findings.library_calls import library_call
 
 LONGEST = 160  # characters
 
@@ -34,7 +36,13 @@ def sources_of(mod: tvm.IRModule) -> tuple[Source, ...]:
 
 
 def _source(binding: Any) -> Source:
-    text = f"{binding.var.name} = {_shown(binding.value)}"
+    value, variable = binding.value, binding.var.name
+    library = library_call(value, binding.var.ty)
+    if library is None:
+        text = f"{variable} = {_shown(value)}"
+    else:  # which a pass put there: as if the model had an operator of that name
+        operands = ", ".join(map(_shown, value.args[1].fields[:-1]))
+        text = f"{variable.removesuffix(AND_WORKSPACE)} = {library.name}({operands})"
     short = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
     return Source(short, _place(binding.value.span))
 

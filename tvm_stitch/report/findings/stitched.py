@@ -27,21 +27,16 @@ from tvm_stitch.kernel.shared_input import shares_input
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products
-from tvm_stitch.kernel.tensor_core.grouped import in_step
+from tvm_stitch.kernel.tensor_core.grouped import co_scheduled
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.library.locate import CUBLASLT
 from tvm_stitch.report.data import Kernel, Stage
-from tvm_stitch.report.findings.open_sizes import bytes_formula, sizes_assumed
+from tvm_stitch.report.findings.open_sizes import bytes_formula, of_stated_sizes, sizes_assumed
 from tvm_stitch.report.findings.operators import Operator
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
-from tvm_stitch.stages.stage import (
-    Refused,
-    Var,
-    constant,
-    element_bytes,
-)
+from tvm_stitch.stages.stage import Refused, Var, constant, element_bytes
 from tvm_stitch.tuning.apply import origin_of
 
 # Where a kept value waits -> the scheme that this is.
@@ -84,13 +79,14 @@ def _of_programs(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: 
     ]
     flows = _flows(parts)
     planned = planned_bytes(parts, extents)
-    shared = kernel_model.bytes_in_step(programs, schedule, extents)
+    shared = kernel_model.co_scheduled_bytes(programs, schedule, extents)
     tensors = kernel_model.tensors_of(programs)
     return Kernel(
         name=fused.kernel,
         ops=tuple(operator.name for operator in fused.operators),
         scheme=schedule.scheme,
-        mapping=schedule.mapping,
+        mapping=schedule.mapping
+        + of_stated_sizes(emitted, lambda text: Schedule.from_json(text).mapping),
         bytes_min=kernel_model.least_bytes(programs, extents),
         bytes_planned=planned - shared,
         floor_us=kernel_model.floor_us(programs, device, extents),
@@ -116,7 +112,7 @@ def _on_tensor_cores(
     return replace(
         _of_products(fused, products, device, extents),
         scheme="regional" if len(products) == 1 else "independent",
-        mapping=str(tiles),
+        mapping=str(tiles) + of_stated_sizes(emitted, lambda text: str(Tiles.from_json(text))),
         predicted_us=tensor_cost.predicted_us(products, tiles, device, extents),
         why=_why_products(products, device),
         schemes=_schemes(fused, flows) or {p.stage.name: "regional" for p in products},
@@ -188,7 +184,7 @@ def _why_products(products: Sequence[TensorProduct], device: Device) -> str:
     shared = set.intersection(*({p.left.buffer, p.right.buffer} for p in products))
     if shared:
         found += f", and the input {', '.join(sorted(each.name for each in shared))}"
-    if in_step(products, device):
+    if co_scheduled(products, device):
         found += ", which they go through in step"
     several = (
         f"{'' if p.entries == 1 else f'{p.entries_text} of '}{p.size_text}" for p in products

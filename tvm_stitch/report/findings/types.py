@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tvm import relax
 
 from tvm_stitch.graph.back.launches import shown, tensor_type_bytes
+from tvm_stitch.stages.extents import Extents
+from tvm_stitch.stages.stage import item_bytes
 
 
 def type_bytes(ty: Any) -> int | None:
@@ -16,6 +19,17 @@ def type_bytes(ty: Any) -> int | None:
         known = [part for part in parts if part is not None]
         return sum(known) if len(known) == len(parts) else None
     return tensor_type_bytes(ty)
+
+
+def bytes_at(ty: Any, extents: Extents) -> int | None:
+    """The same, symbolic dimensions of these sizes."""
+    if isinstance(ty, relax.TupleType):
+        parts = [bytes_at(each, extents) for each in ty.fields]
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
+    if not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
+        return None
+    return prod(map(extents.size, ty.shape.values)) * item_bytes(str(ty.dtype.dtype))
 
 
 def shown_type(ty: Any) -> str:

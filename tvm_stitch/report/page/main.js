@@ -107,7 +107,7 @@ function total(field) {
   const known = kernels.filter((kernel) => kernel[field] !== null);
   const sum = micros(d3.sum(known, (kernel) => kernel[field] * kernel.launches));
   const missing = kernels.length - known.length;
-  return missing ? `${sum} + ${missing} of TVM's` : sum;
+  return missing ? `${sum} + ${missing} not predicted` : sum;
 }
 
 function legend() {

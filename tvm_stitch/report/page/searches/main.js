@@ -46,7 +46,7 @@ function choose(search) {
     element("p", {}, line),
     element("h3", {}, "The search"),
     courseOf(search),
-    element("p", { class: "muted" }, "A dot for each trial, the large one chosen by rule; the line is the best so far."),
+    element("p", { class: "muted" }, "A dot for each trial, the large one chosen by rule, hollow ones at the top failed; the line is the best so far."),
     element("h3", {}, "What mattered most"),
     parametersOf(search),
     element("h3", {}, "Predicted and measured"),

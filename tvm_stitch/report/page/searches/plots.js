@@ -13,7 +13,7 @@ function courseOf(search) {
   const places = new Map(trials.map((trial, place) => [trial, place]));
   const x = d3.scaleLinear([-0.5, trials.length - 0.5], across());
   const y = d3.scaleLog(roomy(d3.extent(costs, (trial) => trial.cost)), upwards());
-  const svg = frame(x, y, "trial", search.unit);
+  const svg = frame(x, y, "trial", search.unit === "us" ? "µs" : search.unit);
   let best = Infinity;
   const steps = costs.map((trial) => [places.get(trial), (best = Math.min(best, trial.cost))]);
   svg.append("path").attr("class", "best")
@@ -29,7 +29,7 @@ function agreementOf(search) {
   const ends = roomy(d3.extent(trials.flatMap((trial) => [trial.cost, trial.predicted_us])));
   const x = d3.scaleLog(ends, across());
   const y = d3.scaleLog(ends, upwards());
-  const svg = frame(x, y, "predicted us", "measured us");
+  const svg = frame(x, y, "predicted µs", "measured µs");
   svg.append("line").attr("class", "equal").attr("x1", x(ends[0])).attr("y1", y(ends[0]))
     .attr("x2", x(ends[1])).attr("y2", y(ends[1]));
   dots(svg, trials, (trial) => x(trial.predicted_us), (trial) => y(trial.cost), search.unit);
