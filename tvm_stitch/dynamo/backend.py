@@ -22,7 +22,7 @@ from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
 from tvm_stitch.dump.folder import require_writable
-from tvm_stitch.dynamo.cuda_graphs import INFERENCE, Boxed, CudaGraphs, forget
+from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE, Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.part import Part, results_of
 from tvm_stitch.dynamo.parts import PREFIX, computes, split
@@ -172,7 +172,8 @@ class GraphCompiler:
             ours[node] = reason is None
             if reason is not None and _is_work(node):
                 self.log.left[operator_name(node.target), reason.reason] += 1
-        split(graph, lambda node: ours.get(node, False), self.settings.smallest_part)
+        smallest, backward = self.settings.smallest_part, kind == BACKWARD
+        split(graph, lambda node: ours.get(node, False), smallest, returned_last=backward)
         over = copies.from_parts(graph)
         for attribute, part in list(graph.named_children()):
             if attribute.startswith(PREFIX) and isinstance(part, fx.GraphModule):

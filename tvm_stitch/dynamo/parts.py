@@ -12,25 +12,26 @@ from collections.abc import Callable, Iterator
 import sympy
 import torch
 from torch import fx
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from tvm_stitch.dynamo.components import pieces
+from tvm_stitch.dynamo.levels import levels
 from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.ops import VIEWS
 
 PREFIX = "stitched_"
 
 
-def split(graph_module: fx.GraphModule, is_ours: Callable[[fx.Node], bool], smallest: int) -> None:
+def split(
+    graph_module: fx.GraphModule,
+    is_ours: Callable[[fx.Node], bool],
+    smallest: int,
+    returned_last: bool = False,
+) -> None:
     """Fuse what is ours into submodules, as few as there can be without cycles."""
-    proposed = CapabilityBasedPartitioner(
-        graph_module, _Support(is_ours), allows_single_node_partition=True
-    ).propose_partitions()
     parts = []
-    for partition in proposed:
-        kept = _without_outer_views(graph_module.graph, set(partition.nodes))
+    for level in levels(graph_module.graph, is_ours, returned_last):
+        kept = _without_outer_views(graph_module.graph, set(level))
         if sum(map(computes, kept)) >= smallest:
             # In the graph's order, so that equal layers become equal parts.
             ordered = [node for node in graph_module.graph.nodes if node in kept]
@@ -38,14 +39,6 @@ def split(graph_module: fx.GraphModule, is_ours: Callable[[fx.Node], bool], smal
     fuse_by_partitions(graph_module, parts, prefix=PREFIX, always_return_tuple=True)
     for node in graph_module.graph.find_nodes(op="call_module"):
         _take_sizes(node, getattr(graph_module, node.target))
-
-
-class _Support(OperatorSupportBase):
-    def __init__(self, is_ours: Callable[[fx.Node], bool]) -> None:
-        self._is_ours = is_ours
-
-    def is_node_supported(self, submodules: object, node: fx.Node) -> bool:
-        return self._is_ours(node)
 
 
 def is_view(node: fx.Node) -> bool:
@@ -103,7 +96,7 @@ def _symbols(node: fx.Node, alone: bool = False) -> Iterator[sympy.Symbol]:
     several = value if isinstance(value, (list, tuple)) else (value,)
     for each in several:
         for size in each.shape if isinstance(each, torch.Tensor) else (each,):
-            if isinstance(size, torch.SymInt):
+            if isinstance(size, (torch.SymInt, torch.SymFloat)):
                 expression = size.node.expr
                 found = (expression,) if alone else sorted(expression.free_symbols, key=str)
                 yield from (symbol for symbol in found if symbol.is_Symbol)

@@ -85,3 +85,14 @@ def test_positions_share_their_kernel():
 
     torch.manual_seed(0)
     check(positions, torch.randn(5, 40).round(decimals=1))
+
+
+def test_running_sums_along_any_axis():
+    """As the decays of Mamba2: sums down the columns, of what is masked above."""
+
+    def sums(x):
+        pairs = x[:, :, None] * torch.ones(8, 8).tril(-1)
+        return pairs.cumsum(-2).exp(), (x + 1).cumsum(0) * 2
+
+    torch.manual_seed(0)
+    check(sums, torch.randn(3, 8, 8).round(decimals=2))

@@ -6,6 +6,8 @@ dynamo.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -48,7 +50,8 @@ def load(
         raise InputError(
             f"load takes what torch.export.export returns, not {kind}: export the model first"
         )
-    program = exported_program.run_decompositions(exported_decompositions())
+    with _views_that_may_copy(exported_program.graph):
+        program = exported_program.run_decompositions(exported_decompositions())
     _drop_assertions(program.graph)
     by_tensor(program.graph, accepted=lambda node: refusal(node) is None)
     converted = convert(program.graph, stored=False)
@@ -67,6 +70,22 @@ def load(
     names = {param.name: tensor for param, tensor in zip(stored, tensors, strict=True)}
     module = relax.transform.BindParams(ENTRY, names)(module)
     return on_host(module) if device == LLVM else module
+
+
+@contextmanager
+def _views_that_may_copy(graph: torch.fx.Graph) -> Iterator[None]:
+    """Views as reshapes: operators that are written out may leave other strides than PyTorch's.
+
+    Its attention writes heads side by side, of which a view is a matrix; ours does not.
+    """
+    views = graph.find_nodes(op="call_function", target=torch.ops.aten.view.default)
+    for node in views:
+        node.target = torch.ops.aten.reshape.default
+    try:
+        yield
+    finally:
+        for node in views:
+            node.target = torch.ops.aten.view.default
 
 
 def _drop_assertions(graph: torch.fx.Graph) -> None:

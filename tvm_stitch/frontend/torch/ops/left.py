@@ -20,7 +20,7 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
         "_scaled_dot_product_efficient_attention_backward",
         "_scaled_dot_product_cudnn_attention_backward",
         "_scaled_dot_product_flash_attention_for_cpu_backward",
-        "_cdist_forward", "_pdist_forward", "_fft_c2r", "_fft_r2c",
+        "_cdist_forward", "_grouped_mm", "_pdist_forward", "_fft_c2r", "_fft_r2c",
     ),
     _SORTED: ("sort", "topk"),
     _SPATIAL: (
@@ -31,10 +31,10 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
         "replication_pad3d", "upsample_bilinear2d.vec", "upsample_nearest2d.vec",
     ),
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
-    _ATOMIC: ("embedding_dense_backward", "_embedding_bag"),
+    _ATOMIC: ("embedding_dense_backward", "_embedding_bag", "histc"),
     _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),
     _GATHERED: ("stack",),
-    _MEMORY: ("empty.memory_format", "empty_strided"),
+    _MEMORY: ("empty.memory_format", "empty_permuted", "empty_strided"),
 }  # fmt: skip
 
 LEFT: dict[str, str] = {name: reason for reason, names in _LEFT_BY_REASON.items() for name in names}

@@ -199,14 +199,22 @@ def _running(function: Callable[..., Expr]) -> Converter:
         to, extents = call.dtype, dims(x)
         if not extents:
             return call.cast(x, to)
-        columns = extents[-1]
-        if dim % len(extents) != len(extents) - 1 or not isinstance(columns, int):
+        axis, last = dim % len(extents), len(extents) - 1
+        columns = extents[axis]
+        if not isinstance(columns, int):
             raise TorchError("it scans, and not along rows of a length that is known")
         if not columns or not row_fits(columns, [wide(to)]):
             raise TorchError("it scans rows that are too long for a kernel to keep")
         if to == "float64":
             raise TorchError("it scans in float64")
-        return call.cast(call.emit(function(call.cast(x, wide(to)), axis=dim)), to)
+        x = call.cast(x, wide(to))
+        if axis == last:
+            return call.cast(call.emit(function(x, axis=axis)), to)
+        # Kernels scan along the last axis: it changes places with the one that is scanned.
+        swapped = list(range(len(extents)))
+        swapped[axis], swapped[last] = last, axis
+        rows = call.emit(function(call.emit(_op.permute_dims(x, swapped)), axis=last))
+        return call.cast(call.emit(_op.permute_dims(rows, swapped)), to)
 
     return convert
 

@@ -1,0 +1,102 @@
+"""Levels of a graph: few, in an order that runs, and nothing computed long before it is wanted."""
+
+import operator
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import fx  # noqa: E402
+
+from tvm_stitch.dynamo.levels import levels  # noqa: E402
+
+OURS, THEIRS = operator.neg, operator.pos
+
+
+def is_ours(node):
+    return node.target is not THEIRS
+
+
+def call(graph, target, *operands):
+    return graph.call_function(target, operands)
+
+
+def place_of(graph):
+    return {node: n for n, level in enumerate(levels(graph, is_ours)) for node in level}
+
+
+def test_layers_of_theirs_stand_between():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    for _ in range(3):
+        x = call(graph, THEIRS, call(graph, OURS, x))
+    graph.output((call(graph, OURS, x),))
+    assert [len(level) for level in levels(graph, is_ours)] == [1, 1, 1, 1]
+
+
+def test_a_cast_of_a_weight_waits_for_its_user():
+    graph = fx.Graph()
+    x, weight = graph.placeholder("x"), graph.placeholder("weight")
+    cast = call(graph, OURS, weight)
+    user = call(graph, operator.add, call(graph, THEIRS, call(graph, OURS, x)), cast)
+    graph.output((user,))
+    place = place_of(graph)
+    assert place[cast] == place[user] == 1
+
+
+def test_what_is_only_returned_stays_with_its_operands():
+    graph = fx.Graph()
+    first = call(graph, OURS, graph.placeholder("x"))
+    kept = call(graph, OURS, call(graph, OURS, first))
+    last = call(graph, OURS, call(graph, THEIRS, first))
+    graph.output((kept, last))
+    place = place_of(graph)
+    assert place[first] == place[kept] == 0 and place[last] == 1
+
+
+def test_gradients_of_weights_come_together_at_the_end():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    gradients = []
+    for _ in range(3):
+        x = call(graph, THEIRS, call(graph, OURS, x))
+        gradients.append(call(graph, OURS, x))
+    graph.output(tuple(gradients))
+    ends = [set(level) & set(gradients) for level in levels(graph, is_ours, returned_last=True)]
+    assert ends[-1] == set(gradients)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_order_is_broken_and_no_level_is_needless(seed):
+    chance, graph = random.Random(seed), fx.Graph()
+    made = [graph.placeholder(name) for name in "xyz"]
+    for _ in range(40):
+        target = chance.choice([OURS, THEIRS, operator.add])
+        made.append(
+            call(graph, target, *chance.choices(made[-12:], k=2 if target is operator.add else 1))
+        )
+    graph.output(tuple(made[-3:]))
+    place, depth = place_of(graph), {}
+    for node in graph.nodes:
+        above = [depth[each] for each in node.all_input_nodes]
+        theirs = node.target is THEIRS
+        depth[node] = max(
+            (
+                d + (theirs and each in place)
+                for d, each in zip(above, node.all_input_nodes, strict=True)
+            ),
+            default=0,
+        )
+    assert len(set(place.values())) <= 1 + max(depth.values())
+    # Levels run one after the other, and theirs as soon as what they want is there.
+    ready, waiting = {n for n in graph.nodes if n.op == "placeholder"}, levels(graph, is_ours)
+    theirs = [n for n in graph.nodes if n.target is THEIRS]
+    while waiting:
+        for node in theirs:
+            if set(node.all_input_nodes) <= ready:
+                ready.add(node)
+        level = waiting.pop(0)
+        for node in level:
+            assert set(node.all_input_nodes) <= ready, "an operand of a level is not there yet"
+            ready.add(node)
