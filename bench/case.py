@@ -34,8 +34,9 @@ class Array:
     """One input: shape, dtype and how it is filled.
 
     fill is "normal" (shift + scale · N(0, 1)), "uniform" (shift + scale · U[0, 1)), "index"
-    (integers below high), "keep" (1 with probability scale, else 0), "mask" (-10000 with
-    probability scale, else 0: an additive attention mask) or "causal" (-10000 above the diagonal).
+    (integers below high), "skewed" (such, the larger the rarer, as words are), "keep" (1 with
+    probability scale, else 0), "mask" (-10000 with probability scale, else 0: an additive
+    attention mask) or "causal" (-10000 above the diagonal).
     """
 
     shape: tuple[int, ...]
@@ -57,6 +58,9 @@ class Array:
             return torch.randint(
                 self.high, self.shape, generator=generator, device=device, dtype=dtype
             )
+        if self.fill == "skewed":
+            share = torch.rand(self.shape, generator=generator, device=device)
+            return (self.high**share).to(dtype) - 1
         if self.fill == "causal":
             return torch.full(self.shape, -10000.0, dtype=dtype, device=device).triu(1)
         # Half formats are drawn as float32 so that the values do not depend on the format.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import json
 import os
 import sys
 from pathlib import Path
@@ -79,6 +80,9 @@ def parser() -> argparse.ArgumentParser:
         "--allow", type=float, default=5.0, metavar="PERCENT",
         help="with --compare: how much slower a row may get (default %(default)s)",
     )  # fmt: skip
+    other.add_argument(
+        "--json", action="store_true", help="with --list, --tables and --compare: JSON, no table"
+    )
     out = p.add_argument_group("documents, after a run or with --tables")
     out.add_argument("--markdown", type=Path, metavar="PATH", help="write the tables as Markdown")
     out.add_argument("--plots", type=Path, metavar="FOLDER", help="draw plots (PNG and SVG)")
@@ -116,11 +120,11 @@ def _positive(text: str) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from bench.compare import report
+    from bench.compare import as_json, report
 
     before, after = (Results.load(path) for path in options.compare)
     text, lost = report(before, after, options.allow / 100)
-    print(text)
+    print(as_json(before, after, options.allow / 100) if options.json else text)
     return 1 if lost else 0
 
 
@@ -128,7 +132,7 @@ def _documents(results: Results, options: argparse.Namespace, show: bool) -> int
     from bench import table
 
     if show:
-        print(table.terminal(results))
+        print(results.as_json() if options.json else table.terminal(results))
     if options.markdown:
         options.markdown.parent.mkdir(parents=True, exist_ok=True)
         options.markdown.write_text(table.markdown(results), encoding="utf-8")
@@ -177,13 +181,22 @@ def _list(options: argparse.Namespace) -> int:
     cases = _chosen_cases(options)  # says so if PyTorch is missing, which systems need as well
     from bench.systems import all_systems, why_missing
 
+    systems = list(all_systems(options.records, options.trials).values())
+    if options.json:
+        named = [{"name": c.name, "group": c.group, "title": c.title} for c in cases]
+        known = [
+            {"name": s.name, "title": s.title, "optional": s.optional, "skipped": why_missing(s)}
+            for s in systems
+        ]
+        print(json.dumps({"cases": named, "systems": known}, indent=2))
+        return 0
     longest = max(len(case.name) for case in cases)
     for group in dict.fromkeys(case.group for case in cases):
         print(f"{group}:")
         for case in (c for c in cases if c.group == group):
             print(f"  {case.name:{longest}}  {case.title}")
     print("systems:")
-    for system in all_systems(options.records, options.trials).values():
+    for system in systems:
         reason = why_missing(system)
         note = f"  (skipped: {reason})" if reason else "  (only by name)" * system.optional
         print(f"  {system.name:{longest}}  {system.title}{note}")

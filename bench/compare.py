@@ -6,7 +6,8 @@ that had a time and has none now is a loss as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 
 from bench.results import Results, Row
 from bench.table import microseconds
@@ -86,3 +87,12 @@ def report(before: Results, after: Results, allowed: float) -> tuple[str, bool]:
     common = sum(after.row(r.case, r.system) is not None for r in before.rows)
     lines.append(f"{common} rows in both, {len(found)} moved, {len(losses)} lost")
     return "\n".join(lines), bool(losses)
+
+
+def as_json(before: Results, after: Results, allowed: float) -> str:
+    """The comparison as JSON: what moved, the worst first."""
+    found = [
+        {**asdict(each), "factor": each.factor, "loss": each.is_loss(allowed)}
+        for each in changes(before, after)
+    ]
+    return json.dumps({"changes": found}, indent=2)

@@ -116,7 +116,14 @@ class Results:
 
     def save(self, path: str | Path) -> None:
         """Write the file in one step, so that an interruption never leaves half of one."""
-        data = {
+        write_json(Path(path), self._data())
+
+    def as_json(self) -> str:
+        """What the file holds."""
+        return json.dumps(self._data(), indent=1, ensure_ascii=False)
+
+    def _data(self) -> dict[str, Any]:
+        return {
             "format": FORMAT,
             "run": self.run,
             "machine": self.machine,
@@ -124,7 +131,6 @@ class Results:
             "cases": {name: asdict(info) for name, info in self.cases.items()},
             "rows": [asdict(row) for row in self.rows],
         }
-        write_json(Path(path), data)
 
     @classmethod
     def load(cls, path: str | Path) -> Results:

@@ -140,7 +140,9 @@ def nucleus(rows: int, columns: int, share: float, dtype: str) -> Workload:
     return Workload(function, in_jax, (Array((rows, columns), dtype),))
 
 
-def embedding_gradient(tokens: int, columns: int, words: int, dtype: str) -> Workload:
+def embedding_gradient(
+    tokens: int, columns: int, words: int, dtype: str, fill: str = "index"
+) -> Workload:
     """Sums of the gradients of all places where a word stands."""
 
     def function(index, dy):
@@ -150,7 +152,7 @@ def embedding_gradient(tokens: int, columns: int, words: int, dtype: str) -> Wor
     def in_jax(index, dy):
         return jnp.zeros((words, columns), dy.dtype).at[index].add(dy)
 
-    indices = Array((tokens,), "int64", "index", high=words)
+    indices = Array((tokens,), "int64", fill, high=words)
     return Workload(function, in_jax, (indices, Array((tokens, columns), dtype)))
 
 
@@ -192,7 +194,7 @@ def running_sum_backward(rows: int, columns: int, dtype: str) -> Workload:
 
 def cases() -> list[Case]:
     """Windows of four, planes of 7x7 and 56x56, ResNet's first pooling, a running sum."""
-    half, single = {"dtype": "float16"}, {"dtype": "float32"}
+    half, single, bf16 = {"dtype": "float16"}, {"dtype": "float32"}, {"dtype": "bfloat16"}
 
     def case(name, title, define, full, small, dtype):
         return Case(name, title, "pooling", define, {**full, **dtype}, {**small, **dtype})
@@ -227,6 +229,14 @@ def cases() -> list[Case]:
         case("embedding-gradient", "gradients of 16384 tokens for 30522 words of 768 fp32",
              embedding_gradient, {"tokens": 16384, "columns": 768, "words": 30522},
              {"tokens": 31, "columns": 7, "words": 12}, single),
+        case("embedding-gradient-skewed",
+             "gradients of 32768 tokens, few words often, for 50257 words of 1024 bf16",
+             embedding_gradient,
+             {"tokens": 32768, "columns": 1024, "words": 50257, "fill": "skewed"},
+             {"tokens": 90, "columns": 7, "words": 12, "fill": "skewed"}, bf16),
+        case("embedding-gradient-few", "gradients of 512 tokens for 30522 words of 768 fp16",
+             embedding_gradient, {"tokens": 512, "columns": 768, "words": 30522},
+             {"tokens": 31, "columns": 7, "words": 12}, half),
         case("embedding-step", "gradients and SGD step, 16384 tokens of 30522 words of 768 fp32",
              embedding_step,
              {"tokens": 16384, "columns": 768, "words": 30522},

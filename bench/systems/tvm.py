@@ -48,18 +48,23 @@ class Tvm:
         import tvm
         from tvm import relax
 
+        from tvm_stitch.timing import stage
+
         device = tvm.cuda()
         target = tvm.target.Target.from_device(device)
         # Compiling needs no GPU, unless it tries candidates there.
         with contextlib.nullcontext() if self._searches else gpu.released():
-            module, compile_ = self._read(workload, inputs)
+            with stage("reading"):
+                module, compile_ = self._read(workload, inputs)
             start = time.perf_counter()
             executable = compile_(module, target)
-        machine = relax.VirtualMachine(executable, device)
-        main = machine["main"]
+        with stage("loading"):
+            machine = relax.VirtualMachine(executable, device)
+            main = machine["main"]
         arguments = [tvm.runtime.from_dlpack(x.detach()) for x in inputs]
-        main(*arguments)
-        device.sync()
+        with stage("first call"):
+            main(*arguments)
+            device.sync()
         return Prepared(
             call=lambda: main(*arguments),
             outputs=_outputs,

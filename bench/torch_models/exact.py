@@ -18,6 +18,8 @@ from bench.check import largest_error
 
 # As an error: what is missing, or no number. JSON has no infinity.
 NO_NUMBER = 1e300
+# Of the largest gradient: what float64 leaves of sums that are 0, as a key's bias has.
+CANCELLED = 1e-9
 _NARROW = (torch.float16, torch.bfloat16, torch.float32)
 _TO_NARROW = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 
@@ -31,8 +33,22 @@ class Exact(TorchFunctionMode):
         """Called for every function of PyTorch's."""
         if function in _TO_NARROW:
             return args[0].double()
+        if getattr(function, "__name__", "").lstrip("_") == "grouped_mm":
+            return _grouped(*args, **(kwargs or {}))
         args, named = tree_map(_widened, (args, kwargs or {}))
         return function(*args, **named)
+
+
+def _grouped(
+    rows: torch.Tensor, matrices: torch.Tensor, *, offs: torch.Tensor, **_plain: Any
+) -> torch.Tensor:
+    """Rows up to each offset times a matrix of their own, which PyTorch has of narrow types."""
+    result = rows.new_zeros(rows.shape[0], matrices.shape[-1])
+    start = 0
+    for matrix, end in zip(matrices, offs.tolist(), strict=True):
+        result[start:end] = rows[start:end] @ matrix
+        start = end
+    return result
 
 
 def _widened(value: Any) -> Any:
@@ -54,12 +70,25 @@ def errors(references: list[torch.Tensor], results: list[torch.Tensor]) -> tuple
     return _finite(largest), _finite(max(together, default=0.0))
 
 
+def gradients_error(references: list[torch.Tensor], results: list[torch.Tensor]) -> float:
+    """The mean over tensors of how far they are off; those that cancel to nothing say nothing."""
+    if len(references) != len(results):
+        return NO_NUMBER
+    sizes = [each.norm().item() / max(each.numel(), 1) ** 0.5 for each in references]
+    pairs = zip(references, results, sizes, strict=True)
+    least = CANCELLED * max(sizes, default=0.0)
+    off = [_rms_error(exact, found) for exact, found, size in pairs if size > least]
+    return _finite(sum(off) / max(len(off), 1))
+
+
 def _rms_error(reference: torch.Tensor, result: torch.Tensor) -> float:
     if reference.shape != result.shape:
         return math.inf
     exact = reference.double()
     norm = exact.norm().item()
-    return (result.double() - exact).norm().item() / max(norm, 1e-30)
+    error = (result.double() - exact).norm().item() / max(norm, 1e-30)
+    # max() of several would pass over what is not a number.
+    return error if math.isfinite(error) else math.inf
 
 
 def _finite(value: float) -> float:

@@ -135,6 +135,18 @@ def _decoder(name: str, kind: str, masked: bool = False, **more: Any) -> Model:
     )  # fmt: skip
 
 
+def _other(name: str, kind: str, real: dict[str, Any], small: dict[str, Any]) -> Model:
+    """A decoder that has its own names for its sizes."""
+    return Model(
+        name, _plain(f"{kind}Config", f"{kind}ForCausalLM", real, small, use_cache=False), _words,
+        Size(1, 512), Size(2, 16, True), "transformers",
+    )  # fmt: skip
+
+
+def _waves(size: Size) -> Inputs:
+    return noise("input_values", size.batch, size.length)
+
+
 def _gpt2(model: str, **more: Any) -> Callable[[Size], nn.Module]:
     def make(size: Size) -> nn.Module:
         small = {"vocab_size": VOCABULARY, "n_embd": 64, "n_layer": 2, "n_head": 4}
@@ -166,6 +178,10 @@ def models() -> list[Model]:
     small_whisper = {**small_bart, "max_source_positions": 32, "pad_token_id": 0,
                      "bos_token_id": 1, "eos_token_id": 2,
                      "decoder_start_token_id": 1}  # fmt: skip
+    small_wav2vec = {
+        **_SMALL, "conv_dim": [16, 16], "conv_kernel": [10, 3], "conv_stride": [5, 2],
+        "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4,
+    }  # fmt: skip
     small_mamba = {
         "vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 2, "state_size": 8,
     }  # fmt: skip
@@ -208,6 +224,32 @@ def models() -> list[Model]:
         _decoder("qwen3-mask", "Qwen3", masked=True, head_dim=128),
         _decoder("gemma2", "Gemma2", head_dim=128),
         _decoder("phi3", "Phi3", pad_token_id=0),
+        _decoder("mixtral", "Mixtral", num_local_experts=4),
+        _decoder("qwen2-moe", "Qwen2Moe", num_experts=4, num_experts_per_tok=2,
+                 moe_intermediate_size=64, shared_expert_intermediate_size=128),
+        _decoder("granite", "Granite"),
+        _decoder("olmo2", "Olmo2"),
+        _decoder("cohere", "Cohere"),
+        _decoder("starcoder2", "Starcoder2"),
+        _other("falcon", "Falcon", {"hidden_size": 2048, "num_hidden_layers": 8,
+                                    "num_attention_heads": 16}, _SMALL),
+        _other("opt", "OPT", {}, {**_SMALL, "ffn_dim": 128, "word_embed_proj_dim": 64}),
+        _other("bloom", "Bloom", {"hidden_size": 1024, "n_layer": 8, "n_head": 16},
+               {"vocab_size": VOCABULARY, "hidden_size": 64, "n_layer": 2, "n_head": 4}),
+        _other("gpt-j", "GPTJ", {"n_embd": 2048, "n_layer": 4, "n_head": 16},
+               {"vocab_size": VOCABULARY, "n_embd": 64, "n_layer": 2, "n_head": 4,
+                "rotary_dim": 8}),
+        _other("rwkv", "Rwkv", {"hidden_size": 768, "num_hidden_layers": 4},
+               {**_SMALL, "attention_hidden_size": 64}),
+        _other("mamba2", "Mamba2", {"num_hidden_layers": 4},
+               {"vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 2,
+                "state_size": 8, "num_heads": 8, "head_dim": 16, "n_groups": 1, "chunk_size": 4}),
+        _encoder("deberta", "DebertaV2", relative_attention=True,
+                 pos_att_type=["p2c", "c2p"]),
+        _encoder("modernbert", "ModernBert", pad_token_id=0),
+        _encoder("xlm-roberta", "XLMRoberta", pad_token_id=0, max_position_embeddings=514),
+        Model("wav2vec2", _plain("Wav2Vec2Config", "Wav2Vec2Model", {}, small_wav2vec), _waves,
+              Size(2, 16000), Size(2, 400, True), "transformers"),
         Model("t5", _plain("T5Config", "T5Model", {}, small_t5, **no_cache), _both, Size(8, 128),
               Size(2, 16, True), "transformers"),
         Model("bart", _plain("BartConfig", "BartModel", {}, small_bart, **no_cache), _both,

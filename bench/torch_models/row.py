@@ -32,6 +32,8 @@ class Row:
     # the norm of the difference over that of the reference. Of training: of the losses.
     error: float | None = None
     rms_error: float | None = None
+    gradients_error: float | None = None  # of the first step, the mean over tensors
+    update_error: float | None = None  # of the first step, by its own gradients
     graphs: int = 0  # that dynamo gave to the compiler
     breaks: int = 0
     recompiled: int = 0  # for sizes that came later
@@ -91,6 +93,11 @@ def judged(row: Row, eager: Row | None) -> str:
     """ "ok", "wrong" where its error is beyond what eager's allows, or "failed"."""
     if row.status != "ok" or eager is None or eager.rms_error is None or row.rms_error is None:
         return row.status
-    allowed = max(ALLOWED * eager.rms_error, LEAST_ERROR[row.kind])
-    # What is not a number compares false with everything.
-    return "ok" if row.rms_error <= allowed else "wrong"
+    least = LEAST_ERROR[row.kind]
+    found = [
+        (row.rms_error, eager.rms_error),
+        (row.gradients_error, eager.gradients_error),
+        (row.update_error, eager.update_error),
+    ]
+    fine = [ours <= max(ALLOWED * (base or 0.0), least) for ours, base in found if ours is not None]
+    return "ok" if all(fine) else "wrong"

@@ -162,6 +162,11 @@ def _trouble(results: Results, row: Row) -> list[str]:
             f"error {row.rms_error:.2g} (largest {row.error:.2g}), eager {eager.rms_error:.2g} "
             f"({eager.error:.2g})"
         )
+        if row.gradients_error is not None and eager.gradients_error is not None:
+            found.append(
+                f"gradients {row.gradients_error:.2g}, eager {eager.gradients_error:.2g}; "
+                f"update {row.update_error:.2g}, eager {eager.update_error:.2g}"
+            )
     other = results.row(row.key, INDUCTOR) or results.row(row.key, DYNAMO)
     if row.system == STITCH and other is not None and row.breaks > other.breaks:
         found.append(f"{row.breaks} graph breaks, torch.compile has {other.breaks}")

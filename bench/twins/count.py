@@ -59,6 +59,8 @@ def left_open(report: Any) -> Iterator[str]:
             yield f"{kernel.name}: a question mark"
         if not (kernel.bytes_min > 0 and kernel.floor_us > 0):
             yield f"{kernel.name}: bytes"
+        if kernel.formula and not kernel.sizes:
+            yield f"{kernel.name}: the sizes that figures are for"
         if kernel.stitched and not (kernel.predicted_us > 0 and kernel.bytes_planned > 0):
             yield f"{kernel.name}: what it is predicted to take"
     yield from (f"{each.op}: why TVM has it" for each in report.fallbacks if not each.reason)

@@ -1,6 +1,7 @@
 """The command line, tables, plots and comparison, from stored results and without a GPU."""
 
 import copy
+import json
 import subprocess
 import xml.etree.ElementTree as ElementTree
 
@@ -317,6 +318,22 @@ def test_compare_exits_1_on_a_loss(stored, newer, tmp_path, capsys):
     assert bench.main(["--compare", str(stored), str(slower)]) == 1
     assert "slower by more than 5%" in capsys.readouterr().out
     assert bench.main(["--compare", str(stored), str(slower), "--allow", "150"]) == 0
+
+
+def test_whatever_is_a_table_is_json_as_well(stored, newer, tmp_path, capsys):
+    newer.row("norm", "stitch").us = 60.0
+    slower = tmp_path / "slower.json"
+    newer.save(slower)
+    assert bench.main(["--tables", str(stored), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(stored.read_text())
+    assert bench.main(["--compare", str(stored), str(slower), "--json"]) == 1
+    worst = json.loads(capsys.readouterr().out)["changes"][0]
+    assert (worst["case"], worst["system"], worst["loss"]) == ("norm", "stitch", True)
+    assert worst["factor"] == worst["after_us"] / worst["before_us"]
+    assert bench.main(["--list", "--json", "--cases", "peers"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert "adam-step" in {case["name"] for case in listed["cases"]}
+    assert "stitch" in {system["name"] for system in listed["systems"]}
 
 
 # ---- progress --------------------------------------------------------------------------------

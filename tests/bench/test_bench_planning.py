@@ -8,7 +8,6 @@ from tvm.relax.backend.cuda import pipeline as cuda_pipeline
 
 from bench.kernels import counted, table
 from bench.planning.__main__ import main
-from bench.planning.builds import EMPTY, SECOND, Build, builds, line, measured
 from bench.planning.child import TARGET, explained, planned
 from bench.planning.families import FAMILIES, LAYER, different_layers, equal_layers
 from bench.planning.table import compared, exponent, markdown
@@ -55,24 +54,6 @@ def test_the_program_writes_json_a_table_and_a_plot(tmp_path):
     assert main(["--output", str(tmp_path), *names]) == 0
     assert "| element-wise chain |" in (tmp_path / "planning.md").read_text()
     assert (tmp_path / "planning.json").exists() and (tmp_path / "planning.png").exists()
-
-
-def test_each_model_is_built_with_empty_caches_and_once_more_with_what_was_kept(tmp_path):
-    first, again, other = builds(["bert"], ["stitch", "inductor"], tmp_path)
-    assert (first.system, first.what, again.what) == ("stitch", EMPTY, SECOND)
-    assert first.cache == again.cache != other.cache
-    row = {"model": "bert", "system": "stitch", "what": EMPTY}
-    times = {"seconds": 3.0, "compile_s": 2.5, "cpu_s": 5.0, "stages": {"planning": 1.0}}
-    assert "3.0 s, of it compiling    2.5" in line(row | times)
-    assert "(planning 1.0)" in line(row | times)
-
-
-@pytest.mark.slow
-def test_a_build_that_fails_is_told_and_the_next_one_begins(tmp_path):
-    names = ["no-such-case", "lstm-cell"]
-    todo = [Build(name, "stitch", str(tmp_path / name), EMPTY) for name in names]
-    failed, built = measured(todo, 300)
-    assert "failed" in failed and built["seconds"] >= built["compile_s"] > 0
 
 
 def test_products_are_not_counted():

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bench.torch_models import cli, registry, table  # noqa: E402
-from bench.torch_models.exact import Exact, errors  # noqa: E402
+from bench.torch_models.exact import Exact, errors, gradients_error  # noqa: E402
 from bench.torch_models.row import DYNAMIC, INFERENCE, TRAINING, Results, Row, judged  # noqa: E402
 from bench.torch_models.runner import Job, Run, Settings  # noqa: E402
 from bench.torch_models.systems import DYNAMO, EAGER, EXECUTOR, STITCH  # noqa: E402
@@ -45,6 +45,8 @@ def test_a_break_is_every_backends():
 def test_training_is_followed_loss_by_loss():
     rows = tried("lstm", TRAINING)
     assert judged(rows[STITCH], rows[EAGER]) == "ok"
+    for row in rows.values():
+        assert row.gradients_error < 1e-6 and row.update_error < 1e-5
     assert len(rows[STITCH].losses) == 20 and rows[STITCH].losses[-1] < rows[STITCH].losses[0]
 
 
@@ -85,7 +87,20 @@ def test_errors_see_what_is_missing_or_no_number():
     one = torch.ones(3, dtype=torch.float64)
     assert errors([one], [one.float()]) == (0.0, 0.0)
     for wrong in ([], [one[:2]], [one * float("nan")]):
-        assert min(errors([one], wrong)) == 1e300
+        assert min(errors([one], wrong)) == gradients_error([one], wrong) == 1e300
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_no_number_in_one_result_of_several_is_an_error(place):
+    one = torch.ones(3, dtype=torch.float64)
+    found = [one, one.clone()]
+    found[place] = one * float("nan")
+    assert min(errors([one, one], found)) == gradients_error([one, one], found) == 1e300
+
+
+def test_gradients_that_cancel_to_nothing_are_not_compared():
+    one = torch.ones(3, dtype=torch.float64)
+    assert gradients_error([one, 1e-17 * one], [1.25 * one, one]) == 0.25
 
 
 def test_a_verdict_allows_what_eager_has_and_half_more():
@@ -93,6 +108,19 @@ def test_a_verdict_allows_what_eager_has_and_half_more():
     ours = [Row("m", "float16", INFERENCE, STITCH, "ok", rms_error=e) for e in (1.4e-3, 1.6e-3)]
     assert [judged(row, eager) for row in ours] == ["ok", "wrong"]
     assert judged(Row("m", "float16", INFERENCE, STITCH), eager) == "failed"
+
+
+@pytest.mark.parametrize("field", ["rms_error", "gradients_error", "update_error"])
+@pytest.mark.parametrize(
+    ("error", "verdict"), [(1.4e-3, "ok"), (1e300, "wrong"), (1.6e-3, "wrong")]
+)
+def test_training_is_judged_by_gradients_updates_and_losses(field, error, verdict):
+    errors = dict.fromkeys(("error", "rms_error", "gradients_error", "update_error"), 1e-3)
+    eager = Row("m", "bfloat16", TRAINING, EAGER, "ok", **errors)
+    ours = Row("m", "bfloat16", TRAINING, STITCH, "ok", **{**errors, field: error})
+    assert judged(ours, eager) == verdict
+    said = table.document(Results(rows=[eager, ours]))
+    assert ("gradients" in said and "update" in said) == (verdict == "wrong")
 
 
 CHILD = textwrap.dedent("""

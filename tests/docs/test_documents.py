@@ -8,7 +8,7 @@ from importlib import metadata
 
 import pytest
 import tvm
-from documents import PAGES, ROOT, RUN, Reader, blocks, masked_softmax
+from documents import FOR_GPUS, PAGES, ROOT, RUN, Reader, blocks, masked_softmax
 
 from bench import cli as bench
 from tvm_stitch import simt
@@ -20,8 +20,10 @@ BUILT = [
     for path in DOCS.rglob("*")
     if path.suffix in (".md", ".svg", ".png", ".cc") and DOCS / "tutorials" not in path.parents
 ]
-# Nothing is left out of the tests by the way.
-NOT_RUN = {"needs a GPU": 8, "needs a network": 4, "needs other machines": 1}
+# Nothing is left out of the tests by the way. Those for a GPU run where there is one.
+NOT_RUN = {
+    FOR_GPUS: 6, "needs a network": 4, "needs other machines": 1, "takes an hour on a GPU": 1,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +60,26 @@ def models(tmp_path_factory):
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
 def test_a_page_runs_from_top_to_bottom(page, models, tmp_path, monkeypatch):
-    if not any(block.language in RUN and not block.reason for block in blocks(page)):
+    if not any(block.runs() for block in blocks(page)):
         pytest.skip("nothing on it runs")
     shutil.copytree(models, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     torch = pytest.importorskip("torch")
     given = {"model": torch.nn.LayerNorm(8), "module": masked_softmax(4, 96)}
-    Reader(page, given if page.name == "README.md" else {}).read()
+    Reader(page, names=given if page.name == "README.md" else {}).read()
+
+
+@pytest.mark.skipif(not tvm.cuda(0).exist, reason="needs a GPU")
+@pytest.mark.parametrize(
+    "page",
+    [p for p in PAGES if FOR_GPUS in p.read_text(encoding="utf-8")],
+    ids=lambda page: page.stem,
+)
+def test_a_page_runs_on_a_gpu(page, models, tmp_path, monkeypatch):
+    shutil.copytree(models, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    Reader(page, on_gpu=True).read()
 
 
 def test_what_does_not_run_says_why():

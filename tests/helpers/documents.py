@@ -4,8 +4,11 @@ A page's Python shares one namespace, its commands one folder, which holds a sma
 format. A block of text after a block that ran shows what it prints; … stands for any characters,
 and a line of … alone for any lines. A comment before a block says where it is not so:
 
-    <!-- not run: needs a GPU -->       or another reason
+    <!-- not run: needs a GPU -->       or another reason; this one is run where there is a GPU
     <!-- exits with 1 -->               of the last command
+
+Where there is a GPU, figures may be others, and what stands below a heading "Without a GPU" prints
+something else.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ from tvm_stitch.commands import cli
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = ("python", "sh")
+FOR_GPUS, FOR_OTHERS = "needs a GPU", "Without a GPU"
 _BLOCK = re.compile(
+    r"^#+ (?P<heading>[^\n]*)$|"
     r"(?:^<!-- (?P<said>[^\n]*) -->\n)?"
     r"^(?P<fence>```+)(?P<language>[^\n`]*)\n(?P<text>.*?)^(?P=fence)$",
     re.M | re.S,
@@ -58,6 +63,7 @@ class Block:
     text: str
     line: int  # of the page
     said: str = ""  # in the comment before it
+    section: str = ""  # the heading above it
 
     @property
     def reason(self) -> str:
@@ -69,19 +75,23 @@ class Block:
         """What its last command exits with."""
         return int(self.said.partition("exits with ")[2] or 0)
 
+    def runs(self, on_gpu: bool = False) -> bool:
+        """Whether it is run on such a machine."""
+        return self.language in RUN and self.reason in ("", FOR_GPUS if on_gpu else "")
+
 
 def blocks(page: Path) -> list[Block]:
     """The blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
-    return [
-        Block(
-            found["language"].strip(),
-            found["text"],
-            text.count("\n", 0, found.start("fence")) + 1,
-            found["said"] or "",
-        )
-        for found in _BLOCK.finditer(text)
-    ]
+    section, found = "", []
+    for each in _BLOCK.finditer(text):
+        if each["heading"]:
+            section = each["heading"]
+            continue
+        line = text.count("\n", 0, each.start("fence")) + 1
+        language = each["language"].strip()
+        found.append(Block(language, each["text"], line, each["said"] or "", section))
+    return found
 
 
 @dataclass
@@ -89,6 +99,7 @@ class Reader:
     """Somebody who runs a page from top to bottom, in the current folder."""
 
     page: Path
+    on_gpu: bool = False
     names: dict[str, Any] = field(default_factory=dict)  # that the page takes for granted
 
     def __post_init__(self) -> None:
@@ -102,10 +113,11 @@ class Reader:
         """Run every block, and compare what it prints with what the page says."""
         printed: str | None = None
         for block in blocks(self.page):
-            if block.language in RUN and not block.reason:
+            if block.runs(self.on_gpu):
                 printed = self._output(block)
             elif block.language == "text" and printed is not None:
-                self._compare(block, printed)
+                if not self.on_gpu or block.section != FOR_OTHERS:
+                    self._compare(block, printed)
                 printed = None
             else:
                 printed = None
@@ -135,7 +147,7 @@ class Reader:
             return None
         if words[0] != "tvm-stitch":
             paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
-            environment = {**os.environ, **settings, "PATH": os.pathsep.join(paths)}
+            environment = {**os.environ, "PATH": os.pathsep.join(paths)}
             found = subprocess.run(
                 command, shell=True, env=environment, stdout=subprocess.PIPE, text=True
             )
@@ -163,6 +175,8 @@ class Reader:
             r"(?:.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*") + r"\n"
             for line in _lines(block.text)
         )
+        if self.on_gpu:
+            said = re.sub(r"\d+(\\\.\d+)?", r"[\\d.]+", said)
         found = "".join(f"{line}\n" for line in _lines(printed))
         assert re.search(f"^{said}", found, re.M), f"{self._at(block)} is not in:\n{printed}"
 

@@ -26,7 +26,7 @@ KERNEL = (
     ("kernel.legal", "kernel.stitched", "kernel.tensor_core"),
     ("kernel.library_product",),
     ("kernel.implementations",),
-    ("kernel.build",),
+    ("kernel.build", "kernel.stated_sizes"),
 )
 
 

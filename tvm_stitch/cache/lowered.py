@@ -16,6 +16,7 @@ from typing import Any
 
 import tvm
 import tvm_ffi
+from tvm_ffi.serialization import from_json_graph_str
 
 from tvm_stitch.cache.store import Store
 from tvm_stitch.cache.versions import versions
@@ -88,7 +89,8 @@ class _Large:
                 return constant
             return tvm.ir.GenericConst(self._tensors[place[1]], constant.ty, constant.span)
 
-        return _mapped(tvm.ir.load_json(text), restored)
+        # tvm.ir.load_json looks for older releases' modules first, in Python; here is none.
+        return _mapped(from_json_graph_str(text), restored)
 
     def _hash(self, tensor: Any) -> str:
         form = f"{tensor.dtype} {tuple(tensor.shape)} "

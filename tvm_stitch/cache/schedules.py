@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import tvm
 from tvm import tirx
+from tvm_ffi.serialization import from_json_graph_str
 
 from tvm_stitch.cache.store import Store
 from tvm_stitch.cache.versions import versions
@@ -36,7 +37,7 @@ def scheduled_once(
     name = f"{KIND}/{hashlib.sha256(made_of.encode()).hexdigest()}"
     kept = store.read(name)
     if kept is not None:
-        return tvm.ir.load_json(zlib.decompress(kept).decode())
+        return from_json_graph_str(zlib.decompress(kept).decode())
     start = time.perf_counter()
     made = schedule()
     if made is not None and time.perf_counter() - start >= LONG:

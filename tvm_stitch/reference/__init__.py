@@ -7,6 +7,6 @@ in a pass of this package has to show as a difference from the truth.
 
 from tvm_stitch.reference.evaluate import reference
 from tvm_stitch.reference.float64 import in_float64
-from tvm_stitch.reference.sampling import random_inputs
+from tvm_stitch.reference.sampling import random_inputs, sizes_of
 
-__all__ = ["in_float64", "random_inputs", "reference"]
+__all__ = ["in_float64", "random_inputs", "reference", "sizes_of"]

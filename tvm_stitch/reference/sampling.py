@@ -7,7 +7,7 @@ order. Knows which operators look things up and which want positive numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -56,6 +56,17 @@ def random_inputs(
                 low, high = min(1, limit - 1), limit if bounds else _DIVISORS
             inputs.append(random.integers(low, high, shape).astype(dtype))
     return inputs
+
+
+def sizes_of(mod: IRModule, inputs: Sequence[np.ndarray], entry: str = "main") -> dict[str, int]:
+    """The sizes of symbolic dimensions, by name, that inputs have."""
+    shapes = [getattr(param.ty, "shape", None) for param in function_of(mod, entry).params]
+    return {
+        extent.name: int(size)
+        for shape, given in zip(shapes, inputs, strict=False)
+        for extent, size in zip(getattr(shape, "values", ()), given.shape, strict=False)
+        if isinstance(extent, tirx.Var)
+    }
 
 
 class _Extents:

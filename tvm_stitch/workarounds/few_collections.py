@@ -1,7 +1,7 @@
-"""Planning without Python's search for circles of garbage, which takes a fifth of its time.
+"""Planning without Python's search for cycles of garbage, which takes a fifth of its time.
 
 Planning makes many objects that live until it is done, and the collector goes through all of them
-again and again. What it drops is mostly freed without; of circles there are four objects for each
+again and again. What it drops is mostly freed without; of cycles there are four objects for each
 operator. What was there before, 400,000 objects once TVM is imported, is not gone through at all.
 """
 
