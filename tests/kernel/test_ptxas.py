@@ -20,7 +20,7 @@ from tvm_stitch.device import RESERVED_SHARED, device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.codegen.footprint import ALIGNED, Footprint, registers_left
 from tvm_stitch.kernel.codegen.hazard_check import multiprocessors_needed
-from tvm_stitch.kernel.cost_model.kernel_model import predicted, schedule_at
+from tvm_stitch.kernel.cost_model.kernel_model import resident_blocks, schedule_at
 from tvm_stitch.kernel.footprint import footprint_of
 from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products
@@ -28,7 +28,6 @@ from tvm_stitch.kernel.tensor_core.tiles import Tiles, footprint
 from tvm_stitch.simt.launch import Launch
 from tvm_stitch.simt.lowering import Scope, lower
 from tvm_stitch.stages.extents import Extents
-from tvm_stitch.stages.stage import constant
 
 NVCC = shutil.which("nvcc")
 pytestmark = [
@@ -39,6 +38,17 @@ pytestmark = [
 SYMBOLS = {"n": 5, "m": 50}
 # The middle kernel of any length has 32 registers a thread, by two blocks of 1024 threads.
 SPILLED_BYTES = {"softmax_of_any_length_kernel_1": 24}
+MOST_BLOCKS = 32
+# Blocks of a multiprocessor where ptxas takes other numbers of registers than are predicted, and
+# what it leaves room for. None of these waits at a barrier of the grid.
+PREDICTED_OTHERWISE = {
+    "layer_norm_cluster": (3, 2),
+    "product_on_tensor_cores": (5, 4),
+    "residual_rms_norm_two_outputs": (25, 32),
+    "softmax_block_peeled": (6, 8),
+    "softmax_cluster": (6, 5),
+    "softmax_of_any_length": (8, 6),
+}
 
 
 @dataclass(frozen=True)
@@ -171,21 +181,20 @@ def test_blocks_take_the_shared_memory_that_is_predicted(name, compiled):
 
 @pytest.mark.parametrize("name", SCHEDULED)
 def test_occupancy(name, compiled):
+    """As many blocks are predicted beside each other as ptxas's registers leave room for."""
     kernel, device = kernel_of(compiled, name), device_of(target_of(name))
     programs = programs_of(name)
-    if any(constant(program.space.size) is None for program in programs):
-        return  # symbolic: nobody knows how many blocks there will be, nor of which variant
-    cost = predicted(programs, schedule_of(golden_kernel(name)), device)
+    schedule = schedule_at(
+        programs, schedule_of(golden_kernel(name)), Extents(tuple(SYMBOLS.items()))
+    )
+    said = resident_blocks(schedule, footprint_of(programs, schedule), device)
     launch = kernel.launch
     assert launch is not None
-    share = launch.threads / device.max_threads  # of a multiprocessor, by one block
-    # Blocks that meet at a barrier are as many as the grid has for a multiprocessor. More may be
-    # predicted to fit beside them: four where there are two, each of which the compiler then gives
-    # all registers that the other leaves. None comes, so neither count matters beyond the grid's.
-    most = share * math.ceil(launch.blocks / device.multiprocessors) if launch.cooperative else 1.0
-    real, said = min(resident(name, kernel) * share, most), min(cost.occupancy, most)
-    assert real <= said * 4 / 3
-    assert math.isclose(said, real, rel_tol=0.3), (said, real)
+    # Blocks that meet at a barrier are as many as the grid has for a multiprocessor. More may fit
+    # beside them, but none comes, so neither count matters beyond the grid's.
+    most = math.ceil(launch.blocks / device.multiprocessors) if launch.cooperative else MOST_BLOCKS
+    found = min(said, most), min(resident(name, kernel), most)
+    assert found == PREDICTED_OTHERWISE.get(name, (found[1], found[1]))
 
 
 @pytest.mark.parametrize("name", SCHEDULED)
@@ -211,7 +220,10 @@ def test_shared_memory_of_products_is_what_their_tiles_take(name, compiled):
     assert kernel.shared == footprint(product, tiles).shared
     # As many blocks as the compiler was told to leave registers for, as far as there is memory.
     room = Footprint(tiles.threads, 0, kernel.shared).blocks_per_sm(device)
-    assert resident(name, kernel) >= min(tiles.min_blocks_per_sm, room)
+    real = resident(name, kernel)
+    assert real >= min(tiles.min_blocks_per_sm, room)
+    said = tiles.min_blocks_per_sm or footprint(product, tiles).blocks_per_sm(device)
+    assert (said, real) == PREDICTED_OTHERWISE.get(name, (real, real))
 
 
 def test_code_for_one_gpu_alone_is_compiled_as_such():

@@ -18,10 +18,11 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import BESIDE, IN_ROUNDS, KERNEL_OF_ITS_OWN, Context, Problem
+from tvm_stitch.kernel.codegen.footprint import too_much_shared
 from tvm_stitch.kernel.cooperative.choose_rounds import ROUND_THREADS, in_rounds, none_waits
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
 from tvm_stitch.kernel.footprint import footprint_of
-from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
+from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping, switched_off
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
@@ -196,7 +197,7 @@ def choose(
 def _is_crowded(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> bool:
     """Whether threads are likely to want more registers than a block's have."""
     taken = footprint_of(programs, schedule)
-    return taken.block_registers * CROWDED > device.registers
+    return not taken.registers_fit(CROWDED, device)
 
 
 def _for_few(few: Schedule, schedule: Schedule | Refused, most: int) -> Schedule | Refused:
@@ -281,8 +282,7 @@ def _choose(
     schedule = _together(programs, parts, device)
     if isinstance(schedule, Refused):
         return schedule
-    off = schedule.schemes - set(schemes)
-    return Refused(f"the {min(off)} scheme is switched off") if off else schedule
+    return switched_off(schedule.schemes, schemes) or schedule
 
 
 def _mappings(
@@ -347,6 +347,5 @@ def round_by_round(
 def too_large(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Refused | None:
     """Whether parts side by side, each with room of its own, need more than a block has."""
     needed = footprint_of(programs, schedule).shared
-    if needed <= device.shared_block:
-        return None
-    return Refused(f"its parts need {needed} bytes of shared memory")
+    reason = next(too_much_shared("its parts need", needed, device), None)
+    return None if reason is None else Refused(reason)

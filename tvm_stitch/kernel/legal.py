@@ -11,9 +11,9 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, context_of, problem_of, too_large
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, not_resident
 from tvm_stitch.kernel.cooperative.choose_rounds import room_of_rounds
-from tvm_stitch.kernel.cooperative.footprint import why_not
+from tvm_stitch.kernel.cooperative.footprint import NOT_READ_AGAIN, why_not
 from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
-from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES, switched_off
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
@@ -48,15 +48,14 @@ def legal(
         refused = legal(programs, schedule.longer, device, bounds, schemes)
         if refused is not None:
             return refused
-    off = schedule.schemes - set(schemes)
-    return Refused(f"the {min(off)} scheme is switched off") if off else None
+    return switched_off(schedule.schemes, schemes)
 
 
 def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Refused | None:
     """What blocks that meet between rounds need: all of them resident at once."""
     if not any(program.round for program in programs):
         if any(part.persistent_rows for part in schedule.parts):
-            return Refused("rows that wait, which no other round reads")
+            return Refused(NOT_READ_AGAIN)
         return Refused("rounds, of which there is one") if schedule.blocks else None
     parts = [*zip(programs, schedule.parts, strict=True)]
     reason = why_not(parts)

@@ -13,7 +13,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
-from tvm_stitch.kernel.ir.mapping import SCHEMES
+from tvm_stitch.kernel.ir.mapping import SCHEMES, switched_off
 from tvm_stitch.kernel.tensor_core import cost
 from tvm_stitch.kernel.tensor_core.build import TensorKernel, read_products
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
@@ -38,7 +38,7 @@ class ProductWorkload(Workload):
 
     def choose(self, schemes: Sequence[str] = SCHEMES) -> Tiles | Refused:
         """Its analytic choice, or why there is none."""
-        return _switched_off(schemes) or choose_tiles(self.products, self.device)
+        return switched_off(("regional",), schemes) or choose_tiles(self.products, self.device)
 
     def space(self, schemes: Sequence[str] = SCHEMES) -> TileSpace:
         """Every legal tiles of the axes."""
@@ -49,7 +49,7 @@ class ProductWorkload(Workload):
         if not isinstance(layout, Tiles):
             return Refused("a schedule of programs, which this has none of")
         reason = why_illegal(self.products, layout, self.device)
-        return _switched_off(schemes) or (None if reason is None else Refused(reason))
+        return switched_off(("regional",), schemes) or (None if reason is None else Refused(reason))
 
     def emit(self, layout: Tiles) -> tirx.PrimFunc | Refused:
         """The kernel by legal tiles."""
@@ -71,11 +71,6 @@ class ProductWorkload(Workload):
     def floor_us(self) -> float:
         """What moving its bytes takes at the bandwidth of a large copy."""
         return cost.least_bytes(self.products) / self.device.bandwidth * 1e6
-
-
-def _switched_off(schemes: Sequence[str]) -> Refused | None:
-    """Results go through shared memory on their way to what follows them."""
-    return None if "regional" in schemes else Refused("the regional scheme is switched off")
 
 
 def product_workload_of(function: tirx.PrimFunc, device: Device) -> ProductWorkload | Refused:

@@ -199,7 +199,7 @@ def test_deep_products_get_tiles_that_leave_no_multiprocessor_without_work():
         ({"depth": 24}, "3 stages, 24 deep"),
         ({"stages": 1}, "1 stages, 32 deep"),
         ({"rows": 1024, "columns": 1024}, "a block of 65536 threads"),
-        ({"stages": 40}, "bytes of shared memory a block"),
+        ({"stages": 40}, "bytes of shared memory, a block has"),
         ({"rows": 512, "columns": 256, "warp_rows": 128, "warp_columns": 64}, "registers of each"),
     ],
 )

@@ -45,6 +45,10 @@ class Footprint:
         where those that a thread is given come to more."""
         return self.registers * self.threads
 
+    def registers_fit(self, blocks: float, device: Device) -> bool:
+        """Whether all threads of so many blocks beside each other have what they would like."""
+        return blocks * self.block_registers <= device.registers
+
     def expected_blocks(self, device: Device) -> int:
         """Blocks that are likely to be beside each other, where nothing rests on it."""
         needed = min(self.registers - self.spare, MAX_REGISTERS)
@@ -62,6 +66,18 @@ def not_resident(blocks: int, each: int, room: int, device: Device) -> Iterator[
         yield f"{each} blocks of a multiprocessor, which has room for {room}"
     if blocks > device.multiprocessors * each:
         yield f"{blocks} blocks, of which not all are resident at once"
+
+
+def too_much_shared(what: str, needed: int, device: Device) -> Iterator[str]:
+    """Why a block cannot have so much shared memory; `what` needs it."""
+    if needed > device.shared_block:
+        yield f"{what} {needed} bytes of shared memory, a block has {device.shared_block}"
+
+
+def too_many_threads(blocks: int, threads: int, device: Device) -> Iterator[str]:
+    """Why so many blocks, of so many threads each, cannot be beside each other."""
+    if blocks * threads > device.max_threads:
+        yield f"{blocks} blocks of {threads} threads a multiprocessor"
 
 
 def registers_left(threads: int) -> int:

@@ -24,6 +24,7 @@ from tvm_stitch.kernel.codegen.footprint import (
 )
 from tvm_stitch.kernel.codegen.no_bfloat import stored_bytes
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES
+from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS
 from tvm_stitch.stages.stage import (
     Expr,
     Refused,
@@ -38,7 +39,6 @@ from tvm_stitch.stages.visit import walked
 
 # TVM's attribute for the blocks that a multiprocessor must have registers for at once.
 RESIDENT = "tirx.launch_bounds_min_blocks_per_sm"
-MAX_THREADS = 1024
 MAX_BLOCKS = 2**31 - 1
 UNIFORM = "tirx.tvm_thread_invariant"  # see tir_builder.block_uniform
 PAIR = 2  # of floats that CUDA rounds to halves at once
@@ -106,8 +106,10 @@ class _Checker:
     def verdict(self) -> Refused | None:
         """The first hazard."""
         total = self._block_threads()
-        if total > MAX_THREADS:
-            self.found.append(f"a block of {total} threads, of which a device runs {MAX_THREADS}")
+        if total > MAX_BLOCK_THREADS:
+            self.found.append(
+                f"a block of {total} threads, of which a device runs {MAX_BLOCK_THREADS}"
+            )
         if self.shared["shared"] > STATIC_SHARED:
             self.found.append(f"{self.shared['shared']} bytes of static shared memory")
         if is_not_asked_for(self.shared["shared"], self.shared["shared.dyn"]):
@@ -167,7 +169,7 @@ class _Checker:
             if tag.startswith("threadIdx"):
                 if self.threads.get(tag, size) != size:
                     self.found.append(f"parts of {self.threads[tag]} and {size} {tag}")
-                self.threads[tag] = size or MAX_THREADS + 1
+                self.threads[tag] = size or MAX_BLOCK_THREADS + 1
                 self.differing.add(stmt.node.var)
             elif tag.startswith("blockIdx"):
                 self.blocks = None if size is None or self.blocks is None else self.blocks * size

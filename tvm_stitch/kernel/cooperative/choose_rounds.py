@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
-from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, shared_left
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, shared_left, too_much_shared
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_segment, piece_of
 from tvm_stitch.kernel.cooperative.footprint import (
     Parts,
@@ -122,7 +122,7 @@ def _alike(parts: Parts, device: Device) -> Parts:
     for program, _ in parts:
         own = common.get(program.space.key)
         while own is not None and own.batch > 1:
-            if 2 * round_footprint(program, own).block_registers <= device.registers:
+            if round_footprint(program, own).registers_fit(2, device):
                 break
             own = common[program.space.key] = _with_fields(own, batch=own.batch // 2)
     return [(p, common[p.space.key] if _finds_rows(p) else mapping) for p, mapping in parts]
@@ -185,8 +185,10 @@ def _widest(program: Program) -> int:
 def room_of_rounds(parts: Parts, device: Device, blocks: int = 1) -> int | Refused:
     """Blocks of a grid that a multiprocessor has room for at once; all rounds are one kernel."""
     needed = rounds_footprint(parts, blocks)
-    if static_bytes(parts) > STATIC_SHARED or needed.shared > device.shared_block:
-        return Refused(f"rounds of a grid need {needed.shared} bytes of shared memory a block")
+    for reason in too_much_shared("rounds of a grid need", needed.shared, device):
+        return Refused(reason)
+    if static_bytes(parts) > STATIC_SHARED:
+        return Refused(f"rounds of a grid need {static_bytes(parts)} bytes of static shared memory")
     if needed.registers > MOST_REGISTERS:
         return Refused(f"rounds of a grid need {needed.registers} registers a thread")
     return min(needed.blocks_per_sm(device), MOST_RESIDENT)

@@ -29,6 +29,7 @@ from tvm_stitch.kernel.rows.footprint import footprint, meeting_bytes
 from tvm_stitch.stages.stage import Var, constant, dtype_of, element_bytes, item_bytes
 
 Parts = Sequence[tuple[Program, Mapping]]
+NOT_READ_AGAIN = "rows that wait, which no other round reads"
 
 # Where columns are symbolic, of addresses in 64 bits and the guards of every element: layer norm
 # backward spills 228 bytes without, none with them (ptxas, sm_90).
@@ -152,7 +153,7 @@ def why_not(parts: Parts) -> str | None:
     rounds: set[tuple[Var, int]] = set()
     filled: set[int] = set()  # rounds that leave whole rows, for which there is one place a turn
     if any(mapping.persistent_rows and not program.persistent_inputs for program, mapping in parts):
-        return "rows that wait, which no other round reads"
+        return NOT_READ_AGAIN
     for program, mapping, first in _places(parts):
         reason = _cannot_wait(program, mapping) if mapping.persistent_rows else None
         if reason is not None:

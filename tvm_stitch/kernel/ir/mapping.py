@@ -5,11 +5,13 @@ What a kind has no field for reads as in Mapping, so that who asks a mapping nee
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from tvm_stitch.errors import InputError
 from tvm_stitch.json_data import checked
+from tvm_stitch.stages.stage import Refused
 
 WARP = 32  # threads that exchange registers
 MAX_BLOCK_THREADS = 1024
@@ -392,6 +394,12 @@ def _of_no_kind(data: dict[str, Any]) -> Mapping:
         if all(getattr(mapping, name, None) == value for name, value in others.items()):
             return mapping
     raise InputError(f"mapping is of no kind that there is: {data}")
+
+
+def switched_off(wanted: Iterable[str], schemes: Iterable[str]) -> Refused | None:
+    """The refusal of a kernel that wants schemes of which some are switched off; None: none is."""
+    off = {*wanted}.difference(schemes)
+    return Refused(f"the {min(off)} scheme is switched off") if off else None
 
 
 def power_of_two(number: int) -> int:

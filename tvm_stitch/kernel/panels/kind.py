@@ -14,7 +14,7 @@ from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, Kind, Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
 from tvm_stitch.kernel.analysis.profile import PhaseProfile, Profile, rows_profile
-from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
+from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, too_much_shared
 from tvm_stitch.kernel.ir.mapping import Mapping, Panel
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.panels.choose import panel_mappings
@@ -79,10 +79,8 @@ def _room(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
     yield from told(problem, mapping)
     needed = panel_footprint(problem.program, mapping)
     yield from crowded(needed, mapping)
-    if needed.shared > problem.device.shared_block:
-        room = f"a block has {problem.device.shared_block}"
-        panel = f"a panel of {mapping.rows} columns"
-        yield f"{panel} needs {needed.shared} bytes of shared memory, {room}"
+    panel = f"a panel of {mapping.rows} columns needs"
+    yield from too_much_shared(panel, needed.shared, problem.device)
     meeting = meeting_bytes(problem.program, mapping)
     if meeting > STATIC_SHARED:
         yield f"reductions that meet in {meeting} bytes of static shared memory"

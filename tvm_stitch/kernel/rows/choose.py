@@ -189,8 +189,8 @@ def _two_at_once(problem: Problem[Program], mapping: Rows) -> Rows | None:
     registers, log-softmax and gather of 4096 x 50304 take 231 in pairs, 246 if not asked for.
     """
     program, device = problem.program, problem.device
-    needed = footprint(program, mapping).block_registers
-    if mapping.cluster > 1 or not has_many_rows(program, device) or 2 * needed <= device.registers:
+    two_fit = footprint(program, mapping).registers_fit(2, device)
+    if mapping.cluster > 1 or not has_many_rows(program, device) or two_fit:
         return None
     if problem.context.place == IN_ROUNDS:
         return None

@@ -12,7 +12,12 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import IN_ROUNDS, MAX_ELEMENTS, Problem
 from tvm_stitch.kernel.analysis.online_reduction import apply_online
-from tvm_stitch.kernel.codegen.footprint import Footprint, registers_left
+from tvm_stitch.kernel.codegen.footprint import (
+    Footprint,
+    registers_left,
+    too_many_threads,
+    too_much_shared,
+)
 from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows import async_copy
@@ -144,10 +149,8 @@ def _room(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
         yield from held_elements(problem, mapping)
     needed = footprint(program, mapping)
     yield from crowded(needed, mapping)
-    if needed.shared > device.shared_block:
-        row = f"a row of {mapping.cluster} x {mapping.reach} columns"
-        room = f"a block has {device.shared_block}"
-        yield f"{row} needs {needed.shared} bytes of shared memory, {room}"
+    row = f"a row of {mapping.cluster} x {mapping.reach} columns needs"
+    yield from too_much_shared(row, needed.shared, device)
     if mapping.unroll and mapping.residence == "register":
         yield "steps that are loaded at once, of a row that waits in registers"
     ahead = phases_of(program, mapping).first_bytes * mapping.vector * mapping.unroll
@@ -158,6 +161,4 @@ def _room(problem: Problem[Program], mapping: Rows) -> Iterator[str]:
 
 def told(problem: Problem[Program], mapping: Mapping) -> Iterator[str]:
     """Why a multiprocessor cannot have room for as many blocks as the compiler is told."""
-    if mapping.min_blocks_per_sm * mapping.block_threads > problem.device.max_threads:
-        asked = f"{mapping.min_blocks_per_sm} blocks of {mapping.block_threads} threads"
-        yield f"{asked} a multiprocessor"
+    yield from too_many_threads(mapping.min_blocks_per_sm, mapping.block_threads, problem.device)

@@ -12,6 +12,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.addressing import weights
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import Problem
+from tvm_stitch.kernel.codegen.footprint import too_many_threads
 from tvm_stitch.kernel.ir.mapping import WARP, Panel, Rows
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import footprint
@@ -117,10 +118,11 @@ def _blocks_of_one_wave(program: Program, mapping: Rows, device: Device) -> int:
         return 0
     blocks = -(-rows // mapping.rows)
     each = -(-blocks // device.multiprocessors)
-    threads = each * mapping.block_threads
-    needed = each * footprint(program, mapping).block_registers
-    fits = threads <= device.max_threads and needed <= device.registers
-    return each if fits and threads > RESIDENT_THREADS else 0
+    needed = footprint(program, mapping)
+    fits = needed.registers_fit(each, device) and not any(
+        too_many_threads(each, needed.threads, device)
+    )
+    return each if fits and each * needed.threads > RESIDENT_THREADS else 0
 
 
 def _writes_rows(program: Program) -> bool:

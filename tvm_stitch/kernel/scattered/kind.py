@@ -15,7 +15,12 @@ from dataclasses import replace
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.kind import POWERS, Kind, Problem, Search, unsupported
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
-from tvm_stitch.kernel.codegen.footprint import Footprint, aligned, thread_registers
+from tvm_stitch.kernel.codegen.footprint import (
+    Footprint,
+    aligned,
+    thread_registers,
+    too_much_shared,
+)
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row
 from tvm_stitch.kernel.ir.mapping import (
     WARP,
@@ -139,8 +144,7 @@ def _illegal(problem: Problem[Program], mapping: Scattered) -> Iterator[str]:
     yield from told(inner, mapping)
     needed = _footprint(problem.program, mapping)
     yield from crowded(needed, mapping)
-    if needed.shared > problem.device.shared_block:
-        yield f"{needed.shared} bytes of shared memory, a block has {problem.device.shared_block}"
+    yield from too_much_shared("lists of updates need", needed.shared, problem.device)
 
 
 def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> Profile:

@@ -19,6 +19,7 @@ from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
 from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform, int64
 from tvm_stitch.kernel.emit import by_ranges, own_block
+from tvm_stitch.kernel.ir.mapping import switched_off
 from tvm_stitch.kernel.kernel import Implementation, Kernel
 from tvm_stitch.kernel.shared_input import interleave_blocks
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
@@ -92,13 +93,12 @@ def tensor_kernel(
     schemes: Sequence[str],
 ) -> TensorKernel | Refused:
     """The products that stages are, by the tiles that suit them; or why they are none."""
-    if "regional" not in schemes:
-        return Refused("the regional scheme is switched off")
-    found = tensor_products(stages, outputs)
+    found = switched_off(("regional",), schemes) or tensor_products(stages, outputs)
     if isinstance(found, Refused):
         return found
-    if len(found) > 1 and "independent" not in schemes:
-        return Refused("the independent scheme is switched off")
+    off = switched_off(("independent",) if len(found) > 1 else (), schemes)
+    if off is not None:
+        return off
     tiles = choose_tiles(found, device, bounds.points)
     return tiles if isinstance(tiles, Refused) else TensorKernel(device, bounds, found, tiles)
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from tvm_stitch.device import RESERVED_SHARED, Device
+from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import instructions
-from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
+from tvm_stitch.kernel.codegen.footprint import SUM_BYTES, Footprint
 from tvm_stitch.kernel.tensor_core.program import WIDEST, Factor, TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import (
     GROUP_ROWS,
@@ -220,13 +220,9 @@ def _room(sized: Sized, tiles: Tiles, device: Device) -> int:
         for across, side in zip(sized.across, (tiles.rows, tiles.columns), strict=True)
     )
     results = SUM_BYTES * tiles.rows * tiles.pitch
-    shared = RESERVED_SHARED + max(tiles.stages * (left + right) * HALF, results)
-    registers = tiles.threads * (tiles.accumulators + RESERVED_REGISTERS)
-    return min(
-        device.shared_total // shared,
-        device.registers // registers,
-        device.max_threads // tiles.threads,
-    )
+    shared = max(tiles.stages * (left + right) * HALF, results)
+    needed = Footprint(tiles.threads, tiles.accumulators + RESERVED_REGISTERS, shared)
+    return needed.blocks_per_sm(device)
 
 
 def _stage_cycles(sized: Sized, tiles: Tiles, together: int, timing: GroupedTiming) -> float:

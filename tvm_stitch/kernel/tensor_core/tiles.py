@@ -12,7 +12,12 @@ from dataclasses import asdict, dataclass, fields, replace
 from tvm_stitch.device import Device
 from tvm_stitch.json_data import checked, count, parsed, positive
 from tvm_stitch.kernel.analysis.contiguity import Extent, parts_of
-from tvm_stitch.kernel.codegen.footprint import Footprint, registers_left
+from tvm_stitch.kernel.codegen.footprint import (
+    Footprint,
+    registers_left,
+    too_many_threads,
+    too_much_shared,
+)
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP
 from tvm_stitch.kernel.tensor_core.program import WIDEST, TensorProduct
 from tvm_stitch.stages.stage import element_bytes
@@ -197,10 +202,8 @@ def tile_reasons(product: TensorProduct, tiles: Tiles, device: Device) -> Iterat
     needed = footprint(product, tiles)
     if needed.registers > registers_left(tiles.threads):
         yield f"{needed.registers} registers of each of {tiles.threads} threads"
-    if needed.shared > device.shared_block:
-        yield f"{needed.shared} bytes of shared memory a block"
-    if tiles.min_blocks_per_sm * tiles.threads > device.max_threads:
-        yield f"{tiles.min_blocks_per_sm} blocks of {tiles.threads} threads a multiprocessor"
+    yield from too_much_shared("stages need", needed.shared, device)
+    yield from too_many_threads(tiles.min_blocks_per_sm, tiles.threads, device)
 
 
 def why_illegal(products: Sequence[TensorProduct], tiles: Tiles, device: Device) -> str | None:
