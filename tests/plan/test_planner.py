@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from brute_force import brute_force
 from check import H200, check, plan_of, stitched
 from planned import DEVICE, GREEDY, PARTITION, assert_sound, graph_and_plan, random_module, read
-from test_solve import brute_force
 from tvm import relax
 from tvm.relax import op
 from zoo import ZOO, graph, softmax64
