@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from command_line import refused, run
 from tuning_runs import MadeUpRunner, softmax_model
 from tvm import relax, tirx
 
@@ -29,20 +30,6 @@ def model(tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("model") / "block.json"
     path.write_text(tvm.ir.save_json(demo.block(1, 2, 16, 32)))
     return str(path)
-
-
-def run(capsys, *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def refused(capsys, *arguments: str) -> str:
-    """Wrong use: exit code 2, nothing on stdout, and a message of a few lines."""
-    code, out, err = run(capsys, *arguments)
-    assert (code, out) == (2, "")
-    assert 1 <= len(err.splitlines()) <= 4
-    return err
 
 
 def test_explain_prints_the_report(capsys, model):

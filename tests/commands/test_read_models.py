@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from test_cli import refused, run
+from command_line import refused, run
 from tvm import relax
 
 from tvm_stitch import simt

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import tvm
 from check import H200
 from tvm import relax, te, topi
 from tvm.relax import op
 
+import tvm_stitch
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.choose import choose
 from tvm_stitch.kernel.ir.mapping import Mapping
@@ -140,3 +143,15 @@ class MadeUpRunner:
 
     def close(self) -> None:
         """Nothing to end."""
+
+
+def tuned(path, runner=None, trials=24, module=None, **settings):
+    """The answer of a search for the module, recorded at a path."""
+    runner = runner or MadeUpRunner()
+    module = module or softmax_model()
+    return tvm_stitch.tune(module, H200, path, trials=trials, runner=runner, **settings)
+
+
+def undated(path):
+    """All lines of a store, without their dates."""
+    return [{**json.loads(line), "date": ""} for line in path.read_text().splitlines()]

@@ -1,5 +1,6 @@
 """Tests lie in folders like those of what they test (CONTRIBUTING.md)."""
 
+import ast
 from collections import Counter
 from pathlib import Path
 
@@ -44,6 +45,22 @@ def test_every_file_has_tests():
 def test_no_two_files_share_a_name():
     """Folders of tests are no packages: to pytest, a file's name is its module's."""
     assert [name for name, n in Counter(path.name for path in FILES).items() if n > 1] == []
+
+
+def test_no_file_of_tests_imports_another():
+    """What two of them need lies in tests/helpers: a test can then be moved, split or run alone."""
+    names = {path.stem for path in FILES}
+    found = []
+    for path in sorted(TESTS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                imported = [*str(node.module).split("."), *(alias.name for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                imported = [part for alias in node.names for part in alias.name.split(".")]
+            else:
+                continue
+            found += [(str(path.relative_to(TESTS)), name) for name in imported if name in names]
+    assert found == []
 
 
 def test_no_folder_of_tests_hides_that_a_library_is_missing():

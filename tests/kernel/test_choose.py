@@ -2,6 +2,7 @@
 
 import pytest
 from check import A100, H200
+from expressions import softmax, tensor
 from tvm import te, topi
 
 from tvm_stitch.device import device_of
@@ -15,19 +16,6 @@ from tvm_stitch.kernel.rows.kind import ROWS
 from tvm_stitch.stages.stage import Refused
 
 BIG, SMALL = device_of(H200), device_of(A100)
-
-
-def tensor(*shape, dtype="float32", name="x"):
-    return te.placeholder(shape, dtype, name)
-
-
-def softmax(rows, columns, dtype="float32"):
-    """The tensors of a softmax that computes in float32."""
-    x = tensor(rows, columns, dtype=dtype)
-    wide = topi.cast(x, "float32") if dtype != "float32" else x
-    exps = topi.exp(topi.subtract(wide, topi.max(wide, axis=1, keepdims=True)))
-    result = topi.divide(exps, topi.sum(exps, axis=1, keepdims=True))
-    return x, topi.cast(result, dtype) if dtype != "float32" else result
 
 
 def softmax_of(x):

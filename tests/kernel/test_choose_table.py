@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from check import A100, H200
-from test_choose import softmax, tensor
+from expressions import softmax, tensor
 from tvm import te, topi
 
 from tvm_stitch.device import device_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from check import TOGETHER, primfuncs, schedule_of
-from test_golden import FULL, KERNELS, golden_kernel, target_of
+from goldens import FULL, KERNELS, golden_kernel, target_of
 from tvm import tirx
 
 from tvm_stitch.build import lowering_context

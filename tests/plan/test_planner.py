@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from check import H200, check, plan_of, stitched
+import tvm
+from brute_force import brute_force
+from check import H200, check, plan_of, primfuncs_of, stitched
 from planned import DEVICE, GREEDY, PARTITION, assert_sound, graph_and_plan, random_module, read
-from test_solve import brute_force
 from tvm import relax
 from tvm.relax import op
 from zoo import ZOO, graph, softmax64
@@ -134,7 +135,11 @@ def test_an_empty_block():
         with builder.dataflow():
             output = builder.emit_output(x)
         builder.emit_func_output(output)
-    stitched(builder.get())
+    module = stitched(builder.get())
+    assert not primfuncs_of(module)
+    array = np.ones((4, 5), "float32")
+    run = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())["main"]
+    np.testing.assert_array_equal(run(tvm.runtime.tensor(array)).numpy(), array)
 
 
 # What the solver adds

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from brute_force import brute_force
 
 from tvm_stitch.plan import solve as solving
 from tvm_stitch.plan.deadline import Deadline
@@ -54,18 +55,6 @@ def random_problem(seed, partition=False):
     for a, b in sorted(edges, reverse=True):
         required |= {a} if b in required else set()
     return Problem(tuple(choices), frozenset(ends), partition, required=frozenset(required))
-
-
-def brute_force(problem):
-    """The least cost over all sets of choices that obey the rules and have an order."""
-    best = float("inf")
-    for mask in range(1 << len(problem.choices)):
-        chosen = [number for number in range(len(problem.choices)) if mask >> number & 1]
-        if problem.cost(chosen) >= best or not feasible(problem, chosen):
-            continue
-        if in_order(problem, chosen) is not None:
-            best = problem.cost(chosen)
-    return best
 
 
 @pytest.mark.parametrize("partition", [False, True], ids=["cover", "partition"])

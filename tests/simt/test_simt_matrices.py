@@ -1,15 +1,13 @@
 """Instructions of a whole warp on matrices of halves (ldmatrix, mma.sync) against NumPy."""
 
-import ml_dtypes
 import numpy as np
 import pytest
+from halves import DTYPES, ORDERS, random_halves
 from tvm.script import tirx as T
 
 from tvm_stitch import SimtError, simt
 from tvm_stitch.simt.ptx import translate
 
-ORDERS = (0, 1, 2)
-DTYPES = {"f16": np.dtype("float16"), "bf16": np.dtype(ml_dtypes.bfloat16)}
 WARP = 32
 
 
@@ -39,10 +37,6 @@ def mma(kind, depth, in_place=True):
     operands = ',"\n    "'.join("{" + ", ".join(group) + "}" for group in (d, a, b, sums))
     opcode = f"mma.sync.aligned.m16n8k{depth}.row.col.f32.{kind}.{kind}.f32"
     return f'asm volatile("{opcode} "\n    "{operands};\\n" : {outputs} : {", ".join(inputs)});'
-
-
-def random_halves(shape, kind, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape).astype(DTYPES[kind])
 
 
 def launch(source, arrays, block=WARP, seed=0, **options):

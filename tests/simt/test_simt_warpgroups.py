@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_simt_matrices import DTYPES, ORDERS, random_halves
+from halves import DTYPES, ORDERS, random_halves
 
 from tvm_stitch import SimtError, simt
 from tvm_stitch.simt.ptx import translate

@@ -44,7 +44,7 @@ def test_frames_are_those_of_the_stack():
 
 
 def test_stacks_are_as_they_were_after_an_error(monkeypatch):
-    monkeypatch.setattr(light_stacks, "INTRINSICS", "not.imported")
+    monkeypatch.delitem(sys.modules, light_stacks.INTRINSICS, raising=False)
     usual = inspect.stack
     with pytest.raises(ValueError), light_stacks.quick_import_of_intrinsics():
         assert inspect.stack is not usual

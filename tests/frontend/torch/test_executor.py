@@ -4,27 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch_programs import agree, flat  # noqa: E402
-
-from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
-from tvm_stitch.dynamo.settings import EXECUTOR, Settings  # noqa: E402
+from torch_kernels import check_kernels as check  # noqa: E402
 
 functional = torch.nn.functional
 NAN, INF = float("nan"), float("inf")
-
-
-def check(function, *inputs):
-    torch._dynamo.reset()
-    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90", smallest_part=1))
-    with torch.no_grad():
-        found = flat(torch.compile(function, backend=ours)(*inputs))
-        exact = flat(function(*(x.double() if x.is_floating_point() else x for x in inputs)))
-        for got, want, truth in zip(found, flat(function(*inputs)), exact, strict=True):
-            agree(got, want, truth)
-    report = ours.log.report()
-    assert report.parts
-    assert not [part.failure for part in report.parts if part.failure]
-    assert any(machine.kernels for machine in ours.machines.values())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

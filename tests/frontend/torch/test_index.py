@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_executor import check as check_kernels  # noqa: E402
+from torch_kernels import check_kernels  # noqa: E402
 from torch_programs import check, traced  # noqa: E402
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402

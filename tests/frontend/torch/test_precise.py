@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from test_executor import check as check_on_executor  # noqa: E402
+from torch_kernels import check_kernels  # noqa: E402
 from torch_programs import run, traced  # noqa: E402
 
 from tvm_stitch import simt  # noqa: E402
@@ -91,4 +91,4 @@ def test_on_the_executor():
         )
 
     torch.manual_seed(0)
-    check_on_executor(functions, torch.randn(3, 32))
+    check_kernels(functions, torch.randn(3, 32))

@@ -108,7 +108,17 @@ def test_a_reshape_of_as_many_elements_as_a_symbol_says_is_a_view():
     check(case)
 
 
+def around_a_product(emit, x):
+    product = emit(op.matmul(emit(op.nn.softmax(x)), x))
+    return emit(op.reshape(emit(op.nn.softmax(product)), (512 * 512,)))
+
+
 def test_a_view_is_given_away_where_graphs_are_captured():
-    config = {"relax.backend.use_cuda_graph": True}
-    with tvm.transform.PassContext(config=config):
-        tvm_stitch.compile(emitted(softmax, [(2, 3, 8)]), H200)
+    """What a graph keeps is written in every call: the memory behind the view is not among it."""
+    options = tvm_stitch.Options(cuda_graph=True)
+    calls = tvm_stitch.compile(emitted(around_a_product, [(512, 512)]), H200, options).as_text()
+    kept, main = calls.split("@main:")
+    assert kept.count("vm.builtin.alloc_storage in:") == 2  # of what is between the three kernels
+    assert main.count("vm.builtin.alloc_storage in:") == 1
+    assert main.count("vm.builtin.reshape ") == 2  # the call, and that it is a packed function
+    assert main.count("call  stitched_") == 2

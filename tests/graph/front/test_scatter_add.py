@@ -69,9 +69,10 @@ def test_as_many_updates_as_there_are_at_run_time(columns, count):
 
 
 @pytest.mark.parametrize("rows", [1, 37])
-def test_lists_that_have_no_room_for_updates_at_run_time(monkeypatch, rows):
-    monkeypatch.setattr(update_list, "LIST_BYTES", 512)
-    check((37, 40), (300,), sized=("updates",), rows=rows)
+def test_lists_that_have_no_room_for_updates_at_run_time(rows):
+    count = 17_000
+    assert count * np.dtype("int64").itemsize > update_list.LIST_BYTES
+    check((37, 40), (count,), sized=("updates",), rows=rows)
 
 
 def test_several_indices_and_dimensions():

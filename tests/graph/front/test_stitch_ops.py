@@ -192,5 +192,7 @@ def test_every_function_of_a_module_is_grouped():
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_modules_are_well_formed(seed):
-    relax.analysis.well_formed(stitched(random_module(seed), before="FuseOps"))
-    relax.analysis.well_formed(stitched(random_module(seed)))
+    module = random_module(seed)
+    for each in (stitched(module, before="FuseOps"), stitched(module)):
+        relax.analysis.well_formed(each)  # else an error
+        assert any(var.name_hint.startswith("stitched_") for var in each.get_global_vars())

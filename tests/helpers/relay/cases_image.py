@@ -6,7 +6,7 @@ import numpy as np
 
 from relay.case import Case, Generator, Random, case
 from relay.cases_elementwise import fixed
-from relay.cases_nn import conv, conv_transpose, to_layout
+from relay.cases_windows import conv, conv_transpose, to_layout
 
 # Resizing
 

@@ -8,6 +8,7 @@ import pytest
 import tvm
 import tvm_ffi
 from check import A100, DTYPES, H200, HALVES, check, cuda_of, primfuncs, schedule_of, the_kernel
+from symbolic_rows import COLUMNS, ROWS, run_softmax
 from tvm import tirx
 from tvm.relax import op
 from zoo import Case, graph, layer_norm, norm_gelu_softmax, softmax, softmax64
@@ -16,8 +17,6 @@ from tvm_stitch import simt
 from tvm_stitch.build import lowering_context
 from tvm_stitch.errors import InputError
 from tvm_stitch.stages.stage import substitute
-
-ROWS, COLUMNS = tirx.Var("n", "int64"), tirx.Var("m", "int64")
 
 
 def compiled(case: Case) -> simt.Function:
@@ -29,16 +28,6 @@ def bounded(case: Case, **bounds: int) -> Case:
     """The case with upper bounds of its symbolic dimensions."""
     main = case.module["main"].with_attr("tir_var_upper_bound", bounds)
     return dataclasses.replace(case, module=tvm.IRModule({"main": main}))
-
-
-def run_softmax(function: simt.Function, rows: int, columns: int) -> None:
-    """Run for one size and compare; what lies beyond the last row must stay as it is."""
-    x = np.random.default_rng(rows + columns).standard_normal((rows, columns)).astype("float32")
-    for seed in (0, 1, 2):
-        out = np.empty_like(x)
-        run = function(x, out, seed=seed)
-        assert run.ok, str(run)
-        np.testing.assert_allclose(out, softmax64(x.astype("float64")), atol=2e-6)
 
 
 @pytest.mark.parametrize("columns", (7, 100, 1027))

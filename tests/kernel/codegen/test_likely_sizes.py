@@ -2,9 +2,9 @@
 
 import pytest
 from check import H200, schedule_of, the_kernel
-from test_length_dispatch import COLUMNS, ROWS, run_softmax
-from test_symbolic_twins import verify
+from symbolic_rows import COLUMNS, ROWS, run_softmax
 from twins import TWINS
+from twins_verified import verify
 from zoo import softmax
 
 from tvm_stitch import Options, simt

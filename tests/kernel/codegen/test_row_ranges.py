@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from check import H200, check, program_of, schedule_of, the_kernel
-from test_length_dispatch import COLUMNS, ROWS, run_softmax
+from symbolic_rows import COLUMNS, ROWS, run_softmax
 from tvm.relax import op
 from zoo import graph, softmax
 

@@ -5,11 +5,9 @@ import tvm
 from check import H200
 from symbolic_norms import NORMS
 from twins import TWINS as OTHERS
-from twins import Twin
+from twins_verified import verify
 
 import tvm_stitch
-from tvm_stitch.reference import random_inputs, reference
-from tvm_stitch.verify import compare, stitched_for_cpu
 
 TWINS = {**OTHERS, **NORMS}
 # Launches of the static twins that are not one kernel.
@@ -22,21 +20,6 @@ QUICK = ("softmax of a concat", "packed sequences", "instance norm, channels las
 
 def launches(module: tvm.IRModule, options: tvm_stitch.Options | None = None) -> int:
     return tvm_stitch.explain(module, H200, options).launches
-
-
-def verify(
-    twin: Twin,
-    *sizes: dict[str, int],
-    orders: int = 2,
-    options: tvm_stitch.Options | None = None,
-) -> None:
-    """One compiled module is right at all of these sizes."""
-    module = twin.symbolic
-    stitched = stitched_for_cpu(module, H200, options or twin.options)
-    for each in sizes:
-        arrays = random_inputs(module, 0, each)
-        found = compare(module, stitched, H200, arrays, reference(module, arrays), orders)
-        assert found.ok, f"{each}: {found}"
 
 
 @pytest.mark.spread(11)
