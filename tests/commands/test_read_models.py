@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 from command_line import refused, run
+from tuning_runs import MadeUpRunner
 from tvm import relax
 
 from tvm_stitch import simt
@@ -103,6 +104,28 @@ def test_verify(capsys, onnx_model):
     assert (code, err) == (0, "")
     assert out.rstrip().endswith("ok") and "2 thread orders" in out
     assert "at least 1" in refused(capsys, "verify", str(onnx_model), "--orders", "0")
+
+
+@pytest.fixture(params=["onnx_model", "exported_model", "relay_json", "relay_text", "tvmscript"])
+def model_of_any_kind(request, tmp_path):
+    if request.param.endswith("_model"):
+        return request.getfixturevalue(request.param)
+    if request.param == "tvmscript":
+        path = tmp_path / "model.py"
+        path.write_text(softmax_with_a_constant().script(show_meta=True))
+        return path
+    return SAVED / f"movement.{'json' if request.param == 'relay_json' else 'relay'}"
+
+
+def test_compile_and_tune_read_all_kinds(capsys, monkeypatch, model_of_any_kind, tmp_path):
+    monkeypatch.setattr("tvm_stitch.tuning.tune.make_runner", lambda *_: MadeUpRunner())
+    model, target = str(model_of_any_kind), ("--target", "sm_90")
+    library, store = tmp_path / "model.so", tmp_path / "records.jsonl"
+    code, _, err = run(capsys, "compile", model, "-o", str(library), *target)
+    assert code == 0 and "error" not in err
+    assert b"stitched_" in library.read_bytes()
+    code, out, _ = run(capsys, "tune", model, *target, "--database", str(store), "--trials", "5")
+    assert code == 0 and len(store.read_text().splitlines()) >= len(out.splitlines()[1:]) > 0
 
 
 def test_files_that_hold_no_model(capsys, tmp_path):
