@@ -188,10 +188,10 @@ show(
 #
 # The gradients of a layer norm: one by its input, which needs sums along each row, and two by its
 # weight and bias, which are sums over all rows. No block has all rows. So a fixed number of blocks,
-# few enough to be on the GPU at the same time, takes turns at the rows. Each adds up its columns in
+# few enough to be on the GPU at the same time, iterates over the rows. Each adds up its columns in
 # registers, writes them to a workspace once, and waits for all others at a barrier of the grid;
-# then the blocks divide the columns among themselves and add up the shares, always in the same
-# order. No atomics: the result is the same bit for bit, every time.
+# then the blocks divide the columns among themselves and add up the partial sums, always in
+# the same order. No atomics: the result is the same bit for bit, every time.
 
 
 def layer_norm_gradients(emit, x, grad, weight):
@@ -226,7 +226,7 @@ show(
     "rows and columns, with a barrier of the grid",
     module,
     layer_norm_gradients_in_numpy(x, grad, weight),
-    *(r"for \(int turn", r"warp_reduce", r"workspace_ptr(\[| \+)", r"grid_sync"),
+    *(r"for \(int iteration", r"warp_reduce", r"workspace_ptr(\[| \+)", r"grid_sync"),
     x=x,
     grad=grad,
     weight=weight,

@@ -31,7 +31,7 @@ from tvm_stitch.stages.visit import mapped
 
 Parts = tuple[tuple[Program, ...], Schedule]
 
-# Threads of a block, rows of it, vectors and turns are powers of two, whose products reach this.
+# Threads and rows of a block, vectors and iterations are powers of two: their product reaches this.
 GRAIN = 1 << 14
 
 

@@ -1,7 +1,7 @@
 """Every kind of Program that stages may become, and how many.
 
 In: Stages in order and the buffers that must be written. Out: Programs, one for each unrelated
-part, or several that take turns; or the reason why there are none. Must not know threads.
+part, or several that run in rounds; or the reason why there are none. Must not know threads.
 """
 
 from __future__ import annotations

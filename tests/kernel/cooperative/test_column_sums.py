@@ -32,7 +32,7 @@ COLUMNS = (1, 2, 7, 31, 32, 33, 127, 1000, 1027)
 
 @pytest.fixture(params=("small", "whole"))
 def device(request, monkeypatch):
-    """A device of two multiprocessors, where blocks take many turns, and the whole H200."""
+    """A device of two multiprocessors, where blocks iterate often, and the whole H200."""
     if request.param == "small":
 
         def small(target):

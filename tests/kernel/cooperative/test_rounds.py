@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("grid_barriers")
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """A device of two multiprocessors, where blocks take many turns."""
+    """A device of two multiprocessors, where blocks iterate often."""
 
     def found(target):
         return replace(device_of(target), multiprocessors=2)
@@ -155,13 +155,13 @@ def test_too_large_to_cross():
     assert len(plan.groups) > 1
 
 
-def test_every_other_round_over_a_large_tensor_goes_the_way_back():
+def test_every_other_round_over_a_large_tensor_is_reversed():
     """What a round read last is still in the L2; rounds over small tensors change nothing."""
     kernel = the_kernel(softmax_over_rows((4096, 64)).module, options=TOGETHER)
-    turns: list[bool] = []
+    reversals: list[bool] = []
 
     def visit(loop: tvm.tirx.For) -> None:
-        if loop.loop_var.name != "turn":
+        if loop.loop_var.name != "iteration":
             return
         from_the_end: list[object] = []
 
@@ -169,7 +169,7 @@ def test_every_other_round_over_a_large_tensor_goes_the_way_back():
             from_the_end.extend([difference] if difference.b.same_as(loop.loop_var) else [])
 
         tvm_ffi.structural_walk(loop.body, (tvm.tirx.Sub, note))
-        turns.append(bool(from_the_end))
+        reversals.append(bool(from_the_end))
 
     tvm_ffi.structural_walk(kernel.body, (tvm.tirx.For, visit), order="pre")
-    assert turns == [False, True, True, True]  # the second round goes over its shares in turns
+    assert reversals == [False, True, True, True]  # the second round iterates over its partials

@@ -263,17 +263,17 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
     int cse_v8 = (task * 2208);
     int cse_v9 = (((int)threadIdx.x) & 31);
     int cse_v18 = ((((int)threadIdx.x) >> 5) * 128);
-    for (int turn = 0; turn < 5; ++turn) {
-      if (((turn * 16) + (((int)threadIdx.x) >> 5)) < 69) {
-        lv15_red_own_ptr[0] = (lv15_red_own_ptr[0] + workspace_ptr[(((((task * 2208) + (turn * 2048)) + ((((int)threadIdx.x) >> 5) * 128)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);
+    for (int iteration = 0; iteration < 5; ++iteration) {
+      if (((iteration * 16) + (((int)threadIdx.x) >> 5)) < 69) {
+        lv15_red_own_ptr[0] = (lv15_red_own_ptr[0] + workspace_ptr[(((((task * 2208) + (iteration * 2048)) + ((((int)threadIdx.x) >> 5) * 128)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);
       }
     }
     lv15_red_shares_ptr[((int)threadIdx.x)] = lv15_red_own_ptr[0];
     alignas(64) float lv15_red1_own_ptr[1];
     lv15_red1_own_ptr[0] = 0x0p+0f/*0.000000e+00*/;
-    for (int turn_1 = 0; turn_1 < 5; ++turn_1) {
-      if (((turn_1 * 16) + (((int)threadIdx.x) >> 5)) < 69) {
-        lv15_red1_own_ptr[0] = (lv15_red1_own_ptr[0] + workspace_ptr[((((((task * 2208) + (turn_1 * 2048)) + ((((int)threadIdx.x) >> 5) * 128)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31)) + 8832)]);
+    for (int iteration_1 = 0; iteration_1 < 5; ++iteration_1) {
+      if (((iteration_1 * 16) + (((int)threadIdx.x) >> 5)) < 69) {
+        lv15_red1_own_ptr[0] = (lv15_red1_own_ptr[0] + workspace_ptr[((((((task * 2208) + (iteration_1 * 2048)) + ((((int)threadIdx.x) >> 5) * 128)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31)) + 8832)]);
       }
     }
     lv15_red1_shares_ptr[((int)threadIdx.x)] = lv15_red1_own_ptr[0];

@@ -15,15 +15,15 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restr
   if ((((int)threadIdx.x) & 255) < 250) {
     *(float4*)(p0_next_ptr + 0) = *(float4*)(p0_ptr + (((((int)blockIdx.x) * 4000) + ((((int)threadIdx.x) >> 8) * 1000)) + ((((int)threadIdx.x) & 255) * 4)));
   }
-  for (int turn = 0; turn < 4; ++turn) {
+  for (int iteration = 0; iteration < 4; ++iteration) {
     alignas(64) float p0_ahead_ptr[4];
     #pragma unroll
     for (int element_1 = 0; element_1 < 4; ++element_1) {
       p0_ahead_ptr[element_1] = p0_next_ptr[element_1];
     }
-    if (turn < 3) {
+    if (iteration < 3) {
       if ((((int)threadIdx.x) & 255) < 250) {
-        *(float4*)(p0_next_ptr + 0) = *(float4*)(p0_ptr + (((((turn * 1024000) + (((int)blockIdx.x) * 4000)) + ((((int)threadIdx.x) >> 8) * 1000)) + ((((int)threadIdx.x) & 255) * 4)) + 1024000));
+        *(float4*)(p0_next_ptr + 0) = *(float4*)(p0_ptr + (((((iteration * 1024000) + (((int)blockIdx.x) * 4000)) + ((((int)threadIdx.x) >> 8) * 1000)) + ((((int)threadIdx.x) & 255) * 4)) + 1024000));
       }
     }
     if ((((int)threadIdx.x) & 255) < 250) {
@@ -62,8 +62,8 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restr
     int cse_v6 = (((int)blockIdx.x) * 32);
     int cse_v10 = (((task * 1024) + (((int)blockIdx.x) * 4)) + ((((int)threadIdx.x) & 31) >> 3));
     if ((((task * 1024) + (((int)blockIdx.x) * 4)) + ((((int)threadIdx.x) & 31) >> 3)) < 125) {
-      for (int turn_1 = 0; turn_1 < 8; ++turn_1) {
-        p0_red_own_ptr[0] = (p0_red_own_ptr[0] + workspace_ptr[(((((turn_1 * 32000) + (task * 8192)) + ((((int)threadIdx.x) >> 5) * 1000)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);
+      for (int iteration_1 = 0; iteration_1 < 8; ++iteration_1) {
+        p0_red_own_ptr[0] = (p0_red_own_ptr[0] + workspace_ptr[(((((iteration_1 * 32000) + (task * 8192)) + ((((int)threadIdx.x) >> 5) * 1000)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);
       }
     }
     p0_red_shares_ptr[((int)threadIdx.x)] = p0_red_own_ptr[0];

@@ -194,10 +194,10 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
           start_ptr[0] = (((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 128)] + ((((((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 384)] + 255) - ((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 128)]) >> 8) * (((int)threadIdx.x) >> 2)));
           alignas(64) int end_ptr[1];
           end_ptr[0] = min(((((((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 384)] + 255) - ((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 128)]) >> 8) + start_ptr[0]), ((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 384)]);
-          alignas(64) float scattered_share_ptr[4];
+          alignas(64) float scattered_partial_ptr[4];
           #pragma unroll
           for (int element_1 = 0; element_1 < 4; ++element_1) {
-            scattered_share_ptr[element_1] = 0x0p+0f/*0.000000e+00*/;
+            scattered_partial_ptr[element_1] = 0x0p+0f/*0.000000e+00*/;
           }
           for (int64_t group_1 = (int64_t)0; group_1 < (((((int64_t)end_ptr[0]) + (int64_t)1) - ((int64_t)start_ptr[0])) >> (int64_t)1); ++group_1) {
             alignas(64) int scattered_taken_ptr_1[2];
@@ -231,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
               } else {
                 condval_19 = 0x0p+0f/*0.000000e+00*/;
               }
-              scattered_share_ptr[lane_2] = (scattered_share_ptr[lane_2] + condval_19);
+              scattered_partial_ptr[lane_2] = (scattered_partial_ptr[lane_2] + condval_19);
             }
             #pragma unroll
             for (int lane_3 = 0; lane_3 < 4; ++lane_3) {
@@ -241,15 +241,15 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
               } else {
                 condval_20 = 0x0p+0f/*0.000000e+00*/;
               }
-              scattered_share_ptr[lane_3] = (scattered_share_ptr[lane_3] + condval_20);
+              scattered_partial_ptr[lane_3] = (scattered_partial_ptr[lane_3] + condval_20);
             }
           }
           __syncthreads();
           #pragma unroll
           for (int element_2 = 0; element_2 < 4; ++element_2) {
-            ((float*)buf_dyn_shmem_ptr)[(((element_2 * 1024) + ((int)threadIdx.x)) + 656)] = scattered_share_ptr[element_2];
+            ((float*)buf_dyn_shmem_ptr)[(((element_2 * 1024) + ((int)threadIdx.x)) + 656)] = scattered_partial_ptr[element_2];
           }
-          tvm_stitch_meet_float32((&(((float*)buf_dyn_shmem_ptr)[656])), 256, 4);
+          tvm_stitch_combine_float32((&(((float*)buf_dyn_shmem_ptr)[656])), 256, 4);
           __syncthreads();
           if ((((int)threadIdx.x) >> 2) == ((rows * 32) + heavy)) {
             #pragma unroll

@@ -1,4 +1,4 @@
-"""The mapping of the global scheme: how many blocks take turns at the rows, and what they hold.
+"""The mapping of the global scheme: how many blocks iterate over the rows, and what they hold.
 
 In: a Program with reductions over its rows, and a Device. Out: Mappings whose blocks are all
 resident at once, the best first. What is legal of them cooperative/kinds says.

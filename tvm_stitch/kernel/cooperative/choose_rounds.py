@@ -163,7 +163,7 @@ def _with_share(parts: Parts, share: float) -> Parts:
 
 
 def _with_whole_rows(parts: Parts, room: int, blocks: int) -> Parts:
-    """The rows of the first turns of a grid wait."""
+    """The rows of the first iterations of a grid wait."""
     staying = [(p, m) for p, m in parts if p.persistent_inputs]
     each = [m.block_rows * piece_of(p.space, m) * _widest(p) for p, m in staying]
     left = dict.fromkeys((p.round for p, _ in parts), blocks * (room // max(each, default=1)))

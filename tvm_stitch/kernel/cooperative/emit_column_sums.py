@@ -1,4 +1,4 @@
-"""Emits a part whose blocks take turns at the rows, and the sums over all rows where it has any.
+"""Emits a part whose blocks iterate over the rows, and the sums over all rows where it has any.
 
 In: a Program, its Mapping with a fixed number of blocks, in the global scheme a workspace in device
 memory. Writes TIR into a Writer. Decides nothing.
@@ -137,7 +137,7 @@ class ColumnSumsPart(IteratedPart):
         own = writer.allocate(f"{stage.name}_own", 1, dtype)
         writer.store(own, int64(0), stage.identity.astype(dtype))
         start, end = number * self.count, (number + 1) * self.count
-        with writer.when(exists), writer.serial(-(-self.count // warps), "turn") as iteration:
+        with writer.when(exists), writer.serial(-(-self.count // warps), "iteration") as iteration:
             share = start + iteration * warps + tirx.floordiv(self.place.thread, TASK)
             with writer.when(share < end if self.count % warps else None):
                 value = shares[share * self.program.space.columns + column]

@@ -6,7 +6,7 @@ memory for the next rounds, and why the rows of a schedule could not, if so. Whi
 kernel/cooperative/persistent_rows's to say.
 
 Of a segment the first rows wait, of every segment that a block has. Whole rows wait as far as the
-first turns of the grid go, whatever tensors they belong to.
+first iterations of the grid go, whatever tensors they belong to.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class SmemSlot:
 
     @property
     def elements(self) -> int:
-        """Of all turns."""
+        """Of all iterations."""
         return self.iterations * self.each
 
 
@@ -150,7 +150,7 @@ def why_not(parts: Parts) -> str | None:
     """Why a block would not find the rows that it has left, if so."""
     places: dict[Var, tuple[int, Mapping]] = {}
     rounds: set[tuple[Var, int]] = set()
-    filled: set[int] = set()  # rounds that leave whole rows, for which there is one place a turn
+    filled: set[int] = set()  # rounds that leave whole rows, one place an iteration
     if any(mapping.persistent_rows and not program.persistent_inputs for program, mapping in parts):
         return "rows that wait, which no other round reads"
     for program, mapping, first in _places(parts):

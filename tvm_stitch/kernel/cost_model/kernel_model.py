@@ -228,7 +228,7 @@ def _round_cost(parts: Sequence[Demand], schedule: Schedule, in_l2: float, devic
 
 
 def _later_us(parts: Sequence[Demand], blocks: int, waves: int, device: Device) -> float:
-    """Blocks after the first of their place, and turns after a block's first."""
+    """Blocks after the first of their place, and iterations after a block's first."""
     mean = sum(part.block_us * part.blocks for part in parts) / blocks
     if parts[0].mapping.cluster > 1:
         mean += device.timing.cluster_start_us

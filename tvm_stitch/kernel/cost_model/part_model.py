@@ -70,7 +70,7 @@ class Demand:
 
     @cached_property
     def shares(self) -> int:
-        """Groups of blocks that take turns at the rows; a group has whole rows, or a band's."""
+        """Groups of blocks that iterate over the rows; a group has whole rows, or a band's."""
         pieces = -(-self.profile.columns // self.reach) if self.mapping.split else 1
         return max(1, self.blocks // pieces)
 
@@ -138,7 +138,7 @@ class Demand:
 
     @cached_property
     def iteration_us(self) -> float:
-        """One turn through all phases; the next turn's first loads may be on their way."""
+        """One iteration through all phases; the next one's first loads may be on their way."""
         loads = [self._load_us(n, phase) for n, phase in enumerate(self.phases)]
         work = sum(map(self._work_us, self.phases))
         if self.mapping.prefetch_next_row:
@@ -147,7 +147,7 @@ class Demand:
 
     @cached_property
     def block_us(self) -> float:
-        """A block from its start to its end, of one turn."""
+        """A block from its start to its end, of one iteration."""
         timing = self.timing
         total = timing.block_us + self.iteration_us
         if self.profile.column_reductions and not self.profile.row_segments:

@@ -128,7 +128,7 @@ class TilePart(Part):
         tile = writer.allocate(f"{name}_tile", size, dtype, "shared")
         vector = self._vector(number)
         registers = writer.allocate(f"{name}_lines", self._iterations(vector) * vector, dtype)
-        with writer.unrolled(self._iterations(vector), "turn") as iteration:
+        with writer.unrolled(self._iterations(vector), "iteration") as iteration:
             across, inner = self._from(vector, iteration)
             place = self.position.place(across, inner)
             index = substitute(self.position.tiling.indices[number], place)
@@ -146,7 +146,7 @@ class TilePart(Part):
         vector, writer = self._vector(number), self.writer
         buffer = self.position.tiling.addresses[number].buffer
         width = min(vector, shuffled(buffer, self.mapping) or 1)
-        with writer.unrolled(self._iterations(vector), "turn") as iteration:
+        with writer.unrolled(self._iterations(vector), "iteration") as iteration:
             across, inner = self._from(vector, iteration)
             exists = self._exists(vector, iteration, self.position.place(across, inner))
             with (
@@ -165,7 +165,7 @@ class TilePart(Part):
         buffer, vector, lines = address.buffer, self.mapping.vector, position.lines
         size = vector * self.mapping.steps
         registers = writer.allocate(f"{buffer.name}_across", size, dtype_of(buffer))
-        with writer.unrolled(self.mapping.steps // lines, "turn") as iteration:
+        with writer.unrolled(self.mapping.steps // lines, "iteration") as iteration:
             across, inner = position.own(iteration * lines)
             exists = position.inside_of(position.place(across, inner))
             with (

@@ -43,7 +43,7 @@ class Mapping:
     recompute = False  # keep as little as possible, compute the rest again
     peeled = False  # rows start misaligned: vectors begin at the first aligned element
     split = False  # rows are split over neighbouring blocks, as many as it takes
-    blocks = 0  # of a grid that takes turns at the rows; 0: as many as there are rows
+    blocks = 0  # of a grid that iterates over the rows; 0: as many as there are rows
     # Blocks that a multiprocessor must have room for; 0: as the compiler likes.
     min_blocks_per_sm = 0
     prefetch_next_row = False  # an iteration loads the next row before it works on its own
@@ -202,9 +202,9 @@ class Transposed(Flat):
 class Rows(Mapping):
     """Rows that are reduced or kept whole.
 
-    With a `cluster` of more than one block, that many blocks share a row, taking turns along it.
+    With a `cluster` of more than one block, that many blocks share a row, iterating along it.
     Where rows are short, the same threads work on a `batch` of rows, all of which they load before
-    they use the first. A fixed number of `blocks` takes turns at the rows.
+    they use the first. A fixed number of `blocks` iterates over the rows.
     """
 
     rows: int
@@ -263,7 +263,7 @@ class Panel(Mapping):
 
 @dataclass(frozen=True)
 class ColumnSums(Mapping):
-    """Reductions over the rows: a fixed number of blocks takes turns at them.
+    """Reductions over the rows: a fixed number of blocks iterates over them.
 
     They meet at a barrier of the whole grid, so all of them must be resident at once; if the row is
     split, neighbouring blocks work on its pieces. Sums of rows of any length are collected in
@@ -309,7 +309,7 @@ class RowSegment(Mapping):
 
 @dataclass(frozen=True)
 class Scattered(Mapping):
-    """Rows that sum what indices send to them: groups of blocks take turns, each at its piece."""
+    """Rows that sum what indices send to them: groups of blocks iterate, each over its piece."""
 
     rows: int
     vector: int

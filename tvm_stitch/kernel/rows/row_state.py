@@ -23,7 +23,7 @@ from tvm_stitch.stages.stage import Expr, Var
 
 @dataclass(frozen=True, eq=False)
 class NextRow:
-    """The row after this one: its tiles are full when its turn begins."""
+    """The row after this one: its tiles are full when its iteration begins."""
 
     position: Position
     exists: Expr

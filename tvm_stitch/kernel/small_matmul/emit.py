@@ -4,9 +4,9 @@ In: the ProductProgram, its Mapping, the block's number among the part's blocks 
 the block. Writes TIR into a Writer. Decides nothing.
 
 A block works on rows that share their factors. These wait as tables in shared memory, and so does
-every value that other threads of its row read. The threads of a row have its columns in turns, for
-each of a batch of rows: all values of a thread are registers, and a product reads each element of a
-table once for the whole batch.
+every value that other threads of its row read. The threads of a row have its columns in strides,
+for each of a batch of rows: all values of a thread are registers, and a product reads each element
+of a table once for the whole batch.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ class ProductPart:
         chunks, rest = divmod(contraction.contracted, CHUNK)
         shares = self.mapping.depth_split
         if chunks:
-            with self.writer.serial(chunks // shares, "chunk") as turn:
-                chunk = turn * shares + self.position.share
+            with self.writer.serial(chunks // shares, "chunk") as iteration:
+                chunk = iteration * shares + self.position.share
                 self._multiply(contraction, totals, columns, chunk * CHUNK, CHUNK)
         for depth in range(chunks * CHUNK, chunks * CHUNK + rest):
             self._multiply(contraction, totals, columns, int64(depth), 1)

@@ -3,7 +3,7 @@
 In: a ProductProgram, its Mapping, the block's number and the thread's. Out: expressions of rows and
 columns, and what must hold for them to exist. Must not know what is computed of them.
 
-The threads of a row have its columns in turns. Where rows are sliced, a block has as many columns
+The threads of a row have its columns in strides. Where rows are sliced, a block has as many columns
 of every period of a value as its rows have threads; the others belong to the blocks beside it.
 """
 
