@@ -29,7 +29,7 @@ from tvm_stitch.stages.scattered_sum import scattered_sum
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 SHORT_ROW = 256  # columns of windows, some of which a block has
-# Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
+# Of rows so few and long, partials are reduced in one round of blocks and summed up in the next.
 FEW_ROWS, LONG_ROW = 8, 1 << 18
 # What an H200 reads while the blocks of a grid wait for each other: a microsecond.
 BARRIER_BYTES = 1 << 22
@@ -53,7 +53,7 @@ def make_programs(
 
 
 def wants_rounds(program: Program, at: Extents | None = None) -> bool:
-    """Whether rows are so few and long, or in such short pieces, that shares of them are better.
+    """Whether rows are so few and long, or in such short pieces, that partials of them are better.
 
     Of sizes that only run time knows, at some sizes, or perhaps at any.
     """

@@ -38,7 +38,7 @@ SMALL = replace(device_of(H200), multiprocessors=2)
 @pytest.fixture(autouse=True)
 def long_bands(monkeypatch):
     """Few bands, so that small tensors make long ones."""
-    monkeypatch.setattr(split_reduction, "SHARES", 6)
+    monkeypatch.setattr(split_reduction, "PARTIALS", 6)
     monkeypatch.setattr(split_reduction, "FEWEST_SEGMENTS", 2)
 
 

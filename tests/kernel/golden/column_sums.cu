@@ -1,6 +1,6 @@
 extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restrict__ p0_ptr, float* __restrict__ p0_red_intermediate_ptr, float* __restrict__ workspace_ptr) {
   __shared__ alignas(64) float rows_ptr[4096];
-  __shared__ alignas(64) float p0_red_shares_ptr[1024];
+  __shared__ alignas(64) float p0_red_partials_ptr[1024];
   alignas(64) float p0_red_sums_ptr[4];
   #pragma unroll
   for (int element = 0; element < 4; ++element) {
@@ -66,18 +66,18 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restr
         p0_red_own_ptr[0] = (p0_red_own_ptr[0] + workspace_ptr[(((((iteration_1 * 32000) + (task * 8192)) + ((((int)threadIdx.x) >> 5) * 1000)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);
       }
     }
-    p0_red_shares_ptr[((int)threadIdx.x)] = p0_red_own_ptr[0];
+    p0_red_partials_ptr[((int)threadIdx.x)] = p0_red_own_ptr[0];
     __syncthreads();
     if ((((int)threadIdx.x) < 32) && ((((task * 1024) + (((int)blockIdx.x) * 4)) + ((((int)threadIdx.x) & 31) >> 3)) < 125)) {
       alignas(64) float p0_red_ptr[1];
-      p0_red_ptr[0] = p0_red_shares_ptr[((int)threadIdx.x)];
+      p0_red_ptr[0] = p0_red_partials_ptr[((int)threadIdx.x)];
       for (int warp = 0; warp < 31; ++warp) {
-        p0_red_ptr[0] = (p0_red_ptr[0] + p0_red_shares_ptr[(((warp * 32) + ((int)threadIdx.x)) + 32)]);
+        p0_red_ptr[0] = (p0_red_ptr[0] + p0_red_partials_ptr[(((warp * 32) + ((int)threadIdx.x)) + 32)]);
       }
       p0_red_intermediate_ptr[(((task * 8192) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x))] = p0_red_ptr[0];
     }
     __syncthreads();
   }
   (&(rows_ptr[0]));
-  (&(p0_red_shares_ptr[0]));
+  (&(p0_red_partials_ptr[0]));
 }

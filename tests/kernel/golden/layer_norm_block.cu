@@ -22,11 +22,11 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(float* __restrict_
     x_red_warps_ptr[(((int)threadIdx.x) >> 5)] = x_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float x_red_share_ptr[1];
+  alignas(64) float x_red_of_warp_ptr[1];
   int cse_v4 = (((int)threadIdx.x) & 7);
-  x_red_share_ptr[0] = x_red_warps_ptr[(((int)threadIdx.x) & 7)];
+  x_red_of_warp_ptr[0] = x_red_warps_ptr[(((int)threadIdx.x) & 7)];
   alignas(64) float x_red_all_ptr_1[1];
-  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(x_red_share_ptr[0]);
+  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(x_red_of_warp_ptr[0]);
   alignas(64) float x_red_ptr[1];
   x_red_ptr[0] = x_red_all_ptr_1[0];
   alignas(64) float T_divide_ptr[1];
@@ -50,10 +50,10 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(float* __restrict_
     x_red1_warps_ptr[(((int)threadIdx.x) >> 5)] = x_red1_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float x_red1_share_ptr[1];
-  x_red1_share_ptr[0] = x_red1_warps_ptr[(((int)threadIdx.x) & 7)];
+  alignas(64) float x_red1_of_warp_ptr[1];
+  x_red1_of_warp_ptr[0] = x_red1_warps_ptr[(((int)threadIdx.x) & 7)];
   alignas(64) float x_red1_all_ptr_1[1];
-  x_red1_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(x_red1_share_ptr[0]);
+  x_red1_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(x_red1_of_warp_ptr[0]);
   alignas(64) float x_red1_ptr[1];
   x_red1_ptr[0] = x_red1_all_ptr_1[0];
   alignas(64) float T_divide1_ptr[1];

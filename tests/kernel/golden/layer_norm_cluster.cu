@@ -117,10 +117,10 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
   lv_red_all_ptr[0] = tvm_builtin_cuda_warp_reduce_sum_32(own_ptr[0]);
   alignas(64) float mean_ptr[1];
   mean_ptr[0] = (lv_red_all_ptr[0] * 0x1p-11f/*4.882812e-04*/);
-  alignas(64) float apart_ptr[1];
-  apart_ptr[0] = ((own_ptr[0] * 0x1p-6f/*1.562500e-02*/) - mean_ptr[0]);
+  alignas(64) float offset_ptr[1];
+  offset_ptr[0] = ((own_ptr[0] * 0x1p-6f/*1.562500e-02*/) - mean_ptr[0]);
   alignas(64) float lv_red1_all_ptr[1];
-  lv_red1_all_ptr[0] = tvm_builtin_cuda_warp_reduce_sum_32((((((lv_red1_partial_ptr[0] + lv_red1_partial_ptr[1]) + lv_red1_partial_ptr[2]) + lv_red1_partial_ptr[3]) - ((distance_ptr[0] * distance_ptr[0]) * 0x1p-6f/*1.562500e-02*/)) + ((apart_ptr[0] * apart_ptr[0]) * 0x1p+6f/*6.400000e+01*/)));
+  lv_red1_all_ptr[0] = tvm_builtin_cuda_warp_reduce_sum_32((((((lv_red1_partial_ptr[0] + lv_red1_partial_ptr[1]) + lv_red1_partial_ptr[2]) + lv_red1_partial_ptr[3]) - ((distance_ptr[0] * distance_ptr[0]) * 0x1p-6f/*1.562500e-02*/)) + ((offset_ptr[0] * offset_ptr[0]) * 0x1p+6f/*6.400000e+01*/)));
   int cse_v8 = (((int)threadIdx.x) & 31);
   if ((((int)threadIdx.x) & 31) < 2) {
     uint cse_v13 = ((uint)(((int)threadIdx.x) & 31));
@@ -129,18 +129,18 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
     tvm_stitch_send_float32((&(lv_red1_warps_ptr[(((((int)((int64_t)blockIdx.x)) & 1) * 16) + (((int)threadIdx.x) >> 5))])), lv_red1_all_ptr[0], (&(arrivals_ptr[0])), ((uint)(((int)threadIdx.x) & 31)));
   }
   tvm_stitch_wait((&(arrivals_ptr[0])), (uint)0);
-  alignas(64) float lv_red_share_ptr[1];
-  lv_red_share_ptr[0] = lv_red_warps_ptr[(((int)threadIdx.x) & 31)];
-  alignas(64) float lv_red1_share_ptr[1];
-  lv_red1_share_ptr[0] = lv_red1_warps_ptr[(((int)threadIdx.x) & 31)];
+  alignas(64) float lv_red_of_warp_ptr[1];
+  lv_red_of_warp_ptr[0] = lv_red_warps_ptr[(((int)threadIdx.x) & 31)];
+  alignas(64) float lv_red1_of_warp_ptr[1];
+  lv_red1_of_warp_ptr[0] = lv_red1_warps_ptr[(((int)threadIdx.x) & 31)];
   alignas(64) float lv_red_all_ptr_1[1];
-  lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32(lv_red_share_ptr[0]);
+  lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32(lv_red_of_warp_ptr[0]);
   alignas(64) float mean_ptr_1[1];
   mean_ptr_1[0] = (lv_red_all_ptr_1[0] * 0x1p-16f/*1.525879e-05*/);
-  alignas(64) float apart_ptr_1[1];
-  apart_ptr_1[0] = ((lv_red_share_ptr[0] * 0x1p-11f/*4.882812e-04*/) - mean_ptr_1[0]);
+  alignas(64) float offset_ptr_1[1];
+  offset_ptr_1[0] = ((lv_red_of_warp_ptr[0] * 0x1p-11f/*4.882812e-04*/) - mean_ptr_1[0]);
   alignas(64) float lv_red1_all_ptr_1[1];
-  lv_red1_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32((lv_red1_share_ptr[0] + ((apart_ptr_1[0] * apart_ptr_1[0]) * 0x1p+11f/*2.048000e+03*/)));
+  lv_red1_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32((lv_red1_of_warp_ptr[0] + ((offset_ptr_1[0] * offset_ptr_1[0]) * 0x1p+11f/*2.048000e+03*/)));
   alignas(64) float lv_red_ptr[1];
   lv_red_ptr[0] = lv_red_all_ptr_1[0];
   alignas(64) float lv_red1_ptr[1];

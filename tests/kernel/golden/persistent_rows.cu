@@ -1,5 +1,5 @@
 extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restrict__ T_divide_intermediate_ptr, float* __restrict__ compute_intermediate_ptr, float* __restrict__ p0_ptr, float* __restrict__ workspace_ptr) {
-  __shared__ alignas(64) float lv_red_shares_warps_ptr[16];
+  __shared__ alignas(64) float lv_red_partials_warps_ptr[16];
   __shared__ alignas(64) float lv_red_warps_ptr[16];
   extern __shared__ __align__(64) float p0_staying_ptr[];
   int cse_v1 = (((int)blockIdx.x) * 16384);
@@ -16,10 +16,10 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restri
     for (int step = 0; step < 8; ++step) {
       *(float4*)(p0_ahead_ptr + (step * 4)) = *(float4*)(p0_ptr + (((((iteration * 4325376) + (((int)blockIdx.x) * 16384)) + ((((int)threadIdx.x) >> 8) * 8192)) + (step * 1024)) + ((((int)threadIdx.x) & 255) * 4)));
     }
-    alignas(64) float lv_red_shares_partial_ptr[4];
+    alignas(64) float lv_red_partials_partial_ptr[4];
     #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
-      lv_red_shares_partial_ptr[lane] = 0x0p+0f/*0.000000e+00*/;
+      lv_red_partials_partial_ptr[lane] = 0x0p+0f/*0.000000e+00*/;
     }
     #pragma unroll
     for (int step_1 = 0; step_1 < 8; ++step_1) {
@@ -28,23 +28,23 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restri
         alignas(64) float T_multiply_ptr[1];
         int cse_v11 = ((step_1 * 4) + lane_1);
         T_multiply_ptr[0] = (p0_ahead_ptr[((step_1 * 4) + lane_1)] * p0_ahead_ptr[((step_1 * 4) + lane_1)]);
-        lv_red_shares_partial_ptr[lane_1] = (lv_red_shares_partial_ptr[lane_1] + T_multiply_ptr[0]);
+        lv_red_partials_partial_ptr[lane_1] = (lv_red_partials_partial_ptr[lane_1] + T_multiply_ptr[0]);
       }
     }
-    alignas(64) float lv_red_shares_all_ptr[1];
-    lv_red_shares_all_ptr[0] = tvm_builtin_cuda_warp_reduce_sum_32((((lv_red_shares_partial_ptr[0] + lv_red_shares_partial_ptr[1]) + lv_red_shares_partial_ptr[2]) + lv_red_shares_partial_ptr[3]));
+    alignas(64) float lv_red_partials_all_ptr[1];
+    lv_red_partials_all_ptr[0] = tvm_builtin_cuda_warp_reduce_sum_32((((lv_red_partials_partial_ptr[0] + lv_red_partials_partial_ptr[1]) + lv_red_partials_partial_ptr[2]) + lv_red_partials_partial_ptr[3]));
     if ((((int)threadIdx.x) % 32) == 0) {
-      lv_red_shares_warps_ptr[(((int)threadIdx.x) >> 5)] = lv_red_shares_all_ptr[0];
+      lv_red_partials_warps_ptr[(((int)threadIdx.x) >> 5)] = lv_red_partials_all_ptr[0];
     }
     __syncthreads();
-    alignas(64) float lv_red_shares_share_ptr[1];
-    lv_red_shares_share_ptr[0] = lv_red_shares_warps_ptr[(((((int)threadIdx.x) >> 8) * 8) + (((int)threadIdx.x) & 7))];
-    alignas(64) float lv_red_shares_all_ptr_1[1];
-    lv_red_shares_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(lv_red_shares_share_ptr[0]);
-    alignas(64) float lv_red_shares_ptr[1];
-    lv_red_shares_ptr[0] = lv_red_shares_all_ptr_1[0];
+    alignas(64) float lv_red_partials_of_warp_ptr[1];
+    lv_red_partials_of_warp_ptr[0] = lv_red_partials_warps_ptr[(((((int)threadIdx.x) >> 8) * 8) + (((int)threadIdx.x) & 7))];
+    alignas(64) float lv_red_partials_all_ptr_1[1];
+    lv_red_partials_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(lv_red_partials_of_warp_ptr[0]);
+    alignas(64) float lv_red_partials_ptr[1];
+    lv_red_partials_ptr[0] = lv_red_partials_all_ptr_1[0];
     if ((((int)threadIdx.x) % 256) == 0) {
-      workspace_ptr[(((iteration * 528) + (((int)blockIdx.x) * 2)) + (((int)threadIdx.x) >> 8))] = lv_red_shares_ptr[0];
+      workspace_ptr[(((iteration * 528) + (((int)blockIdx.x) * 2)) + (((int)threadIdx.x) >> 8))] = lv_red_partials_ptr[0];
     }
     #pragma unroll
     for (int step_2 = 0; step_2 < 8; ++step_2) {
@@ -56,11 +56,11 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restri
   __syncthreads();
   int cse_v12 = ((((0 - ((int)blockIdx.x)) + 264) / 264) - 1);
   for (int iteration_1 = 0; iteration_1 < (((((0 - ((int)blockIdx.x)) + 264) / 264) - 1) + 1); ++iteration_1) {
-    alignas(64) float lv_red_shares_ahead_ptr[4];
+    alignas(64) float lv_red_partials_ahead_ptr[4];
     int cse_v6 = (((int)threadIdx.x) >> 7);
     int cse_v7 = (((int)threadIdx.x) & 127);
     int cse_v13 = ((((((((0 - ((int)blockIdx.x)) + 264) / 264) - 1) * 1056) + (((int)blockIdx.x) * 4)) + (((int)threadIdx.x) >> 7)) - (iteration_1 * 1056));
-    *(float4*)(lv_red_shares_ahead_ptr + 0) = *(float4*)(workspace_ptr + ((min(((((((((0 - ((int)blockIdx.x)) + 264) / 264) - 1) * 1056) + (((int)blockIdx.x) * 4)) + (((int)threadIdx.x) >> 7)) - (iteration_1 * 1056)), 0) * 512) + ((((int)threadIdx.x) & 127) * 4)));
+    *(float4*)(lv_red_partials_ahead_ptr + 0) = *(float4*)(workspace_ptr + ((min(((((((((0 - ((int)blockIdx.x)) + 264) / 264) - 1) * 1056) + (((int)blockIdx.x) * 4)) + (((int)threadIdx.x) >> 7)) - (iteration_1 * 1056)), 0) * 512) + ((((int)threadIdx.x) & 127) * 4)));
     alignas(64) float lv_red_partial_ptr[4];
     #pragma unroll
     for (int lane_2 = 0; lane_2 < 4; ++lane_2) {
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restri
     }
     #pragma unroll
     for (int lane_3 = 0; lane_3 < 4; ++lane_3) {
-      lv_red_partial_ptr[lane_3] = (lv_red_partial_ptr[lane_3] + lv_red_shares_ahead_ptr[lane_3]);
+      lv_red_partial_ptr[lane_3] = (lv_red_partial_ptr[lane_3] + lv_red_partials_ahead_ptr[lane_3]);
     }
     alignas(64) float lv_red_all_ptr[1];
     lv_red_all_ptr[0] = tvm_builtin_cuda_warp_reduce_sum_32((((lv_red_partial_ptr[0] + lv_red_partial_ptr[1]) + lv_red_partial_ptr[2]) + lv_red_partial_ptr[3]));
@@ -76,10 +76,10 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restri
       lv_red_warps_ptr[(((int)threadIdx.x) >> 5)] = lv_red_all_ptr[0];
     }
     __syncthreads();
-    alignas(64) float lv_red_share_ptr[1];
-    lv_red_share_ptr[0] = lv_red_warps_ptr[(((((int)threadIdx.x) >> 7) * 4) + (((int)threadIdx.x) & 3))];
+    alignas(64) float lv_red_of_warp_ptr[1];
+    lv_red_of_warp_ptr[0] = lv_red_warps_ptr[(((((int)threadIdx.x) >> 7) * 4) + (((int)threadIdx.x) & 3))];
     alignas(64) float lv_red_all_ptr_1[1];
-    lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_4(lv_red_share_ptr[0]);
+    lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_4(lv_red_of_warp_ptr[0]);
     alignas(64) float lv_red_ptr[1];
     lv_red_ptr[0] = lv_red_all_ptr_1[0];
     alignas(64) float T_add_ptr[1];
@@ -113,6 +113,6 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restri
       *(float4*)(T_divide_intermediate_ptr + (((((((((519 - ((int)blockIdx.x)) / 264) * 4325376) + (((int)blockIdx.x) * 16384)) + ((((int)threadIdx.x) >> 8) * 8192)) + (step_4 * 1024)) + ((((int)threadIdx.x) & 255) * 4)) - (iteration_2 * 4325376)) - 4325376)) = *(float4*)(T_divide_intermediate_out_ptr + 0);
     }
   }
-  (&(lv_red_shares_warps_ptr[0]));
+  (&(lv_red_partials_warps_ptr[0]));
   (&(lv_red_warps_ptr[0]));
 }

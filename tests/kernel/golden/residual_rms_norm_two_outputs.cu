@@ -33,10 +33,10 @@ extern "C" __global__ void __launch_bounds__(64) main_kernel(nv_bfloat16* __rest
     lv2_red_warps_ptr[(((int)threadIdx.x) >> 5)] = lv2_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float lv2_red_share_ptr[1];
-  lv2_red_share_ptr[0] = lv2_red_warps_ptr[(((int)threadIdx.x) & 1)];
+  alignas(64) float lv2_red_of_warp_ptr[1];
+  lv2_red_of_warp_ptr[0] = lv2_red_warps_ptr[(((int)threadIdx.x) & 1)];
   alignas(64) float lv2_red_all_ptr_1[1];
-  lv2_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_2(lv2_red_share_ptr[0]);
+  lv2_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_2(lv2_red_of_warp_ptr[0]);
   alignas(64) float lv2_red_ptr[1];
   lv2_red_ptr[0] = lv2_red_all_ptr_1[0];
   alignas(64) float T_divide_ptr[1];

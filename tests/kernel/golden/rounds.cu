@@ -15,10 +15,10 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
   int cse_v22 = ((595 - ((int)blockIdx.x)) / 396);
   int cse_v24 = ((((int)threadIdx.x) >> 6) * 33);
   for (int iteration = 0; iteration < ((595 - ((int)blockIdx.x)) / 396); ++iteration) {
-    alignas(64) float p0_red_shares_sums_ptr[1];
-    p0_red_shares_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
-    alignas(64) float p0_red1_shares_sums_ptr[1];
-    p0_red1_shares_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
+    alignas(64) float p0_red_partials_sums_ptr[1];
+    p0_red_partials_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
+    alignas(64) float p0_red1_partials_sums_ptr[1];
+    p0_red1_partials_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
     alignas(64) float p0_of_columns_ptr[1];
     int cse_v23 = ((iteration * 3267000) + (((int)blockIdx.x) * 8250));
     if ((((int)threadIdx.x) & 63) < 33) {
@@ -45,20 +45,20 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
         p0_ahead_ptr_3[0] = p0_ptr[((((((iteration * 3267000) + (((int)blockIdx.x) * 8250)) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 792)];
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr[0] - p0_of_columns_ptr[0]));
-        p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr[0] - p0_of_columns_ptr[0])));
+        p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + (p0_ahead_ptr[0] - p0_of_columns_ptr[0]));
+        p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + ((p0_ahead_ptr[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr[0] - p0_of_columns_ptr[0])));
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr_1[0] - p0_of_columns_ptr[0]));
-        p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr_1[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_1[0] - p0_of_columns_ptr[0])));
+        p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + (p0_ahead_ptr_1[0] - p0_of_columns_ptr[0]));
+        p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + ((p0_ahead_ptr_1[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_1[0] - p0_of_columns_ptr[0])));
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr_2[0] - p0_of_columns_ptr[0]));
-        p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr_2[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_2[0] - p0_of_columns_ptr[0])));
+        p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + (p0_ahead_ptr_2[0] - p0_of_columns_ptr[0]));
+        p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + ((p0_ahead_ptr_2[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_2[0] - p0_of_columns_ptr[0])));
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr_3[0] - p0_of_columns_ptr[0]));
-        p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr_3[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_3[0] - p0_of_columns_ptr[0])));
+        p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + (p0_ahead_ptr_3[0] - p0_of_columns_ptr[0]));
+        p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + ((p0_ahead_ptr_3[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_3[0] - p0_of_columns_ptr[0])));
       }
       int cse_v27 = ((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
       if ((((int)threadIdx.x) & 63) < 33) {
@@ -92,23 +92,23 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
       p0_ahead_ptr_7[0] = p0_ptr[((((iteration * 3267000) + (((int)blockIdx.x) * 8250)) + (min(((((int)threadIdx.x) >> 6) + 248), 249) * 33)) + (((int)threadIdx.x) & 63))];
     }
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr_4[0] - p0_of_columns_ptr[0]));
-      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr_4[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_4[0] - p0_of_columns_ptr[0])));
+      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + (p0_ahead_ptr_4[0] - p0_of_columns_ptr[0]));
+      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + ((p0_ahead_ptr_4[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_4[0] - p0_of_columns_ptr[0])));
     }
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr_5[0] - p0_of_columns_ptr[0]));
-      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr_5[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_5[0] - p0_of_columns_ptr[0])));
+      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + (p0_ahead_ptr_5[0] - p0_of_columns_ptr[0]));
+      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + ((p0_ahead_ptr_5[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_5[0] - p0_of_columns_ptr[0])));
     }
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr_6[0] - p0_of_columns_ptr[0]));
-      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr_6[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_6[0] - p0_of_columns_ptr[0])));
+      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + (p0_ahead_ptr_6[0] - p0_of_columns_ptr[0]));
+      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + ((p0_ahead_ptr_6[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_6[0] - p0_of_columns_ptr[0])));
     }
     if ((((int)threadIdx.x) & 63) < 33) {
       if (((int)threadIdx.x) < 128) {
-        p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + (p0_ahead_ptr_7[0] - p0_of_columns_ptr[0]));
+        p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + (p0_ahead_ptr_7[0] - p0_of_columns_ptr[0]));
       }
       if (((int)threadIdx.x) < 128) {
-        p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + ((p0_ahead_ptr_7[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_7[0] - p0_of_columns_ptr[0])));
+        p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + ((p0_ahead_ptr_7[0] - p0_of_columns_ptr[0]) * (p0_ahead_ptr_7[0] - p0_of_columns_ptr[0])));
       }
     }
     int cse_v29 = (((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
@@ -124,39 +124,39 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_staying_ptr[((((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 8184)] = p0_ahead_ptr_7[0];
     }
-    rows_ptr[((int)threadIdx.x)] = p0_red_shares_sums_ptr[0];
+    rows_ptr[((int)threadIdx.x)] = p0_red_partials_sums_ptr[0];
     __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
-      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 64)]);
-      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 128)]);
-      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 192)]);
-      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 256)]);
-      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 320)]);
-      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 384)]);
-      p0_red_shares_sums_ptr[0] = (p0_red_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 448)]);
+      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 64)]);
+      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 128)]);
+      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 192)]);
+      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 256)]);
+      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 320)]);
+      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 384)]);
+      p0_red_partials_sums_ptr[0] = (p0_red_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 448)]);
     }
     __syncthreads();
-    rows_ptr[((int)threadIdx.x)] = p0_red1_shares_sums_ptr[0];
+    rows_ptr[((int)threadIdx.x)] = p0_red1_partials_sums_ptr[0];
     __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
-      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 64)]);
-      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 128)]);
-      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 192)]);
-      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 256)]);
-      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 320)]);
-      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 384)]);
-      p0_red1_shares_sums_ptr[0] = (p0_red1_shares_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 448)]);
+      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 64)]);
+      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 128)]);
+      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 192)]);
+      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 256)]);
+      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 320)]);
+      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 384)]);
+      p0_red1_partials_sums_ptr[0] = (p0_red1_partials_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 448)]);
     }
     __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
       if (((int)threadIdx.x) < 33) {
-        alignas(64) float p0_red_shares_ptr[1];
-        p0_red_shares_ptr[0] = p0_red_shares_sums_ptr[0];
+        alignas(64) float p0_red_partials_ptr[1];
+        p0_red_partials_ptr[0] = p0_red_partials_sums_ptr[0];
         int cse_v26 = (((iteration * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x));
-        workspace_ptr[(((iteration * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x))] = p0_red_shares_ptr[0];
-        alignas(64) float p0_red1_shares_ptr[1];
-        p0_red1_shares_ptr[0] = p0_red1_shares_sums_ptr[0];
-        workspace_ptr[((((iteration * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x)) + 6656)] = p0_red1_shares_ptr[0];
+        workspace_ptr[(((iteration * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x))] = p0_red_partials_ptr[0];
+        alignas(64) float p0_red1_partials_ptr[1];
+        p0_red1_partials_ptr[0] = p0_red1_partials_sums_ptr[0];
+        workspace_ptr[((((iteration * 13068) + (((int)blockIdx.x) * 33)) + ((int)threadIdx.x)) + 6656)] = p0_red1_partials_ptr[0];
       }
     }
   }
@@ -164,101 +164,101 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
   __syncthreads();
   int cse_v25 = ((((0 - ((int)blockIdx.x)) + 396) / 396) - 1);
   for (int iteration_2 = 0; iteration_2 < (((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) + 1); ++iteration_2) {
-    alignas(64) float p0_red_apart_sums_ptr[1];
-    p0_red_apart_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
+    alignas(64) float p0_red_offset_sums_ptr[1];
+    p0_red_offset_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
     alignas(64) float p0_red_around_sums_ptr[1];
     p0_red_around_sums_ptr[0] = 0x0p+0f/*0.000000e+00*/;
     alignas(64) float p0_of_columns_ptr_1[1];
     if ((((int)threadIdx.x) & 63) < 33) {
       p0_of_columns_ptr_1[0] = p0_ptr[(((int)threadIdx.x) & 63)];
     }
-    alignas(64) float p0_red_shares_of_columns_ptr[1];
+    alignas(64) float p0_red_partials_of_columns_ptr[1];
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_red_shares_of_columns_ptr[0] = workspace_ptr[(((int)threadIdx.x) & 63)];
+      p0_red_partials_of_columns_ptr[0] = workspace_ptr[(((int)threadIdx.x) & 63)];
     }
-    alignas(64) float p0_red_shares_ahead_ptr[1];
-    alignas(64) float p0_red1_shares_ahead_ptr[1];
+    alignas(64) float p0_red_partials_ahead_ptr[1];
+    alignas(64) float p0_red1_partials_ahead_ptr[1];
     int cse_v14 = (iteration_2 * 2613600);
     int cse_v33 = ((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_red_shares_ahead_ptr[0] = workspace_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 6336) - (iteration_2 * 2613600))];
+      p0_red_partials_ahead_ptr[0] = workspace_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 6336) - (iteration_2 * 2613600))];
     }
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_red1_shares_ahead_ptr[0] = workspace_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12992) - (iteration_2 * 2613600))];
+      p0_red1_partials_ahead_ptr[0] = workspace_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12992) - (iteration_2 * 2613600))];
     }
     int cse_v15 = (iteration_2 * 653400000);
     int cse_v34 = ((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63));
     if ((((int)threadIdx.x) & 63) < 33) {
       int cse_v39 = ((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000));
-      p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
-      p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr[0] - ((p0_red_shares_ahead_ptr[0] * p0_red_shares_ahead_ptr[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
+      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
+      p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_partials_ahead_ptr[0] - ((p0_red_partials_ahead_ptr[0] * p0_red_partials_ahead_ptr[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1584000) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
     }
     for (int iteration_3 = 0; iteration_3 < 6; ++iteration_3) {
-      alignas(64) float p0_red_shares_ahead_ptr_1[1];
-      alignas(64) float p0_red1_shares_ahead_ptr_1[1];
+      alignas(64) float p0_red_partials_ahead_ptr_1[1];
+      alignas(64) float p0_red1_partials_ahead_ptr_1[1];
       int cse_v16 = (iteration_3 * 1056);
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red_shares_ahead_ptr_1[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 5280) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
+        p0_red_partials_ahead_ptr_1[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 5280) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red1_shares_ahead_ptr_1[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 11936) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
+        p0_red1_partials_ahead_ptr_1[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 11936) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
       }
-      alignas(64) float p0_red_shares_ahead_ptr_2[1];
-      alignas(64) float p0_red1_shares_ahead_ptr_2[1];
+      alignas(64) float p0_red_partials_ahead_ptr_2[1];
+      alignas(64) float p0_red1_partials_ahead_ptr_2[1];
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red_shares_ahead_ptr_2[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 5544) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
-      }
-      if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red1_shares_ahead_ptr_2[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12200) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
-      }
-      alignas(64) float p0_red_shares_ahead_ptr_3[1];
-      alignas(64) float p0_red1_shares_ahead_ptr_3[1];
-      if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red_shares_ahead_ptr_3[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 5808) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
+        p0_red_partials_ahead_ptr_2[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 5544) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red1_shares_ahead_ptr_3[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12464) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
+        p0_red1_partials_ahead_ptr_2[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12200) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
       }
-      alignas(64) float p0_red_shares_ahead_ptr_4[1];
-      alignas(64) float p0_red1_shares_ahead_ptr_4[1];
+      alignas(64) float p0_red_partials_ahead_ptr_3[1];
+      alignas(64) float p0_red1_partials_ahead_ptr_3[1];
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red_shares_ahead_ptr_4[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 6072) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
+        p0_red_partials_ahead_ptr_3[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 5808) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_red1_shares_ahead_ptr_4[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12728) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
+        p0_red1_partials_ahead_ptr_3[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12464) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
+      }
+      alignas(64) float p0_red_partials_ahead_ptr_4[1];
+      alignas(64) float p0_red1_partials_ahead_ptr_4[1];
+      if ((((int)threadIdx.x) & 63) < 33) {
+        p0_red_partials_ahead_ptr_4[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 6072) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
+      }
+      if ((((int)threadIdx.x) & 63) < 33) {
+        p0_red1_partials_ahead_ptr_4[0] = workspace_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 2613600) + (((int)blockIdx.x) * 6600)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 12728) - (iteration_3 * 1056)) - (iteration_2 * 2613600))];
       }
       int cse_v17 = (iteration_3 * 264000);
       if ((((int)threadIdx.x) & 63) < 33) {
         int cse_v41 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
-        p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_1[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
-        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr_1[0] - ((p0_red_shares_ahead_ptr_1[0] * p0_red_shares_ahead_ptr_1[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_1[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_1[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
+        p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_1[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
+        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_partials_ahead_ptr_1[0] - ((p0_red_partials_ahead_ptr_1[0] * p0_red_partials_ahead_ptr_1[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_1[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1320000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_1[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
       }
       if ((((int)threadIdx.x) & 63) < 33) {
         int cse_v42 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
-        p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_2[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
-        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr_2[0] - ((p0_red_shares_ahead_ptr_2[0] * p0_red_shares_ahead_ptr_2[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_2[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_2[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
+        p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_2[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
+        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_partials_ahead_ptr_2[0] - ((p0_red_partials_ahead_ptr_2[0] * p0_red_partials_ahead_ptr_2[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_2[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1386000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_2[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
       }
       if ((((int)threadIdx.x) & 63) < 33) {
         int cse_v43 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
-        p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_3[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
-        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr_3[0] - ((p0_red_shares_ahead_ptr_3[0] * p0_red_shares_ahead_ptr_3[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_3[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_3[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
+        p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_3[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
+        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_partials_ahead_ptr_3[0] - ((p0_red_partials_ahead_ptr_3[0] * p0_red_partials_ahead_ptr_3[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_3[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1452000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_3[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
       }
       if ((((int)threadIdx.x) & 63) < 33) {
         int cse_v44 = (((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000));
-        p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_4[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
-        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_shares_ahead_ptr_4[0] - ((p0_red_shares_ahead_ptr_4[0] * p0_red_shares_ahead_ptr_4[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_4[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_shares_ahead_ptr_4[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_shares_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
+        p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_4[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))));
+        p0_red_around_sums_ptr[0] = (p0_red_around_sums_ptr[0] + ((p0_red1_partials_ahead_ptr_4[0] - ((p0_red_partials_ahead_ptr_4[0] * p0_red_partials_ahead_ptr_4[0]) / 0x1.f4p+7f/*2.500000e+02*/)) + ((0x1.f4p+7f/*2.500000e+02*/ * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_4[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/)))) * ((p0_ptr[(((((((((((0 - ((int)blockIdx.x)) + 396) / 396) - 1) * 653400000) + (((int)blockIdx.x) * 1650000)) + ((((int)threadIdx.x) >> 6) * 8250)) + (((int)threadIdx.x) & 63)) + 1518000) - (iteration_3 * 264000)) - (iteration_2 * 653400000))] - p0_of_columns_ptr_1[0]) + ((p0_red_partials_ahead_ptr_4[0] / 0x1.f4p+7f/*2.500000e+02*/) - (p0_red_partials_of_columns_ptr[0] / 0x1.f4p+7f/*2.500000e+02*/))))));
       }
     }
-    rows_ptr[((int)threadIdx.x)] = p0_red_apart_sums_ptr[0];
+    rows_ptr[((int)threadIdx.x)] = p0_red_offset_sums_ptr[0];
     __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
-      p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 64)]);
-      p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 128)]);
-      p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 192)]);
-      p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 256)]);
-      p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 320)]);
-      p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 384)]);
-      p0_red_apart_sums_ptr[0] = (p0_red_apart_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 448)]);
+      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 64)]);
+      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 128)]);
+      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 192)]);
+      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 256)]);
+      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 320)]);
+      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 384)]);
+      p0_red_offset_sums_ptr[0] = (p0_red_offset_sums_ptr[0] + rows_ptr[(((int)threadIdx.x) + 448)]);
     }
     __syncthreads();
     rows_ptr[((int)threadIdx.x)] = p0_red_around_sums_ptr[0];
@@ -275,14 +275,14 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     __syncthreads();
     if ((((int)threadIdx.x) >> 6) == 0) {
       if (((int)threadIdx.x) < 33) {
-        alignas(64) float p0_red_apart_ptr[1];
-        p0_red_apart_ptr[0] = p0_red_apart_sums_ptr[0];
+        alignas(64) float p0_red_offset_ptr[1];
+        p0_red_offset_ptr[0] = p0_red_offset_sums_ptr[0];
         alignas(64) float p0_red_around_ptr[1];
         p0_red_around_ptr[0] = p0_red_around_sums_ptr[0];
         alignas(64) float p0_red_ptr[1];
-        p0_red_ptr[0] = (0x1.f4p+7f/*2.500000e+02*/ * ((0x1.9p+7f/*2.000000e+02*/ * (p0_ptr[((int)threadIdx.x)] + (workspace_ptr[((int)threadIdx.x)] / 0x1.f4p+7f/*2.500000e+02*/))) + p0_red_apart_ptr[0]));
+        p0_red_ptr[0] = (0x1.f4p+7f/*2.500000e+02*/ * ((0x1.9p+7f/*2.000000e+02*/ * (p0_ptr[((int)threadIdx.x)] + (workspace_ptr[((int)threadIdx.x)] / 0x1.f4p+7f/*2.500000e+02*/))) + p0_red_offset_ptr[0]));
         alignas(64) float p0_red1_ptr[1];
-        p0_red1_ptr[0] = (p0_red_around_ptr[0] - ((0x1.4p+0f/*1.250000e+00*/ * p0_red_apart_ptr[0]) * p0_red_apart_ptr[0]));
+        p0_red1_ptr[0] = (p0_red_around_ptr[0] - ((0x1.4p+0f/*1.250000e+00*/ * p0_red_offset_ptr[0]) * p0_red_offset_ptr[0]));
         alignas(64) float T_divide_ptr[1];
         T_divide_ptr[0] = (p0_red_ptr[0] / 0x1.86ap+15f/*5.000000e+04*/);
         int cse_v18 = (iteration_2 * 13068);

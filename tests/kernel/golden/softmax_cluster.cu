@@ -197,14 +197,14 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
     tvm_stitch_send_float32((&(lv3_red_warps_ptr[(((((int)((int64_t)blockIdx.x)) & 3) * 8) + (((int)threadIdx.x) >> 5))])), lv3_red_all_ptr[0], (&(arrivals_ptr[0])), ((uint)(((int)threadIdx.x) & 31)));
   }
   tvm_stitch_wait((&(arrivals_ptr[0])), (uint)0);
-  alignas(64) float lv_red_share_ptr[1];
-  lv_red_share_ptr[0] = lv_red_warps_ptr[(((int)threadIdx.x) & 31)];
-  alignas(64) float lv3_red_share_ptr[1];
-  lv3_red_share_ptr[0] = lv3_red_warps_ptr[(((int)threadIdx.x) & 31)];
+  alignas(64) float lv_red_of_warp_ptr[1];
+  lv_red_of_warp_ptr[0] = lv_red_warps_ptr[(((int)threadIdx.x) & 31)];
+  alignas(64) float lv3_red_of_warp_ptr[1];
+  lv3_red_of_warp_ptr[0] = lv3_red_warps_ptr[(((int)threadIdx.x) & 31)];
   alignas(64) float lv_red_all_ptr_1[1];
-  lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_32(lv_red_share_ptr[0]);
+  lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_32(lv_red_of_warp_ptr[0]);
   alignas(64) float lv3_red_all_ptr_1[1];
-  lv3_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32((lv3_red_share_ptr[0] * expf((lv_red_share_ptr[0] - lv_red_all_ptr_1[0]))));
+  lv3_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32((lv3_red_of_warp_ptr[0] * expf((lv_red_of_warp_ptr[0] - lv_red_all_ptr_1[0]))));
   alignas(64) float lv_red_ptr[1];
   lv_red_ptr[0] = lv_red_all_ptr_1[0];
   alignas(64) float lv3_red_ptr[1];

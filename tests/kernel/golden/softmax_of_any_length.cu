@@ -185,10 +185,10 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
     ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) >> 5)] = x_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float x_red_share_ptr[1];
-  x_red_share_ptr[0] = ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) & 31)];
+  alignas(64) float x_red_of_warp_ptr[1];
+  x_red_of_warp_ptr[0] = ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) & 31)];
   alignas(64) float x_red_all_ptr_1[1];
-  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_32(x_red_share_ptr[0]);
+  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_32(x_red_of_warp_ptr[0]);
   alignas(64) float x_red_ptr[1];
   x_red_ptr[0] = x_red_all_ptr_1[0];
   alignas(64) float lv2_red_partial_ptr[4];
@@ -227,10 +227,10 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
     ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) >> 5)] = lv2_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float lv2_red_share_ptr[1];
-  lv2_red_share_ptr[0] = ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) & 31)];
+  alignas(64) float lv2_red_of_warp_ptr[1];
+  lv2_red_of_warp_ptr[0] = ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) & 31)];
   alignas(64) float lv2_red_all_ptr_1[1];
-  lv2_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32(lv2_red_share_ptr[0]);
+  lv2_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32(lv2_red_of_warp_ptr[0]);
   alignas(64) float lv2_red_ptr[1];
   lv2_red_ptr[0] = lv2_red_all_ptr_1[0];
   #pragma unroll
@@ -361,11 +361,11 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     x_red_warps_ptr[(((int)threadIdx.x) >> 5)] = x_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float x_red_share_ptr[1];
+  alignas(64) float x_red_of_warp_ptr[1];
   int cse_v20 = (((int)threadIdx.x) & 15);
-  x_red_share_ptr[0] = x_red_warps_ptr[(((int)threadIdx.x) & 15)];
+  x_red_of_warp_ptr[0] = x_red_warps_ptr[(((int)threadIdx.x) & 15)];
   alignas(64) float x_red_all_ptr_1[1];
-  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_16(x_red_share_ptr[0]);
+  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_16(x_red_of_warp_ptr[0]);
   alignas(64) float x_red_ptr[1];
   x_red_ptr[0] = x_red_all_ptr_1[0];
   alignas(64) float lv2_red_partial_ptr[4];
@@ -438,10 +438,10 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     lv2_red_warps_ptr[(((int)threadIdx.x) >> 5)] = lv2_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float lv2_red_share_ptr[1];
-  lv2_red_share_ptr[0] = lv2_red_warps_ptr[(((int)threadIdx.x) & 15)];
+  alignas(64) float lv2_red_of_warp_ptr[1];
+  lv2_red_of_warp_ptr[0] = lv2_red_warps_ptr[(((int)threadIdx.x) & 15)];
   alignas(64) float lv2_red_all_ptr_1[1];
-  lv2_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_16(lv2_red_share_ptr[0]);
+  lv2_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_16(lv2_red_of_warp_ptr[0]);
   alignas(64) float lv2_red_ptr[1];
   lv2_red_ptr[0] = lv2_red_all_ptr_1[0];
   for (int64_t flight_2 = (int64_t)0; flight_2 < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++flight_2) {

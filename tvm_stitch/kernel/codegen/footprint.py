@@ -18,7 +18,7 @@ MAX_REGISTERS = 255  # of a thread
 ALLOCATED = 8  # registers of a thread come by so many
 OVERHEAD_REGISTERS = 16  # addresses and counters, as ptxas reports them for 282 kernels
 SPARE_REGISTERS = 12  # more, for scalars of a row that the compiler need then not make again
-SUM_BYTES = 4  # of a share of a sum over the rows
+SUM_BYTES = 4  # of a partial sum over the rows
 
 
 @dataclass(frozen=True)

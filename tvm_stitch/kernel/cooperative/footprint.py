@@ -36,7 +36,7 @@ GUARD_REGISTERS = 24
 
 
 def sums_footprint(program: Program, mapping: ColumnSums) -> Footprint:
-    """What a block takes: its threads' share of the sums, too, and the next row."""
+    """What a block takes: its threads' partial sums, too, and the next row."""
     held = phases_of(program, mapping).live_bytes + SUM_BYTES * len(program.column_reductions)
     if mapping.prefetch_next_row:
         held += phases_of(program, mapping).first_bytes
@@ -47,10 +47,10 @@ def sums_footprint(program: Program, mapping: ColumnSums) -> Footprint:
 
 
 def _sums_shared(program: Program, mapping: ColumnSums) -> int:
-    """Shared memory of a block: its rows' sums, the warps' shares, scratch of the rows."""
+    """Shared memory of a block: its rows' sums, the warps' partials, scratch of the rows."""
     rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
-    shares = len(program.column_reductions) * mapping.block_threads * SUM_BYTES
-    return rows + shares + meeting_bytes(program, mapping)
+    partials = len(program.column_reductions) * mapping.block_threads * SUM_BYTES
+    return rows + partials + meeting_bytes(program, mapping)
 
 
 def rounds_footprint(parts: Parts, blocks: int) -> Footprint:

@@ -6,7 +6,7 @@ everything of more elements they compute again from what was there before. Must 
 
 A reduction belongs to the first round in which all that it needs is in memory. Where it follows
 others along the same rows it stays in their round and Program. Reductions that would leave most of
-a device idle are split (kernel/cooperative/split_reduction): shares in one round, their sums in
+a device idle are split (kernel/cooperative/split_reduction): partials in one round, their sums in
 the next.
 """
 

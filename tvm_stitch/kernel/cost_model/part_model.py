@@ -69,8 +69,8 @@ class Demand:
         return rows * mapping.cluster
 
     @cached_property
-    def shares(self) -> int:
-        """Groups of blocks that iterate over the rows; a group has whole rows, or a band's."""
+    def partials(self) -> int:
+        """Groups of blocks that iterate over the rows: of whole ones, or of those of a segment."""
         pieces = -(-self.profile.columns // self.reach) if self.mapping.split else 1
         return max(1, self.blocks // pieces)
 
@@ -82,7 +82,7 @@ class Demand:
         if not self.mapping.blocks:
             return 1
         groups = -(-self.profile.rows // self.mapping.block_rows)
-        return -(-groups // self.shares)
+        return -(-groups // self.partials)
 
     @cached_property
     def waiting_bytes(self) -> float:
@@ -116,11 +116,11 @@ class Demand:
         for phase in self.phases:
             total += sum((*phase.reads, *phase.again, *phase.writes))
             total += MISSES * (sum(phase.along) + SECTOR_BYTES * len(phase.gathers))
-        # A share of every sum over the rows goes to device memory and comes back.
-        shares = 2 * SUM_BYTES * profile.column_reductions * self.shares * profile.columns
+        # A partial of every sum over the rows goes to device memory and comes back.
+        partials = 2 * SUM_BYTES * profile.column_reductions * self.partials * profile.columns
         if profile.column_reductions and not self.mapping.steps:  # each row is added there
-            shares += 2 * SUM_BYTES * profile.column_reductions * profile.elements
-        return total * profile.elements + shares - self.waiting_bytes
+            partials += 2 * SUM_BYTES * profile.column_reductions * profile.elements
+        return total * profile.elements + partials - self.waiting_bytes
 
     @cached_property
     def instructions(self) -> float:
@@ -152,7 +152,9 @@ class Demand:
         total = timing.block_us + self.iteration_us
         if self.profile.column_reductions and not self.profile.row_segments:
             warps = max(1, self.mapping.block_threads // WARP)
-            total += grid_us(self.blocks, self.device) + self.shares / warps * timing.l2_latency_us
+            total += (
+                grid_us(self.blocks, self.device) + self.partials / warps * timing.l2_latency_us
+            )
         return total
 
     def _work_us(self, phase: PhaseProfile) -> float:

@@ -131,10 +131,10 @@ def _sliced(problem: Problem[ProductProgram]) -> Iterator[SmallMatmul]:
     ):
         together //= 2
     mapping = mapping_of_products(program, threads, together, batch, split=True)
-    yield replace(mapping, depth_split=_shares(program, mapping))
+    yield replace(mapping, depth_split=_depth_split(program, mapping))
 
 
-def _shares(program: ProductProgram, mapping: SmallMatmul) -> int:
+def _depth_split(program: ProductProgram, mapping: SmallMatmul) -> int:
     """How many threads share the depth: as many as leave each a part that is worth it."""
     shallowest = min(contraction.contracted for contraction in program.contractions.values())
     shares = 1

@@ -202,7 +202,7 @@ class ProductPart:
         for depth in range(chunks * CHUNK, chunks * CHUNK + rest):
             self._multiply(contraction, totals, columns, int64(depth), 1)
         if shares > 1:
-            self._add_shares(stage, totals, each)
+            self._add_partials(stage, totals, each)
         values = totals
         if dtype_of(stage.output) != ACCUMULATED:
             values = self.writer.allocate(stage.name, each, dtype_of(stage.output))
@@ -210,10 +210,10 @@ class ProductPart:
                 self.writer.store(values, element, reduction.result(stage, totals[element]))
         self.values[stage.output] = values
 
-    def _add_shares(self, stage: Stage, totals: Var, each: int) -> None:
+    def _add_partials(self, stage: Stage, totals: Var, each: int) -> None:
         """Every thread adds up what those that share its depth have found, in one order."""
         writer, threads = self.writer, self.mapping.block_threads
-        partial = writer.allocate(f"{stage.name}_shares", threads * each, ACCUMULATED, SHARED)
+        partial = writer.allocate(f"{stage.name}_partials", threads * each, ACCUMULATED, SHARED)
         own = self.position.thread * each
         with writer.unrolled(each, "element") as element:
             writer.store(partial, own + element, totals[element])

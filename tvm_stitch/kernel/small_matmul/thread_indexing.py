@@ -87,7 +87,7 @@ class ProductPosition:
     ) -> None:
         self.program, self.mapping, self.thread = program, mapping, thread
         self.apart = _threads_apart(program, mapping)
-        self.share, own = _shares(mapping, thread)
+        self.share, own = _depth_split(mapping, thread)
         self.lane = tirx.floormod(tirx.floordiv(own, self.apart), mapping.threads)
         pair = tirx.floordiv(own, mapping.threads * self.apart)
         self.team = pair * self.apart + tirx.floormod(own, self.apart)
@@ -155,7 +155,7 @@ class ProductPosition:
         return None if self.mapping.depth_split == 1 else self.share == 0
 
 
-def _shares(mapping: SmallMatmul, thread: Expr) -> tuple[Expr, Expr]:
+def _depth_split(mapping: SmallMatmul, thread: Expr) -> tuple[Expr, Expr]:
     """Which share of the depth a thread has, and its number among those that have the same."""
     if mapping.depth_split == 1:
         return int64(0), thread
