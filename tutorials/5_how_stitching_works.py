@@ -6,10 +6,10 @@ How stitching works, from a softmax to a barrier of the whole grid.
 Run it with `python tutorials/5_how_stitching_works.py`. It needs no GPU; g++ lets it run the
 kernels on the CPU, thread by thread.
 
-A kernel ends where one thread needs what another has computed, unless the two can meet. Stitching
-is finding the nearest place where they can: registers of a warp, shared memory of a block, the
-blocks of a cluster, the whole grid. Each section takes one step outwards and shows the plan, the
-lines of the generated CUDA where threads meet, and the result beside NumPy's.
+A kernel ends where one thread needs what another has computed, unless the two can synchronise.
+Stitching is finding the nearest place where they can: registers of a warp, shared memory of a
+block, the blocks of a cluster, the whole grid. Each section takes one step outwards and shows the plan, the
+lines of the generated CUDA where threads synchronise, and the result beside NumPy's.
 """
 
 import pathlib
@@ -260,11 +260,11 @@ show(
 # -----------------------------
 #
 # Every step outwards costs more, and nothing is loaded while threads wait. So each kernel takes the
-# nearest meeting place that holds its rows, and the planner asks the cost model whether stitching
-# pays at all. What it thinks that a meeting costs on an H200:
+# nearest one that holds its rows, and the planner asks the cost model whether stitching
+# pays at all. What it thinks that synchronising costs on an H200:
 
 timing = device_of(target).timing
-print("\nmicroseconds of one meeting, as the cost model has them:")
+print("\nmicroseconds of one synchronisation, as the cost model has them:")
 print(f"  two lanes of a warp {timing.shuffle_us:.3f}, a block {timing.barrier_us:.3f}", end=", ")
 print(f"a cluster {timing.cluster_us:.1f}, the grid {timing.grid_us:.1f}")
 

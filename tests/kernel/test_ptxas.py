@@ -179,7 +179,7 @@ def test_occupancy(name, compiled):
     launch = kernel.launch
     assert launch is not None
     share = launch.threads / device.max_threads  # of a multiprocessor, by one block
-    # Blocks that meet at a barrier are as many as the grid has for a multiprocessor. More may be
+    # Blocks of a grid barrier are as many as the grid has for a multiprocessor. More may be
     # predicted to fit beside them: four where there are two, each of which the compiler then gives
     # all registers that the other leaves. None comes, so neither count matters beyond the grid's.
     most = share * math.ceil(launch.blocks / device.multiprocessors) if launch.cooperative else 1.0

@@ -2,7 +2,7 @@
 
 In: the kernels of all regions, each with the turns in which it can run. Out: packs of them. A pack
 costs one launch instead of many; its parts share the size of a block and nothing else, but for
-those in rounds, which meet at the same barriers. Kernels of
+those in rounds, which have the same barriers. Kernels of
 one turn never wait for each other, so packs of one turn close no cycle. Those that read the same
 tensor, or compute the same value again, are merged into one function that has it once: what they
 become is asked of kernel/ as for any set of operators. So are matrix products, which share launches
@@ -130,7 +130,7 @@ class Pack:
         alone = any(v.spare for v in verdicts) or not all(
             kernel.shares_launch or kernel.is_product for kernel in kernels
         )
-        return not alone and (self.cost_us <= LONGEST_US or verdicts[0].kernel.meets)
+        return not alone and (self.cost_us <= LONGEST_US or verdicts[0].kernel.is_cooperative)
 
     def touches(self, nodes: AbstractSet[int]) -> bool:
         """Whether it computes any of these nodes."""
@@ -226,7 +226,7 @@ def holding(packs: Iterable[Pack], look: Callable[[Kernel], Refused | None]) -> 
         key = kernels, _in_common(each.items) if each.related else None
         if len(kernels) > 1 and key not in known:
             # Of those in rounds, all stages are placed in rounds anew.
-            merge = each.related or kernels[0].meets
+            merge = each.related or kernels[0].is_cooperative
             kernel = _merged(each.items) if merge else _together(each.items)
             known[key] = not isinstance(kernel, Refused) and look(kernel) is None
         found += [each] if known.get(key, True) else map(Pack.of, each.items)

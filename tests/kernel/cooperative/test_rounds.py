@@ -1,4 +1,4 @@
-"""Rounds: stages that share no rows, in one kernel whose blocks meet more than once."""
+"""Rounds: stages that share no rows, in one kernel with more than one barrier of the grid."""
 
 from dataclasses import replace
 

@@ -153,21 +153,21 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
   T_add_ptr[0] = (T_divide1_ptr[0] + 0x1.4f8b58p-17f/*1.000000e-05*/);
   alignas(64) float compute1_ptr[1];
   compute1_ptr[0] = rsqrtf(T_add_ptr[0]);
-  for (int64_t flight = (int64_t)0; flight < (int64_t)2; ++flight) {
+  for (int64_t batch = (int64_t)0; batch < (int64_t)2; ++batch) {
     alignas(64) nv_bfloat16 w_along_ptr[32];
     alignas(64) nv_bfloat16 b_along_ptr[32];
-    int64_t cse_v9 = (flight * (int64_t)32768);
+    int64_t cse_v9 = (batch * (int64_t)32768);
     #pragma unroll
     for (int along = 0; along < 4; ++along) {
       int cse_v10 = (along * 8);
-      int64_t cse_v18 = ((((flight * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8));
-      *(uint4*)(w_along_ptr + (along * 8)) = *(uint4*)(w_ptr + ((((flight * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
-      *(uint4*)(b_along_ptr + (along * 8)) = *(uint4*)(b_ptr + ((((flight * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
+      int64_t cse_v18 = ((((batch * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8));
+      *(uint4*)(w_along_ptr + (along * 8)) = *(uint4*)(w_ptr + ((((batch * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
+      *(uint4*)(b_along_ptr + (along * 8)) = *(uint4*)(b_ptr + ((((batch * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
     }
     #pragma unroll
     for (int64_t step_4 = (int64_t)0; step_4 < (int64_t)4; ++step_4) {
       alignas(64) nv_bfloat16 x_back_ptr_5[8];
-      *(uint4*)(x_back_ptr_5 + 0) = *(uint4*)(x_kept_ptr + (((flight * (int64_t)16384) + (step_4 * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
+      *(uint4*)(x_back_ptr_5 + 0) = *(uint4*)(x_kept_ptr + (((batch * (int64_t)16384) + (step_4 * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
       alignas(64) nv_bfloat16 compute_intermediate_1_2_out_ptr[8];
       #pragma unroll
       for (int lane_6 = 0; lane_6 < 8; ++lane_6) {
@@ -186,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
         compute2_ptr[0] = ((nv_bfloat16)T_add1_ptr[0]);
         compute_intermediate_1_2_out_ptr[lane_6] = compute2_ptr[0];
       }
-      *(uint4*)(compute_intermediate_1_2_ptr + ((((((((int64_t)((int)((int64_t)blockIdx.x))) >> (int64_t)1) * (int64_t)65536) + (flight * (int64_t)32768)) + (step_4 * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8))) = *(uint4*)(compute_intermediate_1_2_out_ptr + (int64_t)0);
+      *(uint4*)(compute_intermediate_1_2_ptr + ((((((((int64_t)((int)((int64_t)blockIdx.x))) >> (int64_t)1) * (int64_t)65536) + (batch * (int64_t)32768)) + (step_4 * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8))) = *(uint4*)(compute_intermediate_1_2_out_ptr + (int64_t)0);
     }
   }
   (&(arrivals_ptr[0]));

@@ -1,7 +1,7 @@
 extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restrict__ T_divide_intermediate_ptr, float* __restrict__ compute_intermediate_ptr, float* __restrict__ p0_ptr, float* __restrict__ workspace_ptr) {
   __shared__ alignas(64) float lv_red_partials_warps_ptr[16];
   __shared__ alignas(64) float lv_red_warps_ptr[16];
-  extern __shared__ __align__(64) float p0_staying_ptr[];
+  extern __shared__ __align__(64) float p0_persistent_ptr[];
   int cse_v1 = (((int)blockIdx.x) * 16384);
   int cse_v2 = (((int)threadIdx.x) >> 8);
   int cse_v3 = (((int)threadIdx.x) & 255);
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restri
     }
     #pragma unroll
     for (int step_2 = 0; step_2 < 8; ++step_2) {
-      *(float4*)(p0_staying_ptr + ((((iteration * 16384) + ((((int)threadIdx.x) >> 8) * 8192)) + (step_2 * 1024)) + ((((int)threadIdx.x) & 255) * 4))) = *(float4*)(p0_ahead_ptr + (step_2 * 4));
+      *(float4*)(p0_persistent_ptr + ((((iteration * 16384) + ((((int)threadIdx.x) >> 8) * 8192)) + (step_2 * 1024)) + ((((int)threadIdx.x) & 255) * 4))) = *(float4*)(p0_ahead_ptr + (step_2 * 4));
     }
     __syncthreads();
   }
@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(float* __restri
     alignas(64) float p0_ahead_ptr_1[32];
     #pragma unroll
     for (int step_3 = 0; step_3 < 8; ++step_3) {
-      *(float4*)(p0_ahead_ptr_1 + (step_3 * 4)) = *(float4*)(p0_staying_ptr + ((((((((519 - ((int)blockIdx.x)) / 264) * 16384) + ((((int)threadIdx.x) >> 8) * 8192)) + (step_3 * 1024)) + ((((int)threadIdx.x) & 255) * 4)) - (iteration_2 * 16384)) - 16384));
+      *(float4*)(p0_ahead_ptr_1 + (step_3 * 4)) = *(float4*)(p0_persistent_ptr + ((((((((519 - ((int)blockIdx.x)) / 264) * 16384) + ((((int)threadIdx.x) >> 8) * 8192)) + (step_3 * 1024)) + ((((int)threadIdx.x) & 255) * 4)) - (iteration_2 * 16384)) - 16384));
     }
     alignas(64) float compute_intermediate_of_row_ptr[1];
     compute_intermediate_of_row_ptr[0] = compute_intermediate_ptr[0];

@@ -1,6 +1,6 @@
 extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restrict__ compute_intermediate_1_ptr, float* __restrict__ p0_ptr, float* __restrict__ p1_ptr, float* __restrict__ workspace_ptr) {
   __shared__ alignas(64) float rows_ptr[512];
-  extern __shared__ __align__(64) float p0_staying_ptr[];
+  extern __shared__ __align__(64) float p0_persistent_ptr[];
   int cse_v1 = (((int)threadIdx.x) & 63);
   int cse_v2 = (((int)blockIdx.x) * 8250);
   int cse_v4 = (((int)threadIdx.x) >> 6);
@@ -62,16 +62,16 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
       }
       int cse_v27 = ((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_staying_ptr[((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63))] = p0_ahead_ptr[0];
+        p0_persistent_ptr[((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63))] = p0_ahead_ptr[0];
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_staying_ptr[(((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 264)] = p0_ahead_ptr_1[0];
+        p0_persistent_ptr[(((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 264)] = p0_ahead_ptr_1[0];
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_staying_ptr[(((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 528)] = p0_ahead_ptr_2[0];
+        p0_persistent_ptr[(((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 528)] = p0_ahead_ptr_2[0];
       }
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_staying_ptr[(((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 792)] = p0_ahead_ptr_3[0];
+        p0_persistent_ptr[(((((iteration * 8448) + (iteration_1 * 1056)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 792)] = p0_ahead_ptr_3[0];
       }
     }
     alignas(64) float p0_ahead_ptr_4[1];
@@ -113,16 +113,16 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     }
     int cse_v29 = (((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_staying_ptr[((((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 7392)] = p0_ahead_ptr_4[0];
+      p0_persistent_ptr[((((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 7392)] = p0_ahead_ptr_4[0];
     }
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_staying_ptr[((((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 7656)] = p0_ahead_ptr_5[0];
+      p0_persistent_ptr[((((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 7656)] = p0_ahead_ptr_5[0];
     }
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_staying_ptr[((((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 7920)] = p0_ahead_ptr_6[0];
+      p0_persistent_ptr[((((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 7920)] = p0_ahead_ptr_6[0];
     }
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_staying_ptr[((((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 8184)] = p0_ahead_ptr_7[0];
+      p0_persistent_ptr[((((iteration * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) + 8184)] = p0_ahead_ptr_7[0];
     }
     rows_ptr[((int)threadIdx.x)] = p0_red_partials_sums_ptr[0];
     __syncthreads();
@@ -318,19 +318,19 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
     int cse_v32 = (((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
     int cse_v35 = ((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448));
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_ahead_ptr_8[0] = p0_staying_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448)) - 1056)];
+      p0_ahead_ptr_8[0] = p0_persistent_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448)) - 1056)];
     }
     alignas(64) float p0_ahead_ptr_9[1];
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_ahead_ptr_9[0] = p0_staying_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448)) - 792)];
+      p0_ahead_ptr_9[0] = p0_persistent_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448)) - 792)];
     }
     alignas(64) float p0_ahead_ptr_10[1];
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_ahead_ptr_10[0] = p0_staying_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448)) - 528)];
+      p0_ahead_ptr_10[0] = p0_persistent_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448)) - 528)];
     }
     alignas(64) float p0_ahead_ptr_11[1];
     if ((((int)threadIdx.x) & 63) < 33) {
-      p0_ahead_ptr_11[0] = p0_staying_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448)) - 264)];
+      p0_ahead_ptr_11[0] = p0_persistent_ptr[(((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_4 * 8448)) - 264)];
     }
     int cse_v20 = (iteration_4 * 3267000);
     int cse_v36 = ((((((595 - ((int)blockIdx.x)) / 396) * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63));
@@ -386,19 +386,19 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
       int cse_v21 = (iteration_5 * 1056);
       int cse_v38 = (((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448));
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_ahead_ptr_12[0] = p0_staying_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448)) - 2112)];
+        p0_ahead_ptr_12[0] = p0_persistent_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448)) - 2112)];
       }
       alignas(64) float p0_ahead_ptr_13[1];
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_ahead_ptr_13[0] = p0_staying_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448)) - 1848)];
+        p0_ahead_ptr_13[0] = p0_persistent_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448)) - 1848)];
       }
       alignas(64) float p0_ahead_ptr_14[1];
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_ahead_ptr_14[0] = p0_staying_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448)) - 1584)];
+        p0_ahead_ptr_14[0] = p0_persistent_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448)) - 1584)];
       }
       alignas(64) float p0_ahead_ptr_15[1];
       if ((((int)threadIdx.x) & 63) < 33) {
-        p0_ahead_ptr_15[0] = p0_staying_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448)) - 1320)];
+        p0_ahead_ptr_15[0] = p0_persistent_ptr[((((((((595 - ((int)blockIdx.x)) / 396) * 8448) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 8448)) - 1320)];
       }
       int cse_v40 = ((((((((595 - ((int)blockIdx.x)) / 396) * 3267000) + (((int)blockIdx.x) * 8250)) + ((((int)threadIdx.x) >> 6) * 33)) + (((int)threadIdx.x) & 63)) - (iteration_5 * 1056)) - (iteration_4 * 3267000));
       if ((((int)threadIdx.x) & 63) < 33) {

@@ -57,7 +57,7 @@ def thread_registers(held: int, vector: int) -> int:
 
 
 def not_resident(blocks: int, each: int, room: int, device: Device) -> Iterator[str]:
-    """Why blocks that meet at a barrier would wait for ever, `each` of a multiprocessor at once."""
+    """Why blocks of a grid barrier would wait for ever, `each` of a multiprocessor at once."""
     if not 1 <= each <= room:
         yield f"{each} blocks of a multiprocessor, which has room for {room}"
     if blocks > device.multiprocessors * each:

@@ -25,8 +25,8 @@ BLOCK_THREADS = 256
 # Vectors of a row that a thread has. Measured on an H200, layer norm backward: 16384 x 4096 bf16
 # takes 134 us with 2 vectors and 184 with 1, 8192 x 1024 fp32 32.5 with 2 and 37 with 4.
 VECTORS = 2
-# Where whole rows are not reduced, many rows side by side in a block meet in shared memory rather
-# than in the workspace: GELU backward of 4096 x 3072 fp16 takes 26.8 us with blocks of 1024
+# Where whole rows are not reduced, many rows side by side in a block are combined in shared memory
+# rather than in the workspace: GELU backward of 4096 x 3072 fp16 takes 26.8 us with blocks of 1024
 # threads, 28.3 with 512 and 38 with 256.
 PIECE_THREADS = 1024
 # So many threads of short rows, too, that are reduced by a warp or less: every block leaves a

@@ -164,8 +164,8 @@ def _with_share(parts: Parts, share: float) -> Parts:
 
 def _with_whole_rows(parts: Parts, room: int, blocks: int) -> Parts:
     """The rows of the first iterations of a grid wait."""
-    staying = [(p, m) for p, m in parts if p.persistent_inputs]
-    each = [m.block_rows * piece_of(p.space, m) * _widest(p) for p, m in staying]
+    persistent = [(p, m) for p, m in parts if p.persistent_inputs]
+    each = [m.block_rows * piece_of(p.space, m) * _widest(p) for p, m in persistent]
     left = dict.fromkeys((p.round for p, _ in parts), blocks * (room // max(each, default=1)))
     found: list[tuple[Program, Mapping]] = []
     for program, mapping in parts:

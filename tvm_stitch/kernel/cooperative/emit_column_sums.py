@@ -191,7 +191,7 @@ def add_rows(
     """
     if mapping.rows == 1:
         return None
-    assert tile is not None, "rows side by side meet in shared memory"
+    assert tile is not None, "rows side by side are combined in shared memory"
     scope, each = reduction.scratch_scope(mapping), mapping.vector * mapping.steps
     sync = tirx.Evaluate(T.tvm_storage_sync(scope))
     row, thread = position.row_of_block, position.thread

@@ -5,9 +5,9 @@ In: a Program whose space has segments, its Mapping, and what waits on the chip 
 Writes TIR into a Writer. Decides nothing.
 
 Each thread adds up its own columns in registers while the segment's rows go by; rows side by side
-in a block meet in shared memory. What is computed from a column's results follows at once. Rows
-that the next rounds read too wait in shared memory: a thread reads there only what it has put there
-itself. The others are read last that were read first, for those are the ones that the L2 has lost.
+in a block are combined in shared memory. What is computed from a column's results follows at once.
+Rows that the next rounds read too wait in shared memory: a thread reads there only what it has put
+there itself. The others are read last that were read first, for those are the ones that the L2 has lost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What blocks of a grid that meet at barriers take of a multiprocessor, and what waits in them.
+"""What blocks of a grid with barriers take of a multiprocessor, and what waits in them.
 
 In: a Program and its Mapping, or all parts of a kernel in rounds with the blocks of its grid. Out:
 figures, on which rests that all blocks are resident at once; how much of each input waits in shared
-memory for the next rounds, and why the rows of a schedule could not, if so. Which can stay is
+memory for the next rounds, and why the rows of a schedule could not, if so. Which can persist is
 kernel/cooperative/persistent_rows's to say.
 
 Of a segment the first rows wait, of every segment that a block has. Whole rows wait as far as the
@@ -25,7 +25,7 @@ from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_s
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.ir.mapping import ColumnSums, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.footprint import footprint, meeting_bytes
+from tvm_stitch.kernel.rows.footprint import footprint, exchange_bytes
 from tvm_stitch.stages.stage import Var, constant, dtype_of, element_bytes, item_bytes
 
 Parts = Sequence[tuple[Program, Mapping]]
@@ -50,7 +50,7 @@ def _sums_shared(program: Program, mapping: ColumnSums) -> int:
     """Shared memory of a block: its rows' sums, the warps' partials, scratch of the rows."""
     rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
     partials = len(program.column_reductions) * mapping.block_threads * SUM_BYTES
-    return rows + partials + meeting_bytes(program, mapping)
+    return rows + partials + exchange_bytes(program, mapping)
 
 
 def rounds_footprint(parts: Parts, blocks: int) -> Footprint:
@@ -61,14 +61,14 @@ def rounds_footprint(parts: Parts, blocks: int) -> Footprint:
 
 
 def static_bytes(parts: Parts) -> int:
-    """Shared memory of a block where reductions meet."""
-    scratch = sum(meeting_bytes(program, own) for program, own in parts)
+    """Shared memory of a block of reductions."""
+    scratch = sum(exchange_bytes(program, own) for program, own in parts)
     return scratch + max(_columns_bytes(program, mapping) for program, mapping in parts)
 
 
 def round_footprint(program: Program, mapping: Mapping) -> Footprint:
     """What a block takes for one part; rows wait beside that."""
-    shared = meeting_bytes(program, mapping) + _columns_bytes(program, mapping)
+    shared = exchange_bytes(program, mapping) + _columns_bytes(program, mapping)
     return Footprint(mapping.block_threads, _round_registers(program, mapping), shared)
 
 
@@ -87,7 +87,7 @@ def _round_registers(program: Program, mapping: Mapping) -> int:
 
 
 def _columns_bytes(program: Program, mapping: Mapping) -> int:
-    """Shared memory where rows side by side meet; parts use it in turn."""
+    """Shared memory where rows side by side are combined; parts use it in turn."""
     if not program.column_reductions or mapping.rows == 1:
         return 0
     return mapping.vector * mapping.steps * mapping.block_threads * SUM_BYTES
@@ -129,7 +129,7 @@ def smem_slots(parts: Parts, blocks: int) -> list[SmemSlot]:
 
 
 def loads_inputs_separately(program: Program) -> bool:
-    """Whether a thread loads what stays of its row as a whole, and other inputs step by step.
+    """Whether a thread loads what persists of its row as a whole, and other inputs step by step.
 
     Rows have as many elements a thread as where they were reduced: of several inputs that would
     take the registers of other blocks.
@@ -143,7 +143,7 @@ def loads_inputs_separately(program: Program) -> bool:
 
 def waiting_bytes(parts: Parts, blocks: int) -> int:
     """Bytes of shared memory of a block."""
-    return sum(item_bytes(room.dtype) * room.elements for room in smem_slots(parts, blocks))
+    return sum(item_bytes(slot.dtype) * slot.elements for slot in smem_slots(parts, blocks))
 
 
 def why_not(parts: Parts) -> str | None:

@@ -1,4 +1,4 @@
-"""Stages that share no space, in one kernel all the same: in rounds, between which all blocks meet.
+"""Stages that share no space, in one kernel all the same: in rounds, with barriers of the grid.
 
 In: Stages in order and the buffers that must be written. Out: Programs, each with its round; those
 of one round stand side by side. What a round has reduced, the next ones read from device memory;
@@ -132,7 +132,7 @@ class _Rounds:
         if isinstance(wanted, Refused):
             return wanted
         if len(wanted) < 2:
-            return Refused("its parts have nothing to meet for")
+            return Refused("its parts need no barrier")
         found: list[Program] = []
         for number, key in enumerate(sorted(wanted)):
             made = self._round(key, number, sorted(wanted[key]))

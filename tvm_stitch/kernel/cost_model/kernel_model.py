@@ -152,7 +152,7 @@ def least_work_us(cost: Cost, floor: float, device: Device) -> float:
 def co_scheduled_bytes(
     programs: tuple[Program, ...], schedule: Schedule, extents: Extents = NOMINAL
 ) -> int:
-    """Bytes that parts in step need not ask device memory for, as another one just has."""
+    """Bytes that co-scheduled parts need not ask device memory for, as another one just has."""
     shared = [extents.bytes(buffer) for buffer in shares_input(programs, schedule.parts)]
     return sum(shared) * (len(programs) - 1)
 

@@ -178,14 +178,16 @@ class Demand:
     def _load_us(self, number: int, phase: PhaseProfile) -> float:
         """Waiting for loads: so many bytes of a thread are on their way at once."""
         timing, mapping = self.timing, self.mapping
-        flying = timing.flying if self.in_registers and number == 0 else timing.flying_later
+        in_flight = (
+            timing.in_flight if self.in_registers and number == 0 else timing.in_flight_later
+        )
         own: float = sum(phase.reads) * self.each
         if self.waiting_bytes:
             own *= self.read_bytes / self.profile.read_bytes
         # Asynchronous copies need no registers, so all of them are.
-        flights = 1.0 if mapping.asynchronous else max(1.0, own / flying)
-        total = flights * timing.dram_latency_us if own else 0.0
-        total += sum(phase.again) * self.each / flying * timing.l2_latency_us
+        batches = 1.0 if mapping.asynchronous else max(1.0, own / in_flight)
+        total = batches * timing.dram_latency_us if own else 0.0
+        total += sum(phase.again) * self.each / in_flight * timing.l2_latency_us
         if phase.along and not mapping.prefetch_weights:
             total += timing.l2_latency_us * (1 + timing.serial * (self.steps - 1))
         if phase.gathers:

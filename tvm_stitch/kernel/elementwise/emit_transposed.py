@@ -100,7 +100,7 @@ class TilePosition(Position):
         return self.inside(step, int64(0))
 
     def steps(self) -> list[Steps]:
-        """All steps need the same care."""
+        """All steps have the same guard."""
         even = self.inside_of(self.place(*self.own(int64(0)))) is None
         return [Steps(0, self.mapping.steps, Guard.NONE if even else Guard.VECTOR)]
 
@@ -111,7 +111,7 @@ class TilePart(Part):
     position: TilePosition
 
     def begin(self) -> None:
-        """Issue all loads, those of the tiles first, and meet."""
+        """Issue all loads, those of the tiles first, and synchronise."""
         tiles = [self._fetch(number) for number in range(len(self.position.tiling.addresses))]
         super().begin()
         for number, (registers, tile) in enumerate(tiles):

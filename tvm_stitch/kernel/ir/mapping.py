@@ -162,7 +162,7 @@ class Mapping:
             "reductions in one pass": self.online,
             f"{self.unroll} steps at once": self.unroll,
             "peeled": self.peeled,
-            f"{self.persistent_rows} rows stay on the chip": self.persistent_rows,
+            f"{self.persistent_rows} rows persist on the chip": self.persistent_rows,
             "weights loaded with the rows": self.prefetch_weights,
         }
         return ", ".join([*words, *(text for text, holds in said.items() if holds)])
@@ -265,7 +265,7 @@ class Panel(Mapping):
 class ColumnSums(Mapping):
     """Reductions over the rows: a fixed number of blocks iterates over them.
 
-    They meet at a barrier of the whole grid, so all of them must be resident at once; if the row is
+    They wait at a barrier of the whole grid, so all of them must be resident at once; if the row is
     split, neighbouring blocks work on its pieces. Sums of rows of any length are collected in
     device memory; such rows wait nowhere.
     """
@@ -303,7 +303,7 @@ class RowSegment(Mapping):
         if self.rows > 1:
             words[0] = f"{self.threads} threads per row, {self.rows} rows side by side"
         if self.persistent_rows:
-            words.append(f"{self.persistent_rows} rows of a segment stay on the chip")
+            words.append(f"{self.persistent_rows} rows of a segment persist on the chip")
         return ", ".join(words)
 
 

@@ -192,7 +192,7 @@ def _threads_and_batch(program: ProductProgram, device: Device) -> tuple[int, in
 
 
 def _most_threads(program: ProductProgram) -> int:
-    """Threads of a row: what is reduced along it meets in shuffles."""
+    """Threads of a row: what is reduced along it goes through shuffles."""
     return WARP if program.reduces_rows else MOST_THREADS
 
 

@@ -59,7 +59,7 @@ class TensorKernel(Kernel):
         return mean_us(self.products, self.tiles, self.device, self.bounds.points)
 
     def check(self, _seen: set[Hashable] | None = None) -> Refused | None:
-        """What the last look at it will find, asked before there is a fused PrimFunc."""
+        """What check_kernel will find in it, asked before there is a fused PrimFunc."""
         return check_kernel(self._emitted(signature(self.buffers)), self.device)
 
     def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc | Refused:

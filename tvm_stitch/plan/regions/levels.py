@@ -122,8 +122,10 @@ def _level_of_ends(
         for var in graph.nodes[index].operands:
             if _is_large(graph.buffer(var)):
                 others |= graph.users_of.get(var, frozenset())
-    meets = any(levels[other] >= level and not graph.nodes[other].reason for other in others - ends)
-    return level if meets else max(last, level)
+    converges = any(
+        levels[other] >= level and not graph.nodes[other].reason for other in others - ends
+    )
+    return level if converges else max(last, level)
 
 
 def _shared_operands(graph: StitchGraph, node: Node) -> Iterable[Var]:
