@@ -8,8 +8,9 @@ kernels on the CPU, thread by thread.
 
 A kernel ends where one thread needs what another has computed, unless the two can synchronise.
 Stitching is finding the nearest place where they can: registers of a warp, shared memory of a
-block, the blocks of a cluster, the whole grid. Each section takes one step outwards and shows the plan, the
-lines of the generated CUDA where threads synchronise, and the result beside NumPy's.
+block, the blocks of a cluster, the whole grid. Each section takes one step outwards and
+shows the plan, the lines of the generated CUDA where threads synchronise, and the result beside
+NumPy's.
 """
 
 import pathlib

@@ -49,14 +49,14 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
   int cse_v12 = ((((int)blockIdx.x) * 4) + (((int)threadIdx.x) >> 7));
   #pragma unroll
   for (int step_1 = 0; step_1 < 2; ++step_1) {
-    alignas(64) float p2_along_ptr[4];
-    *(float4*)(p2_along_ptr + 0) = *(float4*)(p2_ptr + ((step_1 * 64) + ((((int)threadIdx.x) & 15) * 4)));
+    alignas(64) float p2_vector_ptr[4];
+    *(float4*)(p2_vector_ptr + 0) = *(float4*)(p2_ptr + ((step_1 * 64) + ((((int)threadIdx.x) & 15) * 4)));
     #pragma unroll
     for (int lane_2 = 0; lane_2 < 4; ++lane_2) {
       int cse_v11 = ((step_1 * 4) + lane_2);
       p0_red_partial_ptr[lane_2] = (p0_red_partial_ptr[lane_2] + p0_kept_ptr[((step_1 * 4) + lane_2)]);
       alignas(64) float T_multiply2_ptr[1];
-      T_multiply2_ptr[0] = (p1_kept_ptr[((step_1 * 4) + lane_2)] * p2_along_ptr[lane_2]);
+      T_multiply2_ptr[0] = (p1_kept_ptr[((step_1 * 4) + lane_2)] * p2_vector_ptr[lane_2]);
       T_multiply_intermediate_1_2_kept_ptr[((step_1 * 4) + lane_2)] = T_multiply2_ptr[0];
       p0_red2_partial_ptr[lane_2] = (p0_red2_partial_ptr[lane_2] + T_multiply2_ptr[0]);
       if (((((int)blockIdx.x) * 4) + (((int)threadIdx.x) >> 7)) < 275) {

@@ -16,10 +16,10 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restr
     *(float4*)(p0_next_ptr + 0) = *(float4*)(p0_ptr + (((((int)blockIdx.x) * 4000) + ((((int)threadIdx.x) >> 8) * 1000)) + ((((int)threadIdx.x) & 255) * 4)));
   }
   for (int iteration = 0; iteration < 4; ++iteration) {
-    alignas(64) float p0_ahead_ptr[4];
+    alignas(64) float p0_loaded_ptr[4];
     #pragma unroll
     for (int element_1 = 0; element_1 < 4; ++element_1) {
-      p0_ahead_ptr[element_1] = p0_next_ptr[element_1];
+      p0_loaded_ptr[element_1] = p0_next_ptr[element_1];
     }
     if (iteration < 3) {
       if ((((int)threadIdx.x) & 255) < 250) {
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restr
     if ((((int)threadIdx.x) & 255) < 250) {
       #pragma unroll
       for (int lane = 0; lane < 4; ++lane) {
-        p0_red_sums_ptr[lane] = (p0_red_sums_ptr[lane] + p0_ahead_ptr[lane]);
+        p0_red_sums_ptr[lane] = (p0_red_sums_ptr[lane] + p0_loaded_ptr[lane]);
       }
     }
   }

@@ -154,15 +154,15 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
   alignas(64) float compute1_ptr[1];
   compute1_ptr[0] = rsqrtf(T_add_ptr[0]);
   for (int64_t batch = (int64_t)0; batch < (int64_t)2; ++batch) {
-    alignas(64) nv_bfloat16 w_along_ptr[32];
-    alignas(64) nv_bfloat16 b_along_ptr[32];
+    alignas(64) nv_bfloat16 w_vector_ptr[32];
+    alignas(64) nv_bfloat16 b_vector_ptr[32];
     int64_t cse_v9 = (batch * (int64_t)32768);
     #pragma unroll
-    for (int along = 0; along < 4; ++along) {
-      int cse_v10 = (along * 8);
-      int64_t cse_v18 = ((((batch * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8));
-      *(uint4*)(w_along_ptr + (along * 8)) = *(uint4*)(w_ptr + ((((batch * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
-      *(uint4*)(b_along_ptr + (along * 8)) = *(uint4*)(b_ptr + ((((batch * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
+    for (int vector = 0; vector < 4; ++vector) {
+      int cse_v10 = (vector * 8);
+      int64_t cse_v18 = ((((batch * (int64_t)32768) + (((int64_t)vector) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8));
+      *(uint4*)(w_vector_ptr + (vector * 8)) = *(uint4*)(w_ptr + ((((batch * (int64_t)32768) + (((int64_t)vector) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
+      *(uint4*)(b_vector_ptr + (vector * 8)) = *(uint4*)(b_ptr + ((((batch * (int64_t)32768) + (((int64_t)vector) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
     }
     #pragma unroll
     for (int64_t step_4 = (int64_t)0; step_4 < (int64_t)4; ++step_4) {
@@ -179,9 +179,9 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
         T_multiply1_ptr[0] = (T_subtract_ptr[0] * compute1_ptr[0]);
         alignas(64) float T_multiply2_ptr[1];
         int cse_v14 = ((((int)step_4) * 8) + lane_6);
-        T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_along_ptr[0])), ((((int)step_4) * 8) + lane_6)));
+        T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_vector_ptr[0])), ((((int)step_4) * 8) + lane_6)));
         alignas(64) float T_add1_ptr[1];
-        T_add1_ptr[0] = (T_multiply2_ptr[0] + tvm_stitch_widen((&(b_along_ptr[0])), ((((int)step_4) * 8) + lane_6)));
+        T_add1_ptr[0] = (T_multiply2_ptr[0] + tvm_stitch_widen((&(b_vector_ptr[0])), ((((int)step_4) * 8) + lane_6)));
         alignas(64) nv_bfloat16 compute2_ptr[1];
         compute2_ptr[0] = ((nv_bfloat16)T_add1_ptr[0]);
         compute_intermediate_1_2_out_ptr[lane_6] = compute2_ptr[0];

@@ -142,10 +142,10 @@ extern "C" __global__ void __launch_bounds__(128) main_kernel(half* __restrict__
     alignas(64) half p3_in_ptr[32];
     int64_t cse_v4 = (batch * (int64_t)32768);
     #pragma unroll
-    for (int64_t ahead = (int64_t)0; ahead < (int64_t)4; ++ahead) {
-      int64_t cse_v3 = (ahead * (int64_t)8);
-      *(uint4*)(p2_in_ptr + (ahead * (int64_t)8)) = *(uint4*)(p2_ptr + ((tile_column_ptr[0] * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8)));
-      *(uint4*)(p3_in_ptr + (ahead * (int64_t)8)) = *(uint4*)(p3_ptr + ((((((tile_row_ptr[0] * (int64_t)65536) + (batch * (int64_t)32768)) + (ahead * (int64_t)8192)) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)1024)) + (tile_column_ptr[0] * (int64_t)128)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8)));
+    for (int64_t load = (int64_t)0; load < (int64_t)4; ++load) {
+      int64_t cse_v3 = (load * (int64_t)8);
+      *(uint4*)(p2_in_ptr + (load * (int64_t)8)) = *(uint4*)(p2_ptr + ((tile_column_ptr[0] * (int64_t)128) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8)));
+      *(uint4*)(p3_in_ptr + (load * (int64_t)8)) = *(uint4*)(p3_ptr + ((((((tile_row_ptr[0] * (int64_t)65536) + (batch * (int64_t)32768)) + (load * (int64_t)8192)) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)4) * (int64_t)1024)) + (tile_column_ptr[0] * (int64_t)128)) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)8)));
     }
     #pragma unroll
     for (int64_t iteration_1 = (int64_t)0; iteration_1 < (int64_t)4; ++iteration_1) {

@@ -7,7 +7,8 @@ Writes TIR into a Writer. Decides nothing.
 Each thread adds up its own columns in registers while the segment's rows go by; rows side by side
 in a block are combined in shared memory. What is computed from a column's results follows at once.
 Rows that the next rounds read too wait in shared memory: a thread reads there only what it has put
-there itself. The others are read last that were read first, for those are the ones that the L2 has lost.
+there itself. The others are read last that were read first, for those are the ones that the L2 has
+lost.
 """
 
 from __future__ import annotations

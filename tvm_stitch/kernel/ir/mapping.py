@@ -50,7 +50,7 @@ class Mapping:
     batch = 1  # rows that the same threads load at once
     adjacent = False  # these lie side by side in memory, and are read as one vector
     prefetch_weights = False  # what lies along the columns is loaded with the rows
-    asynchronous = False  # rows are copied into shared memory, past the threads' registers
+    asynchronous = False  # rows are copied into shared memory by cp.async
     online = False  # sums are found together with the maximum or mean they are measured by
     unroll = 0  # steps that a thread loads at once of a row that waits in no registers; 0: few
     depth_split = 1  # groups of a block's threads that share the depth of products

@@ -195,7 +195,7 @@ class Part(RowState):
 
     def _load_ahead(self) -> None:
         """All loads of the row in the first phase are issued before their first use."""
-        tiles = self._tiles_of(self.phases.phases[0], "ahead")
+        tiles = self._tiles_of(self.phases.phases[0], "loaded")
         self.ahead |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
         if self.next_row is None:
             self.load_row(tiles, self.position)
@@ -229,7 +229,7 @@ class Part(RowState):
         found = [load for load in self.plan_vector_loads(self.program.reads) if not load.of_row]
         for load in found:
             buffer = load.address.buffer
-            tile = self.tile(f"{buffer.name}_along", dtype_of(buffer))
+            tile = self.tile(f"{buffer.name}_vector", dtype_of(buffer))
             self.vectors |= {address.key: (tile, self.own_slot) for address in load.serves}
         for steps in self.position.steps():
             if steps.guard is Guard.EDGE:

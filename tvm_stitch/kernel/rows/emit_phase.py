@@ -126,9 +126,9 @@ def _load_vectors(
     for load in planned:
         buffer = load.address.buffer
         size = part.mapping.vector * steps.count
-        tile = writer.allocate(f"{buffer.name}_along", size, dtype_of(buffer))
+        tile = writer.allocate(f"{buffer.name}_vector", size, dtype_of(buffer))
         tiles |= {address.key: tile for address in load.serves}
-    with writer.unrolled(steps.count, "along") as number:
+    with writer.unrolled(steps.count, "vector") as number:
         step = steps.start + number
         with writer.when(part.position.exists(step, steps.guard)):
             for load in planned:

@@ -115,7 +115,7 @@ class Step:
         part.copy_in(buffer, tile, self.step, guard, element)
 
     def _load_vector(self, load: VectorLoad) -> None:
-        tile = self._fragment(load.address.buffer, "along")
+        tile = self._fragment(load.address.buffer, "vector")
         self.part.load_vector(load, tile, self.step, by_lane)
         self.fragments |= {address.key: (tile, by_lane) for address in load.serves}
 

@@ -115,7 +115,7 @@ def _sliced(problem: Problem[ProductProgram]) -> Iterator[SmallMatmul]:
     slices = _few_slices(program, FEWEST_SLICED)
     if isinstance(slices, Refused) or not slices.values.issuperset(program.contractions):
         return
-    if program.reduces_rows or any(c.arrives is None for c in program.contractions.values()):
+    if program.reduces_rows or any(c.async_input is None for c in program.contractions.values()):
         return
     elements = _rows(program) * slices.period
     batch = min(ROWS_EACH, power_of_two(_inner(program)))
@@ -261,6 +261,6 @@ def _asynchronous(program: ProductProgram, mapping: SmallMatmul, device: Device)
     if device.capability < async_copy.CAPABILITY:
         yield f"asynchronous copies, which {device.name} does not have"
     copied = [table.panel for table in staged_tables(program, mapping)]
-    copied += [c.arrives for c in program.contractions.values() if c.arrives is not None]
+    copied += [c.async_input for c in program.contractions.values() if c.async_input is not None]
     if not any(panel.as_it_is for panel in copied):
         yield "asynchronous copies, where memory holds nothing as it is multiplied"

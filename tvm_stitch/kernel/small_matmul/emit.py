@@ -91,16 +91,16 @@ class ProductPart:
             buffer = self.copies.stage(table, f"panel{len(self.tables)}")
             self.tables[table.panel.key] = table, buffer
             self.unseen.add(buffer)
-        arrived: dict[object, Var] = {}
+        copied: dict[object, Var] = {}
         for contraction in self.program.contractions.values():
-            panel = contraction.arrives
+            panel = contraction.async_input
             if panel is None:
                 continue
-            if panel.key not in arrived:
-                arrived[panel.key] = self.copies.fetch(contraction, panel)
-            self.waiting[contraction.own] = arrived[panel.key]
+            if panel.key not in copied:
+                copied[panel.key] = self.copies.fetch(contraction, panel)
+            self.waiting[contraction.own] = copied[panel.key]
             self.fetched.add(contraction.own)
-        self.unseen |= set(arrived.values())
+        self.unseen |= set(copied.values())
 
     def _load_early(self) -> None:
         """Loads whose latency would otherwise come on top of that of the products."""

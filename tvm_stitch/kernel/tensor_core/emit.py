@@ -287,7 +287,7 @@ class TensorPart:
         writer = self.writer
         loads = self._loads(size, vector)
         if loads:
-            with writer.unrolled(size, "ahead") as number:
+            with writer.unrolled(size, "load") as number:
                 here, place, exists = self._own(iteration + number, vector)
                 with writer.when(exists):
                     for buffer, (at, tile) in loads.items():

@@ -26,7 +26,7 @@ def tensor_products(
 ) -> tuple[TensorProduct, ...] | Refused:
     """The products that a function's stages are, if they are nothing else.
 
-    The deepest come first, whose blocks take the longest: less of the grid waits for them at last.
+    The deepest come first, whose blocks take the longest: less of the grid waits for the last.
     """
     parts = unrelated(stages, outputs, by_inputs=False)
     if len(parts) > MOST_PRODUCTS:

@@ -40,7 +40,7 @@ def find_regions(graph: StitchGraph) -> tuple[Region, ...]:
             groups.join(readers.setdefault((level, buffer), node.index), node.index)
     members = groups.members(node.index for node in graph.nodes if not node.reason)
     regions = (part for nodes in members for part in in_parts(graph, nodes, levels[nodes[0]]))
-    return tuple(sorted(regions, key=lambda region: (region.turn, region.indices)))
+    return tuple(sorted(regions, key=lambda region: (region.rank, region.indices)))
 
 
 def find_levels(graph: StitchGraph) -> list[int]:
