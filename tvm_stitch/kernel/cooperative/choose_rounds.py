@@ -46,7 +46,7 @@ def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     if program.row_reductions:
         return _whole_rows(columns, vector, rows)
     threads = min(ROUND_THREADS, power_of_two(-(-columns // vector)))
-    # Shares of all segments are few: what matters is that all of a column are loaded at once.
+    # Partials of all segments are few: what matters is that all of a column are loaded at once.
     narrowest = SHARE_THREADS if constant(program.space.row_segments) == 1 else WARP
     least = max(narrowest, ROUND_THREADS // power_of_two(rows))
     while threads > least and columns % (threads // 2 * vector) == 0:

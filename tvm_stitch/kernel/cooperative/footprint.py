@@ -25,7 +25,7 @@ from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_s
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.ir.mapping import ColumnSums, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.footprint import footprint, exchange_bytes
+from tvm_stitch.kernel.rows.footprint import exchange_bytes, footprint
 from tvm_stitch.stages.stage import Var, constant, dtype_of, element_bytes, item_bytes
 
 Parts = Sequence[tuple[Program, Mapping]]

@@ -102,7 +102,7 @@ class _Rounds:
             if len(homes) > 1 or any(not _joins(stage, own, home) for home in homes):
                 number, homes = number + 1, set()
             home = own or next(iter(homes), None)
-            # Shares of segments are of no use before all are there.
+            # Partials of segments are of no use before all are there.
             waits = own is not None and own[0] == "segments"
             self.places.append(Place(number + 1) if waits else Place(number, home))
             if home is not None and (stage.is_reduction or self.is_small[index]):

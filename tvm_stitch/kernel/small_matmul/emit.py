@@ -194,14 +194,14 @@ class ProductPart:
         with self.writer.unrolled(each, "element") as element:
             self.writer.store(totals, element, tirx.const(0.0, ACCUMULATED))
         chunks, rest = divmod(contraction.contracted, CHUNK)
-        shares = self.mapping.depth_split
+        parts = self.mapping.depth_split
         if chunks:
-            with self.writer.serial(chunks // shares, "chunk") as iteration:
-                chunk = iteration * shares + self.position.share
+            with self.writer.serial(chunks // parts, "chunk") as iteration:
+                chunk = iteration * parts + self.position.depth_part
                 self._multiply(contraction, totals, columns, chunk * CHUNK, CHUNK)
         for depth in range(chunks * CHUNK, chunks * CHUNK + rest):
             self._multiply(contraction, totals, columns, int64(depth), 1)
-        if shares > 1:
+        if parts > 1:
             self._add_partials(stage, totals, each)
         values = totals
         if dtype_of(stage.output) != ACCUMULATED:
@@ -221,8 +221,8 @@ class ProductPart:
         first = tirx.floormod(self.position.thread, self.mapping.row_threads) * each
         with writer.unrolled(each, "element") as element:
             found = [
-                partial[first + share * self.mapping.row_threads * each + element]
-                for share in range(self.mapping.depth_split)
+                partial[first + part * self.mapping.row_threads * each + element]
+                for part in range(self.mapping.depth_split)
             ]
             writer.store(totals, element, sum(found[1:], found[0]))
 
