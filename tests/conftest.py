@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def grid_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks meet at barriers of the grid although the tensors are small enough for panels."""
+    """Grids have barriers although the tensors are small enough for panels."""
     from tvm_stitch.kernel import partition
     from tvm_stitch.stages.stage import Refused
 

@@ -107,7 +107,7 @@ def test_gpus_that_there_are_not(target, why):
 
 
 def column_sums(rows=8192, columns=1024):
-    """A sum along the rows and one over them: the blocks of one kernel meet."""
+    """A sum along the rows and one over them: the blocks of one kernel synchronise."""
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((rows, columns), "float32"))
     with builder.function("main", [x]):

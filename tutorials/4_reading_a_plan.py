@@ -48,11 +48,11 @@ report = tvm_stitch.explain(Model, target)
 print(report)
 
 # %%
-# 2. Why these operators are together
-# -----------------------------------
+# 2. Why these operators are fused
+# --------------------------------
 #
-# Every stitched kernel says what its operators would cost apart, and what is saved: launches, and
-# bytes that would be written to memory and read again.
+# Every stitched kernel says what its operators would cost in separate kernels, and what is saved:
+# launches, and bytes that would be written to memory and read again.
 
 for kernel in report.kernels:
     if kernel.stitched:

@@ -6,10 +6,11 @@ How stitching works, from a softmax to a barrier of the whole grid.
 Run it with `python tutorials/5_how_stitching_works.py`. It needs no GPU; g++ lets it run the
 kernels on the CPU, thread by thread.
 
-A kernel ends where one thread needs what another has computed, unless the two can meet. Stitching
-is finding the nearest place where they can: registers of a warp, shared memory of a block, the
-blocks of a cluster, the whole grid. Each section takes one step outwards and shows the plan, the
-lines of the generated CUDA where threads meet, and the result beside NumPy's.
+A kernel ends where one thread needs what another has computed, unless the two can synchronise.
+Stitching is finding the nearest place where they can: registers of a warp, shared memory of a
+block, the blocks of a cluster, the whole grid. Each section takes one step outwards and
+shows the plan, the lines of the generated CUDA where threads synchronise, and the result beside
+NumPy's.
 """
 
 import pathlib
@@ -188,10 +189,10 @@ show(
 #
 # The gradients of a layer norm: one by its input, which needs sums along each row, and two by its
 # weight and bias, which are sums over all rows. No block has all rows. So a fixed number of blocks,
-# few enough to be on the GPU at the same time, takes turns at the rows. Each adds up its columns in
+# few enough to be on the GPU at the same time, iterates over the rows. Each adds up its columns in
 # registers, writes them to a workspace once, and waits for all others at a barrier of the grid;
-# then the blocks divide the columns among themselves and add up the shares, always in the same
-# order. No atomics: the result is the same bit for bit, every time.
+# then the blocks divide the columns among themselves and add up the partial sums, always in
+# the same order. No atomics: the result is the same bit for bit, every time.
 
 
 def layer_norm_gradients(emit, x, grad, weight):
@@ -226,7 +227,7 @@ show(
     "rows and columns, with a barrier of the grid",
     module,
     layer_norm_gradients_in_numpy(x, grad, weight),
-    *(r"for \(int turn", r"warp_reduce", r"workspace_ptr(\[| \+)", r"grid_sync"),
+    *(r"for \(int iteration", r"warp_reduce", r"workspace_ptr(\[| \+)", r"grid_sync"),
     x=x,
     grad=grad,
     weight=weight,
@@ -260,11 +261,11 @@ show(
 # -----------------------------
 #
 # Every step outwards costs more, and nothing is loaded while threads wait. So each kernel takes the
-# nearest meeting place that holds its rows, and the planner asks the cost model whether stitching
-# pays at all. What it thinks that a meeting costs on an H200:
+# nearest one that holds its rows, and the planner asks the cost model whether stitching
+# pays at all. What it thinks that synchronising costs on an H200:
 
 timing = device_of(target).timing
-print("\nmicroseconds of one meeting, as the cost model has them:")
+print("\nmicroseconds of one synchronisation, as the cost model has them:")
 print(f"  two lanes of a warp {timing.shuffle_us:.3f}, a block {timing.barrier_us:.3f}", end=", ")
 print(f"a cluster {timing.cluster_us:.1f}, the grid {timing.grid_us:.1f}")
 

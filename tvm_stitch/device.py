@@ -41,8 +41,8 @@ class Timing:
     access: float = 3.07  # a memory access, in operations
     step: float = 0.836  # a vector's addresses and guards, in operations
     l2_bytes: float = 51.4  # bytes a cycle between a multiprocessor and the L2
-    flying: float = 51.2  # bytes of a thread's loads that are on their way at once
-    flying_later: float = 25.7  # the same where loads are not issued ahead of their use
+    in_flight: float = 51.2  # bytes of a thread's loads that are on their way at once
+    in_flight_later: float = 25.7  # the same where loads are not issued ahead of their use
     overlap: float = 2.18  # how well unlike work overlaps: 1 not at all, large perfectly
 
 

@@ -178,7 +178,7 @@ def test_the_glue_of_a_bert_layer_is_one_kernel():
 @pytest.mark.slow
 @pytest.mark.parametrize("name, launches", [("lamb", 3), ("lars", 2), ("moving-average", 2)])
 def test_steps_of_many_tensors_take_few_launches(name, launches):
-    """Norms of all large tensors meet at the same barriers; small ones have blocks of their own."""
+    """Norms of all large tensors have the same barriers; small ones have blocks of their own."""
     workload = find(name).workload()
     unread = [torch.empty(1, dtype=getattr(torch, a.dtype)) for a in workload.arrays]
     inputs = [x.expand(a.shape) for x, a in zip(unread, workload.arrays, strict=True)]

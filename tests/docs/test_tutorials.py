@@ -77,8 +77,8 @@ def test_how_stitching_works():
     output = run("5_how_stitching_works.py")
     schemes = re.findall(r"^scheme: +(\w+)$", output, re.M)
     assert schemes == ["warp", "regional", "cluster", "global", "independent"]
-    for meeting in ("warp_reduce", "__syncthreads", "tvm_stitch_send", "grid_sync", "} else {"):
-        assert meeting in output
+    for barrier in ("warp_reduce", "__syncthreads", "tvm_stitch_send", "grid_sync", "} else {"):
+        assert barrier in output
     if simt.available() is None:
         assert len(re.findall(r"in two orders: as NumPy says$", output, re.M)) == len(schemes)
     stages = re.findall(r"^  (\d\d)_(\w+)\.\w+ +[1-9]\d* lines", output, re.M)

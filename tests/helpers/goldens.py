@@ -35,7 +35,7 @@ KERNELS: dict[str, Case] = {
     "product_on_tensor_cores": linear("float16", 40, 128, 264),
     "residual_rms_norm_two_outputs": residual_rms_norm("bfloat16", 6, 512),
     "rounds": batch_norm("float32", (50000, 33)),
-    "rows_in_step": row_and_group_statistics("float32", 24, 512),
+    "co_scheduled_rows": row_and_group_statistics("float32", 24, 512),
     "scattered_sums": embedding_step((40, 64), 100),
     "softmax_of_any_length": softmax(
         "float32", (tirx.Var("n", "int64"), 5), (tirx.Var("m", "int64"), 50)

@@ -1,4 +1,4 @@
-"""What the last look at a kernel refuses is planned anew."""
+"""What the check of an emitted kernel refuses is planned anew."""
 
 from dataclasses import replace
 
@@ -17,15 +17,15 @@ from tvm_stitch.stages.stage import Refused
 
 
 def refusing(monkeypatch, name: str, reason: str = "not today") -> None:
-    """The last look at a kernel refuses those that hold a stage of this name and another."""
+    """The check of a kernel refuses those that hold a stage of this name and another."""
     real = StitchedKernel.check
 
-    def look(kernel, _seen=None):
+    def check(kernel, _seen=None):
         names = [stage.name for program in kernel.programs for stage in program.stages]
         wrong = any(name in each for each in names) and len(names) > 1
         return Refused(reason) if wrong else real(kernel)
 
-    monkeypatch.setattr(StitchedKernel, "check", look)
+    monkeypatch.setattr(StitchedKernel, "check", check)
 
 
 def test_what_the_last_look_refuses_is_planned_anew(monkeypatch):
@@ -57,11 +57,11 @@ def test_kernels_that_are_refused_side_by_side_have_launches_of_their_own(monkey
     (together,) = graph_and_plan(module)[1].groups
     looked = []
 
-    def look(kernel, _seen=None):
+    def check(kernel, _seen=None):
         looked.append(len(kernel.programs))
         return Refused("not today") if len(kernel.programs) > 1 else None
 
-    monkeypatch.setattr(StitchedKernel, "check", look)
+    monkeypatch.setattr(StitchedKernel, "check", check)
     found, plan = graph_and_plan(module)
     assert_sound(found, plan)
     assert looked.count(2) == 1 and len(plan.groups) == 2
@@ -148,11 +148,11 @@ def test_of_kernels_that_differ_in_sizes_which_divide_alike_one_is_looked_at(mon
     shapes = ((9, 264), (9, 280), (9, 272), (9, 263))
     looked = []
 
-    def look(kernel, _seen=None):
+    def check(kernel, _seen=None):
         looked.append(kernel.programs[0].space.key[1])
         return None
 
-    monkeypatch.setattr(StitchedKernel, "check", look)
+    monkeypatch.setattr(StitchedKernel, "check", check)
 
     def build(emit, *tensors):
         return [emit(op.nn.softmax(tensor)) for tensor in tensors]
@@ -169,10 +169,10 @@ def test_a_refusal_holds_of_all_kernels_of_a_sort(monkeypatch):
     module = graph("float32", [(9, 264), (9, 280)], build, lambda *_: ()).module
     looked = []
 
-    def look(kernel, _seen=None):
+    def check(kernel, _seen=None):
         looked.append(kernel.sort)
         return Refused("not today")
 
-    monkeypatch.setattr(StitchedKernel, "check", look)
+    monkeypatch.setattr(StitchedKernel, "check", check)
     _, plan = graph_and_plan(module)
     assert not plan.groups and len(looked) == len(set(looked))

@@ -252,7 +252,7 @@ def test_few_rows_beyond_a_blocks_shared_memory():
 
 
 def test_rows_beyond_a_cluster():
-    """They are reduced by all blocks, which meet in between."""
+    """They are reduced by all blocks, with a barrier in between."""
     found = chosen(*softmax(2, 4_000_000))
     assert found.scheme == "global"
     assert found.blocks == found.min_blocks_per_sm * BIG.multiprocessors

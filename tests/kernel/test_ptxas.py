@@ -190,7 +190,7 @@ def test_occupancy(name, compiled):
     said = resident_blocks(schedule, footprint_of(programs, schedule), device)
     launch = kernel.launch
     assert launch is not None
-    # Blocks that meet at a barrier are as many as the grid has for a multiprocessor. More may fit
+    # Blocks of a grid barrier are as many as the grid has for a multiprocessor. More may fit
     # beside them, but none comes, so neither count matters beyond the grid's.
     most = math.ceil(launch.blocks / device.multiprocessors) if launch.cooperative else MOST_BLOCKS
     found = min(said, most), min(resident(name, kernel), most)

@@ -20,7 +20,7 @@ KINDS = (op.nn.softmax, op.exp, op.nn.relu, lambda x: op.sum(x, axis=-1))
 
 
 def unrelated(seed: int) -> list[Item]:
-    """Kernels of one turn that share nothing: softmaxes, sums and element-wise ones."""
+    """Kernels of one rank that share nothing: softmaxes, sums and element-wise ones."""
     rng = random.Random(seed)
     kinds = [rng.choice(KINDS) for _ in range(rng.randint(2, 5))]
     shapes = [(2 ** rng.randint(2, 13), 2 ** rng.randint(4, 11)) for _ in kinds]

@@ -79,7 +79,7 @@ def test_the_zoo_is_one_group_each(name):
     found, plan = graph_and_plan(ZOO[name]("bfloat16").module)
     assert_sound(found, plan)
     assert len(plan.groups) == 1 and not plan.fallbacks and not plan.cuts
-    assert plan.groups[0].cost_us < plan.groups[0].apart_us
+    assert plan.groups[0].cost_us < plan.groups[0].separate_us
 
 
 def test_groups_around_a_product_form_no_cycle():

@@ -106,7 +106,7 @@ def test_query_key_and_value_of_several_widths(dtype):
     case = query_key_value(dtype)
     check(case, kernels=1, orders=2)
     (group,) = plan_of(case.module).groups
-    assert group.kernels == 3 and group.cost_us < group.apart_us
+    assert group.kernels == 3 and group.cost_us < group.separate_us
     assert_sound(*graph_and_plan(case.module))
 
 

@@ -106,7 +106,7 @@ def _operators(func: tvm.tirx.PrimFunc) -> int:
     return str(func).count("T.sblock(") - 1
 
 
-def test_a_group_refused_at_last_is_taken_apart(monkeypatch):
+def test_a_group_refused_when_emitted_is_taken_apart(monkeypatch):
     refuse_merged(monkeypatch, "for a test")
     n = tvm.tirx.Var("n", "int64")
     case = graph(

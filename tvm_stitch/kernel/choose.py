@@ -331,7 +331,7 @@ def _together(
 def round_by_round(
     kernels: Sequence[tuple[tuple[Program, ...], Schedule]], device: Device
 ) -> tuple[tuple[Program, ...], Schedule] | Refused:
-    """Unrelated kernels in rounds as one, which meets as often as the longest of them."""
+    """Unrelated kernels in rounds as one, with as many barriers as the longest of them."""
     parts = [
         (program, none_waits(mapping))
         for programs, schedule in kernels

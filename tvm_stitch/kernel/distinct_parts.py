@@ -1,8 +1,8 @@
-"""Parts of kernels that a last look cannot tell apart.
+"""Parts of kernels that the check of what is emitted cannot tell apart.
 
 In: Programs and a Schedule. Out: the first part of each sort, and its mappings; and the sorts of
 parts and of a whole kernel. An optimizer's kernel has a part for each tensor, and most are of few
-sorts: what a last look finds in one part, it finds in all of its sort, also in other kernels that
+sorts: what it finds in one part, it finds in all of its sort, also in other kernels that
 differ in parts alone. Of sizes it sees how they divide, which says what is aligned and what hangs
 over, and what a block takes. A kernel that is another in spite of that is refused when it is
 emitted.
@@ -31,7 +31,7 @@ from tvm_stitch.stages.visit import mapped
 
 Parts = tuple[tuple[Program, ...], Schedule]
 
-# Threads of a block, rows of it, vectors and turns are powers of two, whose products reach this.
+# Threads and rows of a block, vectors and iterations are powers of two: their product reaches this.
 GRAIN = 1 << 14
 
 

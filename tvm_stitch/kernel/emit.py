@@ -149,9 +149,9 @@ def own_block(block: Expr, first: Expr, writer: Writer) -> Expr:
 
 
 def _rounds(parts: Sequence[tuple[Program, Mapping]], schedule: Schedule, place: Place) -> None:
-    """Round after round, all blocks meeting in between.
+    """Round after round, with a barrier of the grid in between.
 
-    Of the rounds that read large tensors every other one goes the way back: what was read last is
+    Of the rounds that read large tensors every other one is reversed: what was read last is
     likely to be in the L2.
     """
     writer, block = place.writer, place.block
@@ -159,15 +159,15 @@ def _rounds(parts: Sequence[tuple[Program, Mapping]], schedule: Schedule, place:
     tiles = persistent_tiles(parts, schedule.blocks, writer)
     rounds = [[p for p in parts if p[0].round == n] for n in range(parts[-1][0].round + 1)]
     sizes = [sum(NOMINAL.size(p.space.size) for p, _ in own) for own in rounds]
-    back = False
+    is_reversed = False
     for number, own in enumerate(rounds):
         if number:
             writer.add(tirx.Evaluate(T.cuda.grid_sync()))
             if tiles:  # for TVM, which would look for a place of its own
                 writer.add(tirx.Evaluate(T.tvm_storage_sync("shared.dyn")))
         iterations = _iterations(own, schedule.blocks, place)
-        with writer.serial(iterations, "turn") as iteration:
-            iteration = iterations - 1 - iteration if back else iteration
+        with writer.serial(iterations, "iteration") as iteration:
+            iteration = iterations - 1 - iteration if is_reversed else iteration
             there = RoundPlace(
                 views=place.views,
                 block=iteration * schedule.blocks + block,
@@ -176,14 +176,14 @@ def _rounds(parts: Sequence[tuple[Program, Mapping]], schedule: Schedule, place:
                 tile=tile,
                 tiles=tiles,
                 iteration=iteration,
-                back=back,
+                is_reversed=is_reversed,
             )
             writer.add(by_ranges(there.block, _bodies(own, there)))
             if any(program.row_reductions for program, _ in own):
-                # The next turn's reductions write where this one's are still being read.
+                # The next iteration's reductions write where this one's are still being read.
                 writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
         if 2 * sizes[number] >= max(sizes):
-            back = not back
+            is_reversed = not is_reversed
 
 
 def _iterations(parts: Sequence[tuple[Program, Mapping]], blocks: int, place: Place) -> Expr:
@@ -193,7 +193,8 @@ def _iterations(parts: Sequence[tuple[Program, Mapping]], blocks: int, place: Pl
     iterations = tvm.sym.Analyzer().simplify(tirx.floordiv(total - place.block, blocks))
     if constant(total) is not None:
         return iterations
-    return as_int64(place.writer.value("turns", iterations.astype("int32")))  # once, in 32 bits
+    # Once, in 32 bits.
+    return as_int64(place.writer.value("iterations", iterations.astype("int32")))
 
 
 def _scratch_apart(body: tirx.Stmt) -> tirx.Stmt:

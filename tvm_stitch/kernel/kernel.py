@@ -66,12 +66,12 @@ class Kernel(ABC):
 
     @property
     def sort(self) -> Hashable:
-        """Equal for kernels of which the last look finds the same."""
+        """Equal for kernels of which `check` finds the same."""
         return self
 
     @abstractmethod
     def check(self, seen: set[Hashable] | None = None) -> Refused | None:
-        """What the last look at it will find, asked before there is a fused PrimFunc.
+        """What check_kernel will find in it, asked before there is a fused PrimFunc.
 
         `seen` are sorts of parts that held in other kernels; it takes up those that hold in this.
         """
@@ -95,8 +95,8 @@ class Kernel(ABC):
         return 1
 
     @property
-    def meets(self) -> bool:
-        """Whether the blocks of its grid meet between rounds."""
+    def is_cooperative(self) -> bool:
+        """Whether its grid has barriers between rounds, and needs a cooperative launch."""
         return False
 
     def joined(self, _others: Sequence[Kernel]) -> Kernel | Refused:

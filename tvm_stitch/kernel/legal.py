@@ -52,7 +52,7 @@ def legal(
 
 
 def _rounds(programs: tuple[Program, ...], schedule: Schedule, device: Device) -> Refused | None:
-    """What blocks that meet between rounds need: all of them resident at once."""
+    """What blocks that synchronise between rounds need: all of them resident at once."""
     if not any(program.round for program in programs):
         if any(part.persistent_rows for part in schedule.parts):
             return Refused(NOT_READ_AGAIN)

@@ -1,7 +1,7 @@
 """Every kind of Program that stages may become, and how many.
 
 In: Stages in order and the buffers that must be written. Out: Programs, one for each unrelated
-part, or several that take turns; or the reason why there are none. Must not know threads.
+part, or several that run in rounds; or the reason why there are none. Must not know threads.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tvm_stitch.stages.scattered_sum import scattered_sum
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 SHORT_ROW = 256  # columns of windows, some of which a block has
-# Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
+# Of rows so few and long, partials are reduced in one round of blocks and summed up in the next.
 FEW_ROWS, LONG_ROW = 8, 1 << 18
 # What an H200 reads while the blocks of a grid wait for each other: a microsecond.
 BARRIER_BYTES = 1 << 22
@@ -53,7 +53,7 @@ def make_programs(
 
 
 def wants_rounds(program: Program, at: Extents | None = None) -> bool:
-    """Whether rows are so few and long, or in such short pieces, that shares of them are better.
+    """Whether rows are so few and long, or in such short pieces, that partials of them are better.
 
     Of sizes that only run time knows, at some sizes, or perhaps at any.
     """

@@ -1,4 +1,4 @@
-"""Programs over the same memory in rows of different lengths: side by side, and in step.
+"""Programs over the same memory in rows of different lengths: side by side, co-scheduled.
 
 In: Stages that no single space of rows holds. Out: a Program for each space, all of which read the
 same large input; and the order of blocks in which they come to the same place of it at about the
@@ -111,7 +111,7 @@ def _shares(count: Expr, all_: Expr) -> tuple[Expr, Expr]:
 def balance_registers(mappings: Sequence[Rows]) -> list[Rows]:
     """Rows of a part whose threads have more elements than another's get more threads.
 
-    Parts that go through the same input in step have rows, all of them.
+    Parts that go through the same input co-scheduled have rows, all of them.
 
     The registers of a kernel are those of its widest part, and leave room for few blocks: mean
     squares of rows of 2048 float32 beside maxima of groups of 64 take 30.4 us with 32 threads a
@@ -129,6 +129,6 @@ def _spread(mapping: Rows, least: int) -> Rows:
 
 
 def shares_input(programs: Sequence[Program], mappings: Sequence[Mapping]) -> tuple[Var, ...]:
-    """The inputs that the parts of a kernel read in step."""
+    """The inputs that the parts of a kernel read co-scheduled."""
     apart = any(m.split or m.cluster > 1 or m.blocks for m in mappings)
     return () if apart or len(programs) == 1 else shared_rows(programs)

@@ -78,8 +78,8 @@ def with_stated_sizes(
     """The kernel with a variant for each of the points that says the sizes of all its symbols.
 
     `kernel_of` makes a kernel, of any scheme but those that are left out. TVM launches all kernels
-    of a function alike: beside one whose blocks do not meet there is none whose blocks do, and the
-    other way round one of few blocks. Where those of known sizes do not meet, none does.
+    of a function alike: beside one without barriers of the grid there is none with them, and the
+    other way round one of few blocks. Where those of known sizes have none, none has.
     """
     attribute = next((e.attribute for e in WRITTEN if e.attribute in kernel.attrs), None)
     sizes_of_symbols = _distinct(points, [var.name for var in symbols_of(func)])[:MOST_VARIANTS]

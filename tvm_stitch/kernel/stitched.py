@@ -91,7 +91,7 @@ class StitchedKernel(Kernel):
         return sort_of(self.programs, self.schedule) or self
 
     def check(self, seen: set[Hashable] | None = None) -> Refused | None:
-        """What the last look at it will find, asked before there is a fused PrimFunc."""
+        """What check_kernel will find in it, asked before there is a fused PrimFunc."""
         programs, schedule = distinct_parts(self.programs, self.schedule, seen or ())
         tensors = (b for program in programs for b in (*program.inputs, *program.outputs))
         kernel = replace(self, programs=programs, schedule=schedule)
@@ -137,11 +137,11 @@ class StitchedKernel(Kernel):
     @property
     def parts(self) -> int:
         """How many unrelated parts it has; what comes in rounds is one."""
-        return 1 if self.meets else len(self.programs)
+        return 1 if self.is_cooperative else len(self.programs)
 
     @property
-    def meets(self) -> bool:
-        """Whether the blocks of its grid meet between rounds."""
+    def is_cooperative(self) -> bool:
+        """Whether its grid has barriers between rounds, and needs a cooperative launch."""
         return bool(self.schedule.blocks)
 
     def joined(self, others: Sequence[Kernel]) -> StitchedKernel | Refused:
@@ -149,12 +149,12 @@ class StitchedKernel(Kernel):
         kernels = [each for each in (self, *others) if isinstance(each, StitchedKernel)]
         if len(kernels) <= len(others):
             return Refused("a product on tensor cores shares its launch with none")
-        if all(kernel.meets for kernel in kernels):
+        if all(kernel.is_cooperative for kernel in kernels):
             found = round_by_round([(own.programs, own.schedule) for own in kernels], self.device)
             if isinstance(found, Refused):
                 return found
             return replace(self, programs=found[0], schedule=found[1])
-        if any(kernel.meets for kernel in kernels):
+        if any(kernel.is_cooperative for kernel in kernels):
             return Refused("programs in rounds fill a kernel of their own")
         programs = tuple(program for kernel in kernels for program in kernel.programs)
         return _of_programs(programs, self.device, self.bounds, self.schemes)

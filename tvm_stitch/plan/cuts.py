@@ -52,8 +52,10 @@ def _reason(region: Region, judge: Judge, writer: Candidate, reader: Candidate) 
     verdict = judge(union)
     if isinstance(verdict, Refused):
         return verdict.reason
-    apart = sum(pick.verdict.cost_us for pick in (writer, reader) if pick.verdict)
-    return f"one kernel would take {verdict.cost_us:.1f} us, two take {apart:.1f} us plus a launch"
+    separate = sum(pick.verdict.cost_us for pick in (writer, reader) if pick.verdict)
+    return (
+        f"one kernel would take {verdict.cost_us:.1f} us, two take {separate:.1f} us plus a launch"
+    )
 
 
 def _between(region: Region, nodes: Nodes) -> Nodes:
@@ -106,11 +108,11 @@ def _between_regions(
                 for user in sorted(users - set(region.indices)):
                     if user in picked:
                         other, reader = picked[user]
-                        reason = _why_apart(graph, region, users, other)
+                        reason = _why_separate(graph, region, users, other)
                         yield _cut(region, value, pick.nodes, other, reader.nodes, reason)
 
 
-def _why_apart(graph: StitchGraph, region: Region, users: Iterable[int], other: Region) -> str:
+def _why_separate(graph: StitchGraph, region: Region, users: Iterable[int], other: Region) -> str:
     """What is between regions, if not their size alone."""
     if region.level == other.level:
         return TOO_MANY

@@ -44,8 +44,8 @@ def lone_products(
         verdict = judge(everything)
         if isinstance(verdict, Verdict) and verdict.kernel.is_product and not verdict.spare:
             cost = verdict.cost_us + options.launch_us
-            turn = *region.turn, 0
-            yield Item(region, turn, everything, verdict.outputs, cost, cost, verdict, is_lone=True)
+            rank = *region.rank, 0
+            yield Item(region, rank, everything, verdict.outputs, cost, cost, verdict, is_lone=True)
 
 
 def _is_product(node: Node) -> bool:

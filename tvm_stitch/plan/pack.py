@@ -1,9 +1,9 @@
 """Independent kernels that are too short for a launch of their own share one.
 
-In: the kernels of all regions, each with the turns in which it can run. Out: packs of them. A pack
+In: the kernels of all regions, each with the ranks in which it can run. Out: packs of them. A pack
 costs one launch instead of many; its parts share the size of a block and nothing else, but for
-those in rounds, which meet at the same barriers. Kernels of
-one turn never wait for each other, so packs of one turn close no cycle. Those that read the same
+those in rounds, which have the same barriers. Kernels of
+one rank never wait for each other, so packs of one rank close no cycle. Those that read the same
 tensor, or compute the same value again, are merged into one function that has it once: what they
 become is asked of kernel/ as for any set of operators. So are matrix products, which share launches
 with products alone: fewer multiprocessors are without work at the end of one grid than of several.
@@ -32,15 +32,15 @@ from tvm_stitch.stages.stage import Refused, Var, constant, product
 LONGEST_US = 60.0
 # CUDA passes 4 KB of parameters to a kernel; a pointer takes 8.
 MOST_TENSORS = 480
-# Earlier turns in which a kernel is tried; more would keep its results in memory for long.
-MOST_TURNS = 32
+# Earlier ranks in which a kernel is tried; more would keep its results in memory for long.
+MOST_RANKS = 32
 # Pairs of related kernels that are tried, equal ones once: each is a kernel to be found anew.
 MOST_RELATED = 64
 LARGEST = Options().largest_kernel
 
 # Level, part of a large region, and kernels of the region that must run before.
-Turn = tuple[int, int, int]
-FIRST: Turn = (0, 0, 0)
+Rank = tuple[int, int, int]
+FIRST: Rank = (0, 0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +48,11 @@ class Item:
     """A kernel of a region's plan."""
 
     region: Region
-    turn: Turn  # later ones may wait for this one; those of its own turn do not
+    rank: Rank  # later ones may wait for this one; those of its own rank do not
     nodes: Nodes
     outputs: tuple[Value, ...]
     cost_us: float
-    apart_us: float
+    separate_us: float
     verdict: Verdict
     product: int | None = None  # of the graph, which the kernel computes as well
     is_lone: bool = False  # a product that stays as it is unless it shares a launch
@@ -130,7 +130,7 @@ class Pack:
         alone = any(v.spare for v in verdicts) or not all(
             kernel.shares_launch or kernel.is_product for kernel in kernels
         )
-        return not alone and (self.cost_us <= LONGEST_US or verdicts[0].kernel.meets)
+        return not alone and (self.cost_us <= LONGEST_US or verdicts[0].kernel.is_cooperative)
 
     def touches(self, nodes: AbstractSet[int]) -> bool:
         """Whether it computes any of these nodes."""
@@ -143,10 +143,10 @@ class Pack:
             return None
         items, read = (*self.items, *other.items), self.read | other.read
         related = is_product or self.related or other.related or _are_related(self, other)
-        together = known.kernel_of(items) if related else _together(items)
-        if isinstance(together, Refused):
+        joint = known.kernel_of(items) if related else _together(items)
+        if isinstance(joint, Refused):
             return None
-        cost = together.planned_us + launch_us + sum(item.more_us for item in items)
+        cost = joint.planned_us + launch_us + sum(item.more_us for item in items)
         if cost > self.cost_us + other.cost_us:
             return None
         return Pack(items, read, tensors, cost, related)
@@ -174,51 +174,51 @@ class RelatedKernels:
 
 def pack(
     items: Iterable[Item],
-    available: dict[Var, Turn],
+    available: dict[Var, Rank],
     launch_us: float,
     largest: int = LARGEST,
     deadline: Deadline = NEVER,
-    apart: Collection[frozenset[int]] = (),
+    separate: Collection[frozenset[int]] = (),
 ) -> list[Pack]:
-    """Put kernels together, first come, first served, where that is predicted to be faster.
+    """Put kernels into one launch, first come, first served, where that is predicted to be faster.
 
-    `available` says for what dividers compute, symbols too, from which turn on it is there. Related
-    ones have at most the `largest` number of operators. Once the time is up, the rest stays apart.
-    Of a set of nodes that is to stay `apart`, no two kernels share a launch.
+    `available` says for what dividers compute, symbols too, from which rank on it is there. Related
+    ones have at most the `largest` number of operators. Once the time is up, the rest stays
+    separate. Of a set of nodes that is to stay `separate`, no two kernels share a launch.
     """
-    packs: dict[Turn, list[Pack]] = defaultdict(list)
+    packs: dict[Rank, list[Pack]] = defaultdict(list)
     there, known = dict(available), RelatedKernels(largest)
-    for item in sorted(items, key=lambda item: item.turn):
+    for item in sorted(items, key=lambda item: item.rank):
         own = Pack.of(item)
         waits = (*item.inputs, *item.symbols)
         earliest = max((there.get(var, FIRST) for var in waits), default=FIRST)
         tries = own.is_short and not deadline.is_over
-        turn, place = item.turn, -1
-        for turn, place in _places(packs, earliest, item.turn) if tries else ():
-            if any(each & item.computed and packs[turn][place].touches(each) for each in apart):
+        rank, place = item.rank, -1
+        for rank, place in _places(packs, earliest, item.rank) if tries else ():
+            if any(each & item.computed and packs[rank][place].touches(each) for each in separate):
                 continue
-            together = packs[turn][place].joined(own, launch_us, known)
-            if together is not None:
-                packs[turn][place] = together
+            fused = packs[rank][place].joined(own, launch_us, known)
+            if fused is not None:
+                packs[rank][place] = fused
                 break
         else:
-            turn = item.turn
-            packs[turn].append(own)
+            rank = item.rank
+            packs[rank].append(own)
         for buffer in item.written:
-            there[buffer] = *turn[:2], turn[2] + 1
-    return [found for turn in sorted(packs) for found in packs[turn]]
+            there[buffer] = *rank[:2], rank[2] + 1
+    return [found for rank in sorted(packs) for found in packs[rank]]
 
 
-def _places(packs: dict[Turn, list[Pack]], first: Turn, last: Turn) -> Iterator[tuple[Turn, int]]:
-    """Packs of the turns in which a kernel could run, the latest turn first."""
-    turns = sorted((turn for turn in packs if first <= turn <= last), reverse=True)
-    for turn in turns[:MOST_TURNS]:
-        for place in range(len(packs[turn])):
-            yield turn, place
+def _places(packs: dict[Rank, list[Pack]], first: Rank, last: Rank) -> Iterator[tuple[Rank, int]]:
+    """Packs of the ranks in which a kernel could run, the latest rank first."""
+    ranks = sorted((rank for rank in packs if first <= rank <= last), reverse=True)
+    for rank in ranks[:MOST_RANKS]:
+        for place in range(len(packs[rank])):
+            yield rank, place
 
 
-def holding(packs: Iterable[Pack], look: Callable[[Kernel], Refused | None]) -> list[Pack]:
-    """The packs, but those apart again whose kernel the last look refuses."""
+def holding(packs: Iterable[Pack], check: Callable[[Kernel], Refused | None]) -> list[Pack]:
+    """The packs, but those separate again whose kernel its check refuses."""
     known: dict[Hashable, bool] = {}  # equal regions have the same kernels
     found: list[Pack] = []
     for each in packs:
@@ -226,9 +226,9 @@ def holding(packs: Iterable[Pack], look: Callable[[Kernel], Refused | None]) -> 
         key = kernels, _in_common(each.items) if each.related else None
         if len(kernels) > 1 and key not in known:
             # Of those in rounds, all stages are placed in rounds anew.
-            merge = each.related or kernels[0].meets
+            merge = each.related or kernels[0].is_cooperative
             kernel = _merged(each.items) if merge else _together(each.items)
-            known[key] = not isinstance(kernel, Refused) and look(kernel) is None
+            known[key] = not isinstance(kernel, Refused) and check(kernel) is None
         found += [each] if known.get(key, True) else map(Pack.of, each.items)
     return found
 

@@ -1,4 +1,4 @@
-"""The result of planning: groups of nodes, why they are together, and why others are not."""
+"""The result of planning: groups of nodes, why they are fused, and why others are not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Group:
     nodes: tuple[int, ...]
     outputs: tuple[object, ...]  # relax variables
     cost_us: float = 0.0
-    apart_us: float = 0.0  # its operators, each in its best kernel of its own; if explained
+    separate_us: float = 0.0  # its operators, each in its best kernel of its own; if explained
     bytes_saved: int = 0  # that they would then write and read again
     launches_saved: int = 0
     function: str = ""  # the name of the function that it became
@@ -22,11 +22,11 @@ class Group:
 
     @property
     def why(self) -> str:
-        """One sentence: why these operators are together."""
+        """One sentence: why these operators are fused."""
         if not self.launches_saved:
             return f"a single operator: {self.cost_us:.1f} us"
         return (
-            f"{self.cost_us:.1f} us fused, {self.apart_us:.1f} us apart: saves "
+            f"{self.cost_us:.1f} us fused, {self.separate_us:.1f} us separate: saves "
             f"{self.launches_saved} launch{'' if self.launches_saved == 1 else 'es'} and "
             f"{shown_bytes(self.bytes_saved)} of traffic"
         )

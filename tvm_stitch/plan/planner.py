@@ -20,21 +20,21 @@ from tvm_stitch.plan.cuts import cuts_within, find_cuts
 from tvm_stitch.plan.deadline import NEVER, Deadline
 from tvm_stitch.plan.lone_products import lone_products
 from tvm_stitch.plan.measured import counted
-from tvm_stitch.plan.pack import Item, Pack, Turn, holding, pack
+from tvm_stitch.plan.pack import Item, Pack, Rank, holding, pack
 from tvm_stitch.plan.plan import OPTIMAL, Fallback, Group, Measured, Plan, Solved
 from tvm_stitch.plan.region_plan import RegionPlan, left_to_tvm, not_planned, plan_region
 from tvm_stitch.plan.regions.levels import find_levels, find_regions
 from tvm_stitch.plan.regions.region import Region, bits, own_products
 from tvm_stitch.plan.search.candidates import Way
 from tvm_stitch.plan.search.judge import Answers, Judge
-from tvm_stitch.plan.search.price import apart_us
+from tvm_stitch.plan.search.price import separate_us
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Var
 
 Timed = Callable[[Region, Plan], Measured]
 
-# Plans of a region whose kernels are refused at last, before all of it is left to TVM.
+# Plans of a region whose kernels check_kernel refuses, before all of it is left to TVM.
 MAX_REPLANS = 8
 UNUSED = "nothing of it is used"
 FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
@@ -46,7 +46,7 @@ class Known:
     def __init__(self) -> None:
         self.plans: dict[Hashable, RegionPlan] = {}
         # Nodes of kernels that shared a launch, until TVM had merged them.
-        self.apart: set[frozenset[int]] = set()
+        self.separate: set[frozenset[int]] = set()
         self._answers: dict[Bounds, Answers] = defaultdict(Answers)
         self._deadline: Deadline | None = None
 
@@ -118,7 +118,7 @@ def _assembled(
     if "independent" in options.schemes:
         available = _available(graph, regions, plans)
         deadline, largest = known.deadline(options), options.largest_kernel
-        packed = pack(items, available, options.launch_us, largest, deadline, known.apart)
+        packed = pack(items, available, options.launch_us, largest, deadline, known.separate)
         packs = holding(packed, known.answers(bounds).checked)
     else:
         packs = list(map(Pack.of, items))
@@ -165,7 +165,7 @@ def _plan_regions(
 def _holding_plan(
     region: Region, judge: Judge, options: Options, deadline: Deadline, explained: bool
 ) -> RegionPlan:
-    """A plan all of whose kernels pass the last look; what does not is planned anew without."""
+    """A plan all of whose kernels pass their check; what does not is planned anew without."""
     for _ in range(MAX_REPLANS):
         plan = plan_region(region, judge, options, deadline, explained)
         refused = judge.revoked(pick.verdict for pick in plan.picks if pick.verdict)
@@ -198,15 +198,15 @@ def _items(region: Region, plan: RegionPlan) -> list[Item]:
     return [
         Item(
             region,
-            (*region.turn, depth),
+            (*region.rank, depth),
             pick.nodes,
             pick.outputs,
             pick.cost_us,
-            apart,
+            separate_us,
             pick.verdict,
             None if pick.product is None else own_products(region)[pick.product],
         )
-        for pick, apart, depth in zip(plan.picks, plan.apart_us, plan.depths, strict=True)
+        for pick, separate_us, depth in zip(plan.picks, plan.separate_us, plan.depths, strict=True)
         if pick.verdict is not None
     ]
 
@@ -221,9 +221,9 @@ def _ended(region: Region, plan: RegionPlan) -> Iterator[int]:
 
 def _available(
     graph: StitchGraph, regions: Sequence[Region], plans: Sequence[RegionPlan]
-) -> dict[Var, Turn]:
-    """From which turn on there is what no group computes."""
-    found: dict[Var, Turn] = {}
+) -> dict[Var, Rank]:
+    """From which rank on there is what no group computes."""
+    found: dict[Var, Rank] = {}
     levels = find_levels(graph)
     for node in graph.nodes:
         if node.reason:
@@ -237,7 +237,7 @@ def _available(
             if pick.verdict is None:
                 for value in pick.outputs:
                     after = depth + (pick.way is not Way.VIEW)
-                    found[region.buffer(value)] = *region.turn, after
+                    found[region.buffer(value)] = *region.rank, after
     return found
 
 
@@ -251,7 +251,7 @@ def _group(found: Pack) -> Group:
         tuple(sorted(indices)),
         tuple(item.region.var(value) for item in found.items for value in item.outputs),
         cost_us=found.cost_us,
-        apart_us=sum(item.apart_us for item in found.items),
+        separate_us=sum(item.separate_us for item in found.items),
         bytes_saved=sum(_bytes_saved(item) for item in found.items),
         launches_saved=operators + len(products) - 1,
         kernels=len(found.items),
@@ -319,19 +319,19 @@ def _summary(
     """All regions together; the status that is furthest from optimal."""
     later = [region.part for region in regions if region.part]
     parts = len(later) + later.count(1)  # with the first of each
-    apart = sum(apart_us(region.crossing, device, options.launch_us) for region in regions)
+    parts_us = sum(separate_us(region.crossing, device, options.launch_us) for region in regions)
     distinct = {id(plan): plan.solved for plan in plans}
     statuses = [solved.status for solved in distinct.values()]
     return Solved(
         cost_us=sum(plan.solved.cost_us for plan in plans),
         greedy_us=sum(plan.solved.greedy_us for plan in plans),
         default_us=sum(plan.solved.default_us for plan in plans),
-        bound_us=max(0.0, sum(plan.solved.bound_us for plan in plans) - apart),
+        bound_us=max(0.0, sum(plan.solved.bound_us for plan in plans) - parts_us),
         status=next((status for status in statuses if status != OPTIMAL), OPTIMAL),
         regions=len(plans),
         distinct=len(distinct),
         candidates=sum(solved.candidates for solved in distinct.values()),
         cycles=sum(solved.cycles for solved in distinct.values()),
         parts=parts,
-        parts_us=apart,
+        parts_us=parts_us,
     )

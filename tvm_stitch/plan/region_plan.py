@@ -34,7 +34,7 @@ class RegionPlan:
     """The candidates that are taken, in an order in which they can run."""
 
     picks: tuple[Candidate, ...]
-    apart_us: tuple[float, ...]  # for each pick, its operators in kernels of their own
+    separate_us: tuple[float, ...]  # for each pick, its operators in kernels of their own
     depths: tuple[int, ...]  # for each pick, the kernels that must run before it
     solved: Solved
     cuts: tuple[RegionCut, ...] = ()
@@ -58,7 +58,7 @@ def plan_region(
 
     Once the time is up, one kernel will do; operators that none has been found for are TVM's.
 
-    What operators cost apart is not known of one kernel unless it is to be explained.
+    What operators cost separately is not known of one kernel unless it is to be explained.
     """
     whole, status = whole_kernel(region, judge, options), OPTIMAL
     if whole is None and deadline.is_over:
@@ -91,7 +91,7 @@ def _of_one_kernel(
     solved = Solved(
         cost, cost, _default_us(alone), bound, status, regions=1, distinct=1, candidates=1
     )
-    return RegionPlan(picks, _apart(picks, alone), _depths(picks), solved)
+    return RegionPlan(picks, _separate_us(picks, alone), _depths(picks), solved)
 
 
 def _of_candidates(
@@ -117,7 +117,7 @@ def _of_candidates(
         candidates=len(candidates.all),
         cycles=solution.cuts,
     )
-    return RegionPlan(picks, _apart(picks, candidates.all), _depths(picks), solved)
+    return RegionPlan(picks, _separate_us(picks, candidates.all), _depths(picks), solved)
 
 
 def not_planned(region: Region) -> RegionPlan:
@@ -135,7 +135,7 @@ def left_to_tvm(region: Region, plan: RegionPlan, why: str) -> RegionPlan:
     )
     solved = replace(plan.solved, cost_us=plan.solved.default_us)
     return replace(
-        plan, picks=picks, apart_us=(0.0,) * len(picks), depths=_depths(picks), solved=solved
+        plan, picks=picks, separate_us=(0.0,) * len(picks), depths=_depths(picks), solved=solved
     )
 
 
@@ -231,7 +231,7 @@ def _judged(judge: Judge, pick: Candidate, outputs: tuple[Value, ...]) -> Verdic
     return judge.ending(own_products(judge.region)[pick.product], pick.nodes, outputs)
 
 
-def _apart(picks: Iterable[Candidate], among: Iterable[Candidate]) -> tuple[float, ...]:
+def _separate_us(picks: Iterable[Candidate], among: Iterable[Candidate]) -> tuple[float, ...]:
     """For each pick, the cheapest kernels of its nodes by themselves."""
     alone: dict[Nodes, float] = {}
     products: dict[int | None, float] = {None: 0.0}
@@ -256,7 +256,7 @@ def _default_us(among: Iterable[Candidate]) -> float:
 
 
 def _depths(picks: tuple[Candidate, ...]) -> tuple[int, ...]:
-    """How many picks each waits for, on the longest way; views take no turn of their own."""
+    """How many picks each waits for, on the longest way; views take no rank of their own."""
     writer: dict[Value, int] = {}
     found: list[int] = []
     for number, pick in enumerate(picks):

@@ -101,7 +101,7 @@ def saved(name: str, graph: StitchGraph, plan: Plan) -> SavedBlock:
             tuple(place[output] for output in group.outputs),
             tuple(graph.nodes[index].name for index in group.nodes),
             group.cost_us,
-            group.apart_us,
+            group.separate_us,
             group.bytes_saved,
             group.launches_saved,
         )

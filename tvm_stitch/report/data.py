@@ -47,7 +47,7 @@ class Kernel:
     schemes: Mapping[str, str] = field(default_factory=dict)  # by reduction or kept value
     # Of the mapping: "chosen" by rule, "tuned" by a record, or "tuned for" another shape.
     origin: str = ""
-    together: str = ""  # one sentence: why these operators share a kernel; empty if not planned
+    together: str = ""  # one sentence: why these operators are fused; empty if not planned
     launches_saved: int = 0  # against a kernel for every operator
     bytes_saved: int = 0  # that those would write and read again
     formula: str = ""

@@ -1,8 +1,8 @@
 """Records at build time: a fused PrimFunc in, the kernel by its best recorded Schedule out.
 
 A record of the same workload on the same GPU is taken as it is. Without one, the best schedule of
-the nearest shape is fitted to this one. A schedule that is not legal, or that the last look at the
-kernel refuses, is noted and skipped; a kernel without a record is chosen as ever.
+the nearest shape is fitted to this one. A schedule that is not legal, or that the check of the
+emitted kernel refuses, is noted and skipped; a kernel without a record is chosen as ever.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class _Way:
     @property
     def _planned_as(self) -> tuple[object, ...]:
         """How it is planned, but for what is left to TVM."""
-        return self._merges_equals, self._options, frozenset(self._known.apart)
+        return self._merges_equals, self._options, frozenset(self._known.separate)
 
     def _between(self) -> list[tvm.transform.Pass]:
         passes = self.settling.between
@@ -303,7 +303,7 @@ class _Way:
         )
 
     def _share_less(self, found: Grouped, refused: Mapping[int, str], everything: bool) -> None:
-        """Keep kernels apart that shared a refused launch: each by itself was found to be one.
+        """Keep kernels separate that shared a refused launch: each by itself was found to be one.
 
         Where that is not the reason, or too many were refused, none share one.
         """
@@ -313,8 +313,8 @@ class _Way:
             for group in plan.groups
             if group.kernels > 1 and self._of_nodes(graph, group.nodes) & refused.keys()
         }
-        if packs - self._known.apart and not everything:
-            self._known.apart |= packs
+        if packs - self._known.separate and not everything:
+            self._known.separate |= packs
             return
         schemes = tuple(s for s in self._options.schemes if s != INDEPENDENT)
         self._options, self._known = replace(self._options, schemes=schemes), self._known.anew()

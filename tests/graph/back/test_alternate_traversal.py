@@ -1,4 +1,4 @@
-"""Kernels over one large tensor turn at its end."""
+"""Kernels over one large tensor alternate their traversal."""
 
 from dataclasses import replace
 
@@ -36,27 +36,31 @@ def chain(rows, columns: int) -> Case:
     return graph("float32", [shape], build, lambda x: np.maximum(2 * x, 0).sum(1))
 
 
-def turned(case: Case, options: Options = ONE_EACH) -> dict[str, bool]:
-    """Of each kernel, whether it goes the way back."""
+def is_reversed(case: Case, options: Options = ONE_EACH) -> dict[str, bool]:
+    """Of each kernel, whether its blocks are reversed."""
     kernels = primfuncs(case.module, options=options)
     return {name: REVERSED in k.attrs for name, k in kernels.items() if is_stitched(k)}
 
 
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("rows", [1, 7, 33, 260])
-def test_every_other_kernel_goes_the_way_back(rows, small_l2):
+def test_every_other_kernel_is_reversed(rows, small_l2):
     case = chain(rows, 1027)
-    assert turned(case) == {"stitched_add": False, "stitched_relu": True, "stitched_sum": False}
+    assert is_reversed(case) == {
+        "stitched_add": False,
+        "stitched_relu": True,
+        "stitched_sum": False,
+    }
     check(case, kernels=3, options=ONE_EACH)
 
 
-def test_what_the_l2_holds_needs_no_turn():
-    assert not any(turned(chain(33, 1027)).values())
+def test_what_the_l2_holds_needs_no_reversal():
+    assert not any(is_reversed(chain(33, 1027)).values())
 
 
 def test_a_grid_of_unknown_size_stays_as_it_is(small_l2):
     case = chain(tirx.Var("n", "int64"), 136)
-    assert not any(turned(case).values())
+    assert not any(is_reversed(case).values())
     check(case, kernels=3, options=ONE_EACH)
 
 
@@ -65,7 +69,7 @@ def test_kernels_that_share_nothing_large_stay_as_they_are(small_l2):
         return emit(op.sum(x, axis=1)), emit(op.max(y, axis=0))
 
     case = graph("float32", [(40, 100), (40, 100)], build, lambda x, y: (x.sum(1), y.max(0)))
-    assert not any(turned(case).values())
+    assert not any(is_reversed(case).values())
 
 
 def test_blocks_of_a_cluster_stay_in_order(small_l2, monkeypatch):
@@ -83,7 +87,7 @@ def test_blocks_of_a_cluster_stay_in_order(small_l2, monkeypatch):
         return Schedule((mapping,))
 
     schedule_by(monkeypatch, choose)
-    assert turned(case) == {"stitched_add": False, "stitched_sum": True}
+    assert is_reversed(case) == {"stitched_add": False, "stitched_sum": True}
     check(case, kernels=2, options=ONE_EACH)
 
 

@@ -176,7 +176,7 @@ def test_others_are_left_to_tvm(shape, axis, attributes):
 
 
 def test_every_barrier_is_needed():
-    """Rows of several warps meet once, whatever their length; rows of one do not at all."""
+    """Rows of several warps synchronise once, whatever their length; rows of one do not at all."""
     assert "__syncthreads" not in cuda_of(the_kernel(running((64, 64)).module))
     assert cuda_of(the_kernel(running((64, 4096)).module)).count("__syncthreads") == 1
 

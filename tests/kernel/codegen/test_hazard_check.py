@@ -173,17 +173,17 @@ def test_stitched_kernels_ask_for_all_of_their_shared_memory():
 
 @pytest.mark.parametrize(("blocks", "resident"), [(132, 0), (133, 1), (2000, 8)])
 def test_blocks_that_would_wait_for_ever_are_refused(blocks, resident):
-    refused = check_kernel(meeting(blocks, resident), DEVICE)
+    refused = check_kernel(synchronising(blocks, resident), DEVICE)
     assert refused is not None
     assert f"a barrier of {blocks} blocks, of which {resident} fit" in refused.reason
 
 
 @pytest.mark.parametrize(("blocks", "resident"), [(132, 1), (264, 2), (1000, 8)])
-def test_blocks_that_are_resident_may_meet(blocks, resident):
-    assert check_kernel(meeting(blocks, resident), DEVICE) is None
+def test_blocks_that_are_resident_may_synchronise(blocks, resident):
+    assert check_kernel(synchronising(blocks, resident), DEVICE) is None
 
 
-def meeting(blocks: int, resident: int) -> tvm.tirx.PrimFunc:
+def synchronising(blocks: int, resident: int) -> tvm.tirx.PrimFunc:
     """A kernel whose blocks wait for each other."""
 
     @T.prim_func(s_tir=True)

@@ -32,7 +32,7 @@ COLUMNS = (1, 2, 7, 31, 32, 33, 127, 1000, 1027)
 
 @pytest.fixture(params=("small", "whole"))
 def device(request, monkeypatch):
-    """A device of two multiprocessors, where blocks take many turns, and the whole H200."""
+    """A device of two multiprocessors, where blocks iterate often, and the whole H200."""
     if request.param == "small":
 
         def small(target):
@@ -83,7 +83,7 @@ def test_softmax_of_short_rows_and_its_column_means(rows, columns):
 
 
 def test_short_rows_lie_side_by_side_in_large_blocks():
-    """Every block leaves a share of each sum behind the barrier: two launches were faster."""
+    """Every block leaves a partial of each sum behind the barrier: two launches were faster."""
     (mapping,) = schedule_of(the_kernel(router("float32", 32768, 64).module)).parts
     assert (mapping.block_threads, mapping.blocks) == (1024, 132)
     (mapping,) = schedule_of(the_kernel(router("float32", 2200, 64).module, options=TOGETHER)).parts

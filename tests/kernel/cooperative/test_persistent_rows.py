@@ -1,4 +1,4 @@
-"""Rows that stay on the chip between the rounds of a grid, and moments found in one of them."""
+"""Rows that persist on the chip between the rounds of a grid, and moments found in one of them."""
 
 from dataclasses import replace
 
@@ -36,18 +36,18 @@ SMALL = replace(device_of(H200), multiprocessors=2)
 
 
 @pytest.fixture(autouse=True)
-def long_bands(monkeypatch):
-    """Few bands, so that small tensors make long ones."""
-    monkeypatch.setattr(split_reduction, "SHARES", 6)
+def long_segments(monkeypatch):
+    """Few segments, so that small tensors make long ones."""
+    monkeypatch.setattr(split_reduction, "PARTIALS", 6)
     monkeypatch.setattr(split_reduction, "FEWEST_SEGMENTS", 2)
 
 
 def run(case: Case, share: float) -> list[np.ndarray]:
-    """The outputs of the one kernel of a case, such a share of whose rows stay on the chip."""
+    """The outputs of the one kernel of a case, such a share of whose rows persist on the chip."""
     module = stitched(case.module, options=TOGETHER, before="StitchSchedule")
     (function,) = (f for _, f in module.functions_items() if isinstance(f, tvm.tirx.PrimFunc))
     programs = read_programs(function)
-    # Two blocks have many bands each.
+    # Two blocks have many segments each.
     schedule = replace(choose(programs, SMALL), blocks=2, min_blocks_per_sm=1)
     parts = []
     for program, mapping in zip(programs, schedule.parts, strict=True):
@@ -69,7 +69,7 @@ def run(case: Case, share: float) -> list[np.ndarray]:
 
 
 def most_rows(program: Program, mapping: Mapping) -> int:
-    """Rows of a band that can stay, or of a tensor."""
+    """Rows of a segment that can persist, or of a tensor."""
     if program.space.row_segment is None:
         return int(program.space.rows)
     return mapping.rows * iterations_of_segment(program.space, mapping)
@@ -86,7 +86,7 @@ def most_rows(program: Program, mapping: Mapping) -> int:
         (group_norm("float16", 3, 404, 4, 10), 0.5),
     ],
 )
-def test_none_some_or_all_rows_stay(case, share):
+def test_none_some_or_all_rows_persist(case, share):
     (found, *_) = run(case, share)
     tolerance = 2e-3 if found.dtype == np.float16 else 2e-6
     np.testing.assert_allclose(found, case.expected[0], rtol=tolerance, atol=tolerance)
@@ -115,7 +115,7 @@ def clipped_step(*shapes: tuple[int, ...]) -> Case:
 @pytest.mark.parametrize(
     "make, share", [(divided_by_their_norm, 0), (divided_by_their_norm, 1), (clipped_step, 0.4)]
 )
-def test_whole_rows_stay_as_far_as_the_first_turns_go(make, share):
+def test_whole_rows_persist_as_far_as_the_first_iterations_go(make, share):
     case = make((32, 1031), (33,), (3, 8192), (9973,))
     found = run(case, share)
     for output, exact in zip(found, case.expected, strict=False):
@@ -161,9 +161,9 @@ def with_variance(values: np.ndarray) -> Case:
 def test_schedules_whose_rows_would_be_elsewhere_are_refused():
     programs, schedule = programs_of(softmax_over_rows((4096, 64)))
     device = device_of(H200)
-    staying = [number for number, program in enumerate(programs) if program.persistent_inputs]
-    assert [programs[number].round for number in staying] == [0, 2]
-    first = schedule.parts[staying[0]]
+    persistent = [number for number, program in enumerate(programs) if program.persistent_inputs]
+    assert [programs[number].round for number in persistent] == [0, 2]
+    first = schedule.parts[persistent[0]]
     assert 0 < first.persistent_rows < int(programs[0].space.segment_rows)
 
     def changed(number: int, **fields: int):
@@ -172,8 +172,8 @@ def test_schedules_whose_rows_would_be_elsewhere_are_refused():
         return replace(schedule, parts=tuple(parts))
 
     for wrong, why in (
-        (changed(staying[0], persistent_rows=first.persistent_rows + 1), "rows wait, of which"),
-        (changed(staying[1], batch=2 * first.batch), "in other blocks"),
+        (changed(persistent[0], persistent_rows=first.persistent_rows + 1), "rows wait, of which"),
+        (changed(persistent[1], batch=2 * first.batch), "in other blocks"),
         (changed(1, persistent_rows=4), "no other round reads"),
     ):
         refused = legal(programs, wrong, device)
@@ -181,7 +181,7 @@ def test_schedules_whose_rows_would_be_elsewhere_are_refused():
         assert why in refused.reason
 
 
-def test_rows_that_stay_cost_less():
+def test_rows_that_persist_cost_less():
     programs, schedule = programs_of(batch_norm("float32", (8192, 1024)))
     none = replace(
         schedule, parts=tuple(replace(part, persistent_rows=0) for part in schedule.parts)
@@ -190,9 +190,9 @@ def test_rows_that_stay_cost_less():
     assert predicted_us(programs, schedule, device) < predicted_us(programs, none, device)
 
 
-def test_the_report_says_what_stays():
+def test_the_report_says_what_persists():
     case = batch_norm("float32", (2048, 1024))
     (kernel,) = explain(case.module, H200, TOGETHER).kernels
     assert "% of the inputs they read again in shared memory" in kernel.why
-    assert "rows of a segment stay on the chip" in kernel.mapping
+    assert "rows of a segment persist on the chip" in kernel.mapping
     assert kernel.bytes_min < kernel.bytes_planned < 1.7 * kernel.bytes_min

@@ -1,4 +1,4 @@
-"""Rounds: stages that share no rows, in one kernel whose blocks meet more than once."""
+"""Rounds: stages that share no rows, in one kernel with more than one barrier of the grid."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("grid_barriers")
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """A device of two multiprocessors, where blocks take many turns."""
+    """A device of two multiprocessors, where blocks iterate often."""
 
     def found(target):
         return replace(device_of(target), multiprocessors=2)
@@ -75,8 +75,8 @@ def test_group_norm_of_channels_that_come_last(dtype, sizes):
     check(group_norm(dtype, *sizes), options=TOGETHER, orders=2)
 
 
-def test_a_common_norm_of_many_shares():
-    """Of tensors that fall into several shares each, and of one that cannot."""
+def test_a_common_norm_of_many_partials():
+    """Of tensors that fall into several partials each, and of one that cannot."""
     shapes = (32, 1024), (33,), (1,), (9973,)
     check(divided_by_their_norm(*shapes), options=TOGETHER, orders=1)
 
@@ -89,8 +89,8 @@ def test_sums_that_are_only_added_up_are_one():
     programs, _ = programs_of(divided_by_their_norm((32, 1024), (3, 8192), (64, 100)))
     (total,) = (program for program in programs if program.round == 1)
     assert len(total.row_reductions) == 1
-    ((_, shares),) = total.joined
-    assert [int(buffer.ty.shape[0]) for buffer in shares] == [4, 3, 1]
+    ((_, partials),) = total.joined
+    assert [int(buffer.ty.shape[0]) for buffer in partials] == [4, 3, 1]
 
 
 def test_rounds_share_their_launch_with_nothing_else():
@@ -104,7 +104,7 @@ def test_rounds_share_their_launch_with_nothing_else():
     assert "programs in rounds fill a kernel of their own" in refused.reason
 
 
-def test_a_band_of_rows_is_a_share():
+def test_a_row_segment_gives_a_partial():
     programs, schedule = programs_of(softmax_over_rows((4096, 64)))
     assert [program.round for program in programs] == [0, 1, 2]
     assert [int(program.space.row_segments) for program in programs[:2]] == [256, 1]
@@ -155,13 +155,13 @@ def test_too_large_to_cross():
     assert len(plan.groups) > 1
 
 
-def test_every_other_round_over_a_large_tensor_goes_the_way_back():
+def test_every_other_round_over_a_large_tensor_is_reversed():
     """What a round read last is still in the L2; rounds over small tensors change nothing."""
     kernel = the_kernel(softmax_over_rows((4096, 64)).module, options=TOGETHER)
-    turns: list[bool] = []
+    reversals: list[bool] = []
 
     def visit(loop: tvm.tirx.For) -> None:
-        if loop.loop_var.name != "turn":
+        if loop.loop_var.name != "iteration":
             return
         from_the_end: list[object] = []
 
@@ -169,7 +169,7 @@ def test_every_other_round_over_a_large_tensor_goes_the_way_back():
             from_the_end.extend([difference] if difference.b.same_as(loop.loop_var) else [])
 
         tvm_ffi.structural_walk(loop.body, (tvm.tirx.Sub, note))
-        turns.append(bool(from_the_end))
+        reversals.append(bool(from_the_end))
 
     tvm_ffi.structural_walk(kernel.body, (tvm.tirx.For, visit), order="pre")
-    assert turns == [False, True, True, True]  # the second round goes over its shares in turns
+    assert reversals == [False, True, True, True]  # the second round iterates over its partials

@@ -126,7 +126,7 @@ def test_values_that_are_not_finite(axis, shape):
 
 
 def test_values_far_apart():
-    """Exponentials of one share are nothing beside those of another, whichever comes first."""
+    """Exponentials of one partial are nothing beside those of another, whichever comes first."""
     x = np.random.default_rng(2).standard_normal((1000, 6)) * 50
     x[:, 0], x[:, 1] = np.linspace(-3e4, 3e4, 1000), np.linspace(3e4, -3e4, 1000)
     x[:, 2], x[:, 3] = 7, np.where(np.arange(1000) == 999, 1e30, -1e30)

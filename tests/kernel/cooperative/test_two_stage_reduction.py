@@ -1,4 +1,4 @@
-"""Into how many shares a reduction falls, and which totals become one."""
+"""Into how many partials a reduction falls, and which final sums become one."""
 
 import pytest
 from tvm import te, topi
@@ -14,20 +14,22 @@ def stages_of(*tensors):
     return read_stages(te.create_prim_func(list(tensors)))
 
 
-def shares_of(shape, axes):
-    """The extents of the shares of a sum over axes, and of what each is reduced over."""
+def partials_of(shape, axes):
+    """The extents of the partials of a sum over axes, and of what each is reduced over."""
     x = te.placeholder(shape, "float32", name="x")
     (stage,) = stages_of(x, topi.sum(x, axes))
-    halves = split(stage)
-    if halves is None:
+    two_stage = split(stage)
+    if two_stage is None:
         return None
-    return tuple(map(constant, halves.shares.extents)), constant(halves.shares.reduced_size)
+    return tuple(map(constant, two_stage.partials.extents)), constant(
+        two_stage.partials.reduced_size
+    )
 
 
 @pytest.mark.parametrize(
-    "shape, axes, shares, each",
+    "shape, axes, partials, each",
     [
-        # Rows that are reduced: segments of them, each with a share of every column.
+        # Rows that are reduced: segments of them, each with a partial of every column.
         ((8192, 1000), (0,), (256, 1000), 32),
         ((8192, 1024), (0,), (32, 1024), 256),  # in pieces of 128 columns: fewer segments
         ((3, 8192, 1000), (1,), (3, 64, 1000), 128),
@@ -40,19 +42,19 @@ def shares_of(shape, axes):
         ((8209,), (0,), (1,), 8209),
     ],
 )
-def test_shares(shape, axes, shares, each):
-    assert shares_of(shape, axes) == (shares, each)
+def test_partials(shape, axes, partials, each):
+    assert partials_of(shape, axes) == (partials, each)
 
 
 def totals(count):
-    """The shares of which one sum is made, where so many sums of squares are added up."""
+    """The partials of which one sum is made, where so many sums of squares are added up."""
     tensors = [te.placeholder((64, 4096), "float32", name=f"x{n}") for n in range(count)]
     total = topi.sum(topi.multiply(tensors[0], tensors[0]))
     for each in tensors[1:]:
         total = topi.add(total, topi.sum(topi.multiply(each, each)))
     stages = stages_of(*tensors, topi.sqrt(total))
     _, _, slices = in_two_stages(stages, (stages[-1].output,))
-    return [len(shares) for shares in slices.values()]
+    return [len(partials) for partials in slices.values()]
 
 
 @pytest.mark.parametrize("count, joined", [(1, []), (2, [2]), (5, [5])])

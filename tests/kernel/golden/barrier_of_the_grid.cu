@@ -1,7 +1,7 @@
 extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restrict__ T_multiply_intermediate_1_2_3_4_5_ptr, float* __restrict__ lv15_red_intermediate_ptr, float* __restrict__ lv15_red_intermediate_1_ptr, float* __restrict__ p0_ptr, float* __restrict__ p1_ptr, float* __restrict__ p2_ptr, float* __restrict__ workspace_ptr) {
   __shared__ alignas(64) float rows_ptr[4096];
-  __shared__ alignas(64) float lv15_red_shares_ptr[512];
-  __shared__ alignas(64) float lv15_red1_shares_ptr[512];
+  __shared__ alignas(64) float lv15_red_partials_ptr[512];
+  __shared__ alignas(64) float lv15_red1_partials_ptr[512];
   alignas(64) float lv15_red_sums_ptr[8];
   #pragma unroll
   for (int element = 0; element < 8; ++element) {
@@ -49,14 +49,14 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
   int cse_v12 = ((((int)blockIdx.x) * 4) + (((int)threadIdx.x) >> 7));
   #pragma unroll
   for (int step_1 = 0; step_1 < 2; ++step_1) {
-    alignas(64) float p2_along_ptr[4];
-    *(float4*)(p2_along_ptr + 0) = *(float4*)(p2_ptr + ((step_1 * 64) + ((((int)threadIdx.x) & 15) * 4)));
+    alignas(64) float p2_vector_ptr[4];
+    *(float4*)(p2_vector_ptr + 0) = *(float4*)(p2_ptr + ((step_1 * 64) + ((((int)threadIdx.x) & 15) * 4)));
     #pragma unroll
     for (int lane_2 = 0; lane_2 < 4; ++lane_2) {
       int cse_v11 = ((step_1 * 4) + lane_2);
       p0_red_partial_ptr[lane_2] = (p0_red_partial_ptr[lane_2] + p0_kept_ptr[((step_1 * 4) + lane_2)]);
       alignas(64) float T_multiply2_ptr[1];
-      T_multiply2_ptr[0] = (p1_kept_ptr[((step_1 * 4) + lane_2)] * p2_along_ptr[lane_2]);
+      T_multiply2_ptr[0] = (p1_kept_ptr[((step_1 * 4) + lane_2)] * p2_vector_ptr[lane_2]);
       T_multiply_intermediate_1_2_kept_ptr[((step_1 * 4) + lane_2)] = T_multiply2_ptr[0];
       p0_red2_partial_ptr[lane_2] = (p0_red2_partial_ptr[lane_2] + T_multiply2_ptr[0]);
       if (((((int)blockIdx.x) * 4) + (((int)threadIdx.x) >> 7)) < 275) {
@@ -263,31 +263,31 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
     int cse_v8 = (task * 2208);
     int cse_v9 = (((int)threadIdx.x) & 31);
     int cse_v18 = ((((int)threadIdx.x) >> 5) * 128);
-    for (int turn = 0; turn < 5; ++turn) {
-      if (((turn * 16) + (((int)threadIdx.x) >> 5)) < 69) {
-        lv15_red_own_ptr[0] = (lv15_red_own_ptr[0] + workspace_ptr[(((((task * 2208) + (turn * 2048)) + ((((int)threadIdx.x) >> 5) * 128)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);
+    for (int iteration = 0; iteration < 5; ++iteration) {
+      if (((iteration * 16) + (((int)threadIdx.x) >> 5)) < 69) {
+        lv15_red_own_ptr[0] = (lv15_red_own_ptr[0] + workspace_ptr[(((((task * 2208) + (iteration * 2048)) + ((((int)threadIdx.x) >> 5) * 128)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);
       }
     }
-    lv15_red_shares_ptr[((int)threadIdx.x)] = lv15_red_own_ptr[0];
+    lv15_red_partials_ptr[((int)threadIdx.x)] = lv15_red_own_ptr[0];
     alignas(64) float lv15_red1_own_ptr[1];
     lv15_red1_own_ptr[0] = 0x0p+0f/*0.000000e+00*/;
-    for (int turn_1 = 0; turn_1 < 5; ++turn_1) {
-      if (((turn_1 * 16) + (((int)threadIdx.x) >> 5)) < 69) {
-        lv15_red1_own_ptr[0] = (lv15_red1_own_ptr[0] + workspace_ptr[((((((task * 2208) + (turn_1 * 2048)) + ((((int)threadIdx.x) >> 5) * 128)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31)) + 8832)]);
+    for (int iteration_1 = 0; iteration_1 < 5; ++iteration_1) {
+      if (((iteration_1 * 16) + (((int)threadIdx.x) >> 5)) < 69) {
+        lv15_red1_own_ptr[0] = (lv15_red1_own_ptr[0] + workspace_ptr[((((((task * 2208) + (iteration_1 * 2048)) + ((((int)threadIdx.x) >> 5) * 128)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31)) + 8832)]);
       }
     }
-    lv15_red1_shares_ptr[((int)threadIdx.x)] = lv15_red1_own_ptr[0];
+    lv15_red1_partials_ptr[((int)threadIdx.x)] = lv15_red1_own_ptr[0];
     __syncthreads();
     if (((int)threadIdx.x) < 32) {
       alignas(64) float lv15_red_ptr[1];
-      lv15_red_ptr[0] = lv15_red_shares_ptr[((int)threadIdx.x)];
+      lv15_red_ptr[0] = lv15_red_partials_ptr[((int)threadIdx.x)];
       for (int warp = 0; warp < 15; ++warp) {
-        lv15_red_ptr[0] = (lv15_red_ptr[0] + lv15_red_shares_ptr[(((warp * 32) + ((int)threadIdx.x)) + 32)]);
+        lv15_red_ptr[0] = (lv15_red_ptr[0] + lv15_red_partials_ptr[(((warp * 32) + ((int)threadIdx.x)) + 32)]);
       }
       alignas(64) float lv15_red1_ptr[1];
-      lv15_red1_ptr[0] = lv15_red1_shares_ptr[((int)threadIdx.x)];
+      lv15_red1_ptr[0] = lv15_red1_partials_ptr[((int)threadIdx.x)];
       for (int warp_1 = 0; warp_1 < 15; ++warp_1) {
-        lv15_red1_ptr[0] = (lv15_red1_ptr[0] + lv15_red1_shares_ptr[(((warp_1 * 32) + ((int)threadIdx.x)) + 32)]);
+        lv15_red1_ptr[0] = (lv15_red1_ptr[0] + lv15_red1_partials_ptr[(((warp_1 * 32) + ((int)threadIdx.x)) + 32)]);
       }
       int cse_v19 = (((task * 2208) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x));
       lv15_red_intermediate_ptr[(((task * 2208) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x))] = lv15_red_ptr[0];
@@ -296,6 +296,6 @@ extern "C" __global__ void __launch_bounds__(512, 1) main_kernel(float* __restri
     __syncthreads();
   }
   (&(rows_ptr[0]));
-  (&(lv15_red_shares_ptr[0]));
-  (&(lv15_red1_shares_ptr[0]));
+  (&(lv15_red_partials_ptr[0]));
+  (&(lv15_red1_partials_ptr[0]));
 }

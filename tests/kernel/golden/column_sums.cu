@@ -1,6 +1,6 @@
 extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restrict__ p0_ptr, float* __restrict__ p0_red_intermediate_ptr, float* __restrict__ workspace_ptr) {
   __shared__ alignas(64) float rows_ptr[4096];
-  __shared__ alignas(64) float p0_red_shares_ptr[1024];
+  __shared__ alignas(64) float p0_red_partials_ptr[1024];
   alignas(64) float p0_red_sums_ptr[4];
   #pragma unroll
   for (int element = 0; element < 4; ++element) {
@@ -15,21 +15,21 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restr
   if ((((int)threadIdx.x) & 255) < 250) {
     *(float4*)(p0_next_ptr + 0) = *(float4*)(p0_ptr + (((((int)blockIdx.x) * 4000) + ((((int)threadIdx.x) >> 8) * 1000)) + ((((int)threadIdx.x) & 255) * 4)));
   }
-  for (int turn = 0; turn < 4; ++turn) {
-    alignas(64) float p0_ahead_ptr[4];
+  for (int iteration = 0; iteration < 4; ++iteration) {
+    alignas(64) float p0_loaded_ptr[4];
     #pragma unroll
     for (int element_1 = 0; element_1 < 4; ++element_1) {
-      p0_ahead_ptr[element_1] = p0_next_ptr[element_1];
+      p0_loaded_ptr[element_1] = p0_next_ptr[element_1];
     }
-    if (turn < 3) {
+    if (iteration < 3) {
       if ((((int)threadIdx.x) & 255) < 250) {
-        *(float4*)(p0_next_ptr + 0) = *(float4*)(p0_ptr + (((((turn * 1024000) + (((int)blockIdx.x) * 4000)) + ((((int)threadIdx.x) >> 8) * 1000)) + ((((int)threadIdx.x) & 255) * 4)) + 1024000));
+        *(float4*)(p0_next_ptr + 0) = *(float4*)(p0_ptr + (((((iteration * 1024000) + (((int)blockIdx.x) * 4000)) + ((((int)threadIdx.x) >> 8) * 1000)) + ((((int)threadIdx.x) & 255) * 4)) + 1024000));
       }
     }
     if ((((int)threadIdx.x) & 255) < 250) {
       #pragma unroll
       for (int lane = 0; lane < 4; ++lane) {
-        p0_red_sums_ptr[lane] = (p0_red_sums_ptr[lane] + p0_ahead_ptr[lane]);
+        p0_red_sums_ptr[lane] = (p0_red_sums_ptr[lane] + p0_loaded_ptr[lane]);
       }
     }
   }
@@ -62,22 +62,22 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel(float* __restr
     int cse_v6 = (((int)blockIdx.x) * 32);
     int cse_v10 = (((task * 1024) + (((int)blockIdx.x) * 4)) + ((((int)threadIdx.x) & 31) >> 3));
     if ((((task * 1024) + (((int)blockIdx.x) * 4)) + ((((int)threadIdx.x) & 31) >> 3)) < 125) {
-      for (int turn_1 = 0; turn_1 < 8; ++turn_1) {
-        p0_red_own_ptr[0] = (p0_red_own_ptr[0] + workspace_ptr[(((((turn_1 * 32000) + (task * 8192)) + ((((int)threadIdx.x) >> 5) * 1000)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);
+      for (int iteration_1 = 0; iteration_1 < 8; ++iteration_1) {
+        p0_red_own_ptr[0] = (p0_red_own_ptr[0] + workspace_ptr[(((((iteration_1 * 32000) + (task * 8192)) + ((((int)threadIdx.x) >> 5) * 1000)) + (((int)blockIdx.x) * 32)) + (((int)threadIdx.x) & 31))]);
       }
     }
-    p0_red_shares_ptr[((int)threadIdx.x)] = p0_red_own_ptr[0];
+    p0_red_partials_ptr[((int)threadIdx.x)] = p0_red_own_ptr[0];
     __syncthreads();
     if ((((int)threadIdx.x) < 32) && ((((task * 1024) + (((int)blockIdx.x) * 4)) + ((((int)threadIdx.x) & 31) >> 3)) < 125)) {
       alignas(64) float p0_red_ptr[1];
-      p0_red_ptr[0] = p0_red_shares_ptr[((int)threadIdx.x)];
+      p0_red_ptr[0] = p0_red_partials_ptr[((int)threadIdx.x)];
       for (int warp = 0; warp < 31; ++warp) {
-        p0_red_ptr[0] = (p0_red_ptr[0] + p0_red_shares_ptr[(((warp * 32) + ((int)threadIdx.x)) + 32)]);
+        p0_red_ptr[0] = (p0_red_ptr[0] + p0_red_partials_ptr[(((warp * 32) + ((int)threadIdx.x)) + 32)]);
       }
       p0_red_intermediate_ptr[(((task * 8192) + (((int)blockIdx.x) * 32)) + ((int)threadIdx.x))] = p0_red_ptr[0];
     }
     __syncthreads();
   }
   (&(rows_ptr[0]));
-  (&(p0_red_shares_ptr[0]));
+  (&(p0_red_partials_ptr[0]));
 }

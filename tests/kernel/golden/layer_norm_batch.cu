@@ -22,12 +22,12 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
   if ((((int)threadIdx.x) & 15) < 15) {
     *(nv_bfloat164*)(x_kept_ptr + (int64_t)0) = *(nv_bfloat164*)(x_ptr + ((first_vector_ptr[0] * (int64_t)4) + ((((int64_t)((int)threadIdx.x)) & (int64_t)15) * (int64_t)4)));
   }
-  alignas(64) nv_bfloat16 w_along_ptr[4];
-  alignas(64) nv_bfloat16 b_along_ptr[4];
+  alignas(64) nv_bfloat16 w_vector_ptr[4];
+  alignas(64) nv_bfloat16 b_vector_ptr[4];
   if ((((int)threadIdx.x) & 15) < 15) {
     int cse_v5 = ((((int)threadIdx.x) & 15) * 4);
-    *(nv_bfloat164*)(w_along_ptr + 0) = *(nv_bfloat164*)(w_ptr + ((((int)threadIdx.x) & 15) * 4));
-    *(nv_bfloat164*)(b_along_ptr + 0) = *(nv_bfloat164*)(b_ptr + ((((int)threadIdx.x) & 15) * 4));
+    *(nv_bfloat164*)(w_vector_ptr + 0) = *(nv_bfloat164*)(w_ptr + ((((int)threadIdx.x) & 15) * 4));
+    *(nv_bfloat164*)(b_vector_ptr + 0) = *(nv_bfloat164*)(b_ptr + ((((int)threadIdx.x) & 15) * 4));
   }
   alignas(64) nv_bfloat16 x_kept_ptr_1[4];
   if ((((int)threadIdx.x) & 15) < 15) {
@@ -130,9 +130,9 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
       alignas(64) float T_multiply1_ptr[1];
       T_multiply1_ptr[0] = (T_subtract_ptr_2[0] * compute1_ptr[0]);
       alignas(64) float T_multiply2_ptr[1];
-      T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_along_ptr[0])), lane_8));
+      T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_vector_ptr[0])), lane_8));
       alignas(64) float T_add1_ptr[1];
-      T_add1_ptr[0] = (T_multiply2_ptr[0] + tvm_stitch_widen((&(b_along_ptr[0])), lane_8));
+      T_add1_ptr[0] = (T_multiply2_ptr[0] + tvm_stitch_widen((&(b_vector_ptr[0])), lane_8));
       alignas(64) nv_bfloat16 compute2_ptr[1];
       compute2_ptr[0] = ((nv_bfloat16)T_add1_ptr[0]);
       compute_intermediate_1_2_out_ptr[lane_8] = compute2_ptr[0];
@@ -158,9 +158,9 @@ extern "C" __global__ void __launch_bounds__(128, 4) main_kernel(nv_bfloat16* __
       alignas(64) float T_multiply1_ptr_1[1];
       T_multiply1_ptr_1[0] = (T_subtract_ptr_3[0] * compute1_ptr_1[0]);
       alignas(64) float T_multiply2_ptr_1[1];
-      T_multiply2_ptr_1[0] = (T_multiply1_ptr_1[0] * tvm_stitch_widen((&(w_along_ptr[0])), lane_9));
+      T_multiply2_ptr_1[0] = (T_multiply1_ptr_1[0] * tvm_stitch_widen((&(w_vector_ptr[0])), lane_9));
       alignas(64) float T_add1_ptr_1[1];
-      T_add1_ptr_1[0] = (T_multiply2_ptr_1[0] + tvm_stitch_widen((&(b_along_ptr[0])), lane_9));
+      T_add1_ptr_1[0] = (T_multiply2_ptr_1[0] + tvm_stitch_widen((&(b_vector_ptr[0])), lane_9));
       alignas(64) nv_bfloat16 compute2_ptr_1[1];
       compute2_ptr_1[0] = ((nv_bfloat16)T_add1_ptr_1[0]);
       compute_intermediate_1_2_out_ptr_1[lane_9] = compute2_ptr_1[0];

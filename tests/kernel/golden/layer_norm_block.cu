@@ -22,11 +22,11 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(float* __restrict_
     x_red_warps_ptr[(((int)threadIdx.x) >> 5)] = x_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float x_red_share_ptr[1];
+  alignas(64) float x_red_of_warp_ptr[1];
   int cse_v4 = (((int)threadIdx.x) & 7);
-  x_red_share_ptr[0] = x_red_warps_ptr[(((int)threadIdx.x) & 7)];
+  x_red_of_warp_ptr[0] = x_red_warps_ptr[(((int)threadIdx.x) & 7)];
   alignas(64) float x_red_all_ptr_1[1];
-  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(x_red_share_ptr[0]);
+  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(x_red_of_warp_ptr[0]);
   alignas(64) float x_red_ptr[1];
   x_red_ptr[0] = x_red_all_ptr_1[0];
   alignas(64) float T_divide_ptr[1];
@@ -50,10 +50,10 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(float* __restrict_
     x_red1_warps_ptr[(((int)threadIdx.x) >> 5)] = x_red1_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float x_red1_share_ptr[1];
-  x_red1_share_ptr[0] = x_red1_warps_ptr[(((int)threadIdx.x) & 7)];
+  alignas(64) float x_red1_of_warp_ptr[1];
+  x_red1_of_warp_ptr[0] = x_red1_warps_ptr[(((int)threadIdx.x) & 7)];
   alignas(64) float x_red1_all_ptr_1[1];
-  x_red1_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(x_red1_share_ptr[0]);
+  x_red1_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(x_red1_of_warp_ptr[0]);
   alignas(64) float x_red1_ptr[1];
   x_red1_ptr[0] = x_red1_all_ptr_1[0];
   alignas(64) float T_divide1_ptr[1];
@@ -62,10 +62,10 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(float* __restrict_
   T_add_ptr[0] = (T_divide1_ptr[0] + 0x1.4f8b58p-17f/*1.000000e-05*/);
   alignas(64) float compute_ptr[1];
   compute_ptr[0] = rsqrtf(T_add_ptr[0]);
-  alignas(64) float w_along_ptr[4];
-  *(float4*)(w_along_ptr + 0) = *(float4*)(w_ptr + (((int)threadIdx.x) * 4));
-  alignas(64) float b_along_ptr[4];
-  *(float4*)(b_along_ptr + 0) = *(float4*)(b_ptr + (((int)threadIdx.x) * 4));
+  alignas(64) float w_vector_ptr[4];
+  *(float4*)(w_vector_ptr + 0) = *(float4*)(w_ptr + (((int)threadIdx.x) * 4));
+  alignas(64) float b_vector_ptr[4];
+  *(float4*)(b_vector_ptr + 0) = *(float4*)(b_ptr + (((int)threadIdx.x) * 4));
   alignas(64) float T_add_intermediate_1_out_ptr[4];
   #pragma unroll
   for (int lane_4 = 0; lane_4 < 4; ++lane_4) {
@@ -74,9 +74,9 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(float* __restrict_
     alignas(64) float T_multiply1_ptr[1];
     T_multiply1_ptr[0] = (T_subtract_ptr_1[0] * compute_ptr[0]);
     alignas(64) float T_multiply2_ptr[1];
-    T_multiply2_ptr[0] = (T_multiply1_ptr[0] * w_along_ptr[lane_4]);
+    T_multiply2_ptr[0] = (T_multiply1_ptr[0] * w_vector_ptr[lane_4]);
     alignas(64) float T_add1_ptr[1];
-    T_add1_ptr[0] = (T_multiply2_ptr[0] + b_along_ptr[lane_4]);
+    T_add1_ptr[0] = (T_multiply2_ptr[0] + b_vector_ptr[lane_4]);
     T_add_intermediate_1_out_ptr[lane_4] = T_add1_ptr[0];
   }
   *(float4*)(T_add_intermediate_1_ptr + ((((int)blockIdx.x) * 1024) + (((int)threadIdx.x) * 4))) = *(float4*)(T_add_intermediate_1_out_ptr + 0);

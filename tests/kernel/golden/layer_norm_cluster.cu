@@ -117,10 +117,10 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
   lv_red_all_ptr[0] = tvm_builtin_cuda_warp_reduce_sum_32(own_ptr[0]);
   alignas(64) float mean_ptr[1];
   mean_ptr[0] = (lv_red_all_ptr[0] * 0x1p-11f/*4.882812e-04*/);
-  alignas(64) float apart_ptr[1];
-  apart_ptr[0] = ((own_ptr[0] * 0x1p-6f/*1.562500e-02*/) - mean_ptr[0]);
+  alignas(64) float offset_ptr[1];
+  offset_ptr[0] = ((own_ptr[0] * 0x1p-6f/*1.562500e-02*/) - mean_ptr[0]);
   alignas(64) float lv_red1_all_ptr[1];
-  lv_red1_all_ptr[0] = tvm_builtin_cuda_warp_reduce_sum_32((((((lv_red1_partial_ptr[0] + lv_red1_partial_ptr[1]) + lv_red1_partial_ptr[2]) + lv_red1_partial_ptr[3]) - ((distance_ptr[0] * distance_ptr[0]) * 0x1p-6f/*1.562500e-02*/)) + ((apart_ptr[0] * apart_ptr[0]) * 0x1p+6f/*6.400000e+01*/)));
+  lv_red1_all_ptr[0] = tvm_builtin_cuda_warp_reduce_sum_32((((((lv_red1_partial_ptr[0] + lv_red1_partial_ptr[1]) + lv_red1_partial_ptr[2]) + lv_red1_partial_ptr[3]) - ((distance_ptr[0] * distance_ptr[0]) * 0x1p-6f/*1.562500e-02*/)) + ((offset_ptr[0] * offset_ptr[0]) * 0x1p+6f/*6.400000e+01*/)));
   int cse_v8 = (((int)threadIdx.x) & 31);
   if ((((int)threadIdx.x) & 31) < 2) {
     uint cse_v13 = ((uint)(((int)threadIdx.x) & 31));
@@ -129,18 +129,18 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
     tvm_stitch_send_float32((&(lv_red1_warps_ptr[(((((int)((int64_t)blockIdx.x)) & 1) * 16) + (((int)threadIdx.x) >> 5))])), lv_red1_all_ptr[0], (&(arrivals_ptr[0])), ((uint)(((int)threadIdx.x) & 31)));
   }
   tvm_stitch_wait((&(arrivals_ptr[0])), (uint)0);
-  alignas(64) float lv_red_share_ptr[1];
-  lv_red_share_ptr[0] = lv_red_warps_ptr[(((int)threadIdx.x) & 31)];
-  alignas(64) float lv_red1_share_ptr[1];
-  lv_red1_share_ptr[0] = lv_red1_warps_ptr[(((int)threadIdx.x) & 31)];
+  alignas(64) float lv_red_of_warp_ptr[1];
+  lv_red_of_warp_ptr[0] = lv_red_warps_ptr[(((int)threadIdx.x) & 31)];
+  alignas(64) float lv_red1_of_warp_ptr[1];
+  lv_red1_of_warp_ptr[0] = lv_red1_warps_ptr[(((int)threadIdx.x) & 31)];
   alignas(64) float lv_red_all_ptr_1[1];
-  lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32(lv_red_share_ptr[0]);
+  lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32(lv_red_of_warp_ptr[0]);
   alignas(64) float mean_ptr_1[1];
   mean_ptr_1[0] = (lv_red_all_ptr_1[0] * 0x1p-16f/*1.525879e-05*/);
-  alignas(64) float apart_ptr_1[1];
-  apart_ptr_1[0] = ((lv_red_share_ptr[0] * 0x1p-11f/*4.882812e-04*/) - mean_ptr_1[0]);
+  alignas(64) float offset_ptr_1[1];
+  offset_ptr_1[0] = ((lv_red_of_warp_ptr[0] * 0x1p-11f/*4.882812e-04*/) - mean_ptr_1[0]);
   alignas(64) float lv_red1_all_ptr_1[1];
-  lv_red1_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32((lv_red1_share_ptr[0] + ((apart_ptr_1[0] * apart_ptr_1[0]) * 0x1p+11f/*2.048000e+03*/)));
+  lv_red1_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32((lv_red1_of_warp_ptr[0] + ((offset_ptr_1[0] * offset_ptr_1[0]) * 0x1p+11f/*2.048000e+03*/)));
   alignas(64) float lv_red_ptr[1];
   lv_red_ptr[0] = lv_red_all_ptr_1[0];
   alignas(64) float lv_red1_ptr[1];
@@ -153,21 +153,21 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
   T_add_ptr[0] = (T_divide1_ptr[0] + 0x1.4f8b58p-17f/*1.000000e-05*/);
   alignas(64) float compute1_ptr[1];
   compute1_ptr[0] = rsqrtf(T_add_ptr[0]);
-  for (int64_t flight = (int64_t)0; flight < (int64_t)2; ++flight) {
-    alignas(64) nv_bfloat16 w_along_ptr[32];
-    alignas(64) nv_bfloat16 b_along_ptr[32];
-    int64_t cse_v9 = (flight * (int64_t)32768);
+  for (int64_t batch = (int64_t)0; batch < (int64_t)2; ++batch) {
+    alignas(64) nv_bfloat16 w_vector_ptr[32];
+    alignas(64) nv_bfloat16 b_vector_ptr[32];
+    int64_t cse_v9 = (batch * (int64_t)32768);
     #pragma unroll
-    for (int along = 0; along < 4; ++along) {
-      int cse_v10 = (along * 8);
-      int64_t cse_v18 = ((((flight * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8));
-      *(uint4*)(w_along_ptr + (along * 8)) = *(uint4*)(w_ptr + ((((flight * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
-      *(uint4*)(b_along_ptr + (along * 8)) = *(uint4*)(b_ptr + ((((flight * (int64_t)32768) + (((int64_t)along) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
+    for (int vector = 0; vector < 4; ++vector) {
+      int cse_v10 = (vector * 8);
+      int64_t cse_v18 = ((((batch * (int64_t)32768) + (((int64_t)vector) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8));
+      *(uint4*)(w_vector_ptr + (vector * 8)) = *(uint4*)(w_ptr + ((((batch * (int64_t)32768) + (((int64_t)vector) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
+      *(uint4*)(b_vector_ptr + (vector * 8)) = *(uint4*)(b_ptr + ((((batch * (int64_t)32768) + (((int64_t)vector) * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
     }
     #pragma unroll
     for (int64_t step_4 = (int64_t)0; step_4 < (int64_t)4; ++step_4) {
       alignas(64) nv_bfloat16 x_back_ptr_5[8];
-      *(uint4*)(x_back_ptr_5 + 0) = *(uint4*)(x_kept_ptr + (((flight * (int64_t)16384) + (step_4 * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
+      *(uint4*)(x_back_ptr_5 + 0) = *(uint4*)(x_kept_ptr + (((batch * (int64_t)16384) + (step_4 * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
       alignas(64) nv_bfloat16 compute_intermediate_1_2_out_ptr[8];
       #pragma unroll
       for (int lane_6 = 0; lane_6 < 8; ++lane_6) {
@@ -179,14 +179,14 @@ extern "C" __global__ void __launch_bounds__(512, 2) main_kernel(nv_bfloat16* __
         T_multiply1_ptr[0] = (T_subtract_ptr[0] * compute1_ptr[0]);
         alignas(64) float T_multiply2_ptr[1];
         int cse_v14 = ((((int)step_4) * 8) + lane_6);
-        T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_along_ptr[0])), ((((int)step_4) * 8) + lane_6)));
+        T_multiply2_ptr[0] = (T_multiply1_ptr[0] * tvm_stitch_widen((&(w_vector_ptr[0])), ((((int)step_4) * 8) + lane_6)));
         alignas(64) float T_add1_ptr[1];
-        T_add1_ptr[0] = (T_multiply2_ptr[0] + tvm_stitch_widen((&(b_along_ptr[0])), ((((int)step_4) * 8) + lane_6)));
+        T_add1_ptr[0] = (T_multiply2_ptr[0] + tvm_stitch_widen((&(b_vector_ptr[0])), ((((int)step_4) * 8) + lane_6)));
         alignas(64) nv_bfloat16 compute2_ptr[1];
         compute2_ptr[0] = ((nv_bfloat16)T_add1_ptr[0]);
         compute_intermediate_1_2_out_ptr[lane_6] = compute2_ptr[0];
       }
-      *(uint4*)(compute_intermediate_1_2_ptr + ((((((((int64_t)((int)((int64_t)blockIdx.x))) >> (int64_t)1) * (int64_t)65536) + (flight * (int64_t)32768)) + (step_4 * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8))) = *(uint4*)(compute_intermediate_1_2_out_ptr + (int64_t)0);
+      *(uint4*)(compute_intermediate_1_2_ptr + ((((((((int64_t)((int)((int64_t)blockIdx.x))) >> (int64_t)1) * (int64_t)65536) + (batch * (int64_t)32768)) + (step_4 * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)1) * (int64_t)4096)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8))) = *(uint4*)(compute_intermediate_1_2_out_ptr + (int64_t)0);
     }
   }
   (&(arrivals_ptr[0]));

@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(128, 5) main_kernel(half* __restric
   alignas(64) int slots_ptr[2];
   slots_ptr[0] = 0;
   slots_ptr[1] = 0;
-  for (int64_t turn = (int64_t)0; turn < (int64_t)2; ++turn) {
+  for (int64_t iteration = (int64_t)0; iteration < (int64_t)2; ++iteration) {
     tvm_builtin_ptx_cp_async_wait_group_async_wait_group_1();
     __syncthreads();
     tvm_builtin_ptx_cp_async_commit_group_async_commit_group();

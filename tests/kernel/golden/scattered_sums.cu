@@ -112,19 +112,19 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
   __syncthreads();
   tvm_stitch_sort_int32((&(((int*)buf_dyn_shmem_ptr)[0])), (&(((int*)buf_dyn_shmem_ptr)[128])), 128, 256, 7);
   __syncthreads();
-  alignas(64) float scattered_ahead_ptr[4];
-  alignas(64) float p2_ahead_ptr[4];
-  alignas(64) float p3_ahead_ptr[4];
+  alignas(64) float scattered_loaded_ptr[4];
+  alignas(64) float p2_loaded_ptr[4];
+  alignas(64) float p3_loaded_ptr[4];
   int cse_v2 = (((int)threadIdx.x) >> 2);
   int cse_v3 = (((int)blockIdx.x) * 16);
   int cse_v4 = (((int)threadIdx.x) & 3);
   int cse_v8 = ((((int)threadIdx.x) & 3) * 4);
   int cse_v16 = (((min((((int)threadIdx.x) >> 2), 39) * 64) + (((int)blockIdx.x) * 16)) + ((((int)threadIdx.x) & 3) * 4));
-  *(float4*)(p2_ahead_ptr + 0) = *(float4*)(p2_ptr + (((min((((int)threadIdx.x) >> 2), 39) * 64) + (((int)blockIdx.x) * 16)) + ((((int)threadIdx.x) & 3) * 4)));
-  *(float4*)(p3_ahead_ptr + 0) = *(float4*)(p3_ptr + (((min((((int)threadIdx.x) >> 2), 39) * 64) + (((int)blockIdx.x) * 16)) + ((((int)threadIdx.x) & 3) * 4)));
+  *(float4*)(p2_loaded_ptr + 0) = *(float4*)(p2_ptr + (((min((((int)threadIdx.x) >> 2), 39) * 64) + (((int)blockIdx.x) * 16)) + ((((int)threadIdx.x) & 3) * 4)));
+  *(float4*)(p3_loaded_ptr + 0) = *(float4*)(p3_ptr + (((min((((int)threadIdx.x) >> 2), 39) * 64) + (((int)blockIdx.x) * 16)) + ((((int)threadIdx.x) & 3) * 4)));
   #pragma unroll
   for (int element = 0; element < 4; ++element) {
-    scattered_ahead_ptr[element] = 0x0p+0f/*0.000000e+00*/;
+    scattered_loaded_ptr[element] = 0x0p+0f/*0.000000e+00*/;
   }
   alignas(64) int first_ptr[1];
   first_ptr[0] = ((int*)buf_dyn_shmem_ptr)[((((int)threadIdx.x) >> 2) + 128)];
@@ -165,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
         } else {
           condval_15 = 0x0p+0f/*0.000000e+00*/;
         }
-        scattered_ahead_ptr[lane] = (scattered_ahead_ptr[lane] + condval_15);
+        scattered_loaded_ptr[lane] = (scattered_loaded_ptr[lane] + condval_15);
       }
       #pragma unroll
       for (int lane_1 = 0; lane_1 < 4; ++lane_1) {
@@ -175,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
         } else {
           condval_16 = 0x0p+0f/*0.000000e+00*/;
         }
-        scattered_ahead_ptr[lane_1] = (scattered_ahead_ptr[lane_1] + condval_16);
+        scattered_loaded_ptr[lane_1] = (scattered_loaded_ptr[lane_1] + condval_16);
       }
     }
   }
@@ -194,10 +194,10 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
           start_ptr[0] = (((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 128)] + ((((((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 384)] + 255) - ((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 128)]) >> 8) * (((int)threadIdx.x) >> 2)));
           alignas(64) int end_ptr[1];
           end_ptr[0] = min(((((((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 384)] + 255) - ((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 128)]) >> 8) + start_ptr[0]), ((int*)buf_dyn_shmem_ptr)[(((rows * 32) + heavy) + 384)]);
-          alignas(64) float scattered_share_ptr[4];
+          alignas(64) float scattered_partial_ptr[4];
           #pragma unroll
           for (int element_1 = 0; element_1 < 4; ++element_1) {
-            scattered_share_ptr[element_1] = 0x0p+0f/*0.000000e+00*/;
+            scattered_partial_ptr[element_1] = 0x0p+0f/*0.000000e+00*/;
           }
           for (int64_t group_1 = (int64_t)0; group_1 < (((((int64_t)end_ptr[0]) + (int64_t)1) - ((int64_t)start_ptr[0])) >> (int64_t)1); ++group_1) {
             alignas(64) int scattered_taken_ptr_1[2];
@@ -231,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
               } else {
                 condval_19 = 0x0p+0f/*0.000000e+00*/;
               }
-              scattered_share_ptr[lane_2] = (scattered_share_ptr[lane_2] + condval_19);
+              scattered_partial_ptr[lane_2] = (scattered_partial_ptr[lane_2] + condval_19);
             }
             #pragma unroll
             for (int lane_3 = 0; lane_3 < 4; ++lane_3) {
@@ -241,20 +241,20 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
               } else {
                 condval_20 = 0x0p+0f/*0.000000e+00*/;
               }
-              scattered_share_ptr[lane_3] = (scattered_share_ptr[lane_3] + condval_20);
+              scattered_partial_ptr[lane_3] = (scattered_partial_ptr[lane_3] + condval_20);
             }
           }
           __syncthreads();
           #pragma unroll
           for (int element_2 = 0; element_2 < 4; ++element_2) {
-            ((float*)buf_dyn_shmem_ptr)[(((element_2 * 1024) + ((int)threadIdx.x)) + 656)] = scattered_share_ptr[element_2];
+            ((float*)buf_dyn_shmem_ptr)[(((element_2 * 1024) + ((int)threadIdx.x)) + 656)] = scattered_partial_ptr[element_2];
           }
-          tvm_stitch_meet_float32((&(((float*)buf_dyn_shmem_ptr)[656])), 256, 4);
+          tvm_stitch_combine_float32((&(((float*)buf_dyn_shmem_ptr)[656])), 256, 4);
           __syncthreads();
           if ((((int)threadIdx.x) >> 2) == ((rows * 32) + heavy)) {
             #pragma unroll
             for (int element_3 = 0; element_3 < 4; ++element_3) {
-              scattered_ahead_ptr[element_3] = (scattered_ahead_ptr[element_3] + ((float*)buf_dyn_shmem_ptr)[(((element_3 * 1024) + (((int)threadIdx.x) & 3)) + 656)]);
+              scattered_loaded_ptr[element_3] = (scattered_loaded_ptr[element_3] + ((float*)buf_dyn_shmem_ptr)[(((element_3 * 1024) + (((int)threadIdx.x) & 3)) + 656)]);
             }
           }
           __syncthreads();
@@ -269,11 +269,11 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
     alignas(64) float T_full_ptr[1];
     T_full_ptr[0] = 0x0p+0f/*0.000000e+00*/;
     alignas(64) float scatter_nd_ptr[1];
-    scatter_nd_ptr[0] = (T_full_ptr[0] + scattered_ahead_ptr[lane_4]);
+    scatter_nd_ptr[0] = (T_full_ptr[0] + scattered_loaded_ptr[lane_4]);
     alignas(64) float T_multiply_ptr[1];
-    T_multiply_ptr[0] = (p2_ahead_ptr[lane_4] * 0x1p-3f/*1.250000e-01*/);
+    T_multiply_ptr[0] = (p2_loaded_ptr[lane_4] * 0x1p-3f/*1.250000e-01*/);
     alignas(64) float T_multiply1_ptr[1];
-    T_multiply1_ptr[0] = (p3_ahead_ptr[lane_4] * 0x1p-1f/*5.000000e-01*/);
+    T_multiply1_ptr[0] = (p3_loaded_ptr[lane_4] * 0x1p-1f/*5.000000e-01*/);
     alignas(64) float T_add_ptr[1];
     T_add_ptr[0] = (scatter_nd_ptr[0] + T_multiply_ptr[0]);
     alignas(64) float T_add1_ptr[1];
@@ -282,7 +282,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) main_kernel(float* __restr
     alignas(64) float T_multiply2_ptr[1];
     T_multiply2_ptr[0] = (T_add1_ptr[0] * 0x1p-2f/*2.500000e-01*/);
     alignas(64) float T_subtract_ptr[1];
-    T_subtract_ptr[0] = (p2_ahead_ptr[lane_4] - T_multiply2_ptr[0]);
+    T_subtract_ptr[0] = (p2_loaded_ptr[lane_4] - T_multiply2_ptr[0]);
     T_subtract_intermediate_out_ptr[lane_4] = T_subtract_ptr[0];
   }
   int cse_v15 = ((((((int)threadIdx.x) >> 2) * 64) + (((int)blockIdx.x) * 16)) + ((((int)threadIdx.x) & 3) * 4));

@@ -48,11 +48,11 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(half* __restrict__
     lv_red_warps_ptr[(((int)threadIdx.x) >> 5)] = lv_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float lv_red_share_ptr[1];
+  alignas(64) float lv_red_of_warp_ptr[1];
   int cse_v6 = (((int)threadIdx.x) & 7);
-  lv_red_share_ptr[0] = lv_red_warps_ptr[(((int)threadIdx.x) & 7)];
+  lv_red_of_warp_ptr[0] = lv_red_warps_ptr[(((int)threadIdx.x) & 7)];
   alignas(64) float lv_red_all_ptr_1[1];
-  lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_8(lv_red_share_ptr[0]);
+  lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_8(lv_red_of_warp_ptr[0]);
   alignas(64) float lv_red_ptr[1];
   lv_red_ptr[0] = lv_red_all_ptr_1[0];
   alignas(64) float lv3_red_partial_ptr[4];
@@ -80,10 +80,10 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(half* __restrict__
     lv3_red_warps_ptr[(((int)threadIdx.x) >> 5)] = lv3_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float lv3_red_share_ptr[1];
-  lv3_red_share_ptr[0] = lv3_red_warps_ptr[(((int)threadIdx.x) & 7)];
+  alignas(64) float lv3_red_of_warp_ptr[1];
+  lv3_red_of_warp_ptr[0] = lv3_red_warps_ptr[(((int)threadIdx.x) & 7)];
   alignas(64) float lv3_red_all_ptr_1[1];
-  lv3_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(lv3_red_share_ptr[0]);
+  lv3_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_8(lv3_red_of_warp_ptr[0]);
   alignas(64) float lv3_red_ptr[1];
   lv3_red_ptr[0] = lv3_red_all_ptr_1[0];
   alignas(64) half compute_intermediate_1_2_out_ptr[8];

@@ -197,23 +197,23 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
     tvm_stitch_send_float32((&(lv3_red_warps_ptr[(((((int)((int64_t)blockIdx.x)) & 3) * 8) + (((int)threadIdx.x) >> 5))])), lv3_red_all_ptr[0], (&(arrivals_ptr[0])), ((uint)(((int)threadIdx.x) & 31)));
   }
   tvm_stitch_wait((&(arrivals_ptr[0])), (uint)0);
-  alignas(64) float lv_red_share_ptr[1];
-  lv_red_share_ptr[0] = lv_red_warps_ptr[(((int)threadIdx.x) & 31)];
-  alignas(64) float lv3_red_share_ptr[1];
-  lv3_red_share_ptr[0] = lv3_red_warps_ptr[(((int)threadIdx.x) & 31)];
+  alignas(64) float lv_red_of_warp_ptr[1];
+  lv_red_of_warp_ptr[0] = lv_red_warps_ptr[(((int)threadIdx.x) & 31)];
+  alignas(64) float lv3_red_of_warp_ptr[1];
+  lv3_red_of_warp_ptr[0] = lv3_red_warps_ptr[(((int)threadIdx.x) & 31)];
   alignas(64) float lv_red_all_ptr_1[1];
-  lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_32(lv_red_share_ptr[0]);
+  lv_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_32(lv_red_of_warp_ptr[0]);
   alignas(64) float lv3_red_all_ptr_1[1];
-  lv3_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32((lv3_red_share_ptr[0] * expf((lv_red_share_ptr[0] - lv_red_all_ptr_1[0]))));
+  lv3_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32((lv3_red_of_warp_ptr[0] * expf((lv_red_of_warp_ptr[0] - lv_red_all_ptr_1[0]))));
   alignas(64) float lv_red_ptr[1];
   lv_red_ptr[0] = lv_red_all_ptr_1[0];
   alignas(64) float lv3_red_ptr[1];
   lv3_red_ptr[0] = lv3_red_all_ptr_1[0];
-  for (int64_t flight = (int64_t)0; flight < (int64_t)2; ++flight) {
+  for (int64_t batch = (int64_t)0; batch < (int64_t)2; ++batch) {
     #pragma unroll
     for (int64_t step_8 = (int64_t)0; step_8 < (int64_t)4; ++step_8) {
       alignas(64) nv_bfloat16 x_back_ptr_8[8];
-      *(uint4*)(x_back_ptr_8 + 0) = *(uint4*)(x_kept_ptr + (((flight * (int64_t)8192) + (step_8 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
+      *(uint4*)(x_back_ptr_8 + 0) = *(uint4*)(x_kept_ptr + (((batch * (int64_t)8192) + (step_8 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8)));
       alignas(64) nv_bfloat16 compute_intermediate_1_2_out_ptr[8];
       #pragma unroll
       for (int lane_14 = 0; lane_14 < 8; ++lane_14) {
@@ -229,7 +229,7 @@ extern "C" __global__ void __launch_bounds__(256) main_kernel(nv_bfloat16* __res
         compute2_ptr[0] = ((nv_bfloat16)T_divide_ptr[0]);
         compute_intermediate_1_2_out_ptr[lane_14] = compute2_ptr[0];
       }
-      *(uint4*)(compute_intermediate_1_2_ptr + ((((((((int64_t)((int)((int64_t)blockIdx.x))) >> (int64_t)2) * (int64_t)65536) + (flight * (int64_t)32768)) + (step_8 * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)3) * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8))) = *(uint4*)(compute_intermediate_1_2_out_ptr + (int64_t)0);
+      *(uint4*)(compute_intermediate_1_2_ptr + ((((((((int64_t)((int)((int64_t)blockIdx.x))) >> (int64_t)2) * (int64_t)65536) + (batch * (int64_t)32768)) + (step_8 * (int64_t)8192)) + ((((int64_t)((int)((int64_t)blockIdx.x))) & (int64_t)3) * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)8))) = *(uint4*)(compute_intermediate_1_2_out_ptr + (int64_t)0);
     }
   }
   (&(arrivals_ptr[0]));

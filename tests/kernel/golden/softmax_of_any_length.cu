@@ -185,10 +185,10 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
     ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) >> 5)] = x_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float x_red_share_ptr[1];
-  x_red_share_ptr[0] = ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) & 31)];
+  alignas(64) float x_red_of_warp_ptr[1];
+  x_red_of_warp_ptr[0] = ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) & 31)];
   alignas(64) float x_red_all_ptr_1[1];
-  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_32(x_red_share_ptr[0]);
+  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_32(x_red_of_warp_ptr[0]);
   alignas(64) float x_red_ptr[1];
   x_red_ptr[0] = x_red_all_ptr_1[0];
   alignas(64) float lv2_red_partial_ptr[4];
@@ -227,10 +227,10 @@ extern "C" __global__ void __launch_bounds__(1024, 2) main_kernel_1(float* __res
     ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) >> 5)] = lv2_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float lv2_red_share_ptr[1];
-  lv2_red_share_ptr[0] = ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) & 31)];
+  alignas(64) float lv2_red_of_warp_ptr[1];
+  lv2_red_of_warp_ptr[0] = ((float*)buf_dyn_shmem_ptr)[(((int)threadIdx.x) & 31)];
   alignas(64) float lv2_red_all_ptr_1[1];
-  lv2_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32(lv2_red_share_ptr[0]);
+  lv2_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_32(lv2_red_of_warp_ptr[0]);
   alignas(64) float lv2_red_ptr[1];
   lv2_red_ptr[0] = lv2_red_all_ptr_1[0];
   #pragma unroll
@@ -302,22 +302,22 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
   int64_t cse_v14 = (m + (int64_t)2047);
   int64_t cse_v34 = (((int64_t)((int)threadIdx.x)) * (int64_t)4);
   int64_t cse_v55 = (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4);
-  for (int64_t flight = (int64_t)0; flight < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++flight) {
+  for (int64_t batch = (int64_t)0; batch < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++batch) {
     alignas(64) float x_in_ptr[16];
-    int64_t cse_v15 = (flight * (int64_t)8192);
+    int64_t cse_v15 = (batch * (int64_t)8192);
     #pragma unroll
     for (int64_t load = (int64_t)0; load < (int64_t)4; ++load) {
       int64_t cse_v16 = (load * (int64_t)4);
-      int64_t cse_v33 = ((flight * (int64_t)8192) + (load * (int64_t)2048));
-      int64_t cse_v46 = (((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      int64_t cse_v60 = ((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      if (((int64_t)0 <= ((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
-        *(float4*)(x_in_ptr + (load * (int64_t)4)) = *(float4*)(x_ptr + ((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
+      int64_t cse_v33 = ((batch * (int64_t)8192) + (load * (int64_t)2048));
+      int64_t cse_v46 = (((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v60 = ((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      if (((int64_t)0 <= ((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
+        *(float4*)(x_in_ptr + (load * (int64_t)4)) = *(float4*)(x_ptr + ((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
       } else {
         #pragma unroll
         for (int64_t lane_1 = (int64_t)0; lane_1 < (int64_t)4; ++lane_1) {
-          if (((int64_t)0 <= (((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_1)) && ((((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_1) < m)) {
-            x_in_ptr[((load * (int64_t)4) + lane_1)] = x_ptr[(((((flight * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_1)];
+          if (((int64_t)0 <= (((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_1)) && ((((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_1) < m)) {
+            x_in_ptr[((load * (int64_t)4) + lane_1)] = x_ptr[(((((batch * (int64_t)8192) + (load * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_1)];
           }
         }
       }
@@ -326,8 +326,8 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     for (int64_t step = (int64_t)0; step < (int64_t)4; ++step) {
       #pragma unroll
       for (int64_t lane_2 = (int64_t)0; lane_2 < (int64_t)4; ++lane_2) {
-        int64_t cse_v47 = (((flight * (int64_t)8192) + (step * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-        if (((int64_t)0 <= (((((flight * (int64_t)8192) + (step * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_2)) && ((((((flight * (int64_t)8192) + (step * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_2) < m)) {
+        int64_t cse_v47 = (((batch * (int64_t)8192) + (step * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+        if (((int64_t)0 <= (((((batch * (int64_t)8192) + (step * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_2)) && ((((((batch * (int64_t)8192) + (step * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_2) < m)) {
           x_red_partial_ptr[lane_2] = max(x_red_partial_ptr[lane_2], x_in_ptr[((step * (int64_t)4) + lane_2)]);
         }
       }
@@ -361,11 +361,11 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     x_red_warps_ptr[(((int)threadIdx.x) >> 5)] = x_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float x_red_share_ptr[1];
+  alignas(64) float x_red_of_warp_ptr[1];
   int cse_v20 = (((int)threadIdx.x) & 15);
-  x_red_share_ptr[0] = x_red_warps_ptr[(((int)threadIdx.x) & 15)];
+  x_red_of_warp_ptr[0] = x_red_warps_ptr[(((int)threadIdx.x) & 15)];
   alignas(64) float x_red_all_ptr_1[1];
-  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_16(x_red_share_ptr[0]);
+  x_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_max_16(x_red_of_warp_ptr[0]);
   alignas(64) float x_red_ptr[1];
   x_red_ptr[0] = x_red_all_ptr_1[0];
   alignas(64) float lv2_red_partial_ptr[4];
@@ -373,22 +373,22 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
   for (int lane_5 = 0; lane_5 < 4; ++lane_5) {
     lv2_red_partial_ptr[lane_5] = 0x0p+0f/*0.000000e+00*/;
   }
-  for (int64_t flight_1 = (int64_t)0; flight_1 < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++flight_1) {
+  for (int64_t batch_1 = (int64_t)0; batch_1 < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++batch_1) {
     alignas(64) float x_in_ptr_2[16];
-    int64_t cse_v21 = (flight_1 * (int64_t)8192);
+    int64_t cse_v21 = (batch_1 * (int64_t)8192);
     #pragma unroll
     for (int64_t load_1 = (int64_t)0; load_1 < (int64_t)4; ++load_1) {
       int64_t cse_v22 = (load_1 * (int64_t)4);
-      int64_t cse_v35 = ((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048));
-      int64_t cse_v48 = (((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      int64_t cse_v61 = ((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      if (((int64_t)0 <= ((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
-        *(float4*)(x_in_ptr_2 + (load_1 * (int64_t)4)) = *(float4*)(x_ptr + ((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
+      int64_t cse_v35 = ((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048));
+      int64_t cse_v48 = (((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v61 = ((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      if (((int64_t)0 <= ((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
+        *(float4*)(x_in_ptr_2 + (load_1 * (int64_t)4)) = *(float4*)(x_ptr + ((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
       } else {
         #pragma unroll
         for (int64_t lane_6 = (int64_t)0; lane_6 < (int64_t)4; ++lane_6) {
-          if (((int64_t)0 <= (((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_6)) && ((((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_6) < m)) {
-            x_in_ptr_2[((load_1 * (int64_t)4) + lane_6)] = x_ptr[(((((flight_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_6)];
+          if (((int64_t)0 <= (((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_6)) && ((((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_6) < m)) {
+            x_in_ptr_2[((load_1 * (int64_t)4) + lane_6)] = x_ptr[(((((batch_1 * (int64_t)8192) + (load_1 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_6)];
           }
         }
       }
@@ -397,8 +397,8 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     for (int64_t step_1 = (int64_t)0; step_1 < (int64_t)4; ++step_1) {
       #pragma unroll
       for (int64_t lane_7 = (int64_t)0; lane_7 < (int64_t)4; ++lane_7) {
-        int64_t cse_v49 = (((flight_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-        if (((int64_t)0 <= (((((flight_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_7)) && ((((((flight_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_7) < m)) {
+        int64_t cse_v49 = (((batch_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+        if (((int64_t)0 <= (((((batch_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_7)) && ((((((batch_1 * (int64_t)8192) + (step_1 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_7) < m)) {
           alignas(64) float T_subtract_ptr[1];
           T_subtract_ptr[0] = (x_in_ptr_2[((step_1 * (int64_t)4) + lane_7)] - x_red_ptr[0]);
           alignas(64) float compute_ptr[1];
@@ -438,28 +438,28 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     lv2_red_warps_ptr[(((int)threadIdx.x) >> 5)] = lv2_red_all_ptr[0];
   }
   __syncthreads();
-  alignas(64) float lv2_red_share_ptr[1];
-  lv2_red_share_ptr[0] = lv2_red_warps_ptr[(((int)threadIdx.x) & 15)];
+  alignas(64) float lv2_red_of_warp_ptr[1];
+  lv2_red_of_warp_ptr[0] = lv2_red_warps_ptr[(((int)threadIdx.x) & 15)];
   alignas(64) float lv2_red_all_ptr_1[1];
-  lv2_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_16(lv2_red_share_ptr[0]);
+  lv2_red_all_ptr_1[0] = tvm_builtin_cuda_warp_reduce_sum_16(lv2_red_of_warp_ptr[0]);
   alignas(64) float lv2_red_ptr[1];
   lv2_red_ptr[0] = lv2_red_all_ptr_1[0];
-  for (int64_t flight_2 = (int64_t)0; flight_2 < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++flight_2) {
+  for (int64_t batch_2 = (int64_t)0; batch_2 < (((m + (int64_t)2047) - max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) >> (int64_t)13); ++batch_2) {
     alignas(64) float x_in_ptr_4[16];
-    int64_t cse_v24 = (flight_2 * (int64_t)8192);
+    int64_t cse_v24 = (batch_2 * (int64_t)8192);
     #pragma unroll
     for (int64_t load_2 = (int64_t)0; load_2 < (int64_t)4; ++load_2) {
       int64_t cse_v25 = (load_2 * (int64_t)4);
-      int64_t cse_v36 = ((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048));
-      int64_t cse_v50 = (((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      int64_t cse_v62 = ((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      if (((int64_t)0 <= ((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
-        *(float4*)(x_in_ptr_4 + (load_2 * (int64_t)4)) = *(float4*)(x_ptr + ((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
+      int64_t cse_v36 = ((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048));
+      int64_t cse_v50 = (((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v62 = ((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      if (((int64_t)0 <= ((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
+        *(float4*)(x_in_ptr_4 + (load_2 * (int64_t)4)) = *(float4*)(x_ptr + ((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)));
       } else {
         #pragma unroll
         for (int64_t lane_10 = (int64_t)0; lane_10 < (int64_t)4; ++lane_10) {
-          if (((int64_t)0 <= (((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_10)) && ((((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_10) < m)) {
-            x_in_ptr_4[((load_2 * (int64_t)4) + lane_10)] = x_ptr[(((((flight_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_10)];
+          if (((int64_t)0 <= (((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_10)) && ((((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_10) < m)) {
+            x_in_ptr_4[((load_2 * (int64_t)4) + lane_10)] = x_ptr[(((((batch_2 * (int64_t)8192) + (load_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_10)];
           }
         }
       }
@@ -467,11 +467,11 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
     #pragma unroll
     for (int64_t step_2 = (int64_t)0; step_2 < (int64_t)4; ++step_2) {
       alignas(64) float T_divide_intermediate_out_ptr[4];
-      int64_t cse_v37 = ((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048));
-      int64_t cse_v51 = (((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      int64_t cse_v37 = ((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048));
+      int64_t cse_v51 = (((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
       #pragma unroll
       for (int64_t lane_11 = (int64_t)0; lane_11 < (int64_t)4; ++lane_11) {
-        if (((int64_t)0 <= (((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_11)) && ((((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_11) < m)) {
+        if (((int64_t)0 <= (((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_11)) && ((((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_11) < m)) {
           alignas(64) float T_subtract_ptr_2[1];
           T_subtract_ptr_2[0] = (x_in_ptr_4[((step_2 * (int64_t)4) + lane_11)] - x_red_ptr[0]);
           alignas(64) float compute_ptr_2[1];
@@ -481,14 +481,14 @@ extern "C" __global__ void __launch_bounds__(512) main_kernel_2(float* __restric
           T_divide_intermediate_out_ptr[lane_11] = T_divide_ptr[0];
         }
       }
-      int64_t cse_v63 = ((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
-      if (((int64_t)0 <= ((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
-        *(float4*)(T_divide_intermediate_ptr + ((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4))) = *(float4*)(T_divide_intermediate_out_ptr + (int64_t)0);
+      int64_t cse_v63 = ((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4));
+      if (((int64_t)0 <= ((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3))) && ((((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + (int64_t)3) < m)) {
+        *(float4*)(T_divide_intermediate_ptr + ((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4))) = *(float4*)(T_divide_intermediate_out_ptr + (int64_t)0);
       } else {
         #pragma unroll
         for (int64_t lane_12 = (int64_t)0; lane_12 < (int64_t)4; ++lane_12) {
-          if (((int64_t)0 <= (((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_12)) && ((((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_12) < m)) {
-            T_divide_intermediate_ptr[(((((flight_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_12)] = T_divide_intermediate_out_ptr[lane_12];
+          if (((int64_t)0 <= (((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_12)) && ((((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + max(min(((int64_t)first_column_ptr[0]), (int64_t)0), (int64_t)-3)) + lane_12) < m)) {
+            T_divide_intermediate_ptr[(((((batch_2 * (int64_t)8192) + (step_2 * (int64_t)2048)) + (((((int64_t)((int)((int64_t)blockIdx.x))) * m) >> (int64_t)2) * (int64_t)4)) + (((int64_t)((int)threadIdx.x)) * (int64_t)4)) + lane_12)] = T_divide_intermediate_out_ptr[lane_12];
           }
         }
       }

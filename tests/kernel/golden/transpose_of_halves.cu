@@ -6,22 +6,22 @@ extern "C" __global__ void __launch_bounds__(128) main_kernel(half* __restrict__
   int cse_v3 = (((int)blockIdx.x) >> 1);
   int cse_v7 = ((((int)threadIdx.x) & 7) * 8);
   #pragma unroll
-  for (int turn = 0; turn < 4; ++turn) {
-    *(uint4*)(p0_lines_ptr + (turn * 8)) = *(uint4*)(p0_ptr + ((((((((int)blockIdx.x) & 1) * 12288) + (turn * 3072)) + ((((int)threadIdx.x) >> 3) * 192)) + ((((int)blockIdx.x) >> 1) * 64)) + ((((int)threadIdx.x) & 7) * 8)));
+  for (int iteration = 0; iteration < 4; ++iteration) {
+    *(uint4*)(p0_lines_ptr + (iteration * 8)) = *(uint4*)(p0_ptr + ((((((((int)blockIdx.x) & 1) * 12288) + (iteration * 3072)) + ((((int)threadIdx.x) >> 3) * 192)) + ((((int)blockIdx.x) >> 1) * 64)) + ((((int)threadIdx.x) & 7) * 8)));
   }
   int64_t cse_v4 = ((int64_t)((int)threadIdx.x));
   int64_t cse_v8 = (((int64_t)((int)threadIdx.x)) & (int64_t)7);
   #pragma unroll
-  for (int64_t turn_1 = (int64_t)0; turn_1 < (int64_t)4; ++turn_1) {
-    *(uint4*)(p0_tile_ptr + (((turn_1 * (int64_t)1024) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)3) * (int64_t)64)) + (((((int64_t)((int)threadIdx.x)) & (int64_t)7) ^ ((turn_1 * (int64_t)2) + (((int64_t)((int)threadIdx.x)) >> (int64_t)6))) * (int64_t)8))) = *(uint4*)(p0_lines_ptr + (turn_1 * (int64_t)8));
+  for (int64_t iteration_1 = (int64_t)0; iteration_1 < (int64_t)4; ++iteration_1) {
+    *(uint4*)(p0_tile_ptr + (((iteration_1 * (int64_t)1024) + ((((int64_t)((int)threadIdx.x)) >> (int64_t)3) * (int64_t)64)) + (((((int64_t)((int)threadIdx.x)) & (int64_t)7) ^ ((iteration_1 * (int64_t)2) + (((int64_t)((int)threadIdx.x)) >> (int64_t)6))) * (int64_t)8))) = *(uint4*)(p0_lines_ptr + (iteration_1 * (int64_t)8));
   }
   __syncthreads();
   alignas(64) half p0_across_ptr[32];
   #pragma unroll
-  for (int64_t turn_2 = (int64_t)0; turn_2 < (int64_t)2; ++turn_2) {
+  for (int64_t iteration_2 = (int64_t)0; iteration_2 < (int64_t)2; ++iteration_2) {
     #pragma unroll
     for (int64_t lane = (int64_t)0; lane < (int64_t)8; ++lane) {
-      *(half2*)(p0_across_ptr + ((turn_2 * (int64_t)16) + (lane * (int64_t)2))) = *(half2*)(p0_tile_ptr + (((((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)512) + (lane * (int64_t)64)) + ((((turn_2 * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)) ^ (((int64_t)((int)threadIdx.x)) & (int64_t)7)) * (int64_t)8)) + (((((int64_t)((int)threadIdx.x)) & (int64_t)31) >> (int64_t)3) * (int64_t)2)));
+      *(half2*)(p0_across_ptr + ((iteration_2 * (int64_t)16) + (lane * (int64_t)2))) = *(half2*)(p0_tile_ptr + (((((((int64_t)((int)threadIdx.x)) & (int64_t)7) * (int64_t)512) + (lane * (int64_t)64)) + ((((iteration_2 * (int64_t)4) + (((int64_t)((int)threadIdx.x)) >> (int64_t)5)) ^ (((int64_t)((int)threadIdx.x)) & (int64_t)7)) * (int64_t)8)) + (((((int64_t)((int)threadIdx.x)) & (int64_t)31) >> (int64_t)3) * (int64_t)2)));
     }
   }
   #pragma unroll

@@ -181,7 +181,7 @@ def test_rows_that_are_only_reduced_are_read_once(laid_out, columns):
     check(case)
     source = cuda_of(the_kernel(case.module))
     loads = [line for line in source.splitlines() if "(p0_ptr" in line and " = " in line]
-    assert 1 <= len(loads) <= 3, source  # whole flights, what is left of them, the row's end
+    assert 1 <= len(loads) <= 3, source  # whole batches, what is left of them, the row's end
 
 
 @pytest.mark.parametrize("residence", ("register", "shared", "nowhere"))

@@ -107,7 +107,7 @@ def test_a_large_table_moves_its_bytes_once():
 
 @pytest.mark.parametrize("list_bytes", [1 << 17, 256])
 @pytest.mark.parametrize("words", [61, 3])
-def test_what_has_no_room_is_listed_turn_by_turn(monkeypatch, words, list_bytes):
+def test_what_has_no_room_is_listed_by_iterations(monkeypatch, words, list_bytes):
     """With few words, one block is sent more than it has room to list."""
     monkeypatch.setattr(update_list, "LIST_BYTES", list_bytes)
     by = Scattered(32, 2, 1, 1, blocks=3)

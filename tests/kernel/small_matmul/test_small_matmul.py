@@ -239,7 +239,7 @@ def test_a_depth_is_shared_in_equal_parts_by_whole_warps():
 
     assert refusal(8, 4, 8) is None
     assert "a depth of 96 shared by 16" in str(refusal(8, 4, 16))
-    assert "different shares of the depth" in str(refusal(8, 2, 8))
+    assert "different parts of the depth" in str(refusal(8, 2, 8))
 
 
 def test_loads_ahead_of_the_products_stay_where_they_are():

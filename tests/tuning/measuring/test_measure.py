@@ -23,7 +23,7 @@ from tvm_stitch.tuning.measuring.builder import Builder
 from tvm_stitch.tuning.measuring.handler import Handler
 from tvm_stitch.tuning.measuring.jobs import Task
 from tvm_stitch.tuning.measuring.library import Library, Outcome
-from tvm_stitch.tuning.measuring.measure import LocalRunner, SimtRunner, turn_by
+from tvm_stitch.tuning.measuring.measure import LocalRunner, SimtRunner, locked_by
 from tvm_stitch.tuning.measuring.worker_process import WorkerLost, WorkerProcess
 from tvm_stitch.tuning.spaces.space import Space
 
@@ -310,15 +310,15 @@ def test_one_process_at_a_time_has_the_gpu(tmp_path):
     """Also where the one that has it is killed."""
     lock = str(tmp_path / "lock")
     code = (
-        "import sys, time; from tvm_stitch.tuning.measuring.measure import turn_by\n"
-        f"with turn_by({lock!r})(): print('mine', flush=True); time.sleep(60)"
+        "import sys, time; from tvm_stitch.tuning.measuring.measure import locked_by\n"
+        f"with locked_by({lock!r})(): print('mine', flush=True); time.sleep(60)"
     )
     other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert other.stdout.readline() == "mine\n"
     killer = threading.Timer(0.3, other.kill)
     started = time.monotonic()
     killer.start()
-    with turn_by(lock)():
+    with locked_by(lock)():
         assert time.monotonic() - started >= 0.3
     other.wait()
     other.stdout.close()
@@ -332,7 +332,7 @@ def test_the_middle_of_some_times():
 def test_what_warms_up_favours_nobody():
     """Every launch of a round is faster than the one before: all kernels are alike."""
     ticks = iter(range(10**6))
-    times = gpu.in_turns([lambda: None] * 3, lambda _: 100.0 - next(ticks) % 3, rounds=12)
+    times = gpu.interleaved([lambda: None] * 3, lambda _: 100.0 - next(ticks) % 3, rounds=12)
     assert times == [times[0]] * 3
 
 

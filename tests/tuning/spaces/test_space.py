@@ -168,9 +168,9 @@ def test_parts_in_rounds_share_blocks_that_are_all_resident():
         schedule = point.schedule
         assert schedule.blocks == schedule.min_blocks_per_sm * DEVICE.multiprocessors
         assert {part.block_threads for part in schedule.parts} == {schedule.block_threads}
-    bands = {point.schedule.parts[0] for point in space}
+    segments = {point.schedule.parts[0] for point in space}
     for name in ("threads", "rows", "batch"):
-        assert len({getattr(band, name) for band in bands}) > 2, name
+        assert len({getattr(segment, name) for segment in segments}) > 2, name
 
 
 @pytest.mark.skipif(simt.available() is not None, reason="no C++ compiler")
@@ -179,8 +179,8 @@ def test_kernels_in_rounds_compute_the_same_by_any_schedule(grid_barriers):
     found = workload(*softmax_over_rows(517, 33), device=small)
     space = [point.schedule for point in Space(found.programs, found.groups, small)]
     few = [each for each in space if (each.block_threads, each.min_blocks_per_sm) == (128, 2)]
-    by_staying = {any(part.persistent_rows for part in each.parts): each for each in few}
-    first, other = by_staying[False], by_staying[True]
+    by_persistence = {any(part.persistent_rows for part in each.parts): each for each in few}
+    first, other = by_persistence[False], by_persistence[True]
     handler = Handler()
     handler.answer(Task(found, H200, first).message)
     answer = handler.answer({"do": "count", "schedule": other.to_json()})

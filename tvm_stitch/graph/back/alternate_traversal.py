@@ -1,7 +1,7 @@
-"""Kernels that follow each other over one large tensor turn at its end.
+"""Kernels that follow each other over one large tensor alternate their traversal.
 
 In: a module whose PrimFuncs are kernels, and the size of the L2. Out: the module in which a kernel
-goes the way back where the one before it touched the same large tensor the usual way: what that one
+is reversed where the one before it touched the same large tensor in the usual order: what that one
 touched last is still in the L2. Knows nothing of what a kernel computes.
 """
 
@@ -18,24 +18,24 @@ Tensor = tuple[relax.Var, int]  # a field of a variable, or the variable
 
 
 def with_alternate_traversal(mod: tvm.IRModule, l2_size: int) -> tvm.IRModule:
-    """The module with every other kernel of such a chain turned; one of many calls by its first."""
-    turned: dict[tvm.ir.GlobalVar, tirx.PrimFunc | None] = {}
+    """The module with every other kernel of a chain reversed; one of many calls by its first."""
+    reversed_kernels: dict[tvm.ir.GlobalVar, tirx.PrimFunc | None] = {}
     for _, function in mod.functions_items():
         if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
-            _turn_function(mod, function, l2_size // 2, turned)
-    if any(turned.values()):
+            _alternate_in(mod, function, l2_size // 2, reversed_kernels)
+    if any(reversed_kernels.values()):
         mod = mod.clone()
-        for var, kernel in turned.items():
+        for var, kernel in reversed_kernels.items():
             if kernel is not None:
                 mod.update_func(var, kernel)
     return mod
 
 
-def _turn_function(
+def _alternate_in(
     mod: tvm.IRModule,
     function: relax.Function,
     large: int,
-    turned: dict[tvm.ir.GlobalVar, tirx.PrimFunc | None],
+    reversed_kernels: dict[tvm.ir.GlobalVar, tirx.PrimFunc | None],
 ) -> None:
     """Decide on the kernels that a function is the first to call."""
 
@@ -44,7 +44,7 @@ def _turn_function(
 
     names: dict[relax.Var, Tensor] = {}
     before: set[Tensor] = set()
-    back = False
+    is_reversed = False
     for binding in (b for block in function.body.blocks for b in block.bindings):
         value = binding.value
         if isinstance(value, relax.TupleGetItem) and isinstance(value.tuple_value, relax.Var):
@@ -55,10 +55,10 @@ def _turn_function(
         var, arguments = value.args[0], value.args[1]
         touched = {names.get(a, (a, 0)) for a in arguments if is_large(a.ty)}
         again = touched & before
-        if var not in turned:
-            turns = again and not back and SCHEDULE_ATTRIBUTE in (mod[var].attrs or {})
-            turned[var] = reverse_blocks(mod[var]) if turns else None
-        back = turned[var] is not None
+        if var not in reversed_kernels:
+            reverses = again and not is_reversed and SCHEDULE_ATTRIBUTE in (mod[var].attrs or {})
+            reversed_kernels[var] = reverse_blocks(mod[var]) if reverses else None
+        is_reversed = reversed_kernels[var] is not None
         own = binding.var.ty
         fields = own.fields if isinstance(own, relax.TupleType) else [own]
         written = {(binding.var, n) for n, ty in enumerate(fields) if is_large(ty)}

@@ -1,4 +1,4 @@
-"""A kernel whose blocks take their work from the last to the first.
+"""A kernel whose blocks are reversed: they take their work from the last to the first.
 
 In: a thread-bound PrimFunc as kernel/emit wrote it. Out: the same with its blocks counted the other
 way round, or nothing where their numbers mean more than an order. Knows no other kernel.
@@ -25,14 +25,14 @@ def reverse_blocks(kernel: tirx.PrimFunc) -> tirx.PrimFunc | None:
 
     tvm_ffi.structural_walk(kernel.body, (tirx.AttrStmt, find))
     grids = extents.get("blockIdx.x", [])
-    # Blocks of a grid that meets take turns of their own.
+    # Blocks of a grid that synchronises iterate in an order of their own.
     blocks = constant(grids[0].value) if len(grids) == 1 else None
     if blocks is None or LAUNCH_ATTRIBUTE in kernel.attrs:
         return None
     clusters = extents.get("clusterCtaIdx.x", [])
     own = (constant(clusters[0].value) or 1) if clusters else 1  # neighbours that stay in order
 
-    def turn(stmt: tirx.AttrStmt) -> tirx.Stmt:
+    def reverse(stmt: tirx.AttrStmt) -> tirx.Stmt:
         if stmt.attr_key != "thread_extent" or stmt.node.thread_tag != "blockIdx.x":
             return stmt
         var = stmt.node.var
@@ -41,5 +41,5 @@ def reverse_blocks(kernel: tirx.PrimFunc) -> tirx.PrimFunc | None:
         body = substitute(stmt.body, {var: number})
         return tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body)
 
-    body = tvm_ffi.structural_map(kernel.body, (tirx.AttrStmt, turn))
+    body = tvm_ffi.structural_map(kernel.body, (tirx.AttrStmt, reverse))
     return kernel.with_body(body).with_attr(REVERSED, True)

@@ -203,4 +203,4 @@ def _numbers(mapping: Mapping) -> Iterator[str]:
     if mapping.asynchronous and mapping.residence != "shared":
         yield "asynchronous copies of what does not wait in shared memory"
     if mapping.prefetch_next_row and not mapping.blocks:
-        yield "the next turn's row loaded ahead, where there are no iterations"
+        yield "the next iteration's row loaded ahead, where there are no iterations"

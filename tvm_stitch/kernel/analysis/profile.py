@@ -69,7 +69,7 @@ class Profile:
     kept_bytes: int  # an element's, of all kept values
     column_reductions: int = 0  # reductions over the rows
     row_segments: int = 0  # of rows that these go over; 0: over all
-    round: int = 0  # of a kernel whose blocks meet in between
+    round: int = 0  # of a kernel with barriers of the grid
     reused_bytes: int = 0  # an element's, that an earlier round has read
 
     @property

@@ -1,11 +1,11 @@
 """A maximum and the sum of exponentials that are measured against it, in one pass.
 
 In: Stages in order and their reductions in two stages (kernel/cooperative/split_reduction).
-Out: for a maximum that falls into shares, and a sum of exp(x - maximum of x) that does too, stages
-that find both from the same shares. Must not know threads, nor rounds.
+Out: for a maximum that falls into partials, and a sum of exp(x - maximum of x) that does too,
+stages that find both from the same partials. Must not know threads, nor rounds.
 
-A share's exponentials are measured against its own maximum, and sum up to s. When the maximum of
-all is known, each s is as much smaller as its share's maximum is exceeded.
+A partial's exponentials are measured against its own maximum, and sum up to s. When the maximum of
+all is known, each s is as much smaller as its partial's maximum is exceeded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 
 from tvm import ir, tirx
 
-from tvm_stitch.kernel.analysis.two_stage_variance import TwoStage, shared_alike
+from tvm_stitch.kernel.analysis.two_stage_variance import TwoStage, partials_alike
 from tvm_stitch.kernel.analysis.variance_pattern import followed
 from tvm_stitch.kernel.ir.behind_maximum import DTYPE, is_bounded_maximum, is_measured_against
 from tvm_stitch.stages.alike import matched
@@ -37,7 +37,7 @@ def behind_maxima(
         if other in found or other not in two_stage:
             continue
         find = partial(_behind_if_alike, two_stage[other], two_stage[key])
-        pair = remembered(stage, ("behind a maximum in shares", other), find)
+        pair = remembered(stage, ("behind a maximum in partials", other), find)
         if pair is not None:
             found |= {other: pair, key: []}
     return found
@@ -61,21 +61,21 @@ def _maximum_of(stage: Stage, producer: MappingOf[int, Stage]) -> Stage | None:
 
 
 def _behind_if_alike(maxima: TwoStage, sums: TwoStage) -> list[Stage] | None:
-    return _behind(maxima, sums) if shared_alike(maxima, sums) else None
+    return _behind(maxima, sums) if partials_alike(maxima, sums) else None
 
 
 def _behind(maxima: TwoStage, sums: TwoStage) -> list[Stage]:
     """The stages that find a maximum and the sum behind it."""
-    m, maximum, total = maxima.shares, maxima.total, sums.total
+    m, maximum, final = maxima.partials, maxima.final, sums.final
     s = replace(
-        sums.shares,
+        sums.partials,
         axes=m.axes,
         reduced=m.reduced,
         value=tirx.exp(m.value - m.output[m.axes]),
     )
-    share = total.value
-    at = matched((maximum.axes, maximum.extents), (total.axes, total.extents))
-    assert isinstance(share, ir.TensorLoad) and at is not None, "both reduce the same shares"
+    summed = final.value
+    at = matched((maximum.axes, maximum.extents), (final.axes, final.extents))
+    assert isinstance(summed, ir.TensorLoad) and at is not None, "both reduce the same partials"
     largest: Expr = substitute(maximum.output[maximum.axes], at)
-    lowered = tirx.exp(m.output[tuple(share.indices)] - largest)
-    return [m, s, maximum, replace(total, value=share * lowered)]
+    lowered = tirx.exp(m.output[tuple(summed.indices)] - largest)
+    return [m, s, maximum, replace(final, value=summed * lowered)]

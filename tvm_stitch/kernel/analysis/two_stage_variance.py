@@ -1,21 +1,21 @@
 """A mean and the squares around it, in one pass over what both are of.
 
 In: Stages in order and their reductions in two stages (kernel/cooperative/split_reduction).
-Out: for a sum that falls into shares, and a sum of squares of the same values around its mean that
-does too, stages that find both from the same shares. Must not know threads, nor rounds.
+Out: for a sum that falls into partials, and a sum of squares of the same values around its mean
+that does too, stages that find both from the same partials. Must not know threads, nor rounds.
 
-Of p shares of n values each, v are the squares of one around its own mean, and d is how far that
-mean lies from the first share's. The values then lie around the mean of all by the sum of
+Of p partials of n values each, v are the squares of one around its own mean, and d is how far that
+mean lies from the first partial's. The values then lie around the mean of all by the sum of
 v + n * d * d, less n / p times the square of the sum of d. Nothing large is taken from something
 large that is not near it.
 
 The values of a chunk are at hand until their mean is known. Those of a segment's columns go by
 once, and are measured against the first one, k: s sums x - k, and q the squares of that. So v is
-q - s * s / n, and d is k - k' + (s - s') / n, k' and s' the first share's. Whatever the mean, a
-share loses digits only where its first value is far from the others, and no more than n such values
-would lose in any sum.
+q - s * s / n, and d is k - k' + (s - s') / n, k' and s' the first partial's. Whatever the mean, a
+partial loses digits only where its first value is far from the others, and no more than n such
+values would lose in any sum.
 
-Shares of rows whose number only run time knows may have n values, fewer or none, each as many as
+Partials of rows whose number only run time knows may have n values, fewer or none, each as many as
 `_counts` says: distances are then weighed by that.
 """
 
@@ -36,19 +36,19 @@ from tvm_stitch.stages.alike import matched
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.stage import Expr, Stage, Var, constant, handle, same_size, substitute
 
-LONGEST = 2048  # values of a share, for its first one may be the worst of all
+LONGEST = 2048  # values of a partial, for its first one may be the worst of all
 
 
 class TwoStage(Protocol):
-    """A reduction's shares, and their total."""
+    """A reduction's partials, and the final one of these."""
 
     @property
-    def shares(self) -> Stage:
+    def partials(self) -> Stage:
         """What is reduced over a part of the values."""
 
     @property
-    def total(self) -> Stage:
-        """The sum of that."""
+    def final(self) -> Stage:
+        """The reduction of that."""
 
 
 def one_pass(
@@ -74,9 +74,9 @@ def _moments_if_alike(sums: TwoStage, squares: TwoStage) -> list[Stage] | None:
     return _moments(sums, squares) if _alike(squares, sums) else None
 
 
-def shared_alike(own: TwoStage, other: TwoStage) -> bool:
-    """Whether two reductions fall into the same shares."""
-    one, two = own.shares, other.shares
+def partials_alike(own: TwoStage, other: TwoStage) -> bool:
+    """Whether two reductions fall into the same partials."""
+    one, two = own.partials, other.partials
     if (one.row_segments, one.uneven) != (two.row_segments, two.uneven):
         return False
     pairs = [(one.extents, two.extents), (one.reduced_extents, two.reduced_extents)]
@@ -85,46 +85,46 @@ def shared_alike(own: TwoStage, other: TwoStage) -> bool:
 
 def _alike(own: TwoStage, other: TwoStage) -> bool:
     """The same, if none of these is spoilt by its first value."""
-    one, length = own.shares, constant(own.shares.reduced_size) or 0
+    one, length = own.partials, constant(own.partials.reduced_size) or 0
     spoilt = length <= 1 or (one.row_segments and length > LONGEST)
-    return shared_alike(own, other) and bool(one.uneven or not spoilt)
+    return partials_alike(own, other) and bool(one.uneven or not spoilt)
 
 
 @dataclass(frozen=True, eq=False)
-class _Share:
-    """What is found of a share's values, as expressions at the share's axes."""
+class _Partial:
+    """What is found of a partial's values, as expressions at the partial's axes."""
 
     stages: tuple[Stage, ...]
-    mean: tuple[Expr, ...]  # terms of it, none of which is far from those of other shares
+    mean: tuple[Expr, ...]  # terms of it, none of which is far from those of other partials
     around: Expr  # the sum of the squares around that mean
 
 
-def _of_columns(shares: Stage, squares: Stage, count: Expr) -> _Share:
+def _of_columns(partials: Stage, squares: Stage, count: Expr) -> _Partial:
     """Of values that go by once, measured against the first one."""
-    first = substitute(shares.value, _first_of(shares))
-    distance = shares.value - first
-    s = replace(shares, value=distance)
-    q = replace(shares, name=squares.name, output=squares.output, value=distance * distance)
-    own, squared = s.output[shares.axes], q.output[shares.axes]
-    some = tirx.max(count, tirx.const(1, DTYPE)) if shares.uneven else count
-    return _Share((s, q), (first, own / some), squared - own * own / some)
+    first = substitute(partials.value, _first_of(partials))
+    distance = partials.value - first
+    s = replace(partials, value=distance)
+    q = replace(partials, name=squares.name, output=squares.output, value=distance * distance)
+    own, squared = s.output[partials.axes], q.output[partials.axes]
+    some = tirx.max(count, tirx.const(1, DTYPE)) if partials.uneven else count
+    return _Partial((s, q), (first, own / some), squared - own * own / some)
 
 
-def _first_of(shares: Stage) -> dict[Var, Expr]:
-    """The place of a share's first value; of a share without any, of one that there is."""
-    if shares.uneven:
-        segment = shares.axes[(shares.row_segments or 0) - 1]
-        return first_row(shares, shared_rows(shares), segment)
-    return dict.fromkeys(shares.reduced, tirx.IntImm("int64", 0))
+def _first_of(partials: Stage) -> dict[Var, Expr]:
+    """The place of a partial's first value; of a partial without any, of one that there is."""
+    if partials.uneven:
+        segment = partials.axes[(partials.row_segments or 0) - 1]
+        return first_row(partials, shared_rows(partials), segment)
+    return dict.fromkeys(partials.reduced, tirx.IntImm("int64", 0))
 
 
-def _counts(shares: Stage) -> Stage:
-    """How many values each uneven share has, whatever its column."""
-    segments = shares.row_segments or 0
-    axes, extents = shares.axes[:segments], shares.extents[:segments]
-    output = tirx.decl_buffer(extents, DTYPE, f"{shares.name}_count")
-    value = _number(shared_rows(shares).rows_of(axes[-1]))
-    return Stage(f"{shares.name}_count", output, axes, extents, value)
+def _counts(partials: Stage) -> Stage:
+    """How many values each uneven partial has, whatever its column."""
+    segments = partials.row_segments or 0
+    axes, extents = partials.axes[:segments], partials.extents[:segments]
+    output = tirx.decl_buffer(extents, DTYPE, f"{partials.name}_count")
+    value = _number(shared_rows(partials).rows_of(axes[-1]))
+    return Stage(f"{partials.name}_count", output, axes, extents, value)
 
 
 def _number(size: Expr) -> Expr:
@@ -132,39 +132,39 @@ def _number(size: Expr) -> Expr:
     return size.astype(DTYPE) if known is None else tirx.const(known, DTYPE)
 
 
-def _of_chunk(shares: Stage, squares: Stage, count: Expr) -> _Share:
+def _of_chunk(partials: Stage, squares: Stage, count: Expr) -> _Partial:
     """Of values that are at hand until their mean is known."""
-    mean = _named(shares, "mean")
-    mean = _element(shares, shares.output[shares.axes] / count, mean)
-    distance = shares.value - mean.output[shares.axes]
-    q = replace(shares, name=squares.name, output=squares.output, value=distance * distance)
-    return _Share((shares, mean, q), (mean.output[shares.axes],), q.output[shares.axes])
+    mean = _named(partials, "mean")
+    mean = _element(partials, partials.output[partials.axes] / count, mean)
+    distance = partials.value - mean.output[partials.axes]
+    q = replace(partials, name=squares.name, output=squares.output, value=distance * distance)
+    return _Partial((partials, mean, q), (mean.output[partials.axes],), q.output[partials.axes])
 
 
 def _moments(sums: TwoStage, squares: TwoStage) -> list[Stage]:
     """The stages that find a sum and the squares around its mean."""
-    total, shares = sums.total, sums.shares
-    uneven = shares.uneven
-    counts = _counts(shares) if uneven else None
-    count = counts.output[counts.axes] if counts else _number(shares.reduced_size)
-    share = (_of_columns if shares.row_segments else _of_chunk)(shares, squares.shares, count)
-    place = dict(zip(shares.axes, total.value.indices, strict=True))
+    final, partials = sums.final, sums.partials
+    uneven = partials.uneven
+    counts = _counts(partials) if uneven else None
+    count = counts.output[counts.axes] if counts else _number(partials.reduced_size)
+    found = (_of_columns if partials.row_segments else _of_chunk)(partials, squares.partials, count)
+    place = dict(zip(partials.axes, final.value.indices, strict=True))
     count = substitute(count, place)
-    # What distances are weighed by: shares of as many values weigh the same.
+    # What distances are weighed by: partials of as many values weigh the same.
     scale = tirx.const(1, DTYPE) if uneven else count
-    number = _number(shares.reduced_size if uneven else total.reduced_size)
-    start = {var: tirx.IntImm("int64", 0) for var in total.reduced}
-    here = [substitute(term, place) for term in share.mean]
+    number = _number(partials.reduced_size if uneven else final.reduced_size)
+    start = {var: tirx.IntImm("int64", 0) for var in final.reduced}
+    here = [substitute(term, place) for term in found.mean]
     first = [substitute(term, start) for term in here]
-    apart = _added(own - other for own, other in zip(here, first, strict=True))
-    around = substitute(share.around, place) + count * apart * apart
-    d = replace(_named(total, "apart"), value=count * apart if uneven else apart)
-    v = replace(_named(total, "around"), value=around)
-    off = d.output[total.axes]
+    offset = _added(own - other for own, other in zip(here, first, strict=True))
+    around = substitute(found.around, place) + count * offset * offset
+    d = replace(_named(final, "offset"), value=count * offset if uneven else offset)
+    v = replace(_named(final, "around"), value=around)
+    off = d.output[final.axes]
     whole = scale * (number * _added(first) + off)
-    rest = v.output[total.axes] - scale / number * off * off
-    results = _element(total, whole, sums.total), _element(total, rest, squares.total)
-    return [*share.stages, *([counts] if counts else []), d, v, *results]
+    rest = v.output[final.axes] - scale / number * off * off
+    results = _element(final, whole, sums.final), _element(final, rest, squares.final)
+    return [*found.stages, *([counts] if counts else []), d, v, *results]
 
 
 def _added(terms: Iterable[Expr]) -> Expr:
@@ -177,10 +177,10 @@ def _named(stage: Stage, suffix: str) -> Stage:
     return replace(stage, name=name, output=tirx.decl_buffer(stage.extents, DTYPE, name))
 
 
-def _element(total: Stage, value: Expr, written: Stage) -> Stage:
+def _element(final: Stage, value: Expr, written: Stage) -> Stage:
     """What follows from such sums, as the result of a reduction that it stands for."""
-    own = matched((total.axes, total.extents), (written.axes, written.extents))
-    assert own is not None, "both reduce the same shares"
+    own = matched((final.axes, final.extents), (written.axes, written.extents))
+    assert own is not None, "both reduce the same partials"
     return replace(
         written,
         value=substitute(value, own),

@@ -18,7 +18,7 @@ MAX_REGISTERS = 255  # of a thread
 ALLOCATED = 8  # registers of a thread come by so many
 OVERHEAD_REGISTERS = 16  # addresses and counters, as ptxas reports them for 282 kernels
 SPARE_REGISTERS = 12  # more, for scalars of a row that the compiler need then not make again
-SUM_BYTES = 4  # of a share of a sum over the rows
+SUM_BYTES = 4  # of a partial sum over the rows
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def thread_registers(held: int, vector: int) -> int:
 
 
 def not_resident(blocks: int, each: int, room: int, device: Device) -> Iterator[str]:
-    """Why blocks that meet at a barrier would wait for ever, `each` of a multiprocessor at once."""
+    """Why blocks of a grid barrier would wait for ever, `each` of a multiprocessor at once."""
     if not 1 <= each <= room:
         yield f"{each} blocks of a multiprocessor, which has room for {room}"
     if blocks > device.multiprocessors * each:

@@ -1,4 +1,4 @@
-"""A last look at an emitted kernel, for what TVM would miscompile in silence.
+"""The check of an emitted kernel, for what TVM would miscompile in silence.
 
 In: a thread-bound PrimFunc and the Device. Out: nothing, or a Refused that names the hazard. It
 repeats no decision of kernel/choose: it reads the TIR alone, as TVM will.
@@ -100,7 +100,7 @@ class _Checker:
         self.shared: dict[str, int] = {"shared": 0, "shared.dyn": 0}
         self.blocks: int | None = 1  # of the grid; None: known at run time only
         self.resident = 0  # of them, how many the CUDA compiler leaves registers for
-        self.meets = False  # whether all blocks wait for each other
+        self.is_cooperative = False  # whether all blocks wait for each other
         self.found: list[str] = []
 
     def verdict(self) -> Refused | None:
@@ -116,13 +116,13 @@ class _Checker:
             self.found.append("shared memory that TVM does not ask the driver for")
         if sum(self.shared.values()) > self.device.shared_block:
             self.found.append(f"{sum(self.shared.values())} bytes of shared memory a block")
-        if self.meets:
+        if self.is_cooperative:
             self._check_residence()
         return Refused(f"the kernel would be wrong: {self.found[0]}") if self.found else None
 
     def needed(self) -> int:
-        """Multiprocessors that hold all blocks, if these meet."""
-        return -(-self.blocks // self._room()) if self.meets and self.blocks else 0
+        """Multiprocessors that hold all blocks, if these synchronise."""
+        return -(-self.blocks // self._room()) if self.is_cooperative and self.blocks else 0
 
     def _block_threads(self) -> int:
         return prod(self.threads.values())
@@ -227,7 +227,7 @@ class _Checker:
         walked(expr, (tvm.ir.Call, calls.append), (tvm.ir.TensorLoad, loads.append))
         for call in calls:
             name = getattr(call.op, "name", "")
-            self.meets |= "grid_sync" in name
+            self.is_cooperative |= "grid_sync" in name
             if any(word in name for word in _BROKEN):
                 self.found.append(f"{name} overruns its scratch in this TVM")
             if self.divergent and any(word in name for word in _COLLECTIVE):

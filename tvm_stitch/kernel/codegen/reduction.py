@@ -25,7 +25,7 @@ BARRIER_BYTES = 8  # of a cluster's, where a phase ends
 
 @dataclass(frozen=True, eq=False)
 class Accumulator:
-    """Where a thread collects its share of one reduction."""
+    """Where a thread collects its partial result of one reduction."""
 
     stage: Stage
     partial: Var  # one element for each lane
@@ -167,13 +167,13 @@ def finish(writer: Writer, endings: Sequence[Ending], mapping: Mapping) -> list[
     if needs_exchange(mapping):
         for each, found in zip(endings, totals, strict=True):
             _send(writer, each, found, mapping)
-        _meet(writer, endings, mapping)
-        shares = [_receive(writer, each, mapping) for each in endings]
+        _synchronise(writer, endings, mapping)
+        partials = [_receive(writer, each, mapping) for each in endings]
         count *= width
         width = min(mapping.threads // width * mapping.cluster, width)
         totals = [
             _combined(writer, each.accumulators, found, each.program, width, count, apart)
-            for each, found in zip(endings, shares, strict=True)
+            for each, found in zip(endings, partials, strict=True)
         ]
     return [_results(writer, each, found) for each, found in zip(endings, totals, strict=True)]
 
@@ -219,28 +219,28 @@ def _measure_from_zero(
 def _combined(
     writer: Writer,
     accumulators: list[Accumulator],
-    shares: MappingOf[Var, list[Expr]],
+    partials: MappingOf[Var, list[Expr]],
     program: Program,
     width: int,
     count: int,
     apart: int,
 ) -> dict[Var, Expr]:
-    """The shares of `width` threads of a row as one: first what others are measured against.
+    """The partials of `width` threads of a row as one: first what others are measured against.
 
-    `count` says how many values each share is of, `apart` how far the threads are from each other.
+    `count` says how many values each partial is of, `apart` how far the threads lie.
     """
     online_after, variance_of = program.online_after, program.variance_of
     totals: dict[Var, Expr] = {}
     for accumulator in accumulators:
         output, combiner = accumulator.stage.output, accumulator.stage.combiner
-        own = shares[output]
+        own = partials[output]
         if output in online_after:
-            before, largest = shares[online_after[output]], totals[online_after[output]]
+            before, largest = partials[online_after[output]], totals[online_after[output]]
             own = [s * tirx.exp(b - largest) for s, b in zip(own, before, strict=True)]
         if output in variance_of:
-            sums, size = shares[variance_of[output]], count * len(own) * width
+            sums, size = partials[variance_of[output]], count * len(own) * width
             mean = writer.value("mean", totals[variance_of[output]] * (1.0 / size))
-            offsets = [writer.value("apart", b * (1.0 / count) - mean) for b in sums]
+            offsets = [writer.value("offset", b * (1.0 / count) - mean) for b in sums]
             own = [s + o * o * float(count) for s, o in zip(own, offsets, strict=True)]
         value = own[0]
         for other in own[1:]:
@@ -276,7 +276,7 @@ def _send(writer: Writer, ending: Ending, totals: MappingOf[Var, Expr], mapping:
                     cluster_exchange.send(writer, sent, own, ending.barrier, block)
 
 
-def _meet(writer: Writer, endings: Sequence[Ending], mapping: Mapping) -> None:
+def _synchronise(writer: Writer, endings: Sequence[Ending], mapping: Mapping) -> None:
     """Behind it, what all warps have found is there."""
     barrier = endings[0].barrier  # one for all
     if barrier is not None:
@@ -292,14 +292,14 @@ def _receive(writer: Writer, ending: Ending, mapping: Mapping) -> dict[Var, list
     width = min(warps, width)
     found: dict[Var, list[Expr]] = {}
     for accumulator in ending.accumulators:
-        shares, scratch = [], accumulator.scratch
+        partials, scratch = [], accumulator.scratch
         assert scratch is not None
         for iteration in range(warps // width):
             other = tirx.floormod(thread, width) + iteration * width
             at = _slot(mapping, ending.position, other)
-            share = scratch[at].astype(dtype_of(accumulator.partial))
-            shares.append(writer.value(f"{accumulator.stage.name}_share", share))
-        found[accumulator.stage.output] = shares
+            partial = scratch[at].astype(dtype_of(accumulator.partial))
+            partials.append(writer.value(f"{accumulator.stage.name}_of_warp", partial))
+        found[accumulator.stage.output] = partials
     return found
 
 

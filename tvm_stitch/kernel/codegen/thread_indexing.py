@@ -180,7 +180,7 @@ class Position:
         """
         most = self.mapping.rows - 1
         last = tirx.min(self.space.rows - 1 - first, int64(most)).astype("int32")
-        # The bounds let TVM compute in 32 bits; rows that no turn has may begin far behind the end.
+        # The bounds let TVM compute in 32 bits; rows of no iteration may begin far behind the end.
         last = tirx.max(as_int64(writer.value("last_row", last)), int64(-FAR_BEHIND))
         self.row_exists = self.row_of_block <= last
         inside = tirx.min(self.row_of_block, last).astype("int32")
@@ -295,7 +295,7 @@ class Position:
 
 
 def blocks_of_row(space: Space, mapping: Mapping) -> int:
-    """Neighbouring blocks that share a row where blocks take turns at the rows."""
+    """Neighbouring blocks that share a row where blocks iterate over the rows."""
     columns = constant(space.columns)
     if not mapping.split or columns is None:
         return mapping.cluster

@@ -65,7 +65,7 @@ class Writer:
         self.add(tirx.Evaluate(expr))
 
     def cp_async(self, to: Expr, source: Expr, size: int, *valid: Expr) -> None:
-        """An asynchronous copy past the registers, of bytes of which so many are there."""
+        """An asynchronous copy (cp.async) of bytes of which so many are there."""
         way = T.ptx.cp.async_.cg if size == ACCESS_BYTES else T.ptx.cp.async_.ca
         self.call(way.shared.global_(to, source, size, *valid))
 

@@ -1,1 +1,1 @@
-"""Kernels whose blocks are all resident and meet at grid barriers: column sums, rounds."""
+"""Kernels whose blocks are all resident and synchronise at grid barriers: column sums, rounds."""

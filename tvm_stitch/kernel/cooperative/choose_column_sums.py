@@ -1,4 +1,4 @@
-"""The mapping of the global scheme: how many blocks take turns at the rows, and what they hold.
+"""The mapping of the global scheme: how many blocks iterate over the rows, and what they hold.
 
 In: a Program with reductions over its rows, and a Device. Out: Mappings whose blocks are all
 resident at once, the best first. What is legal of them cooperative/kinds says.
@@ -25,13 +25,14 @@ BLOCK_THREADS = 256
 # Vectors of a row that a thread has. Measured on an H200, layer norm backward: 16384 x 4096 bf16
 # takes 134 us with 2 vectors and 184 with 1, 8192 x 1024 fp32 32.5 with 2 and 37 with 4.
 VECTORS = 2
-# Where whole rows are not reduced, many rows side by side in a block meet in shared memory rather
-# than in the workspace: GELU backward of 4096 x 3072 fp16 takes 26.8 us with blocks of 1024
+# Where whole rows are not reduced, many rows side by side in a block are combined in shared memory
+# rather than in the workspace: GELU backward of 4096 x 3072 fp16 takes 26.8 us with blocks of 1024
 # threads, 28.3 with 512 and 38 with 256.
 PIECE_THREADS = 1024
-# So many threads of short rows, too, that are reduced by a warp or less: every block leaves a share
-# of each sum behind a barrier. The model, nothing measured, has softmax of 32768 x 64 fp32 with its
-# column means at 7.0 us with 132 blocks of 1024 threads, 7.9 with 264 of 512, 13.3 with 660 of 256.
+# So many threads of short rows, too, that are reduced by a warp or less: every block leaves a
+# partial of each sum behind a barrier. The model, nothing measured, has softmax of 32768 x 64 fp32
+# with its column means at 7.0 us with 132 blocks of 1024 threads, 7.9 with 264 of 512, 13.3 with
+# 660 of 256.
 SHORT_ROWS_THREADS = (1024, 512)
 WASTE = 1 / 8  # of a block's threads, beyond the end of the row
 # The next row is loaded ahead unless too few threads fit beside each other, or blocks with a row
@@ -43,8 +44,8 @@ MOST_RESIDENT = 8
 # Blocks of a multiprocessor that collect sums in device memory, each in room of its own: that of
 # more would not stay in the L2.
 MOST_OPEN = 1
-# Every share of a sum is written and read once more: so many rows go into one at least.
-ROWS_A_SHARE = 16
+# Every partial sum is written and read once more: so many rows go into one at least.
+ROWS_A_PARTIAL = 16
 
 
 def unsupported_sums(program: Program) -> Refused | None:
@@ -141,12 +142,12 @@ def with_blocks(
     pieces = -(-columns // mapping.reach) if mapping.split else 1
     most = device.multiprocessors * resident
     rows = program.rows_expected
-    shares = max(1, most // pieces)
+    partials = max(1, most // pieces)
     if rows is not None:
         groups = -(-rows // mapping.rows)
         fewest = min(groups, max(1, device.multiprocessors // pieces))
-        shares = min(shares, groups, max(fewest, rows // ROWS_A_SHARE))
-    blocks = shares * pieces
+        partials = min(partials, groups, max(fewest, rows // ROWS_A_PARTIAL))
+    blocks = partials * pieces
     return replace(mapping, blocks=blocks, min_blocks_per_sm=-(-blocks // device.multiprocessors))
 
 

@@ -46,7 +46,7 @@ def row_segment_mapping(problem: Problem[Program]) -> RowSegment:
     if program.row_reductions:
         return _whole_rows(columns, vector, rows)
     threads = min(ROUND_THREADS, power_of_two(-(-columns // vector)))
-    # Shares of all segments are few: what matters is that all of a column are loaded at once.
+    # Partials of all segments are few: what matters is that all of a column are loaded at once.
     narrowest = SHARE_THREADS if constant(program.space.row_segments) == 1 else WARP
     least = max(narrowest, ROUND_THREADS // power_of_two(rows))
     while threads > least and columns % (threads // 2 * vector) == 0:
@@ -163,9 +163,9 @@ def _with_share(parts: Parts, share: float) -> Parts:
 
 
 def _with_whole_rows(parts: Parts, room: int, blocks: int) -> Parts:
-    """The rows of the first turns of a grid wait."""
-    staying = [(p, m) for p, m in parts if p.persistent_inputs]
-    each = [m.block_rows * piece_of(p.space, m) * _widest(p) for p, m in staying]
+    """The rows of the first iterations of a grid wait."""
+    persistent = [(p, m) for p, m in parts if p.persistent_inputs]
+    each = [m.block_rows * piece_of(p.space, m) * _widest(p) for p, m in persistent]
     left = dict.fromkeys((p.round for p, _ in parts), blocks * (room // max(each, default=1)))
     found: list[tuple[Program, Mapping]] = []
     for program, mapping in parts:

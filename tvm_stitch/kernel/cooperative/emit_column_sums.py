@@ -1,12 +1,12 @@
-"""Emits a part whose blocks take turns at the rows, and the sums over all rows where it has any.
+"""Emits a part whose blocks iterate over the rows, and the sums over all rows where it has any.
 
 In: a Program, its Mapping with a fixed number of blocks, in the global scheme a workspace in device
 memory. Writes TIR into a Writer. Decides nothing.
 
 The rows are worked on as in any other part; the next one can be on its way meanwhile. In the global
 scheme each thread adds up its own columns in registers while the rows go by. Then every block
-writes its share into the workspace, once, and all blocks meet at a barrier of the grid. After it
-they share out the columns among them; the shares are combined in a fixed order, so that equal
+writes its partials into the workspace, once, and a barrier of the grid follows. After it the
+blocks divide the columns among them; the partials are combined in a fixed order, so that equal
 inputs give equal results to the bit. Columns of rows of any length are added up in the workspace
 itself, each by the same thread from the first row to the last.
 """
@@ -28,18 +28,18 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part
 from tvm_stitch.stages.stage import Expr, Stage, Var, constant, dtype_of
 
-# A warp reads this many neighbouring columns of a share: a whole line of memory.
+# A warp reads this many neighbouring columns of a partial: a whole line of memory.
 TASK = 32
 
 
 def workspace(program: Program, mapping: Mapping) -> Var:
-    """Room for the share of every reduction that each group of blocks has collected."""
-    reductions, shares = (
+    """Room for the partials of every reduction that each group of blocks has collected."""
+    reductions, partials = (
         int64(len(program.column_reductions)),
         int64(mapping.blocks // blocks_of_row(program.space, mapping)),
     )
     dtype = reduction.accumulator_dtype(program.column_reductions[0])
-    return tirx.decl_buffer((reductions, shares, program.space.columns), dtype, "workspace")
+    return tirx.decl_buffer((reductions, partials, program.space.columns), dtype, "workspace")
 
 
 class ColumnSumsPart(IteratedPart):
@@ -52,17 +52,17 @@ class ColumnSumsPart(IteratedPart):
         self.sums = start(self.program, self.mapping, self.writer)
         blocks = super().emit()
         if not in_memory:
-            self._write_shares()
+            self._write_partials()
         self.writer.add(tirx.Evaluate(T.cuda.grid_sync()))
         self._finish()
         return blocks
 
-    # Shares
+    # Partials
 
     def _start_in_memory(
         self, program: Program, _mapping: Mapping, writer: Writer
     ) -> dict[Var, Var]:
-        """A block's share of every reduction over the rows, in the workspace."""
+        """A block's partials of every reduction over the rows, in the workspace."""
         columns, position = program.space.columns, self.position
         assert self.place.workspace is not None, "sums over the rows have a workspace"
         found = {}
@@ -77,18 +77,18 @@ class ColumnSumsPart(IteratedPart):
                             writer.store(own, position.column(step, lane), nothing)
         return found
 
-    def _write_shares(self) -> None:
+    def _write_partials(self) -> None:
         """What the rows of a block collected, out to the workspace."""
         program, mapping, writer = self.program, self.mapping, self.writer
         tile = rows_tile(program, mapping, writer) if mapping.rows > 1 else None
         with self.writer.when(add_rows(program, mapping, self.sums, self.position, writer, tile)):
             for number, stage in enumerate(self.program.column_reductions):
-                self._copy_share(number, self.sums[stage.output])
+                self._copy_partial(number, self.sums[stage.output])
 
-    def _copy_share(self, number: int, own: Var) -> None:
+    def _copy_partial(self, number: int, own: Var) -> None:
         mapping, position = self.mapping, self.position
-        share = tirx.floordiv(self.place.block, self.pieces) + number * self.count
-        start = share * self.program.space.columns
+        partial = tirx.floordiv(self.place.block, self.pieces) + number * self.count
+        start = partial * self.program.space.columns
         for steps in position.steps():
             with self.writer.unrolled(steps.count, "step", steps.start) as step:
 
@@ -102,7 +102,7 @@ class ColumnSumsPart(IteratedPart):
     # After the barrier
 
     def _finish(self) -> None:
-        """The blocks share out the columns; a block's warps share out the shares of each."""
+        """The blocks divide the columns among them; a block's warps, the partials of each."""
         writer, columns = self.writer, self.program.space.columns
         tasks = tirx.floordiv(columns + (TASK - 1), TASK)
         blocks = self.mapping.blocks
@@ -115,7 +115,7 @@ class ColumnSumsPart(IteratedPart):
             exact = constant(columns)
             exists = column < columns if exact is None or exact % TASK else None
             for number, stage in enumerate(self.program.column_reductions):
-                value = self._own_shares(number, stage, column, exists)
+                value = self._own_partials(number, stage, column, exists)
                 writer.store(tiles[stage.output], self.place.thread, value)
             writer.add(sync)
             first = self.place.thread < TASK
@@ -126,21 +126,21 @@ class ColumnSumsPart(IteratedPart):
     def _tile(self, stage: Stage) -> Var:
         size, dtype = self.mapping.block_threads, reduction.accumulator_dtype(stage)
         scope = reduction.scratch_scope(self.mapping)
-        return self.writer.allocate(f"{stage.name}_shares", size, dtype, scope)
+        return self.writer.allocate(f"{stage.name}_partials", size, dtype, scope)
 
-    def _own_shares(self, number: int, stage: Stage, column: Expr, exists: Expr | None) -> Expr:
-        """The sum of every so many shares of a column, by the number of warps."""
+    def _own_partials(self, number: int, stage: Stage, column: Expr, exists: Expr | None) -> Expr:
+        """The sum of every so many partials of a column, by the number of warps."""
         writer, warps = self.writer, self.mapping.block_threads // TASK
         dtype = reduction.accumulator_dtype(stage)
-        shares = self.place.workspace
-        assert shares is not None, "sums over the rows have a workspace"
+        partials = self.place.workspace
+        assert partials is not None, "sums over the rows have a workspace"
         own = writer.allocate(f"{stage.name}_own", 1, dtype)
         writer.store(own, int64(0), stage.identity.astype(dtype))
         start, end = number * self.count, (number + 1) * self.count
-        with writer.when(exists), writer.serial(-(-self.count // warps), "turn") as iteration:
-            share = start + iteration * warps + tirx.floordiv(self.place.thread, TASK)
-            with writer.when(share < end if self.count % warps else None):
-                value = shares[share * self.program.space.columns + column]
+        with writer.when(exists), writer.serial(-(-self.count // warps), "iteration") as iteration:
+            partial = start + iteration * warps + tirx.floordiv(self.place.thread, TASK)
+            with writer.when(partial < end if self.count % warps else None):
+                value = partials[partial * self.program.space.columns + column]
                 writer.store(own, int64(0), combine(stage.combiner, own[int64(0)], value))
         return own[int64(0)]
 
@@ -160,7 +160,7 @@ class ColumnSumsPart(IteratedPart):
 
 
 def start_sums(program: Program, mapping: Mapping, writer: Writer) -> dict[Var, Var]:
-    """A thread's share of every reduction over the rows, with nothing in it yet."""
+    """A thread's partials of every reduction over the rows, with nothing in it yet."""
     each, sums = mapping.vector * mapping.steps, {}
     for stage in program.column_reductions:
         dtype = reduction.accumulator_dtype(stage)
@@ -191,7 +191,7 @@ def add_rows(
     """
     if mapping.rows == 1:
         return None
-    assert tile is not None, "rows side by side meet in shared memory"
+    assert tile is not None, "rows side by side are combined in shared memory"
     scope, each = reduction.scratch_scope(mapping), mapping.vector * mapping.steps
     sync = tirx.Evaluate(T.tvm_storage_sync(scope))
     row, thread = position.row_of_block, position.thread

@@ -27,7 +27,7 @@ from tvm_stitch.stages.stage import Expr, Var, dtype_of
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """Shared memory of a block, with a place for each turn of the grid."""
+    """Shared memory of a block, with a place for each iteration of the grid."""
 
     buffer: Var
     each: int  # elements of a place
@@ -35,21 +35,21 @@ class Tile:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RoundPlace(Place):
-    """What waits, and which turn of the grid a block has."""
+    """What waits, and which iteration of the grid a block is in."""
 
-    tile: Var | None  # of shared memory, where rows side by side meet
+    tile: Var | None  # of shared memory, where rows side by side are combined
     tiles: MappingOf[Var, Tile]  # where rows wait, by input
     iteration: Expr
-    back: bool  # whether the rows that do not wait are read the way back
+    is_reversed: bool  # whether the rows that do not wait are read from the last to the first
 
 
 def persistent_tiles(parts: Parts, blocks: int, writer: Writer) -> dict[Var, Tile]:
     """Shared memory where rows of inputs wait, by input."""
     found: dict[Var, Tile] = {}
-    for room in smem_slots(parts, blocks):
-        name = f"{room.inputs[0].name}_staying"
-        tile = writer.allocate(name, room.elements, room.dtype, "shared.dyn")
-        found |= dict.fromkeys(room.inputs, Tile(tile, room.each))
+    for slot in smem_slots(parts, blocks):
+        name = f"{slot.inputs[0].name}_persistent"
+        tile = writer.allocate(name, slot.elements, slot.dtype, "shared.dyn")
+        found |= dict.fromkeys(slot.inputs, Tile(tile, slot.each))
     return found
 
 
@@ -66,7 +66,7 @@ class PersistentRow(Part):
     ) -> None:
         super().__init__(program, mapping, place, position, sums)
         self.round = place
-        self.slot_of_row: Expr | None = None  # of the turn's rows; None: it does not wait
+        self.slot_of_row: Expr | None = None  # of the iteration's rows; None: it does not wait
         self.waits_if: Expr | None = None  # None: always
 
     def beside(self, position: Position) -> PersistentRow:
@@ -77,7 +77,7 @@ class PersistentRow(Part):
         return other
 
     def loads_of(self, phase: Phase) -> tuple[Var, ...]:
-        """Of a long row of several inputs, only what stays is loaded as a whole."""
+        """Of a long row of several inputs, only what persists is loaded as a whole."""
         if not loads_inputs_separately(self.program):
             return phase.loads
         return tuple(b for b in phase.loads if b in self.program.persistent_inputs)

@@ -5,9 +5,10 @@ In: a Program whose space has segments, its Mapping, and what waits on the chip 
 Writes TIR into a Writer. Decides nothing.
 
 Each thread adds up its own columns in registers while the segment's rows go by; rows side by side
-in a block meet in shared memory. What is computed from a column's results follows at once. Rows
-that the next rounds read too wait in shared memory: a thread reads there only what it has put there
-itself. The others are read last that were read first, for those are the ones that the L2 has lost.
+in a block are combined in shared memory. What is computed from a column's results follows at once.
+Rows that the next rounds read too wait in shared memory: a thread reads there only what it has put
+there itself. The others are read last that were read first, for those are the ones that the L2 has
+lost.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class RowSegmentPart:
         load_columns(first, None if self.uneven is None else self.position.row_exists)
         is_known = constant(self.program.space.segment_rows) is not None
         runs = self._runs() if is_known else self._runs_of_any_length()
-        for run in reversed(runs) if self.place.back else runs:
+        for run in reversed(runs) if self.place.is_reversed else runs:
             self._emit_run(first, run)
 
     def _runs(self) -> list[_Run]:
@@ -121,8 +122,8 @@ class RowSegmentPart:
 
     def _emit_run(self, first: PersistentRow, run: _Run) -> None:
         mapping = self.mapping
-        with self.writer.serial(run.end - run.start, "turn") as count:
-            iteration = run.end - 1 - count if self.place.back else run.start + count
+        with self.writer.serial(run.end - run.start, "iteration") as count:
+            iteration = run.end - 1 - count if self.place.is_reversed else run.start + count
             rows = [
                 first.beside(self._position(iteration, number, number < run.exist))
                 for number in range(run.rows)
@@ -133,7 +134,7 @@ class RowSegmentPart:
             for row in rows:
                 row.leave()
             if self.program.row_reductions:
-                # The next turn's reductions write where this one's are still being read.
+                # The next iteration's reductions write where this one's are still being read.
                 self.writer.add(tirx.Evaluate(T.tvm_storage_sync("shared")))
 
     def _emit_rows(self, rows: list[PersistentRow]) -> None:

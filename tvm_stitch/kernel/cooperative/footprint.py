@@ -1,12 +1,12 @@
-"""What blocks of a grid that meet at barriers take of a multiprocessor, and what waits in them.
+"""What blocks of a grid with barriers take of a multiprocessor, and what waits in them.
 
 In: a Program and its Mapping, or all parts of a kernel in rounds with the blocks of its grid. Out:
 figures, on which rests that all blocks are resident at once; how much of each input waits in shared
-memory for the next rounds, and why the rows of a schedule could not, if so. Which can stay is
+memory for the next rounds, and why the rows of a schedule could not, if so. Which can persist is
 kernel/cooperative/persistent_rows's to say.
 
 Of a segment the first rows wait, of every segment that a block has. Whole rows wait as far as the
-first turns of the grid go, whatever tensors they belong to.
+first iterations of the grid go, whatever tensors they belong to.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tvm_stitch.kernel.codegen.thread_indexing import blocks_of, iterations_of_s
 from tvm_stitch.kernel.cooperative.hoisted_loads import column_bytes
 from tvm_stitch.kernel.ir.mapping import ColumnSums, Mapping
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.rows.footprint import footprint, meeting_bytes
+from tvm_stitch.kernel.rows.footprint import exchange_bytes, footprint
 from tvm_stitch.stages.stage import Var, constant, dtype_of, element_bytes, item_bytes
 
 Parts = Sequence[tuple[Program, Mapping]]
@@ -37,7 +37,7 @@ GUARD_REGISTERS = 24
 
 
 def sums_footprint(program: Program, mapping: ColumnSums) -> Footprint:
-    """What a block takes: its threads' share of the sums, too, and the next row."""
+    """What a block takes: its threads' partial sums, too, and the next row."""
     held = phases_of(program, mapping).live_bytes + SUM_BYTES * len(program.column_reductions)
     if mapping.prefetch_next_row:
         held += phases_of(program, mapping).first_bytes
@@ -48,10 +48,10 @@ def sums_footprint(program: Program, mapping: ColumnSums) -> Footprint:
 
 
 def _sums_shared(program: Program, mapping: ColumnSums) -> int:
-    """Shared memory of a block: its rows' sums, the warps' shares, scratch of the rows."""
+    """Shared memory of a block: its rows' sums, the warps' partials, scratch of the rows."""
     rows = mapping.reach * mapping.rows * SUM_BYTES if mapping.rows > 1 else 0
-    shares = len(program.column_reductions) * mapping.block_threads * SUM_BYTES
-    return rows + shares + meeting_bytes(program, mapping)
+    partials = len(program.column_reductions) * mapping.block_threads * SUM_BYTES
+    return rows + partials + exchange_bytes(program, mapping)
 
 
 def rounds_footprint(parts: Parts, blocks: int) -> Footprint:
@@ -62,14 +62,14 @@ def rounds_footprint(parts: Parts, blocks: int) -> Footprint:
 
 
 def static_bytes(parts: Parts) -> int:
-    """Shared memory of a block where reductions meet."""
-    scratch = sum(meeting_bytes(program, own) for program, own in parts)
+    """Shared memory of a block of reductions."""
+    scratch = sum(exchange_bytes(program, own) for program, own in parts)
     return scratch + max(_columns_bytes(program, mapping) for program, mapping in parts)
 
 
 def round_footprint(program: Program, mapping: Mapping) -> Footprint:
     """What a block takes for one part; rows wait beside that."""
-    shared = meeting_bytes(program, mapping) + _columns_bytes(program, mapping)
+    shared = exchange_bytes(program, mapping) + _columns_bytes(program, mapping)
     return Footprint(mapping.block_threads, _round_registers(program, mapping), shared)
 
 
@@ -88,7 +88,7 @@ def _round_registers(program: Program, mapping: Mapping) -> int:
 
 
 def _columns_bytes(program: Program, mapping: Mapping) -> int:
-    """Shared memory where rows side by side meet; parts use it in turn."""
+    """Shared memory where rows side by side are combined; parts use it in turn."""
     if not program.column_reductions or mapping.rows == 1:
         return 0
     return mapping.vector * mapping.steps * mapping.block_threads * SUM_BYTES
@@ -105,7 +105,7 @@ class SmemSlot:
 
     @property
     def elements(self) -> int:
-        """Of all turns."""
+        """Of all iterations."""
         return self.iterations * self.each
 
 
@@ -130,7 +130,7 @@ def smem_slots(parts: Parts, blocks: int) -> list[SmemSlot]:
 
 
 def loads_inputs_separately(program: Program) -> bool:
-    """Whether a thread loads what stays of its row as a whole, and other inputs step by step.
+    """Whether a thread loads what persists of its row as a whole, and other inputs step by step.
 
     Rows have as many elements a thread as where they were reduced: of several inputs that would
     take the registers of other blocks.
@@ -144,14 +144,14 @@ def loads_inputs_separately(program: Program) -> bool:
 
 def waiting_bytes(parts: Parts, blocks: int) -> int:
     """Bytes of shared memory of a block."""
-    return sum(item_bytes(room.dtype) * room.elements for room in smem_slots(parts, blocks))
+    return sum(item_bytes(slot.dtype) * slot.elements for slot in smem_slots(parts, blocks))
 
 
 def why_not(parts: Parts) -> str | None:
     """Why a block would not find the rows that it has left, if so."""
     places: dict[Var, tuple[int, Mapping]] = {}
     rounds: set[tuple[Var, int]] = set()
-    filled: set[int] = set()  # rounds that leave whole rows, for which there is one place a turn
+    filled: set[int] = set()  # rounds that leave whole rows, one place an iteration
     if any(mapping.persistent_rows and not program.persistent_inputs for program, mapping in parts):
         return NOT_READ_AGAIN
     for program, mapping, first in _places(parts):

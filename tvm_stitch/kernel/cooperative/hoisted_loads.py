@@ -64,7 +64,7 @@ def _is_of_segment(frame: Frame, address: Address) -> bool:
     if space.uneven is not None:
         return _is_of_uneven(space.uneven, address.index, frame)
     analyzer = frame.analyzer.clone()
-    row_segment, inside = tirx.Var("band", "int64"), tirx.Var("inside", "int64")
+    row_segment, inside = tirx.Var("segment", "int64"), tirx.Var("inside", "int64")
     analyzer.bind(row_segment, tvm.ir.Range(int64(0), space.row_segments))
     analyzer.bind(inside, tvm.ir.Range(int64(0), space.segment_rows))
     index = substitute(address.index, {ROW: row_segment * space.segment_rows + inside})

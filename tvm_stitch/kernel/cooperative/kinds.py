@@ -66,7 +66,7 @@ def _emit_segment(program: Program, mapping: RowSegment, place: Place) -> Expr:
 
 
 def _emit_persistent(program: Program, mapping: Rows, place: Place) -> Expr:
-    """Whole rows of which the first wait, each turn of the grid in a place of its own."""
+    """Whole rows of which the first wait, each iteration of the grid in a place of its own."""
     assert isinstance(place, RoundPlace), "rows wait between rounds"
     position = Position(program.space, mapping, place)
     row = PersistentRow(program, mapping, place, position)

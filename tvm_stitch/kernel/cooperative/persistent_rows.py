@@ -1,8 +1,8 @@
-"""Which rows can stay on the chip from one round to the next.
+"""Which rows can persist on the chip from one round to the next.
 
 In: Programs in rounds, each in a space of its own. Out: the same, those without reductions in the
 space of others that read the same tensors, and every program told which of its inputs other rounds
-read in the same rows. Must not know threads: how many rows stay is
+read in the same rows. Must not know threads: how many rows persist is
 kernel/cooperative/choose_rounds' to say.
 
 A block then has the same rows of a tensor in every round, and what it has loaded need not leave.
@@ -38,10 +38,10 @@ def with_persistent_inputs(programs: tuple[Program, ...]) -> tuple[Program, ...]
     programs = tuple(_in_rows(program, spaces) for program in programs)
     rounds: dict[PersistentKey, set[int]] = defaultdict(set)
     for program in programs:
-        for stay in _stays(program):
-            rounds[stay].add(program.round)
+        for key in _persistent_keys(program):
+            rounds[key].add(program.round)
     pairs = [(program, _chosen(program, rounds)) for program in programs]
-    first = {stay: program.round for program, own in reversed(pairs) for stay in own}
+    first = {key: program.round for program, own in reversed(pairs) for key in own}
     told = [_told(program, own, first) for program, own in pairs]
     # A block finds the same rows in every round if these come first in each.
     return tuple(sorted(told, key=lambda program: (program.round, not program.persistent_inputs)))
@@ -75,7 +75,7 @@ def _made_in(program: Program, space: Space) -> Program | Refused:
     return replace(made, round=program.round, crossing=program.crossing, joined=program.joined)
 
 
-def _stays(program: Program) -> dict[PersistentKey, Var]:
+def _persistent_keys(program: Program) -> dict[PersistentKey, Var]:
     space = program.space
     if constant(space.size) is None or (space.row_segment is None and not _has_rows(space)):
         return {}
@@ -84,9 +84,9 @@ def _stays(program: Program) -> dict[PersistentKey, Var]:
 
 def _chosen(program: Program, rounds: dict[PersistentKey, set[int]]) -> dict[PersistentKey, Var]:
     """The inputs that are read in most rounds: room is short."""
-    stays = _stays(program)
-    most = max((len(rounds[stay]) for stay in stays), default=0)
-    return {stay: b for stay, b in stays.items() if len(rounds[stay]) == most > 1}
+    keys = _persistent_keys(program)
+    most = max((len(rounds[key]) for key in keys), default=0)
+    return {key: b for key, b in keys.items() if len(rounds[key]) == most > 1}
 
 
 def _told(
@@ -95,7 +95,7 @@ def _told(
     """The program with what is chosen."""
     if not chosen:
         return program
-    reused_inputs = tuple(b for stay, b in chosen.items() if first[stay] < program.round)
+    reused_inputs = tuple(b for each, b in chosen.items() if first[each] < program.round)
     key = ("persistent", *chosen, len(reused_inputs))
     own = tuple(chosen.values())
     told = partial(replace, program, persistent_inputs=own, reused_inputs=reused_inputs)

@@ -1,4 +1,4 @@
-"""Stages that share no space, in one kernel all the same: in rounds, between which all blocks meet.
+"""Stages that share no space, in one kernel all the same: in rounds, with barriers of the grid.
 
 In: Stages in order and the buffers that must be written. Out: Programs, each with its round; those
 of one round stand side by side. What a round has reduced, the next ones read from device memory;
@@ -6,7 +6,7 @@ everything of more elements they compute again from what was there before. Must 
 
 A reduction belongs to the first round in which all that it needs is in memory. Where it follows
 others along the same rows it stays in their round and Program. Reductions that would leave most of
-a device idle are split (kernel/cooperative/split_reduction): shares in one round, their sums in
+a device idle are split (kernel/cooperative/split_reduction): partials in one round, their sums in
 the next.
 """
 
@@ -102,7 +102,7 @@ class _Rounds:
             if len(homes) > 1 or any(not _joins(stage, own, home) for home in homes):
                 number, homes = number + 1, set()
             home = own or next(iter(homes), None)
-            # Shares of segments are of no use before all are there.
+            # Partials of segments are of no use before all are there.
             waits = own is not None and own[0] == "segments"
             self.places.append(Place(number + 1) if waits else Place(number, home))
             if home is not None and (stage.is_reduction or self.is_small[index]):
@@ -132,7 +132,7 @@ class _Rounds:
         if isinstance(wanted, Refused):
             return wanted
         if len(wanted) < 2:
-            return Refused("its parts have nothing to meet for")
+            return Refused("its parts need no barrier")
         found: list[Program] = []
         for number, key in enumerate(sorted(wanted)):
             made = self._round(key, number, sorted(wanted[key]))

@@ -1,13 +1,14 @@
-"""A reduction in two: shares that many blocks can work out side by side, and their sum.
+"""A reduction in two stages: partials of many blocks, side by side, and the final one of these.
 
 In: a reduction. Out: a Split, or None where nothing is gained by it. Must not know threads, nor
 what else is in the kernel.
 
 The axes of a reduction are looked at in the order in which they lie in memory. Where rows are
-reduced and columns kept, the rows are cut into segments, and every segment gives a share of each
+reduced and columns kept, the rows are cut into segments, and every segment gives a partial of each
 column; so do rows whose columns are kept in short groups, such as a group norm's of images whose
-channels come last: memory is then read in order, and groups meet in the second half. A few long
-rows are cut into chunks; so are rows of which only run time knows the length, a total among them.
+channels come last: memory is then read in order, and groups are combined in the second
+stage. A few long rows are cut into chunks; so are rows of which only run time knows the length,
+full reductions among them.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ from tvm_stitch.stages.stage import (
     substitute,
 )
 
-# Shares in all: enough to keep two blocks on every multiprocessor of a large device busy.
-SHARES = 264
+# Partials in all: enough to keep two blocks on every multiprocessor of a large device busy.
+PARTIALS = 264
 # Several blocks share the columns of a segment where these fall into pieces: a block has one piece
-# of one segment, and few segments make few shares. Measured on an H200: batch norm of 8192 x 1024
+# of one segment, and few segments make few partials. Measured on an H200: batch norm of 8192 x 1024
 # float32 takes 26.0 us with 32 segments in 8 pieces, 30.3 with 128 segments in 4; softmax over the
 # rows of 8192 x 4096 bfloat16 69.4 with 16 segments in 16 pieces, 70.3 with 64 in 8.
 PIECE_BYTES = 512
@@ -54,16 +55,16 @@ UNEVEN = 8  # times shorter than wanted, chunks are of no use
 LONGEST = 1 << 17  # elements of a tensor that is one chunk
 SHORTEST_CHUNK = 64  # elements, of any number of chunks
 GROUP = 32  # columns that are reduced together where they are kept in groups, at most
-WIDEST = 1 << 15  # columns that a share may have
+WIDEST = 1 << 15  # columns that a partial may have
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
     """A reduction in two stages."""
 
-    shares: Stage
-    total: Stage
-    whole: Stage | None = None  # instead of both, where there is but one share
+    partials: Stage
+    final: Stage
+    whole: Stage | None = None  # instead of both, where there is but one partial
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ def split(stage: Stage, piece: int = PIECE_BYTES // SUM_BYTES) -> Split | None:
 
 
 def is_split(stage: Stage) -> bool:
-    """Whether a stage is a reduction that falls into several shares."""
+    """Whether a stage is a reduction that falls into several partials."""
     found = split(stage) if stage.is_reduction else None
     return found is not None and found.whole is None
 
@@ -144,26 +145,26 @@ def _in_row_segments(
     if group is None or (inner and (group > GROUP or columns[-1] not in inner)):
         return None
     row_segments = _segments(outer, width // piece if width % piece == 0 else 1, count)
-    row_segment = Axis(tirx.Var("band", "int64"), tirx.IntImm("int64", row_segments), True)
+    row_segment = Axis(tirx.Var("segment", "int64"), tirx.IntImm("int64", row_segments), True)
     if count is None and row_segments > 1:
-        shares = _uneven_shares(stage, outer, row_segment, rows, columns)
+        partials = _uneven_partials(stage, outer, row_segment, rows, columns)
     else:
-        shares = _shares(stage, outer, row_segment, rows, columns)
-    shares = replace(shares, row_segments=len(outer) + 1)
+        partials = _partials(stage, outer, row_segment, rows, columns)
+    partials = replace(partials, row_segments=len(outer) + 1)
     places = (*outer, row_segment, *columns)
-    total = _total(stage, shares, places)
+    final = _final(stage, partials, places)
     if not inner:
         before = {axis.var for axis in outer}
         kept = [number + 1 for number, var in enumerate(stage.axes) if var in before]
-        total = replace(total, row_segments=max(kept, default=0))
+        final = replace(final, row_segments=max(kept, default=0))
         if row_segments == 1:
-            return Split(shares, total, replace(stage, row_segments=total.row_segments))
-    return Split(shares, total)
+            return Split(partials, final, replace(stage, row_segments=final.row_segments))
+    return Split(partials, final)
 
 
 def _segments(outer: list[Axis], pieces: int, rows: int | None) -> int:
     """Into how many segments rows fall; evenly, if it is known how many rows there are."""
-    groups, many = _known(outer), max(SHARES // pieces, FEWEST_SEGMENTS)
+    groups, many = _known(outer), max(PARTIALS // pieces, FEWEST_SEGMENTS)
     wanted = 2 * FEWEST_SEGMENTS if groups is None else many // groups
     if rows is None:
         return max(1, wanted)
@@ -174,7 +175,7 @@ def _in_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | Non
     groups, size = _known(outer), _known(rows) or 0
     if groups is None and size <= LONGEST:  # as likely as not there are many rows
         return None
-    if (groups or 1) >= SHARES // 2 or not rows or goes_across(stage):
+    if (groups or 1) >= PARTIALS // 2 or not rows or goes_across(stage):
         return None
     length = _divisor(size, CHUNK)
     if length < CHUNK // UNEVEN:  # a prime number of elements, or nearly
@@ -185,9 +186,9 @@ def _in_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | Non
     if outer and chunks == 1:
         return None
     chunk = Axis(tirx.Var("chunk", "int64"), tirx.IntImm("int64", chunks), True)
-    shares = _shares(stage, outer, chunk, rows, [])
-    total = _total(stage, shares, (*outer, chunk))
-    return Split(shares, total, stage if chunks == 1 else None)
+    partials = _partials(stage, outer, chunk, rows, [])
+    final = _final(stage, partials, (*outer, chunk))
+    return Split(partials, final, stage if chunks == 1 else None)
 
 
 def _in_open_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split | None:
@@ -202,8 +203,8 @@ def _in_open_chunks(stage: Stage, outer: list[Axis], rows: list[Axis]) -> Split 
     own |= unflatten(inside, _vars(inner), _extents(inner))
     places = (*outer, chunk)
     own |= _zeros(stage, (*outer, *rows))
-    shares = _shares_of(stage, _vars(places), _extents(places), own, inside, length)
-    return Split(shares, _total(stage, shares, places))
+    partials = _partials_of(stage, _vars(places), _extents(places), own, inside, length)
+    return Split(partials, _final(stage, partials, places))
 
 
 def _around_open_chunks(rows: list[Axis]) -> tuple[list[Axis], list[Axis]]:
@@ -219,7 +220,7 @@ def _around_open_chunks(rows: list[Axis]) -> tuple[list[Axis], list[Axis]]:
     return rows[:known], rows[known:]
 
 
-def _shares(
+def _partials(
     stage: Stage, outer: list[Axis], part: Axis, rows: list[Axis], columns: list[Axis]
 ) -> Stage:
     """What is reduced over a part of the rows, all parts having as many."""
@@ -229,15 +230,15 @@ def _shares(
     own = unflatten(part.var * length + inside, _vars(rows), _extents(rows))
     own = {**_zeros(stage, (*outer, *rows, *columns)), **own}
     places = (*outer, part, *columns)
-    return _shares_of(stage, _vars(places), _extents(places), own, inside, length)
+    return _partials_of(stage, _vars(places), _extents(places), own, inside, length)
 
 
-def _uneven_shares(
+def _uneven_partials(
     stage: Stage, outer: list[Axis], part: Axis, rows: list[Axis], columns: list[Axis]
 ) -> Stage:
     """The same of rows whose number only run time knows."""
     places, zeros = (*outer, part, *columns), _zeros(stage, (*outer, *rows, *columns))
-    found = _shares_of(stage, _vars(places), _extents(places), zeros, rows[0].var, rows[0].extent)
+    found = _partials_of(stage, _vars(places), _extents(places), zeros, rows[0].var, rows[0].extent)
     return replace(found, reduced=_vars(rows), reduced_extents=_extents(rows), uneven=True)
 
 
@@ -248,7 +249,7 @@ def _zeros(stage: Stage, named: tuple[Axis, ...]) -> dict[Var, Expr]:
     return {var: zero for var in (*stage.axes, *stage.reduced) if var not in known}
 
 
-def _shares_of(
+def _partials_of(
     stage: Stage,
     axes: tuple[Var, ...],
     extents: tuple[Expr, ...],
@@ -256,11 +257,11 @@ def _shares_of(
     inside: Var,
     length: Expr,
 ) -> Stage:
-    """A reduction over so many values inside of each share; `own` are its axes there."""
+    """A reduction over so many values inside of each partial; `own` are its axes there."""
     dtype = accumulator_dtype(stage)
-    output = tirx.decl_buffer(extents, dtype, f"{stage.name}_shares")
+    output = tirx.decl_buffer(extents, dtype, f"{stage.name}_partials")
     return Stage(
-        name=f"{stage.name}_shares",
+        name=f"{stage.name}_partials",
         output=output,
         axes=axes,
         extents=extents,
@@ -272,13 +273,13 @@ def _shares_of(
     )
 
 
-def _total(stage: Stage, shares: Stage, places: Iterable[Axis]) -> Stage:
-    """The sum of shares that lie at the given axes."""
+def _final(stage: Stage, partials: Stage, places: Iterable[Axis]) -> Stage:
+    """The final reduction of partials that lie at the given axes."""
     order = tuple(places)
     reduced = [axis for axis in order if axis.is_reduced]
     return replace(
         stage,
-        value=shares.output[_vars(order)],
+        value=partials.output[_vars(order)],
         reduced=_vars(reduced),
         reduced_extents=_extents(reduced),
     )

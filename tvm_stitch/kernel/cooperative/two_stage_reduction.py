@@ -1,6 +1,6 @@
-"""The reductions of a kernel, those in two that gain by it: shares of many blocks, then their sums.
+"""The reductions of a kernel, those in two stages that gain by it: partials, then the final ones.
 
-In: Stages in order and what must be written. Out: the same with shares and their sums. How one
+In: Stages in order and what must be written. Out: the same with both stages of these. How one
 reduction falls into two is kernel/cooperative/split_reduction's to say. Must not know threads.
 """
 
@@ -26,7 +26,7 @@ from tvm_stitch.stages.stage import Stage, Var, constant, element_bytes, handle
 # Where rows are reduced first, a block takes whole ones of at most two vectors a thread.
 WHOLE_ROW_BYTES = 1 << 14
 
-Slices = dict[Var, tuple[Var, ...]]  # what shares a joined tensor is made of, in order
+Slices = dict[Var, tuple[Var, ...]]  # what partials a joined tensor is made of, in order
 
 
 def in_two_stages(
@@ -34,7 +34,7 @@ def in_two_stages(
 ) -> tuple[tuple[Stage, ...], tuple[Var, ...], Slices]:
     """All reductions that gain by it in two, and the same outputs.
 
-    Sums whose results are only added up become one sum, over the shares of all of them; a sum and
+    Sums whose results are only added up become one sum, over the partials of all of them; a sum and
     the squares around its mean are found together, and so are a maximum and the sum of what is
     measured against it.
     """
@@ -46,16 +46,16 @@ def in_two_stages(
     found: list[Stage] = []
     for stage in stages:
         key = handle(stage.output)
-        own, total = two_stage.get(key), joining.replaced.get(key, stage)
+        own, final = two_stage.get(key), joining.replaced.get(key, stage)
         if key in pairs:
             found += pairs[key]
             continue
-        if own is not None and total is not None:
-            found += [own.shares, own.total] if own.whole is None else [own.whole]
+        if own is not None and final is not None:
+            found += [own.partials, own.final] if own.whole is None else [own.whole]
         elif own is not None:
-            found.append(own.shares)
-        elif total is not None:
-            found.append(total)
+            found.append(own.partials)
+        elif final is not None:
+            found.append(final)
     return tuple(found), outputs, joining.slices
 
 
@@ -97,11 +97,11 @@ class _Joining:
                 return
         if len(sums) < 2:
             return
-        shares = tuple(own.shares.output for own in sums)
-        size = tvm.sym.Analyzer().simplify(sum(own.shares.size for own in sums))
-        whole = tirx.decl_buffer((size,), "float32", "shares")
-        place = tirx.Var("share", "int64")
-        self.slices[whole] = shares
+        partials = tuple(own.partials.output for own in sums)
+        size = tvm.sym.Analyzer().simplify(sum(own.partials.size for own in sums))
+        whole = tirx.decl_buffer((size,), "float32", "partials")
+        place = tirx.Var("partial", "int64")
+        self.slices[whole] = partials
         self.replaced |= dict.fromkeys(between)
         self.replaced[handle(stage.output)] = replace(
             stage,

@@ -152,7 +152,7 @@ def least_work_us(cost: Cost, floor: float, device: Device) -> float:
 def co_scheduled_bytes(
     programs: tuple[Program, ...], schedule: Schedule, extents: Extents = NOMINAL
 ) -> int:
-    """Bytes that parts in step need not ask device memory for, as another one just has."""
+    """Bytes that co-scheduled parts need not ask device memory for, as another one just has."""
     shared = [extents.bytes(buffer) for buffer in shares_input(programs, schedule.parts)]
     return sum(shared) * (len(programs) - 1)
 
@@ -228,7 +228,7 @@ def _round_cost(parts: Sequence[Demand], schedule: Schedule, in_l2: float, devic
 
 
 def _later_us(parts: Sequence[Demand], blocks: int, waves: int, device: Device) -> float:
-    """Blocks after the first of their place, and turns after a block's first."""
+    """Blocks after the first of their place, and iterations after a block's first."""
     mean = sum(part.block_us * part.blocks for part in parts) / blocks
     if parts[0].mapping.cluster > 1:
         mean += device.timing.cluster_start_us

@@ -69,8 +69,8 @@ class Demand:
         return rows * mapping.cluster
 
     @cached_property
-    def shares(self) -> int:
-        """Groups of blocks that take turns at the rows; a group has whole rows, or a band's."""
+    def partials(self) -> int:
+        """Groups of blocks that iterate over the rows: of whole ones, or of those of a segment."""
         pieces = -(-self.profile.columns // self.reach) if self.mapping.split else 1
         return max(1, self.blocks // pieces)
 
@@ -82,7 +82,7 @@ class Demand:
         if not self.mapping.blocks:
             return 1
         groups = -(-self.profile.rows // self.mapping.block_rows)
-        return -(-groups // self.shares)
+        return -(-groups // self.partials)
 
     @cached_property
     def waiting_bytes(self) -> float:
@@ -116,11 +116,11 @@ class Demand:
         for phase in self.phases:
             total += sum((*phase.reads, *phase.again, *phase.writes))
             total += MISSES * (sum(phase.along) + SECTOR_BYTES * len(phase.gathers))
-        # A share of every sum over the rows goes to device memory and comes back.
-        shares = 2 * SUM_BYTES * profile.column_reductions * self.shares * profile.columns
+        # A partial of every sum over the rows goes to device memory and comes back.
+        partials = 2 * SUM_BYTES * profile.column_reductions * self.partials * profile.columns
         if profile.column_reductions and not self.mapping.steps:  # each row is added there
-            shares += 2 * SUM_BYTES * profile.column_reductions * profile.elements
-        return total * profile.elements + shares - self.waiting_bytes
+            partials += 2 * SUM_BYTES * profile.column_reductions * profile.elements
+        return total * profile.elements + partials - self.waiting_bytes
 
     @cached_property
     def instructions(self) -> float:
@@ -138,7 +138,7 @@ class Demand:
 
     @cached_property
     def iteration_us(self) -> float:
-        """One turn through all phases; the next turn's first loads may be on their way."""
+        """One iteration through all phases; the next one's first loads may be on their way."""
         loads = [self._load_us(n, phase) for n, phase in enumerate(self.phases)]
         work = sum(map(self._work_us, self.phases))
         if self.mapping.prefetch_next_row:
@@ -147,12 +147,14 @@ class Demand:
 
     @cached_property
     def block_us(self) -> float:
-        """A block from its start to its end, of one turn."""
+        """A block from its start to its end, of one iteration."""
         timing = self.timing
         total = timing.block_us + self.iteration_us
         if self.profile.column_reductions and not self.profile.row_segments:
             warps = max(1, self.mapping.block_threads // WARP)
-            total += grid_us(self.blocks, self.device) + self.shares / warps * timing.l2_latency_us
+            total += (
+                grid_us(self.blocks, self.device) + self.partials / warps * timing.l2_latency_us
+            )
         return total
 
     def _work_us(self, phase: PhaseProfile) -> float:
@@ -176,14 +178,16 @@ class Demand:
     def _load_us(self, number: int, phase: PhaseProfile) -> float:
         """Waiting for loads: so many bytes of a thread are on their way at once."""
         timing, mapping = self.timing, self.mapping
-        flying = timing.flying if self.in_registers and number == 0 else timing.flying_later
+        in_flight = (
+            timing.in_flight if self.in_registers and number == 0 else timing.in_flight_later
+        )
         own: float = sum(phase.reads) * self.each
         if self.waiting_bytes:
             own *= self.read_bytes / self.profile.read_bytes
         # Asynchronous copies need no registers, so all of them are.
-        flights = 1.0 if mapping.asynchronous else max(1.0, own / flying)
-        total = flights * timing.dram_latency_us if own else 0.0
-        total += sum(phase.again) * self.each / flying * timing.l2_latency_us
+        batches = 1.0 if mapping.asynchronous else max(1.0, own / in_flight)
+        total = batches * timing.dram_latency_us if own else 0.0
+        total += sum(phase.again) * self.each / in_flight * timing.l2_latency_us
         if phase.along and not mapping.prefetch_weights:
             total += timing.l2_latency_us * (1 + timing.serial * (self.steps - 1))
         if phase.gathers:

@@ -100,7 +100,7 @@ class TilePosition(Position):
         return self.inside(step, int64(0))
 
     def steps(self) -> list[Steps]:
-        """All steps need the same care."""
+        """All steps have the same guard."""
         even = self.inside_of(self.place(*self.own(int64(0)))) is None
         return [Steps(0, self.mapping.steps, Guard.NONE if even else Guard.VECTOR)]
 
@@ -111,7 +111,7 @@ class TilePart(Part):
     position: TilePosition
 
     def begin(self) -> None:
-        """Issue all loads, those of the tiles first, and meet."""
+        """Issue all loads, those of the tiles first, and synchronise."""
         tiles = [self._fetch(number) for number in range(len(self.position.tiling.addresses))]
         super().begin()
         for number, (registers, tile) in enumerate(tiles):
@@ -128,7 +128,7 @@ class TilePart(Part):
         tile = writer.allocate(f"{name}_tile", size, dtype, "shared")
         vector = self._vector(number)
         registers = writer.allocate(f"{name}_lines", self._iterations(vector) * vector, dtype)
-        with writer.unrolled(self._iterations(vector), "turn") as iteration:
+        with writer.unrolled(self._iterations(vector), "iteration") as iteration:
             across, inner = self._from(vector, iteration)
             place = self.position.place(across, inner)
             index = substitute(self.position.tiling.indices[number], place)
@@ -146,7 +146,7 @@ class TilePart(Part):
         vector, writer = self._vector(number), self.writer
         buffer = self.position.tiling.addresses[number].buffer
         width = min(vector, shuffled(buffer, self.mapping) or 1)
-        with writer.unrolled(self._iterations(vector), "turn") as iteration:
+        with writer.unrolled(self._iterations(vector), "iteration") as iteration:
             across, inner = self._from(vector, iteration)
             exists = self._exists(vector, iteration, self.position.place(across, inner))
             with (
@@ -165,7 +165,7 @@ class TilePart(Part):
         buffer, vector, lines = address.buffer, self.mapping.vector, position.lines
         size = vector * self.mapping.steps
         registers = writer.allocate(f"{buffer.name}_across", size, dtype_of(buffer))
-        with writer.unrolled(self.mapping.steps // lines, "turn") as iteration:
+        with writer.unrolled(self.mapping.steps // lines, "iteration") as iteration:
             across, inner = position.own(iteration * lines)
             exists = position.inside_of(position.place(across, inner))
             with (

@@ -4,7 +4,7 @@ In: a Program without reductions. Out: a Tiling: the axes along which what is wr
 read lie side by side in memory. Must not know what is computed.
 
 A kernel that writes along one axis and reads along another has one of the two scattered. A block
-therefore takes a tile: it reads whole lines along the one axis into shared memory, meets at a
+therefore takes a tile: it reads whole lines along the one axis into shared memory, waits at a
 barrier, and goes on along the other.
 """
 

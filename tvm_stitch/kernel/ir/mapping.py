@@ -45,14 +45,14 @@ class Mapping:
     recompute = False  # keep as little as possible, compute the rest again
     peeled = False  # rows start misaligned: vectors begin at the first aligned element
     split = False  # rows are split over neighbouring blocks, as many as it takes
-    blocks = 0  # of a grid that takes turns at the rows; 0: as many as there are rows
+    blocks = 0  # of a grid that iterates over the rows; 0: as many as there are rows
     # Blocks that a multiprocessor must have room for; 0: as the compiler likes.
     min_blocks_per_sm = 0
     prefetch_next_row = False  # an iteration loads the next row before it works on its own
     batch = 1  # rows that the same threads load at once
     adjacent = False  # these lie side by side in memory, and are read as one vector
     prefetch_weights = False  # what lies along the columns is loaded with the rows
-    asynchronous = False  # rows are copied into shared memory, past the threads' registers
+    asynchronous = False  # rows are copied into shared memory by cp.async
     online = False  # sums are found together with the maximum or mean they are measured by
     unroll = 0  # steps that a thread loads at once of a row that waits in no registers; 0: few
     depth_split = 1  # groups of a block's threads that share the depth of products
@@ -164,7 +164,7 @@ class Mapping:
             "reductions in one pass": self.online,
             f"{self.unroll} steps at once": self.unroll,
             "peeled": self.peeled,
-            f"{self.persistent_rows} rows stay on the chip": self.persistent_rows,
+            f"{self.persistent_rows} rows persist on the chip": self.persistent_rows,
             "weights loaded with the rows": self.prefetch_weights,
         }
         return ", ".join([*words, *(text for text, holds in said.items() if holds)])
@@ -204,9 +204,9 @@ class Transposed(Flat):
 class Rows(Mapping):
     """Rows that are reduced or kept whole.
 
-    With a `cluster` of more than one block, that many blocks share a row, taking turns along it.
+    With a `cluster` of more than one block, that many blocks share a row, iterating along it.
     Where rows are short, the same threads work on a `batch` of rows, all of which they load before
-    they use the first. A fixed number of `blocks` takes turns at the rows.
+    they use the first. A fixed number of `blocks` iterates over the rows.
     """
 
     rows: int
@@ -265,9 +265,9 @@ class Panel(Mapping):
 
 @dataclass(frozen=True)
 class ColumnSums(Mapping):
-    """Reductions over the rows: a fixed number of blocks takes turns at them.
+    """Reductions over the rows: a fixed number of blocks iterates over them.
 
-    They meet at a barrier of the whole grid, so all of them must be resident at once; if the row is
+    They wait at a barrier of the whole grid, so all of them must be resident at once; if the row is
     split, neighbouring blocks work on its pieces. Sums of rows of any length are collected in
     device memory; such rows wait nowhere.
     """
@@ -305,13 +305,13 @@ class RowSegment(Mapping):
         if self.rows > 1:
             words[0] = f"{self.threads} threads per row, {self.rows} rows side by side"
         if self.persistent_rows:
-            words.append(f"{self.persistent_rows} rows of a segment stay on the chip")
+            words.append(f"{self.persistent_rows} rows of a segment persist on the chip")
         return ", ".join(words)
 
 
 @dataclass(frozen=True)
 class Scattered(Mapping):
-    """Rows that sum what indices send to them: groups of blocks take turns, each at its piece."""
+    """Rows that sum what indices send to them: groups of blocks iterate, each over its piece."""
 
     rows: int
     vector: int

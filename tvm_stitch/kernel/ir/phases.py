@@ -95,7 +95,7 @@ class Phases:
 
     @cached_property
     def asynchronous(self) -> Phases:
-        """The same, where what waits as it was read is copied there past the registers."""
+        """The same, where what waits as it was read is copied there by cp.async."""
         first, copies = self.phases[0], self.kept_inputs
         loads = tuple(buffer for buffer in first.loads if buffer not in copies)
         first = replace(first, loads=loads, copies=copies)

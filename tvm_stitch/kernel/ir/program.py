@@ -56,7 +56,7 @@ class Program:
     online_after: dict[Var, Var] = field(default_factory=dict)
     # Sums of squares around a mean that are found in the phase of the sum that it is made of.
     variance_of: dict[Var, Var] = field(default_factory=dict)
-    round: int = 0  # of a kernel whose blocks meet: how often they do before it is computed
+    round: int = 0  # of a kernel in rounds: how many grid barriers come before it
     crossing: tuple[Var, ...] = ()  # outputs that nobody asked for but later rounds
     # Inputs that lie in memory as outputs of earlier rounds do, one behind the other.
     joined: tuple[tuple[Var, tuple[Var, ...]], ...] = ()

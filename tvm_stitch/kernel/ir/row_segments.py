@@ -14,8 +14,8 @@ from tvm import tirx
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.stage import Expr, Stage, Var
 
-# Every share is written and read once more; and what others are measured against is the mean of the
-# first one, which is no better than its rows are many.
+# Every partial is written and read once more; and what others are measured against is the mean of
+# the first one, which is no better than its rows are many.
 FEWEST_ROWS = 8
 
 

@@ -18,8 +18,8 @@ class Schedule:
     by the first of this schedule, its `longer` one, the `longer` one's `longer` one and so on whose
     rows may be so long, and so many: one with `most_rows` is for no more than that.
 
-    Where programs come in rounds, a fixed number of `blocks` takes turns at the blocks that the
-    mappings ask for, round after round; between two of them all blocks meet, so all must be
+    Where programs come in rounds, a fixed number of `blocks` iterates over the blocks that the
+    mappings ask for, round after round; between two of them is a barrier, so all must be
     resident at once.
     """
 

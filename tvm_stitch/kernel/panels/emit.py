@@ -72,7 +72,7 @@ class AdjacentPart(Part):
         return other
 
     def begin(self) -> None:
-        """Make room for outputs as well: those of all rows meet there."""
+        """Make room for outputs as well: those of all rows are gathered there."""
         for buffer in filter(self.program.is_full, self.program.outputs):
             self.tile(f"{buffer.name}_out", dtype_of(buffer))
         super().begin()

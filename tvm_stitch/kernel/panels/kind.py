@@ -22,7 +22,7 @@ from tvm_stitch.kernel.panels.emit import emit_panel
 from tvm_stitch.kernel.panels.footprint import live_bytes, panel_footprint
 from tvm_stitch.kernel.panels.program import adjacent_rows, is_panel, unsupported_panel
 from tvm_stitch.kernel.panels.space import SEARCH
-from tvm_stitch.kernel.rows.footprint import meeting_bytes
+from tvm_stitch.kernel.rows.footprint import exchange_bytes
 from tvm_stitch.kernel.rows.legal import (
     MAX_AHEAD_BYTES,
     cluster_size,
@@ -81,9 +81,9 @@ def _room(problem: Problem[Program], mapping: Panel) -> Iterator[str]:
     yield from crowded(needed, mapping)
     panel = f"a panel of {mapping.rows} columns needs"
     yield from too_much_shared(panel, needed.shared, problem.device)
-    meeting = meeting_bytes(problem.program, mapping)
-    if meeting > STATIC_SHARED:
-        yield f"reductions that meet in {meeting} bytes of static shared memory"
+    exchanged = exchange_bytes(problem.program, mapping)
+    if exchanged > STATIC_SHARED:
+        yield f"reductions that exchange partials in {exchanged} bytes of static shared memory"
     first = phases_of(problem.program, mapping).first_bytes
     if first * mapping.vector * mapping.unroll > MAX_AHEAD_BYTES:
         yield f"{mapping.unroll} steps that a thread loads ahead"

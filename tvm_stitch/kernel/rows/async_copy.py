@@ -11,7 +11,7 @@ from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.stage import element_bytes
 
-CAPABILITY = 80  # the first with copies that go past the registers
+CAPABILITY = 80  # the first with cp.async
 LEAST_BYTES = 4  # of such a copy
 
 

@@ -172,10 +172,10 @@ def _placed(
         mapping, residence=residence, recompute=recompute, online=one_pass is not None
     )
     mapping = batched(program, mapping, device)
-    return _centred(program, _copied(program, mapping, device))
+    return _online_variance(program, _copied(program, mapping, device))
 
 
-def _centred(program: Program, mapping: Rows) -> Rows:
+def _online_variance(program: Program, mapping: Rows) -> Rows:
     """A variance in one pass with its mean, where threads see their first values beforehand."""
     one_pass = replace(mapping, online=True)
     return one_pass if apply_online(program, one_pass).variance_of else mapping

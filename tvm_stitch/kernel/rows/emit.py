@@ -195,7 +195,7 @@ class Part(RowState):
 
     def _load_ahead(self) -> None:
         """All loads of the row in the first phase are issued before their first use."""
-        tiles = self._tiles_of(self.phases.phases[0], "ahead")
+        tiles = self._tiles_of(self.phases.phases[0], "loaded")
         self.ahead |= {buffer: (tile, self.own_slot) for buffer, tile in tiles.items()}
         if self.next_row is None:
             self.load_row(tiles, self.position)
@@ -229,7 +229,7 @@ class Part(RowState):
         found = [load for load in self.plan_vector_loads(self.program.reads) if not load.of_row]
         for load in found:
             buffer = load.address.buffer
-            tile = self.tile(f"{buffer.name}_along", dtype_of(buffer))
+            tile = self.tile(f"{buffer.name}_vector", dtype_of(buffer))
             self.vectors |= {address.key: (tile, self.own_slot) for address in load.serves}
         for steps in self.position.steps():
             if steps.guard is Guard.EDGE:
@@ -252,7 +252,7 @@ class Part(RowState):
 
 
 class IteratedPart:
-    """One program whose blocks take turns at the rows; the next one can be on its way meanwhile."""
+    """One program whose blocks iterate over the rows; the next one can be on its way meanwhile."""
 
     def __init__(self, program: Program, mapping: Mapping, place: Place) -> None:
         self.program, self.mapping = program, mapping
@@ -266,7 +266,7 @@ class IteratedPart:
         """Write all iterations; the number of blocks."""
         iterations = self._iterations()
         tiles = self._first_row(iterations) if self.mapping.prefetch_next_row else {}
-        with self.writer.serial(iterations, "turn") as iteration:
+        with self.writer.serial(iterations, "iteration") as iteration:
             next_row = None
             if tiles:
                 next_row = NextRow(self._position(iteration + 1), iteration + 1 < iterations, tiles)
@@ -299,7 +299,8 @@ class IteratedPart:
         if exact is not None and exact % self.count == 0:
             return int64(exact // self.count)
         first = tirx.floordiv(self.place.block, self.pieces)
-        turns = tirx.floordiv(groups - first + (self.count - 1), self.count)
+        iterations = tirx.floordiv(groups - first + (self.count - 1), self.count)
         if exact is not None:
-            return turns
-        return as_int64(self.writer.value("turns", turns.astype("int32")))  # once, in 32 bits
+            return iterations
+        # Once, in 32 bits.
+        return as_int64(self.writer.value("iterations", iterations.astype("int32")))

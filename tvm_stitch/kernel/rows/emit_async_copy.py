@@ -1,4 +1,4 @@
-"""Emits copies of rows into shared memory, past the registers (cp.async), and the waits for them.
+"""Emits copies of rows into shared memory (cp.async), and the waits for them.
 
 In: the state of a row whose mapping is asynchronous. Writes the copies, all of them before anything
 waits. A thread copies exactly what it reads itself, so that no other thread has to know when a copy

@@ -21,7 +21,7 @@ from tvm_stitch.kernel.rows.row_state import PhaseState, RowState
 from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, element_bytes
 
 # Bytes of a row that does not wait in registers which a thread has on their way at once.
-FLIGHT_BYTES = 64
+BYTES_IN_FLIGHT = 64
 
 
 def go_through(part: RowState, state: PhaseState, steps: list[Steps]) -> None:
@@ -31,7 +31,7 @@ def go_through(part: RowState, state: PhaseState, steps: list[Steps]) -> None:
         return
     for alike in steps:
         with part.writer.when(part.position.works):
-            _flights(part, state, alike)
+            _batches(part, state, alike)
 
 
 def second_pass(part: RowState, state: PhaseState) -> None:
@@ -71,25 +71,25 @@ def _registers(
             Step(part, state, stages, step, alike.guard, second_pass).emit()
 
 
-def _flights(part: RowState, state: PhaseState, steps: Steps) -> None:
+def _batches(part: RowState, state: PhaseState, steps: Steps) -> None:
     """Some steps at a time: the loads of all of them are issued before the first is used."""
     first = part.loads_of(state.phase)
     each = part.mapping.vector * sum(element_bytes(buffer) for buffer in first)
-    flight = part.mapping.unroll or max(1, FLIGHT_BYTES // max(each, ACCESS_BYTES))
-    flight = min(steps.count, flight) if isinstance(steps.count, int) else flight
-    many, rest = steps.count // flight, steps.count % flight
-    with part.writer.serial(many, "flight") as number:
-        start = steps.start + number * flight
-        _flight(part, state, first, replace(steps, start=start, count=flight))
-    done = steps.start + many * flight
+    batch = part.mapping.unroll or max(1, BYTES_IN_FLIGHT // max(each, ACCESS_BYTES))
+    batch = min(steps.count, batch) if isinstance(steps.count, int) else batch
+    many, rest = steps.count // batch, steps.count % batch
+    with part.writer.serial(many, "batch") as number:
+        start = steps.start + number * batch
+        _batch(part, state, first, replace(steps, start=start, count=batch))
+    done = steps.start + many * batch
     if not isinstance(rest, int):
         with part.writer.serial(rest, "last") as number:
-            _flight(part, state, first, replace(steps, start=done + number, count=1))
+            _batch(part, state, first, replace(steps, start=done + number, count=1))
     elif rest:
-        _flight(part, state, first, replace(steps, start=int64(done), count=rest))
+        _batch(part, state, first, replace(steps, start=int64(done), count=rest))
 
 
-def _flight(part: RowState, state: PhaseState, first: tuple[Var, ...], steps: Steps) -> None:
+def _batch(part: RowState, state: PhaseState, first: tuple[Var, ...], steps: Steps) -> None:
     writer, vector = part.writer, part.mapping.vector
     tiles = {
         buffer: writer.allocate(f"{buffer.name}_in", vector * steps.count, dtype_of(buffer))
@@ -126,9 +126,9 @@ def _load_vectors(
     for load in planned:
         buffer = load.address.buffer
         size = part.mapping.vector * steps.count
-        tile = writer.allocate(f"{buffer.name}_along", size, dtype_of(buffer))
+        tile = writer.allocate(f"{buffer.name}_vector", size, dtype_of(buffer))
         tiles |= {address.key: tile for address in load.serves}
-    with writer.unrolled(steps.count, "along") as number:
+    with writer.unrolled(steps.count, "vector") as number:
         step = steps.start + number
         with writer.when(part.position.exists(step, steps.guard)):
             for load in planned:

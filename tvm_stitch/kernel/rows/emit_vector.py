@@ -115,7 +115,7 @@ class Step:
         part.copy_in(buffer, tile, self.step, guard, element)
 
     def _load_vector(self, load: VectorLoad) -> None:
-        tile = self._fragment(load.address.buffer, "along")
+        tile = self._fragment(load.address.buffer, "vector")
         self.part.load_vector(load, tile, self.step, by_lane)
         self.fragments |= {address.key: (tile, by_lane) for address in load.serves}
 
@@ -192,7 +192,7 @@ class Step:
             self._keep_fragments(values, lane)
 
     def _add_to_column(self, stage: Stage, lane: Expr, value: Expr) -> None:
-        """Add a value to the thread's share of its column; a row that is not there adds nothing."""
+        """Add a value to the partial sum of its column; a row that is not there adds nothing."""
         own, at = self.part.sums[stage.output], self.part.sum_slot(self.step, lane)
         total = combine(stage.combiner, own[at], value.astype(dtype_of(own)))
         with self.writer.when(self.part.position.row_exists):

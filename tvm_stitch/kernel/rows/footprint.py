@@ -43,7 +43,7 @@ def _guarded_elements(program: Program, mapping: Mapping) -> int:
 
 def _shared_bytes(program: Program, mapping: Mapping) -> int:
     """Shared memory of a block: kept values and the scratch of block reductions."""
-    scratch = meeting_bytes(program, mapping)
+    scratch = exchange_bytes(program, mapping)
     scratch += sum(scan.scratch_bytes(stage, mapping) for stage in program.scans)
     if mapping.residence != "shared":
         return scratch
@@ -51,8 +51,8 @@ def _shared_bytes(program: Program, mapping: Mapping) -> int:
     return kept * mapping.elements * mapping.block_threads + scratch
 
 
-def meeting_bytes(program: Program, mapping: Mapping) -> int:
-    """Shared memory where the threads of a row meet, in one block or in those of a cluster."""
+def exchange_bytes(program: Program, mapping: Mapping) -> int:
+    """Shared memory by which the threads of a row exchange partials, of a block or a cluster."""
     phases = phases_of(program, mapping)
     along = set(phases.program.row_reductions)
     ends = [[s for s in phase.reductions if s in along] for phase in phases.phases]

@@ -70,7 +70,7 @@ class Access:
         return step * self.mapping.vector + lane
 
     def sum_slot(self, step: Expr, lane: Expr) -> Expr:
-        """Where a block has its share of a sum over the rows: of any number of them, by column."""
+        """Where a block has its partial sums over the rows: of any number of them, by column."""
         if self.mapping.steps:
             return self.own_slot(step, lane)
         return self.position.column(step, lane)

@@ -23,10 +23,10 @@ from tvm_stitch.stages.stage import constant
 # nanosecond, so at 1.5 microseconds under load some 50 KB of each must always be on their way.
 # 2048 threads with 16 bytes each ask for 32 KB, and for nothing while they start, reduce and end:
 # 750000 x 32 float32 row sums ran at 72 % of the bandwidth that way.
-FLIGHT_BYTES = 64
+BYTES_IN_FLIGHT = 64
 # Where rows are written as well, stores fill the gaps and more loads are in their way: softmax of
 # 750000 x 32 float32 takes 46.9 us with 16 bytes a thread, 47.1 with two rows, 48.4 with four.
-WRITTEN_FLIGHT_BYTES = 16
+WRITTEN_BYTES_IN_FLIGHT = 16
 # Left alone, the CUDA compiler saves registers by moving loads behind the work on earlier ones: of
 # four rows, only three are on their way before the first reduction. Told that so many threads are
 # enough on a multiprocessor, it issues all loads first (53 registers instead of 32).
@@ -66,7 +66,7 @@ def rows_at_once(program: Program, mapping: Rows | Panel, device: Device) -> int
     row_bytes = phases_of(program, mapping).first_bytes * mapping.vector * mapping.steps
     rows, batch = program.rows_expected, mapping.batch
     busy = device.multiprocessors * device.max_threads // 2
-    wanted = WRITTEN_FLIGHT_BYTES if _writes_rows(program) else FLIGHT_BYTES
+    wanted = WRITTEN_BYTES_IN_FLIGHT if _writes_rows(program) else BYTES_IN_FLIGHT
     while batch * row_bytes < wanted and batch < MOST_IN_FLIGHT:
         if rows is not None and rows * mapping.threads < 2 * batch * busy:
             break
@@ -77,7 +77,7 @@ def rows_at_once(program: Program, mapping: Rows | Panel, device: Device) -> int
 def single_wave(problem: Problem[Program], mapping: Rows) -> Rows:
     """Batches of rows with which one full wave of blocks loads all there is, if there are such.
 
-    For a kernel of this program alone: in company, a wave is not its own.
+    For a kernel of this program alone: beside others, a wave is not its own.
     """
     program, device = problem.program, problem.device
     if mapping.residence != "register" or mapping.row_scheme not in ("local", "warp"):

@@ -23,7 +23,7 @@ from tvm_stitch.stages.stage import Expr, Var
 
 @dataclass(frozen=True, eq=False)
 class NextRow:
-    """The row after this one: its tiles are full when its turn begins."""
+    """The row after this one: its tiles are full when its iteration begins."""
 
     position: Position
     exists: Expr
@@ -54,7 +54,7 @@ class RowState(Access):
     ) -> None:
         self.phases = phases_of(program, mapping)
         super().__init__(self.phases.program, mapping, place, position)
-        self.sums = sums or {}  # a thread's share of each reduction over the rows
+        self.sums = sums or {}  # a thread's partials of each reduction over the rows
         self.next_row = next_row
         self.row_values: dict[Var, Expr] = {}
         self.row_loads: dict[tuple[Var, str, str], Expr] = {}

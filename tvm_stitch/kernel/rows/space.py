@@ -1,4 +1,4 @@
-"""What the tuner searches of rows: who shares one, where it waits, how blocks take turns.
+"""What the tuner searches of rows: who shares one, where it waits, whether blocks iterate.
 
 In: a Program, values of the axes. Out: the axes, and the Mapping that values make, perhaps not
 legal.
@@ -31,19 +31,19 @@ EXTRAS: Axes = {
     "prefetch_weights": (False, True),
     "min_blocks_per_sm": (0, 512, 1024, 2048),  # threads, which registers are left for
     "unroll": (0, 2, 8),
-    "turns": ("none", "plain", "pipelined"),  # blocks take turns at the rows
+    "iterations": ("none", "plain", "pipelined"),  # of a grid-stride loop over the rows
 }
 
 
 def _values(mapping: Rows) -> Values:
-    turns = "pipelined" if mapping.prefetch_next_row else "plain"
+    iterations = "pipelined" if mapping.prefetch_next_row else "plain"
     resident = mapping.min_blocks_per_sm * mapping.block_threads
-    own = vars(mapping) | {"turns": turns if mapping.blocks else "none"}
+    own = vars(mapping) | {"iterations": iterations if mapping.blocks else "none"}
     return own | {"min_blocks_per_sm": 0 if mapping.blocks else resident}
 
 
 def _fitted(problem: Problem[Program], values: Values) -> Rows | None:
-    own = {name: value for name, value in values.items() if name != "turns"}
+    own = {name: value for name, value in values.items() if name != "iterations"}
     mapping = Rows(**own, steps=1)
     mapping = replace(
         mapping,
@@ -54,13 +54,13 @@ def _fitted(problem: Problem[Program], values: Values) -> Rows | None:
     mapping = replace(mapping, steps=steps_of(mapping, problem.columns))
     if mapping.unroll > mapping.steps:
         return None
-    if values["turns"] == "none":
+    if values["iterations"] == "none":
         return mapping
-    return _iterating(problem, mapping, values["turns"] == "pipelined")
+    return _iterating(problem, mapping, values["iterations"] == "pipelined")
 
 
 def _iterating(problem: Problem[Program], mapping: Rows, pipelined: bool) -> Rows | None:
-    """With a grid as large as the device holds at once; None where no block has two turns."""
+    """With a grid as large as the device holds at once; None where no block has two iterations."""
     device, program = problem.device, problem.program
     resident = max(1, footprint(program, mapping).blocks_per_sm(device))
     rows, blocks = constant(program.space.rows), resident * device.multiprocessors

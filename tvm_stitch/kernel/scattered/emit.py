@@ -4,8 +4,8 @@ In: a Program with scattered sums and its Mapping. Writes TIR into a Writer. Dec
 
 A block lists the updates of all its rows first (update_list). Then it takes a few rows at a time:
 the threads of a row add up what the list has for it, some updates on their way at once. Rows that
-many indices name are shared by all threads of the block, whose sums meet in shared memory. What
-follows is emitted as of any rows, with the sums as an input that is at hand.
+many indices name are shared by all threads of the block, whose sums are combined in shared memory.
+What follows is emitted as of any rows, with the sums as an input that is at hand.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from tvm_stitch.stages.stage import (
 
 FETCHED = 2  # updates of a row that are on their way at once
 HEAVY = 32  # updates of a row, beyond which all threads of its block share them
-# What so many groups of a block's threads have, by halves: in the end the first has all of it.
-_MEET = """
-__device__ __forceinline__ void {name}(void* shares, int groups, int elements) {{
-  {type}* own = ({type}*)shares + threadIdx.x;
+# A tree reduction over so many groups of a block's threads: in the end the first has all of it.
+_COMBINE = """
+__device__ __forceinline__ void {name}(void* partials, int groups, int elements) {{
+  {type}* own = ({type}*)partials + threadIdx.x;
   for (int left = blockDim.x / 2; groups > 1; groups /= 2, left /= 2) {{
     __syncthreads();
     if (threadIdx.x < left) {{
@@ -74,7 +74,7 @@ def emit_scattered(program: Program, mapping: Mapping, place: Place) -> Expr:
 
 
 def shared_sum_bytes(wanted: ScatteredSum, mapping: Mapping) -> int:
-    """Shared memory where the threads of a block meet that share a row's updates."""
+    """Shared memory where the threads of a block combine their sums of one row's updates."""
     if mapping.rows == 1:
         return 0
     return mapping.elements * mapping.block_threads * element_bytes(wanted.stage.output)
@@ -100,21 +100,21 @@ class _Scattered(IteratedPart):
         return super().emit()
 
     def part(self, iteration: Expr, next_row: NextRow | None = None) -> Part:
-        """What a block does in a turn."""
+        """What a block does in an iteration."""
         position = self._position(iteration)
         return _Part(
             self.program, self.mapping, self.place, position, self.sums, next_row,
-            lists=self.lists, turn=iteration,
+            lists=self.lists, iteration=iteration,
         )  # fmt: skip
 
 
 class _Part(Part):
     """Rows that are at hand when their sums are."""
 
-    def __init__(self, *of_rows: Any, lists: list[UpdateList], turn: Expr) -> None:
+    def __init__(self, *of_rows: Any, lists: list[UpdateList], iteration: Expr) -> None:
         super().__init__(*of_rows)
         self.lists = {each.wanted.stage.output: each for each in lists}
-        self.turn = turn
+        self.iteration = iteration
 
     def load_row(self, tiles: MappingOf[Var, Var], position: Position) -> None:
         """What is in memory is on its way while the rest is added up."""
@@ -136,10 +136,10 @@ class _Sum:
         self.name, self.dtype = self.wanted.stage.name, dtype_of(tile)
 
     def emit(self) -> None:
-        """Write all of it; where there was no room for all updates, list them again by turns."""
+        """Write all of it; where not all updates had room, list them again by iterations."""
         writer, updates = self.writer, self.list
         self._clear(self.tile)
-        first_row = self.part.turn * self.mapping.rows
+        first_row = self.part.iteration * self.mapping.rows
         if updates.always_fits:
             self._add(first_row)
             return
@@ -147,7 +147,7 @@ class _Sum:
         first_row = tirx.Select(whole, first_row, int64(0))
         with writer.serial(tirx.Select(whole, int64(1), updates.looks), "look") as look:
             with writer.when(block_uniform(tirx.Not(whole))):
-                updates.look(look, self.part.turn)
+                updates.look(look, self.part.iteration)
             self._add(first_row)
 
     def _clear(self, tile: Var) -> None:
@@ -155,7 +155,7 @@ class _Sum:
             self.writer.store(tile, element, tirx.const(0, self.dtype))
 
     def _add(self, first_row: Expr) -> None:
-        """Add what is listed for the row, behind those that come before the turn's first one."""
+        """Add what is listed for the row, behind the rows before the iteration's first one."""
         writer, rows = self.writer, self.mapping.rows
         own = first_row + self.position.row_of_block
         first = writer.value("first", self.list.first(own))
@@ -165,8 +165,8 @@ class _Sum:
             return
         with writer.when(last - first <= HEAVY):
             self._add_entries(first, last, self.tile)
-        met = writer.allocate(
-            f"{self.name}_met", self.mapping.elements * self.mapping.block_threads,
+        partials = writer.allocate(
+            f"{self.name}_partials", self.mapping.elements * self.mapping.block_threads,
             self.dtype, "shared.dyn",
         )  # fmt: skip
         together = min(rows, WARP)
@@ -182,31 +182,31 @@ class _Sum:
                 one = tirx.const(1, "uint32")
                 chosen = tirx.bitwise_and(tirx.shift_right(votes, bit.astype("uint32")), one)
                 with writer.when(block_uniform(chosen > tirx.const(0, "uint32"))):
-                    self._share(first_row, row, met)
+                    self._add_heavy(first_row, row, partials)
 
-    def _share(self, first_row: Expr, row: Expr, met: Var) -> None:
+    def _add_heavy(self, first_row: Expr, row: Expr, partials: Var) -> None:
         """Each row's threads add some of the updates of one row, whose own add them up in order."""
         writer, mapping, position = self.writer, self.mapping, self.position
         first, last = self.list.first(first_row + row), self.list.last(first_row + row)
         each = tirx.floordiv(last - first + (mapping.rows - 1), mapping.rows)
         start = writer.value("start", first + each * position.row_of_block.astype("int32"))
         end = writer.value("end", tirx.min(start + each, last))
-        share = self.part.tile(f"{self.name}_share", self.dtype)
-        self._clear(share)
-        self._add_entries(start, end, share)
+        partial = self.part.tile(f"{self.name}_partial", self.dtype)
+        self._clear(partial)
+        self._add_entries(start, end, partial)
         with writer.unrolled(mapping.elements, "element") as element:
             at = element * mapping.block_threads + self.part.place.thread
-            writer.store(met, at, share[element])
-        name = f"tvm_stitch_meet_{self.dtype}"
-        source = _MEET.format(name=name, type=IN_CUDA[self.dtype])
+            writer.store(partials, at, partial[element])
+        name = f"tvm_stitch_combine_{self.dtype}"
+        source = _COMBINE.format(name=name, type=IN_CUDA[self.dtype])
         sizes = [tirx.const(each, "int32") for each in (mapping.rows, mapping.elements)]
-        writer.call(T.cuda.func_call(name, met.ptr_to([int64(0)]), *sizes, source_code=source))
+        writer.call(T.cuda.func_call(name, partials.ptr_to([int64(0)]), *sizes, source_code=source))
         with (
             writer.when(position.row_of_block == row),
             writer.unrolled(mapping.elements, "element") as element,
         ):
             at = element * mapping.block_threads + position.thread
-            writer.store(self.tile, element, self.tile[element] + met[at])
+            writer.store(self.tile, element, self.tile[element] + partials[at])
         writer.call(T.tvm_storage_sync("shared"))
 
     def _add_entries(self, first: Expr, last: Expr, tile: Var) -> None:

@@ -78,7 +78,7 @@ def _candidates(problem: Problem[Program]) -> Iterator[Scattered]:
                 for most in (steps,) if whole else (PIECE_STEPS, 1):
                     rows, each = block // threads, min(steps, most)
                     mapping = Scattered(threads, rows, vector, each, 0)
-                    yield _in_turns(problem, mapping, waves)
+                    yield _grid_stride(problem, mapping, waves)
 
 
 def _piece_threads(problem: Problem[Program], vector: int) -> int:
@@ -86,7 +86,7 @@ def _piece_threads(problem: Problem[Program], vector: int) -> int:
     threads = min(PIECE_THREADS, power_of_two(-(-problem.columns // vector)))
     while threads * vector > SECTOR_ELEMENTS:
         mapping = Scattered(threads, BLOCK_THREADS // threads, vector, 1, 0)
-        if _in_turns(problem, mapping, 1).blocks > problem.device.multiprocessors // 2:
+        if _grid_stride(problem, mapping, 1).blocks > problem.device.multiprocessors // 2:
             break
         threads //= 2
     return threads
@@ -97,7 +97,7 @@ def _is_whole(program: Program) -> bool:
     return bool(program.row_reductions or program.scans)
 
 
-def _in_turns(problem: Problem[Program], mapping: Scattered, waves: int) -> Scattered:
+def _grid_stride(problem: Problem[Program], mapping: Scattered, waves: int) -> Scattered:
     """As many blocks as are resident, or so many times more; no more than have rows."""
     device, space = problem.device, problem.program.space
     total, pieces = constant(space.rows) or 0, blocks_of_row(space, mapping)

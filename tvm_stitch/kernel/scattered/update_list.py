@@ -78,8 +78,8 @@ __device__ __forceinline__ void {name}(void* listed, void* ends, int room, int r
 class ListLayout:
     """How much a list has room for, and how its entries are written."""
 
-    turns: int  # of a block
-    rows: int  # of a block, in all turns
+    iterations: int  # of a block
+    rows: int  # of a block, in all iterations
     room: int  # entries
     bits: int  # of an entry, that number the update
     dtype: str  # of an entry
@@ -98,13 +98,13 @@ class ListLayout:
 def list_layout(wanted: ScatteredSum, space: Space, mapping: Mapping) -> ListLayout:
     """The list of a block: where it can be, it has room for all updates."""
     groups = -(-(constant(space.rows) or 0) // mapping.rows)
-    turns = -(-groups // (mapping.blocks // blocks_of_row(space, mapping)))
-    rows, count = turns * mapping.rows, constant(wanted.count)
+    iterations = -(-groups // (mapping.blocks // blocks_of_row(space, mapping)))
+    rows, count = iterations * mapping.rows, constant(wanted.count)
     bits = NUMBER_BITS if count is None else max(1, (count - 1).bit_length())
     dtype = "int32" if bits + rows.bit_length() < NUMBER_BITS else "int64"
     most = LIST_BYTES // item_bytes(dtype)
     return ListLayout(
-        turns, rows, most if count is None else min(most, power_of_two(count)), bits, dtype
+        iterations, rows, most if count is None else min(most, power_of_two(count)), bits, dtype
     )
 
 
@@ -126,7 +126,7 @@ class UpdateList:
         writer.call(self.entries.ptr_to([int64(size - 1)]))
         # Of each row the first of its entries, and the one behind its last; the counter.
         self.ranges = writer.view(self.entries, int64(layout.ranges), room * wide // 4, "int32")
-        # How many updates there are for all turns: perhaps more than there is room for.
+        # How many updates there are for all iterations: perhaps more than there is room for.
         self.total: Expr = _int32(0)
 
     def first(self, row: Expr) -> Expr:
@@ -153,45 +153,45 @@ class UpdateList:
         return constant(self.looks) == 1
 
     def fill(self) -> None:
-        """List what all turns of the block need, as far as there is room."""
+        """List what all iterations of the block need, as far as there is room."""
         self._fill(int64(0), self.wanted.count, None)
         if not self.always_fits:
             self.total = self.writer.value("total", self.ranges[int64(2 * self.layout.rows)])
 
-    def look(self, look: Expr, turn: Expr) -> None:
-        """List what one turn needs of one run of indices."""
+    def look(self, look: Expr, iteration: Expr) -> None:
+        """List what one iteration needs of one run of indices."""
         start = look * self.layout.room
         end = tirx.min(start + self.layout.room, self.wanted.count)
-        self._meet()  # behind those who still add up what was listed before
-        self._fill(start, end, turn)
+        self._barrier()  # behind those who still add up what was listed before
+        self._fill(start, end, iteration)
 
-    def _fill(self, start: Expr, end: Expr, turn: Expr | None) -> None:
+    def _fill(self, start: Expr, end: Expr, iteration: Expr | None) -> None:
         writer = self.writer
         with self._each(_int32(self.layout.ranges), "cleared") as at:
             writer.store(self.ranges, as_int64(at), _int32(0))
-        self._meet()
-        self._collect(start, end, turn)
-        self._meet()
+        self._barrier()
+        self._collect(start, end, iteration)
+        self._barrier()
         self._sort()
-        self._meet()
+        self._barrier()
 
     @contextmanager
     def _each(self, count: Expr, name: str) -> Iterator[Expr]:
         """Numbers below a count, shared by the block's threads; in 32 bits."""
         threads, exact = self.mapping.block_threads, constant(count)
-        with self.writer.serial(tirx.floordiv(count + (threads - 1), threads), name) as turn:
-            at = (turn * threads + self.place.thread).astype("int32")
+        with self.writer.serial(tirx.floordiv(count + (threads - 1), threads), name) as step:
+            at = (step * threads + self.place.thread).astype("int32")
             fits = exact is not None and exact % threads == 0
             with self.writer.when(None if fits else at < count):
                 yield at
 
-    def _meet(self) -> None:
+    def _barrier(self) -> None:
         self.writer.call(T.tvm_storage_sync("shared"))
 
     def _const(self, value: int) -> Expr:
         return tirx.const(value, self.layout.dtype)
 
-    def _collect(self, start: Expr, end: Expr, turn: Expr | None) -> None:
+    def _collect(self, start: Expr, end: Expr, iteration: Expr | None) -> None:
         """Note the updates of the rows in whatever order."""
         writer, threads = self.writer, self.mapping.block_threads
         runs = tirx.floordiv(end - start + (threads * LOOKED_AT - 1), threads * LOOKED_AT)
@@ -202,7 +202,7 @@ class UpdateList:
             for number, update in enumerate(updates):
                 writer.store(own, int64(number), self._goes_to(update, end))
             for number, update in enumerate(updates):
-                row = self._own_row(own[int64(number)], turn)
+                row = self._own_row(own[int64(number)], iteration)
                 with writer.when(row >= 0):
                     self._note(row, update)
 
@@ -236,20 +236,21 @@ class UpdateList:
         number = flat_loads(self.place.views, number)
         return tirx.if_then_else(update < end, number, int64(-1))
 
-    def _own_row(self, row: Expr, turn: Expr | None) -> Expr:
-        """Its number among the block's rows, or among those of a turn; -1: not one of them."""
+    def _own_row(self, row: Expr, iteration: Expr | None) -> Expr:
+        """Its number among the block's rows, or those of an iteration; -1: not one of them."""
         rows = self.mapping.rows
         # In 32 bits, in which it takes a division less long; who has no row is in no group.
         small = row.astype("int32")
         exists = tirx.all(row >= 0, row < self.wanted.rows)
         small = self.writer.value("to", tirx.Select(exists, small, _int32(-1)))
         of_table, inside = tirx.truncdiv(small, rows), tirx.truncmod(small, rows)
-        own_turn, group = tirx.truncdiv(of_table, self.groups), tirx.truncmod(of_table, self.groups)
+        own_iteration = tirx.truncdiv(of_table, self.groups)
+        group = tirx.truncmod(of_table, self.groups)
         is_own = tirx.all(small >= 0, group == self.group.astype("int32"))
-        if turn is None:
-            inside = own_turn * rows + inside
+        if iteration is None:
+            inside = own_iteration * rows + inside
         else:
-            is_own = tirx.all(is_own, own_turn == turn.astype("int32"))
+            is_own = tirx.all(is_own, own_iteration == iteration.astype("int32"))
         return tirx.Select(is_own, inside, _int32(-1))
 
 

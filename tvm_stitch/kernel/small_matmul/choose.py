@@ -40,11 +40,11 @@ BLOCK_THREADS = 256
 BUSY_THREADS = 256  # of a multiprocessor, before threads get more than one row
 MOST_THREADS = 256  # of a row along which nothing is reduced
 FEWEST_SLICED = 8  # columns of a slice: 32 bytes come in one piece
-DEEPEST_SHARE = 64  # of a depth, from which on no more threads share it
+LEAST_DEPTH = 64  # of a thread, where several share a depth
 # Measured on an H200: an LSTM's step of 32 x 512 with its product, its weights in the L2, takes
-# 7.06 us with 2 shares or 4, 8.08 with 8; weights read transposed, by one thread each, 35.9. (A
+# 7.06 us with 2 parts or 4, 8.08 with 8; weights read transposed, by one thread each, 35.9. (A
 # library's product and the cell after it: 4.1 to 10 and 1.4.)
-MOST_SHARES = 4
+MOST_DEPTH_SPLIT = 4
 
 
 def early_loads(program: ProductProgram, mapping: SmallMatmul) -> list[tuple[Stage, Read]]:
@@ -115,7 +115,7 @@ def _sliced(problem: Problem[ProductProgram]) -> Iterator[SmallMatmul]:
     slices = _few_slices(program, FEWEST_SLICED)
     if isinstance(slices, Refused) or not slices.values.issuperset(program.contractions):
         return
-    if program.reduces_rows or any(c.arrives is None for c in program.contractions.values()):
+    if program.reduces_rows or any(c.async_input is None for c in program.contractions.values()):
         return
     elements = _rows(program) * slices.period
     batch = min(ROWS_EACH, power_of_two(_inner(program)))
@@ -131,19 +131,19 @@ def _sliced(problem: Problem[ProductProgram]) -> Iterator[SmallMatmul]:
     ):
         together //= 2
     mapping = mapping_of_products(program, threads, together, batch, split=True)
-    yield replace(mapping, depth_split=_shares(program, mapping))
+    yield replace(mapping, depth_split=_depth_split(program, mapping))
 
 
-def _shares(program: ProductProgram, mapping: SmallMatmul) -> int:
+def _depth_split(program: ProductProgram, mapping: SmallMatmul) -> int:
     """How many threads share the depth: as many as leave each a part that is worth it."""
     shallowest = min(contraction.contracted for contraction in program.contractions.values())
-    shares = 1
-    while 2 * shares <= MOST_SHARES and shallowest // (2 * shares) >= DEEPEST_SHARE:
-        shared = replace(mapping, depth_split=2 * shares)
+    parts = 1
+    while 2 * parts <= MOST_DEPTH_SPLIT and shallowest // (2 * parts) >= LEAST_DEPTH:
+        shared = replace(mapping, depth_split=2 * parts)
         if next(_shared_depth(program, shared), None) is not None:
             break
-        shares *= 2
-    return shares
+        parts *= 2
+    return parts
 
 
 def _whole(problem: Problem[ProductProgram]) -> Iterator[SmallMatmul]:
@@ -192,7 +192,7 @@ def _threads_and_batch(program: ProductProgram, device: Device) -> tuple[int, in
 
 
 def _most_threads(program: ProductProgram) -> int:
-    """Threads of a row: what is reduced along it meets in shuffles."""
+    """Threads of a row: what is reduced along it goes through shuffles."""
     return WARP if program.reduces_rows else MOST_THREADS
 
 
@@ -251,7 +251,7 @@ def _too_much_of_whole_rows(program: ProductProgram) -> Iterator[str]:
 
 def _shared_depth(program: ProductProgram, mapping: SmallMatmul) -> Iterator[str]:
     if mapping.row_threads % WARP:
-        yield "threads of a warp with different shares of the depth"
+        yield "threads of a warp with different parts of the depth"
     for contraction in program.contractions.values():
         if contraction.contracted % (mapping.depth_split * CHUNK):
             yield f"a depth of {contraction.contracted} shared by {mapping.depth_split}"
@@ -261,6 +261,6 @@ def _asynchronous(program: ProductProgram, mapping: SmallMatmul, device: Device)
     if device.capability < async_copy.CAPABILITY:
         yield f"asynchronous copies, which {device.name} does not have"
     copied = [table.panel for table in staged_tables(program, mapping)]
-    copied += [c.arrives for c in program.contractions.values() if c.arrives is not None]
+    copied += [c.async_input for c in program.contractions.values() if c.async_input is not None]
     if not any(panel.as_it_is for panel in copied):
         yield "asynchronous copies, where memory holds nothing as it is multiplied"

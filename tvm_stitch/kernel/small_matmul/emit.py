@@ -4,9 +4,9 @@ In: the ProductProgram, its Mapping, the block's number among the part's blocks 
 the block. Writes TIR into a Writer. Decides nothing.
 
 A block works on rows that share their factors. These wait as tables in shared memory, and so does
-every value that other threads of its row read. The threads of a row have its columns in turns, for
-each of a batch of rows: all values of a thread are registers, and a product reads each element of a
-table once for the whole batch.
+every value that other threads of its row read. The threads of a row have its columns in strides,
+for each of a batch of rows: all values of a thread are registers, and a product reads each element
+of a table once for the whole batch.
 """
 
 from __future__ import annotations
@@ -91,16 +91,16 @@ class ProductPart:
             buffer = self.copies.stage(table, f"panel{len(self.tables)}")
             self.tables[table.panel.key] = table, buffer
             self.unseen.add(buffer)
-        arrived: dict[object, Var] = {}
+        copied: dict[object, Var] = {}
         for contraction in self.program.contractions.values():
-            panel = contraction.arrives
+            panel = contraction.async_input
             if panel is None:
                 continue
-            if panel.key not in arrived:
-                arrived[panel.key] = self.copies.fetch(contraction, panel)
-            self.waiting[contraction.own] = arrived[panel.key]
+            if panel.key not in copied:
+                copied[panel.key] = self.copies.fetch(contraction, panel)
+            self.waiting[contraction.own] = copied[panel.key]
             self.fetched.add(contraction.own)
-        self.unseen |= set(arrived.values())
+        self.unseen |= set(copied.values())
 
     def _load_early(self) -> None:
         """Loads whose latency would otherwise come on top of that of the products."""
@@ -194,15 +194,15 @@ class ProductPart:
         with self.writer.unrolled(each, "element") as element:
             self.writer.store(totals, element, tirx.const(0.0, ACCUMULATED))
         chunks, rest = divmod(contraction.contracted, CHUNK)
-        shares = self.mapping.depth_split
+        parts = self.mapping.depth_split
         if chunks:
-            with self.writer.serial(chunks // shares, "chunk") as turn:
-                chunk = turn * shares + self.position.share
+            with self.writer.serial(chunks // parts, "chunk") as iteration:
+                chunk = iteration * parts + self.position.depth_part
                 self._multiply(contraction, totals, columns, chunk * CHUNK, CHUNK)
         for depth in range(chunks * CHUNK, chunks * CHUNK + rest):
             self._multiply(contraction, totals, columns, int64(depth), 1)
-        if shares > 1:
-            self._add_shares(stage, totals, each)
+        if parts > 1:
+            self._add_partials(stage, totals, each)
         values = totals
         if dtype_of(stage.output) != ACCUMULATED:
             values = self.writer.allocate(stage.name, each, dtype_of(stage.output))
@@ -210,10 +210,10 @@ class ProductPart:
                 self.writer.store(values, element, reduction.result(stage, totals[element]))
         self.values[stage.output] = values
 
-    def _add_shares(self, stage: Stage, totals: Var, each: int) -> None:
+    def _add_partials(self, stage: Stage, totals: Var, each: int) -> None:
         """Every thread adds up what those that share its depth have found, in one order."""
         writer, threads = self.writer, self.mapping.block_threads
-        partial = writer.allocate(f"{stage.name}_shares", threads * each, ACCUMULATED, SHARED)
+        partial = writer.allocate(f"{stage.name}_partials", threads * each, ACCUMULATED, SHARED)
         own = self.position.thread * each
         with writer.unrolled(each, "element") as element:
             writer.store(partial, own + element, totals[element])
@@ -221,8 +221,8 @@ class ProductPart:
         first = tirx.floormod(self.position.thread, self.mapping.row_threads) * each
         with writer.unrolled(each, "element") as element:
             found = [
-                partial[first + share * self.mapping.row_threads * each + element]
-                for share in range(self.mapping.depth_split)
+                partial[first + part * self.mapping.row_threads * each + element]
+                for part in range(self.mapping.depth_split)
             ]
             writer.store(totals, element, sum(found[1:], found[0]))
 

@@ -31,7 +31,7 @@ DEEP_SHARED_BYTES = 160 * 1024
 def product_footprint(program: ProductProgram, mapping: SmallMatmul) -> Footprint:
     """What a block takes."""
     tables = sum(table.bytes for table in staged_tables(program, mapping))
-    shared = tables + waiting_bytes(program, mapping) + _shares_bytes(program, mapping)
+    shared = tables + waiting_bytes(program, mapping) + _partials_bytes(program, mapping)
     return Footprint(mapping.block_threads, 0, shared)
 
 
@@ -42,7 +42,7 @@ def waiting_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
     return mapping.block_rows * sum(row)
 
 
-def _shares_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
+def _partials_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
     """Shared memory of the sums that threads have of their shares of the depth."""
     if mapping.depth_split == 1:
         return 0
@@ -53,7 +53,7 @@ def _shares_bytes(program: ProductProgram, mapping: SmallMatmul) -> int:
 def room_for_factors(program: ProductProgram, mapping: SmallMatmul) -> int:
     """Shared memory that a block may take for factors."""
     most = DEEP_SHARED_BYTES if mapping.depth_split > 1 else SHARED_BYTES
-    return most - waiting_bytes(program, mapping) - _shares_bytes(program, mapping)
+    return most - waiting_bytes(program, mapping) - _partials_bytes(program, mapping)
 
 
 def staged_tables(program: ProductProgram, mapping: SmallMatmul) -> tuple[Table, ...]:

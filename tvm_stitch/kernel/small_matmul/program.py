@@ -340,11 +340,11 @@ class _RowPlacing(Placing):
         key = "panel", self.rows_key, shown(self.inner)
         known = shared is factors.shared
         panel, by_depth = remembered(factors.stage, key, find) if known else find()
-        arrives = None
+        async_input = None
         if not any(read.buffer in self.producer for read in own.reads):
-            arrives = remembered(
+            async_input = remembered(
                 own,
-                ("arrives", self.rows_key),
+                ("async_input", self.rows_key),
                 lambda: table_of_rows(own.value, axes, self.rows, factors.contracted),
             )
-        return Contraction(own.output, arrives, factors.contracted, panel, by_depth)
+        return Contraction(own.output, async_input, factors.contracted, panel, by_depth)

@@ -76,7 +76,9 @@ class Contraction:
     """A product in a program: the sum over its depth of a row's value times a panel."""
 
     own: Var
-    arrives: Panel | None  # the row's values as a table of all rows, if that is what memory holds
+    async_input: (
+        Panel | None
+    )  # the row's values as a table of all rows, if that is what memory holds
     contracted: int
     panel: Panel
     by_depth: bool  # whether the depth is the panel's fast axis; else the column is

@@ -109,12 +109,12 @@ class ProductCopies:
             fast = tirx.floormod(access * width, copy.fast)
             with writer.when(access < accesses if accesses % threads else None):
                 if past:
-                    self._pass(copy, slow, fast, width)
+                    self._cp_async(copy, slow, fast, width)
                 else:
                     self._through_registers(copy, slow, fast, width)
 
-    def _pass(self, copy: _Copy, slow: Expr, fast: Expr, width: int) -> None:
-        """An asynchronous copy past the registers."""
+    def _cp_async(self, copy: _Copy, slow: Expr, fast: Expr, width: int) -> None:
+        """An asynchronous copy (cp.async)."""
         load = self.flat(self._element(copy, copy.panel.load, slow, fast))
         # By an address alone TVM would not see that the target is alive from here on.
         to = copy.target.access_ptr("w", offset=copy.place(slow, fast), extent=width)

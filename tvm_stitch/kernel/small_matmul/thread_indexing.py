@@ -3,7 +3,7 @@
 In: a ProductProgram, its Mapping, the block's number and the thread's. Out: expressions of rows and
 columns, and what must hold for them to exist. Must not know what is computed of them.
 
-The threads of a row have its columns in turns. Where rows are sliced, a block has as many columns
+The threads of a row have its columns in strides. Where rows are sliced, a block has as many columns
 of every period of a value as its rows have threads; the others belong to the blocks beside it.
 """
 
@@ -87,7 +87,7 @@ class ProductPosition:
     ) -> None:
         self.program, self.mapping, self.thread = program, mapping, thread
         self.apart = _threads_apart(program, mapping)
-        self.share, own = _shares(mapping, thread)
+        self.depth_part, own = _depth_split(mapping, thread)
         self.lane = tirx.floormod(tirx.floordiv(own, self.apart), mapping.threads)
         pair = tirx.floordiv(own, mapping.threads * self.apart)
         self.team = pair * self.apart + tirx.floormod(own, self.apart)
@@ -152,11 +152,11 @@ class ProductPosition:
     @property
     def leads(self) -> Expr | None:
         """What holds for one of the threads that share a depth; None: none does."""
-        return None if self.mapping.depth_split == 1 else self.share == 0
+        return None if self.mapping.depth_split == 1 else self.depth_part == 0
 
 
-def _shares(mapping: SmallMatmul, thread: Expr) -> tuple[Expr, Expr]:
-    """Which share of the depth a thread has, and its number among those that have the same."""
+def _depth_split(mapping: SmallMatmul, thread: Expr) -> tuple[Expr, Expr]:
+    """Which part of the depth a thread has, and its number among those that have the same."""
     if mapping.depth_split == 1:
         return int64(0), thread
     return (

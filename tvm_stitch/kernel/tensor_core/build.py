@@ -24,7 +24,7 @@ from tvm_stitch.kernel.kernel import Implementation, Kernel
 from tvm_stitch.kernel.shared_input import interleave_blocks
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.cost import mean_us
-from tvm_stitch.kernel.tensor_core.emit import TensorPart, allocate_arena
+from tvm_stitch.kernel.tensor_core.emit import TensorPart, allocate_smem_arena
 from tvm_stitch.kernel.tensor_core.grouped import co_scheduled, tensor_products
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
@@ -60,7 +60,7 @@ class TensorKernel(Kernel):
         return mean_us(self.products, self.tiles, self.device, self.bounds.points)
 
     def check(self, _seen: set[Hashable] | None = None) -> Refused | None:
-        """What the last look at it will find, asked before there is a fused PrimFunc."""
+        """What check_kernel will find in it, asked before there is a fused PrimFunc."""
         return check_kernel(self._emitted(signature(self.buffers)), self.device)
 
     def emit(self, func: tirx.PrimFunc) -> tirx.PrimFunc | Refused:
@@ -115,14 +115,14 @@ def emit_products(
     views = {buffer: writer.view(buffer, buffer_size(buffer)) for buffer in buffers}
     block_var, thread_var = tirx.Var("block", "int32"), tirx.Var("thread", "int32")
     block, thread = block_var.astype("int64"), thread_var.astype("int64")
-    arena = allocate_arena(products, tiles, writer)
+    smem_arena = allocate_smem_arena(products, tiles, writer)
     place = tirx.Var("place", "int64") if mixed else block
     blocks: Expr = int64(0)
     bodies: list[tuple[Expr, tirx.Stmt]] = []
     for product in products:
         inner = Writer()
         own = own_block(place, blocks, inner) if len(products) > 1 else place
-        TensorPart(product, tiles, views, own, thread, arena, inner).emit()
+        TensorPart(product, tiles, views, own, thread, smem_arena, inner).emit()
         blocks = blocks + as_int64(blocks_of(product, tiles))
         bodies.append((blocks, inner.done()))
     writer.add(interleave_blocks(place, block, bodies) if mixed else by_ranges(block, bodies))

@@ -4,8 +4,8 @@ In: the product, its Tiles, flat views of the parameters, the block's number and
 the shared memory.
 Writes TIR into a Writer. Decides nothing.
 
-A block goes through the depth. Tiles of both factors are copied into shared memory past the
-registers, some stages ahead, and multiplied (kernel/tensor_core/mma). When all is summed up, the
+A block goes through the depth. Tiles of both factors are copied into shared memory by
+cp.async, some stages ahead, and multiplied (kernel/tensor_core/mma). When all is summed up, the
 results go through the same shared memory, from the threads that tensor cores gave them to threads
 that have neighbours of a row: these compute what follows, on vectors.
 """
@@ -58,22 +58,22 @@ from tvm_stitch.stages.stage import (
     substitute,
 )
 
-LEAST_COPY = 4  # bytes that go past the registers
+LEAST_COPY = 4  # bytes of a cp.async
 # Vectors of results whose loads a thread has on their way at once. One after the other, of tiles
 # beyond the last row, 197 x 768 x 3072 took 6.2 us on an H200, with a bias and a residual 10.2.
-TURNS_TOGETHER = 4
+BATCHED_LOADS = 4
 
 
-def allocate_arena(products: Sequence[TensorProduct], tiles: Tiles, writer: Writer) -> Var:
+def allocate_smem_arena(products: Sequence[TensorProduct], tiles: Tiles, writer: Writer) -> Var:
     """The shared memory of all tiles, which is one buffer, and that of all products.
 
     For several, TVM would look for places and barriers of its own.
     """
     words = max(-(-footprint(product, tiles).shared // WORD) for product in products)
-    arena = writer.allocate("arena", words, ACCUMULATED, "shared.dyn")
+    smem_arena = writer.allocate("arena", words, ACCUMULATED, "shared.dyn")
     # TVM allocates as much as it sees to be used, and of a pointer it sees one element.
-    writer.call(arena.ptr_to([int64(words - 1)]))
-    return arena
+    writer.call(smem_arena.ptr_to([int64(words - 1)]))
+    return smem_arena
 
 
 class TensorPart:
@@ -144,14 +144,14 @@ class TensorPart:
             self._copy_both(int64(iteration), int64(iteration))
             self.writer.call(T.ptx.cp.async_.commit_group())
         self.sums.begin()
-        # Counted beside the turns: a rest of a division would be waited for before every product.
+        # Counted beside the iterations: every product would wait for the rest of a division.
         slots = writer.allocate("slots", 2, "int32")
         for place, slot in enumerate((0, 0 if all_ahead else ahead)):
             writer.store(slots, int64(place), tirx.const(slot, "int32"))
         # Of unrolled stages of few instructions ptxas 13.0 used the sums before it waited for the
         # last of them: wrong by a tenth on an H200.
-        turns = writer.rolled if tiles.warpgroups else writer.serial
-        with turns(iterations, "turn") as iteration:
+        loop = writer.rolled if tiles.warpgroups else writer.serial
+        with loop(iterations, "iteration") as iteration:
             self.writer.call(T.ptx.cp.async_.wait_group(ahead - 1))
             self.sums.arrived()
             # What the slowest warp multiplied last is where the next copies go.
@@ -256,13 +256,13 @@ class TensorPart:
         return [pair[int64(0)], pair[int64(1)]]
 
     def _finish(self) -> None:
-        """Vectors of results, some turns of them at once, whose loads are on their way together."""
+        """Vectors of results, batches of iterations, whose loads are issued before any is used."""
         vector = self._vector()
-        turns = -(-self._chunks(vector) // self.tiles.threads)
-        for first, times, together in _batches(turns, self._together(vector)):
+        iterations = -(-self._chunks(vector) // self.tiles.threads)
+        for first, times, size in _batches(iterations, self._batch(vector)):
             # Registers of one batch are free for the next: unrolled, all loads would come first.
             with self.writer.serial(times, "batch") as batch:
-                self._finish_batch(first + batch * together, together, vector)
+                self._finish_batch(first + batch * size, size, vector)
 
     def _vector(self) -> int:
         """Results that a thread has side by side."""
@@ -271,37 +271,37 @@ class TensorPart:
             vector //= 2
         return vector
 
-    def _together(self, vector: int) -> int:
-        """Turns of a batch: as many as the registers have room for beside the sums.
+    def _batch(self, vector: int) -> int:
+        """Iterations of a batch: as many as the registers have room for beside the sums.
 
         The compiler loads what follows before the product is done.
         """
         keys = {key: item_bytes(dtype_of(read.buffer)) for read, key, _ in self._reads()}
         each = sum(keys.values()) * vector // WORD
-        return min(TURNS_TOGETHER, max(1, spare_registers(self.tiles) // max(1, each)))
+        return min(BATCHED_LOADS, max(1, spare_registers(self.tiles) // max(1, each)))
 
     def _chunks(self, vector: int) -> int:
         return self.tiles.rows * self.tiles.columns // vector
 
-    def _finish_batch(self, turn: Expr, together: int, vector: int) -> None:
+    def _finish_batch(self, iteration: Expr, size: int, vector: int) -> None:
         writer = self.writer
-        loads = self._loads(together, vector)
+        loads = self._loads(size, vector)
         if loads:
-            with writer.unrolled(together, "ahead") as number:
-                here, place, exists = self._own(turn + number, vector)
+            with writer.unrolled(size, "load") as number:
+                here, place, exists = self._own(iteration + number, vector)
                 with writer.when(exists):
                     for buffer, (at, tile) in loads.items():
                         source = self.views[buffer[0]], substitute(at, here)
                         self._copy_vector(tile, number * vector, *source, vector)
-        with writer.unrolled(together, "turn") as number:
-            here, place, exists = self._own(turn + number, vector)
+        with writer.unrolled(size, "iteration") as number:
+            here, place, exists = self._own(iteration + number, vector)
             with writer.when(exists):
                 self._finish_vector(here, place, vector, loads, number * vector)
 
-    def _own(self, turn: Expr, vector: int) -> tuple[dict[Var, Expr], Expr, Expr | None]:
-        """Where a thread's results of a turn are, also in shared memory, and what holds if any."""
+    def _own(self, iteration: Expr, vector: int) -> tuple[dict[Var, Expr], Expr, Expr | None]:
+        """Where a thread's results are, also in shared memory, and what holds if there are any."""
         tiles, chunks = self.tiles, self._chunks(vector)
-        number = turn * tiles.threads + self.thread
+        number = iteration * tiles.threads + self.thread
         row, chunk = divided(number, tiles.columns // vector)
         here = {ENTRY: self.entry, ROW: self.row + row, COLUMN: self.column + chunk * vector}
         tile = {ROW: tiles.rows, COLUMN: tiles.columns}
@@ -309,12 +309,12 @@ class TensorPart:
         exists = all_of(left, _inside(here, self.product.extents, tile))
         return here, row * tiles.pitch + chunk * vector, exists
 
-    def _loads(self, together: int, vector: int) -> dict[tuple[Var, str], tuple[Expr, Var]]:
+    def _loads(self, count: int, vector: int) -> dict[tuple[Var, str], tuple[Expr, Var]]:
         """What lies side by side in memory of what is read: where, and a buffer for a batch."""
         found: dict[tuple[Var, str], tuple[Expr, Var]] = {}
         for _, key, at in self._reads():
             if key not in found and in_chunks(at, COLUMN, self.product.extents, vector):
-                size, dtype = together * vector, dtype_of(key[0])
+                size, dtype = count * vector, dtype_of(key[0])
                 found[key] = at, self.writer.allocate(f"{key[0].name}_in", size, dtype)
         return found
 
@@ -380,13 +380,13 @@ def _inside(
     return all_of(*(here[var] < extents[var] for var in uneven))
 
 
-def _batches(turns: int, together: int) -> Iterator[tuple[int, int, int]]:
-    """The first turn of batches, how many there are, and the turns of each."""
-    times, rest = divmod(turns, together)
+def _batches(iterations: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """The first iteration of batches, how many there are, and the iterations of each."""
+    times, rest = divmod(iterations, size)
     if times:
-        yield 0, times, together
+        yield 0, times, size
     if rest:
-        yield times * together, 1, rest
+        yield times * size, 1, rest
 
 
 def _least(extent: Extent, most: int) -> Extent:

@@ -1,7 +1,7 @@
 """Products that depend on nothing of each other, whose blocks are one grid: horizontal fusion.
 
 In: the stages of a function. Out: its TensorProducts, mostly one, in the order of their blocks; and
-whether these go through them one after the other, or in step. Must not know threads.
+whether these go through them one after the other, or co-scheduled. Must not know threads.
 
 A product of 1024 x 768 x 768 has 96 blocks of 64 x 128 results for the 132 multiprocessors of an
 H200; those of a query, a key and a value together leave fewer of them without work.
@@ -26,7 +26,7 @@ def tensor_products(
 ) -> tuple[TensorProduct, ...] | Refused:
     """The products that a function's stages are, if they are nothing else.
 
-    The deepest come first, whose blocks take the longest: less of the grid waits for them at last.
+    The deepest come first, whose blocks take the longest: less of the grid waits for the last.
     """
     parts = unrelated(stages, outputs, by_inputs=False)
     if len(parts) > MOST_PRODUCTS:

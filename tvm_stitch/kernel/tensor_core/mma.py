@@ -77,7 +77,7 @@ class WarpMma(MmaAccumulator):
     def arrived(self) -> None:
         """After the thread's own copies into a stage."""
 
-    def multiply(self, _turn: Expr, slot: Expr) -> None:
+    def multiply(self, _iteration: Expr, slot: Expr) -> None:
         """A stage: fragments of both factors, and their product added to the totals."""
         writer, tiles = self.writer, self.tiles
         heights, widths = tiles.warp_rows // FRAGMENT_ROWS, tiles.warp_columns // FRAGMENT_COLUMNS
@@ -119,10 +119,10 @@ class WarpMma(MmaAccumulator):
         outer, inner = divided(matrix, 2)
         beside, beyond = (inner, outer) if side is self.left else (outer, inner)
         across, below = beside * MATRIX, beyond * MATRIX
-        # Lines run along what neighbours in memory: from columns, matrices are turned.
+        # Lines run along what neighbours in memory: from columns, matrices are transposed.
         if side.factor.by_depth:
-            place, turned = side.place(slot, first + across + line, depth + below), ""
+            place, transposed = side.place(slot, first + across + line, depth + below), ""
         else:
-            place, turned = side.place(slot, first + across, depth + below + line), ".trans"
-        load = T.ptx[f"ldmatrix.sync.aligned.m8n8.x4{turned}.shared.b16"]
+            place, transposed = side.place(slot, first + across, depth + below + line), ".trans"
+        load = T.ptx[f"ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16"]
         self.writer.call(load(*(to[at + number] for number in range(4)), self._words(place)))

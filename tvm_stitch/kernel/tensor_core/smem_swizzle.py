@@ -26,7 +26,7 @@ class OperandTile:
     tiles: Tiles
     count: int  # rows or columns of a block
     first: Expr  # of them
-    start: int  # of its stages in the arena, in halves
+    start: int  # of its stages in the smem_arena, in halves
     stage: int  # halves of a stage
 
     @property

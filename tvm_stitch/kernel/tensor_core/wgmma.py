@@ -60,8 +60,8 @@ class WarpgroupMma(MmaAccumulator):
             # The first product of all begins the sums: registers that anybody else wrote last would
             # have to be waited for.
             adds = tirx.const(True, "bool") if part else iteration > 0
-            turned = [int(not side.factor.by_depth) for side in sides]
-            self.writer.call(multiply(*totals, *factors, adds, 1, 1, *turned))
+            transposed = [int(not side.factor.by_depth) for side in sides]
+            self.writer.call(multiply(*totals, *factors, adds, 1, 1, *transposed))
         self.writer.call(T.ptx.wgmma.commit_group.sync.aligned())
 
     def settle(self) -> None:

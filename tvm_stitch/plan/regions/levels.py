@@ -40,7 +40,7 @@ def find_regions(graph: StitchGraph) -> tuple[Region, ...]:
             groups.join(readers.setdefault((level, buffer), node.index), node.index)
     members = groups.members(node.index for node in graph.nodes if not node.reason)
     regions = (part for nodes in members for part in in_parts(graph, nodes, levels[nodes[0]]))
-    return tuple(sorted(regions, key=lambda region: (region.turn, region.indices)))
+    return tuple(sorted(regions, key=lambda region: (region.rank, region.indices)))
 
 
 def find_levels(graph: StitchGraph) -> list[int]:
@@ -122,8 +122,10 @@ def _level_of_ends(
         for var in graph.nodes[index].operands:
             if _is_large(graph.buffer(var)):
                 others |= graph.users_of.get(var, frozenset())
-    meets = any(levels[other] >= level and not graph.nodes[other].reason for other in others - ends)
-    return level if meets else max(last, level)
+    converges = any(
+        levels[other] >= level and not graph.nodes[other].reason for other in others - ends
+    )
+    return level if converges else max(last, level)
 
 
 def _shared_operands(graph: StitchGraph, node: Node) -> Iterable[Var]:

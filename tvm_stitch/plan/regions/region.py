@@ -60,8 +60,8 @@ class Region:
     crossing: Crossing = Crossing()  # with earlier parts
 
     @property
-    def turn(self) -> tuple[int, int]:
-        """Regions of later turns may wait for this one; others of its own turn do not."""
+    def rank(self) -> tuple[int, int]:
+        """Regions of later ranks may wait for this one; others of its own rank do not."""
         return self.level, self.part
 
     @cached_property

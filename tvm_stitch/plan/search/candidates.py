@@ -313,8 +313,8 @@ class _Search:
         """What a set saves against its atoms, each in a kernel of its own."""
         atoms = self._atoms_of(nodes)
         alone = (self.judge(atom) for atom in atoms)
-        apart = sum(found.cost_us for found in alone if isinstance(found, Verdict))
-        return apart + (len(atoms) - 1) * self.options.launch_us - verdict.cost_us
+        separate = sum(found.cost_us for found in alone if isinstance(found, Verdict))
+        return separate + (len(atoms) - 1) * self.options.launch_us - verdict.cost_us
 
     # Computing again
 

@@ -56,14 +56,14 @@ class Answers:
         self._refuses = False
 
     def checked(self, kernel: Kernel) -> Refused | None:
-        """Why a kernel does not hold at the last look, which is taken once for each sort."""
+        """Why the check of a kernel refuses it; made once for each sort."""
         if kernel.sort not in self._checks:
             refused = self._checks[kernel.sort] = kernel.check(self._seen)
             self._refuses |= refused is not None
         return self._checks[kernel.sort]
 
     def revoked(self, kernel: Kernel) -> Refused | None:
-        """The same of a kernel of which none of its sort may have been looked at yet."""
+        """The same of a kernel of which none of its sort may have been checked yet."""
         return self._checks.get(kernel.sort) if self._refuses else None
 
     def of(self, key: Hashable, find: Callable[[], Answer]) -> Answer:

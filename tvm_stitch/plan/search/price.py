@@ -38,8 +38,8 @@ def least_us(
     return copy_us(moved, device)
 
 
-def apart_us(crossing: Crossing, device: Device, launch_us: float) -> float:
-    """What is lost at most where regions are planned apart.
+def separate_us(crossing: Crossing, device: Device, launch_us: float) -> float:
+    """What is lost at most where regions are planned separately.
 
     A kernel of both is at worst two, which pass their tensors through memory: no more kernels than
     tensors can hold something of both.

@@ -185,7 +185,7 @@ def _why_products(products: Sequence[TensorProduct], device: Device) -> str:
     if shared:
         found += f", and the input {', '.join(sorted(each.name for each in shared))}"
     if co_scheduled(products, device):
-        found += ", which they go through in step"
+        found += ", for which their blocks are co-scheduled"
     several = (
         f"{'' if p.entries == 1 else f'{p.entries_text} of '}{p.size_text}" for p in products
     )
@@ -211,15 +211,15 @@ def planned_bytes(parts: Sequence[Part], extents: Extents = NOMINAL) -> int:
         for buffer, times in [*loads, *((output, 1) for output in program.outputs)]:
             size = extents.bytes(buffer)
             if buffer in program.reused_inputs:
-                size -= int(size * _staying_share(part))
+                size -= int(size * _persistent_share(part))
             if program.round and buffer in program.inputs and buffer not in program.rows_read:
                 size = min(size, _looked_up(program, buffer, extents))
             total += size * max(1, times)
     return total
 
 
-def _staying_share(part: Part) -> float:
-    """The share of a band's rows that stays on the chip."""
+def _persistent_share(part: Part) -> float:
+    """The share of a segment's rows that persist on the chip."""
     rows = constant(part.program.space.segment_rows) or 1
     return min(1.0, part.mapping.persistent_rows / rows)
 
@@ -290,7 +290,7 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
         rounds = parts[-1].program.round + 1
         return (
             f"{rounds} rounds, between which all {schedule.blocks} blocks synchronise; later "
-            f"rounds read earlier results from device memory{_why_staying(parts)}: "
+            f"rounds read earlier results from device memory{_why_persistent(parts)}: "
             f"{'; '.join(sentences)}"
         )
     if len(parts) == 1:
@@ -301,17 +301,17 @@ def _why(parts: Sequence[Part], schedule: Schedule) -> str:
     return f"{together}: {'; '.join(sentences)}"
 
 
-def _why_staying(parts: Sequence[Part]) -> str:
+def _why_persistent(parts: Sequence[Part]) -> str:
     """How much of what earlier rounds have loaded is still on the chip for later ones."""
     found = {
-        buffer: (NOMINAL.bytes(buffer), _staying_share(part))
+        buffer: (NOMINAL.bytes(buffer), _persistent_share(part))
         for part in parts
         for buffer in part.program.reused_inputs
     }
-    stays = sum(size * share for size, share in found.values())
-    if not stays:
+    kept = sum(size * share for size, share in found.values())
+    if not kept:
         return ""
-    share = stays / sum(size for size, _ in found.values())
+    share = kept / sum(size for size, _ in found.values())
     return f" and find {share:.0%} of the inputs they read again in shared memory"
 
 

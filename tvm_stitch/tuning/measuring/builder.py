@@ -31,7 +31,7 @@ def jobs_or_cores(jobs: int | None) -> int:
 
 
 class Pool:
-    """Seats of this machine that take turns at jobs."""
+    """Workers of this machine, each of which takes a job when it is free."""
 
     def __init__(self, size: int) -> None:
         self._workers = tuple(WorkerProcess() for _ in range(size))

@@ -27,7 +27,7 @@ FLUSH_BYTES = 256 << 20
 POISON = 0xFF  # every byte: not a number, or -1
 LAUNCHES = 15
 HEATS = 3  # of a race, each with the arrays elsewhere in memory
-ROUNDS = 40  # of a heat: a launch of each kernel in turns
+ROUNDS = 40  # of a heat: a launch of each kernel, interleaved
 SLOW = 3.0  # times the best known: a few launches say enough
 FEW_LAUNCHES = 3
 # Larger outputs are compared in pieces that lie apart.
@@ -131,7 +131,7 @@ class Gpu:
         return disagreement(self._found, self._expected, self._dtypes)
 
     def race(self, runners: list[tuple[str, list[Any]]]) -> list[float]:
-        """Costs of kernels that are launched in turns: what disturbs one disturbs all.
+        """Costs of kernels whose launches are interleaved: what disturbs one disturbs all.
 
         Small differences of two kernels may come from where their arrays happen to lie, and be
         others in the next process: several heats move them about.
@@ -141,7 +141,7 @@ class Gpu:
             launches = [self._load(*runner) for runner in runners]
             for launch in launches:
                 launch()
-            heats.append(in_turns(launches, self._stopwatch.time))
+            heats.append(interleaved(launches, self._stopwatch.time))
             del launches  # they hold the arrays
             self._move()
         return at_worst(heats)
@@ -209,7 +209,7 @@ def middle_mean(times: Sequence[float]) -> float:
     return statistics.fmean(ordered[quarter : len(ordered) - quarter])
 
 
-def in_turns(
+def interleaved(
     launches: Sequence[Callable[[], object]],
     time: Callable[[Callable[[], object]], float],
     rounds: int = ROUNDS,

@@ -8,7 +8,7 @@ In: messages as plain data. Out: answers as plain data. A handler knows one work
     {"do": "reference", "library"}                         -> {}          needs a GPU
     {"do": "run", "library", "schedule", "best"}           -> {"cost"}    needs a GPU
     {"do": "compare"}                                      -> {}          what the last run computed
-    {"do": "race", "runners": [{"library", "schedule"}]}   -> {"costs"}   timed in turns
+    {"do": "race", "runners": [{"library", "schedule"}]}   -> {"costs"}   timed interleaved
     {"do": "count", "schedule"}                            -> {"cost"}    the CPU executor
     {"do": "build_module", "module", "plan", "schemes", "target", "library"}
                                                            -> {}          on any machine

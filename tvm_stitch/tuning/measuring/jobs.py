@@ -43,7 +43,7 @@ def failures(size: int, reason: str) -> list[Outcome]:
     return [Outcome(None, reason)] * size
 
 
-Turn = Callable[[], AbstractContextManager[object]]  # while a GPU is used by one process alone
+GpuLock = Callable[[], AbstractContextManager[object]]  # while a GPU is used by one process alone
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def counting(task: Task, schedule: Layout) -> Job:
 
 
 def timing(
-    task: Task, base: Library, schedule: Layout, library: Library, best: Best, turn: Turn
+    task: Task, base: Library, schedule: Layout, library: Library, best: Best, gpu_lock: GpuLock
 ) -> Job:
     """Have a GPU time a library that is compiled here, and compare what it computes."""
 
@@ -146,7 +146,7 @@ def timing(
             return [Outcome(None, missing)]
         path = worker.put(library.path)
         question = {"do": "run", **_named(path, schedule), "best": best.cost}
-        with turn():
+        with gpu_lock():
             found = _prepare_reference(worker, task, base)
             if not found.error:
                 found = asked(worker, question, RUN_SECONDS)
@@ -164,9 +164,9 @@ def racing(
     base: Library,
     schedules: Sequence[Layout],
     libraries: Sequence[Library],
-    turn: Turn,
+    gpu_lock: GpuLock,
 ) -> Job:
-    """Have one GPU time several libraries in turns, so that small differences show.
+    """Have one GPU time several libraries interleaved, so that small differences show.
 
     One that crashes or hangs takes the others with it: each then runs beside the first alone.
     """
@@ -177,7 +177,7 @@ def racing(
             return failures(len(schedules), missing)
         paths = [worker.put(library.path) for library in libraries]
         runners = [_named(path, each) for path, each in zip(paths, schedules, strict=True)]
-        with turn():
+        with gpu_lock():
             together = _race(worker, task, base, runners)
             if len(runners) < 3 or not together[0].error:
                 return together

@@ -25,7 +25,7 @@ from tvm_stitch import simt
 from tvm_stitch.errors import CompilerMissing, InputError
 from tvm_stitch.tuning.measuring import gpu
 from tvm_stitch.tuning.measuring.builder import Builder, Pool, jobs_or_cores, removed
-from tvm_stitch.tuning.measuring.jobs import Best, Job, Task, Turn, counting, racing, timing
+from tvm_stitch.tuning.measuring.jobs import Best, GpuLock, Job, Task, counting, racing, timing
 from tvm_stitch.tuning.measuring.library import Outcome
 from tvm_stitch.tuning.measuring.worker_process import WorkerProcess
 from tvm_stitch.tuning.records import UNITS
@@ -54,7 +54,7 @@ class Runner(Protocol):
     ) -> list[Outcome]:
         """The outcome of every schedule; outputs are compared with the reference's.
 
-        With `careful`, they are timed in turns on one GPU, so that small differences show. With
+        With `careful`, they are timed interleaved on one GPU, so that small differences show. With
         `best`, a schedule that is much slower may be given up early.
         """
 
@@ -66,11 +66,15 @@ class Measuring(ABC):
     """What the runners have in common: a job for every schedule, or one for all of them."""
 
     def __init__(
-        self, target: tvm.target.Target, unit: str, jobs: int | None, turn: Turn = nullcontext
+        self,
+        target: tvm.target.Target,
+        unit: str,
+        jobs: int | None,
+        gpu_lock: GpuLock = nullcontext,
     ) -> None:
         self.unit = unit
         self.how = HOW_COUNTED if unit == ACCESSES else gpu.HOW
-        self._target, self._turn = target, turn
+        self._target, self._gpu_lock = target, gpu_lock
         # What is counted is compiled where it is counted.
         self._builder = Builder(jobs_or_cores(jobs)) if unit == MICROSECONDS else None
 
@@ -90,10 +94,10 @@ class Measuring(ABC):
         libraries = [self._builder.start(task, schedule) for schedule in schedules]
         try:
             if careful:
-                return self._do([racing(task, base, schedules, libraries, self._turn)])
+                return self._do([racing(task, base, schedules, libraries, self._gpu_lock)])
             least = Best(best)
             pairs = zip(schedules, libraries, strict=True)
-            return self._do([timing(task, base, *pair, least, self._turn) for pair in pairs])
+            return self._do([timing(task, base, *pair, least, self._gpu_lock) for pair in pairs])
         finally:
             removed(libraries)
 
@@ -122,7 +126,7 @@ class LocalRunner(Measuring):
                 "there is no GPU here that TVM can use; measure on other machines with "
                 'runner="rpc", or count memory accesses on the CPU with runner="simt"'
             )
-        super().__init__(target, MICROSECONDS, jobs, turn_by(lock) if lock else nullcontext)
+        super().__init__(target, MICROSECONDS, jobs, locked_by(lock) if lock else nullcontext)
         self._worker = WorkerProcess()
 
     def gpu_name(self, workload: Workload) -> str:
@@ -162,11 +166,11 @@ class SimtRunner(Measuring):
         super().close()
 
 
-def turn_by(path: str) -> Turn:
-    """Turns that processes take by locking a file; a process that dies gives its turn back."""
+def locked_by(path: str) -> GpuLock:
+    """Exclusive use by locking a file; a process that dies gives its lock back."""
 
     @contextmanager
-    def turn() -> Iterator[None]:
+    def gpu_lock() -> Iterator[None]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -174,4 +178,4 @@ def turn_by(path: str) -> Turn:
         finally:
             os.close(descriptor)
 
-    return turn
+    return gpu_lock

@@ -1,7 +1,7 @@
 """Where messages are answered: a Worker is a process of its own, here a child behind pipes.
 
-In: messages for a Handler. Out: its answers, or Lost where the process died, hung or went away. A
-lost worker starts afresh with the next message.
+In: messages for a Handler. Out: its answers, or WorkerLost where the process died, hung or went
+away. A lost worker starts afresh with the next message.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Worker(Protocol):
     prepared: str  # what has been prepared since the process started; a new process has nothing
 
     def ask(self, message: Message, timeout: float) -> Message:
-        """The answer; raises Lost."""
+        """The answer; raises WorkerLost or ServerLost."""
 
     def put(self, path: str) -> str:
         """A file of this machine, by the name that the process finds it under."""

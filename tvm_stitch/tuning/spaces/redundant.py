@@ -30,7 +30,7 @@ def _is_repeated(values: Values) -> bool:
     get = values.get
     if "split" in values:
         return not values["split"] and get("steps", 1) > 1  # they follow from the row's length
-    if get("turns", "none") != "none" and get("min_blocks_per_sm", 0):
+    if get("iterations", "none") != "none" and get("min_blocks_per_sm", 0):
         return True  # blocks that iterate are as many as fit
     # What is kept nowhere is always computed again.
     return get("residence", "register") == "nowhere" and get("recompute", True) is False

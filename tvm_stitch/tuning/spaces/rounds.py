@@ -30,7 +30,7 @@ AXES: dict[str, tuple[int, ...]] = {
     "rows": (1, 2, 4, 8, 16, 32),  # of a segment, side by side in a block
     "batch": (1, 2, 4, 8),  # of these, that a thread loads at once
     "steps": (1, 2, 4),  # vectors of a thread where a part has no rows
-    "persistent_rows": (0, 1),  # whether rows stay on the chip, as many as there is room for
+    "persistent_rows": (0, 1),  # whether rows persist on the chip, as many as there is room for
 }
 # Those of some parts only: their kinds say which.
 OF_PARTS = ("rows", "batch", "steps")

@@ -261,7 +261,7 @@ def _and_changed(
 def _choices_in_rounds(
     programs: tuple[Program, ...], device: Device, bounds: Bounds, schemes: tuple[str, ...]
 ) -> Iterator[Choice]:
-    """The legal choices of a kernel whose blocks meet between rounds."""
+    """The legal choices of a kernel whose blocks synchronise between rounds."""
     chosen = choose(programs, device, bounds, schemes)
     if not isinstance(chosen, Refused):
         for whole, values in rounds.schedules(programs, chosen, device, bounds, schemes).items():

@@ -95,8 +95,8 @@ def _has_multiprocessors(tensor: tirx.Var, needed: int) -> tirx.Stmt:
     count = tirx.call_packed("runtime.GetDeviceAttr", CUDA, number, MULTIPROCESSORS)
     words = (
         f"this module was compiled for a GPU of at least {needed} multiprocessors, all of which "
-        "meet in one of its kernels, and this one has fewer: compile it on this machine, or for a "
-        'target whose attribute "model" names this GPU (tvm_stitch.device)'
+        "synchronise in one of its kernels, and this one has fewer: compile it on this machine, "
+        'or for a target whose attribute "model" names this GPU (tvm_stitch.device)'
     )
     enough = tirx.Cast("int32", count) >= needed
     refusal = tirx.AssertStmt(enough, tvm.ir.StringImm("RuntimeError"), [tvm.ir.StringImm(words)])

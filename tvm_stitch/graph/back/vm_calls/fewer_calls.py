@@ -107,28 +107,28 @@ def without_unread_tuples(bindings: list[Any], result: Expr) -> list[Any]:
 
 def without_idle_kills(bindings: list[Any], result: Expr) -> list[Any]:
     """The bindings without kills that free nothing that could be used again."""
-    stays = _staying(bindings, result)
+    lasting = _lasting(bindings, result)
     allocates, kept = False, []
     for binding in reversed(bindings):
         callee = _callee(binding)
-        if callee == KILL and (not allocates or binding.value.args[0] in stays):
+        if callee == KILL and (not allocates or binding.value.args[0] in lasting):
             continue
         allocates = allocates or callee not in (None, KILL, ALLOCATE_TENSOR)
         kept.append(binding)
     return kept[::-1]
 
 
-def _staying(bindings: list[Any], result: Expr) -> set[relax.Var]:
+def _lasting(bindings: list[Any], result: Expr) -> set[relax.Var]:
     """What the result keeps in memory: its fields, and the storage that they lie in."""
-    stays = set(relax.analysis.free_vars(result))
+    lasting = set(relax.analysis.free_vars(result))
     for binding in reversed(bindings):
-        if binding.var not in stays:
+        if binding.var not in lasting:
             continue
         if _callee(binding) == ALLOCATE_TENSOR:
-            stays.add(binding.value.args[0])
+            lasting.add(binding.value.args[0])
         elif isinstance(binding.value, relax.Tuple | relax.Var):
-            stays.update(relax.analysis.free_vars(binding.value))
-    return stays
+            lasting.update(relax.analysis.free_vars(binding.value))
+    return lasting
 
 
 def demands_and_others(
