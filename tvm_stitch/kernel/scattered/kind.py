@@ -29,10 +29,10 @@ from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import crowded, held_elements, misaligned, told
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
 from tvm_stitch.kernel.scattered.emit import FETCHED, emit_scattered, shared_sum_bytes
-from tvm_stitch.kernel.scattered.program import behind_sums
+from tvm_stitch.kernel.scattered.program import behind_sums, scattering_program
 from tvm_stitch.kernel.scattered.update_list import list_layout
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.scattered_sum import ScatteredSum
+from tvm_stitch.stages.scattered_sum import ScatteredSum, scattered_sum
 from tvm_stitch.stages.stage import Refused, constant, element_bytes, find_reads
 
 BLOCK_THREADS = 1024
@@ -173,6 +173,8 @@ def _why(program: Program, mapping: Mapping) -> str:
 
 SCATTERED = Kind(
     mappings=(Scattered,),
+    program=scattering_program,
+    claims=lambda stage: scattered_sum(stage) is not None,
     holds=lambda program: bool(program.scattered),
     unsupported=_unsupported,
     candidates=_candidates,
