@@ -34,7 +34,7 @@ Values = dict[str, Any]
 Axes = dict[str, tuple[object, ...]]
 POWERS = tuple(1 << n for n in range(11))
 
-P = TypeVar("P", bound=Program)
+P = TypeVar("P", bound=Program, covariant=True)
 
 # What a part of a kernel may have beside it: nothing, other parts, other rounds of a grid.
 ALONE, BESIDE, IN_ROUNDS = "alone", "beside", "in rounds"

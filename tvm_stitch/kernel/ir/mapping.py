@@ -1,5 +1,8 @@
 """The kinds of mapping, one dataclass for each kind of kernel: plain data, JSON both ways.
 
+Here are those that several rooms know; another is in its kind's room, and read from JSON once that
+is imported.
+
 What a kind has no field for reads as in Mapping, so that who asks a mapping need not know its kind.
 """
 
@@ -23,6 +26,9 @@ RENAMED = {
     "ahead": "prefetch_weights",
     "staying": "persistent_rows",
 }
+
+
+KINDS: dict[str, type[Mapping]] = {}  # of mappings, by their names in JSON
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,10 @@ class Mapping:
     persistent_rows = 0  # rows of a segment, or first ones of all, that wait for the next rounds
     kind = ""  # its name in JSON
     _scheme = ""  # where that does not follow from the threads of a row
+
+    def __init_subclass__(cls) -> None:
+        """Mappings are known by their kind as soon as there is a class of them."""
+        KINDS[cls.kind] = cls
 
     @property
     def access(self) -> int:
@@ -308,19 +318,6 @@ class RowSegment(Mapping):
 
 
 @dataclass(frozen=True)
-class Scattered(Mapping):
-    """Rows that sum what indices send to them: groups of blocks take turns, each at its piece."""
-
-    rows: int
-    vector: int
-    steps: int
-    blocks: int
-    min_blocks_per_sm: int = 1
-    split = True
-    kind = "scattered"
-
-
-@dataclass(frozen=True)
 class SmallMatmul(Mapping):
     """Rows with small matrix products, which wait in shared memory element by element.
 
@@ -355,11 +352,11 @@ class SmallMatmul(Mapping):
         return f"{super().__str__()}{shared}"
 
 
-# In the order in which mappings are told apart that were written before they said their kind.
+# In the order in which mappings are told apart that were written before they said their kind. No
+# new one is among them.
 _UNNAMED: tuple[type[Mapping], ...] = (
     Flat, Transposed, RowSegment, ColumnSums, SmallMatmul, Rows, Panel,
 )  # fmt: skip
-MAPPINGS: tuple[type[Mapping], ...] = (*_UNNAMED, Scattered)
 
 
 def mapping_from(data: Any) -> Mapping:
@@ -368,9 +365,9 @@ def mapping_from(data: Any) -> Mapping:
         raise InputError("mapping must be a JSON object")
     if "kind" not in data:
         return _of_no_kind({RENAMED.get(str(name), str(name)): data[name] for name in data})
-    kind = next((each for each in MAPPINGS if each.kind == data["kind"]), None)
+    kind = KINDS.get(data["kind"]) if isinstance(data["kind"], str) else None
     if kind is None:
-        raise InputError(f"mapping kind must be one of {[each.kind for each in MAPPINGS]}")
+        raise InputError(f"mapping kind must be one of {[*KINDS]}")
     own = {name: value for name, value in data.items() if name != "kind"}
     return checked(kind, own, "mapping", renamed=RENAMED)
 
