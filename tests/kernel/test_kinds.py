@@ -10,9 +10,10 @@ from zoo import softmax
 
 from tvm_stitch.kernel import partition
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.ir import mapping as mappings
-from tvm_stitch.kernel.ir.mapping import Mapping, mapping_from
+from tvm_stitch.kernel.ir import mapping
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.placing import make_program
+from tvm_stitch.kernel.ir.read_mapping import mapping_from
 from tvm_stitch.kernel.kinds import KINDS, kind_of
 from tvm_stitch.kernel.rows.kind import ROWS
 from tvm_stitch.stages.stage import Refused
@@ -57,7 +58,7 @@ def test_what_a_kind_wants_is_taken_if_some_kind_supports_it(function, monkeypat
 
 
 def test_a_mapping_is_read_once_it_is_a_class(monkeypatch):
-    monkeypatch.setattr(mappings, "KINDS", dict(mappings.KINDS))
+    monkeypatch.setitem(mapping.KINDS, "spiral", None)  # which is undone
 
     @dataclass(frozen=True)
     class Spiral(Mapping):

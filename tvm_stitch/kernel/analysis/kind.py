@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
+from tvm_stitch.kernel.analysis.why import why_rows
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping
@@ -140,8 +141,7 @@ class Kind:
     # The buffer of device memory that its blocks share, if they do.
     workspace: Callable[[Any, Any], Var | None] = lambda _program, _mapping: None
     emit: Callable[[Any, Any, Place], Expr]  # writes its statements; the number of its blocks
-    # What it rests on, in words, where phases and their reductions do not say.
-    why: Callable[[Any, Any], str] = lambda _program, _mapping: ""
+    why: Callable[[Any, Any], str] = why_rows  # what it rests on, in words
     has_rows: bool = True
     # Whether shares of so many rows of so many columns, summed up in the next round of a grid, are
     # better than rows as they are; None: only run time knows.

@@ -1,18 +1,14 @@
-"""The kinds of mapping, one dataclass for each kind of kernel: plain data, JSON both ways.
+"""The kinds of mapping, one dataclass for each kind of kernel: plain data, which goes to JSON.
 
-Here are those that several rooms know; another is in its kind's room, and read from JSON once that
-is imported.
+Here are those that several rooms know, and those that old records hold; another is in its room.
 
 What a kind has no field for reads as in Mapping, so that who asks a mapping need not know its kind.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
-
-from tvm_stitch.errors import InputError
-from tvm_stitch.json_data import checked
 
 WARP = 32  # threads that exchange registers
 MAX_BLOCK_THREADS = 1024
@@ -26,8 +22,6 @@ RENAMED = {
     "ahead": "prefetch_weights",
     "staying": "persistent_rows",
 }
-
-
 KINDS: dict[str, type[Mapping]] = {}  # of mappings, by their names in JSON
 
 
@@ -116,6 +110,11 @@ class Mapping:
         return max(1, WARP // self.apart)
 
     @property
+    def barriers(self) -> int:
+        """Of a block in each phase, besides those of reductions along a row."""
+        return 0
+
+    @property
     def any_length(self) -> bool:
         """Whether rows may be as long as they like."""
         return self.split or self.steps == 0
@@ -201,6 +200,11 @@ class Transposed(Flat):
     tile: int = 0
     kind = "transposed"
     _scheme = "regional"
+
+    @property
+    def barriers(self) -> int:
+        """Between writing a tile and reading it."""
+        return 1
 
     def __str__(self) -> str:
         """One line for people."""
@@ -346,49 +350,15 @@ class SmallMatmul(Mapping):
         """Threads of a block."""
         return self.row_threads * self.depth_split
 
+    @property
+    def barriers(self) -> int:
+        """Before threads add up each other's partial results."""
+        return int(self.depth_split > 1)
+
     def __str__(self) -> str:
         """One line for people."""
         shared = f", depth shared by {self.depth_split}" if self.depth_split > 1 else ""
         return f"{super().__str__()}{shared}"
-
-
-# In the order in which mappings are told apart that were written before they said their kind. No
-# new one is among them.
-_UNNAMED: tuple[type[Mapping], ...] = (
-    Flat, Transposed, RowSegment, ColumnSums, SmallMatmul, Rows, Panel,
-)  # fmt: skip
-
-
-def mapping_from(data: Any) -> Mapping:
-    """Read one from JSON; refuse unknown or missing fields and wrong types."""
-    if not isinstance(data, dict):
-        raise InputError("mapping must be a JSON object")
-    if "kind" not in data:
-        return _of_no_kind({RENAMED.get(str(name), str(name)): data[name] for name in data})
-    kind = KINDS.get(data["kind"]) if isinstance(data["kind"], str) else None
-    if kind is None:
-        raise InputError(f"mapping kind must be one of {[*KINDS]}")
-    own = {name: value for name, value in data.items() if name != "kind"}
-    return checked(kind, own, "mapping", renamed=RENAMED)
-
-
-def _of_no_kind(data: dict[str, Any]) -> Mapping:
-    """A mapping from when all had the same fields: the first kind that reads as it did.
-
-    Rows in shared memory and small products may look the same; only the latter were ever chosen.
-    """
-    scheme = data.get("scheme")
-    if scheme is None or not set(data) >= {"threads", "rows", "vector", "steps"}:
-        raise InputError("mapping is incomplete: it says no kind")
-    for kind in _UNNAMED:
-        own = {field.name for field in fields(kind)}
-        mapping = checked(kind, {n: value for n, value in data.items() if n in own}, "mapping")
-        others = {name: value for name, value in data.items() if name not in own}
-        if kind is Rows and scheme in SCHEMES:
-            del others["scheme"]  # of TVM's own kernels it says more than their threads
-        if all(getattr(mapping, name, None) == value for name, value in others.items()):
-            return mapping
-    raise InputError(f"mapping is of no kind that there is: {data}")
 
 
 def power_of_two(number: int) -> int:
