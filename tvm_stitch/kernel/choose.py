@@ -24,8 +24,9 @@ from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.rows.choose import balance_registers
 from tvm_stitch.kernel.rows.vector_width import narrowest_item
-from tvm_stitch.kernel.shared_input import balance_registers, shares_input
+from tvm_stitch.kernel.shared_input import shares_input
 from tvm_stitch.stages.extents import Extents, nominal
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import Refused, constant
