@@ -91,20 +91,7 @@ def stitch_passes(
             undone.update(whole)
         dump.planned(blocks, whole)
 
-    between = [
-        *dump.decomposed(),
-        relax.transform.EliminateCommonSubexpr(),
-        # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
-        # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
-        CanonicalizeBindings(),
-        Legalize(scattered=set(settings.schemes) >= ROW_SCHEMES),
-        *([transform.Approximate()] if settings.fast_math else []),
-        relax.transform.AnnotateTIROpPattern(),
-        relax.transform.ConvertToDataflow(),
-        NarrowOperands(),
-        relax.transform.FoldConstant(),
-        OwnPositions(settings.recomputed),
-    ]
+    between = _legalizing_passes(settings, dump)
     store = store_of(options.cache if options else None)
     schedules = DefaultSchedules(target, store)
     is_read = plans is not None or dump.is_wanted
@@ -124,6 +111,24 @@ def stitch_passes(
         *dump.schedules(reasons),
         *([schedules] if default_schedules else []),
         *dump.kernels(target),
+    ]
+
+
+def _legalizing_passes(settings: Options, dump: Dump) -> list[tvm.transform.Pass]:
+    """From decomposed operators to calls of TIR in dataflow blocks."""
+    return [
+        *dump.decomposed(),
+        relax.transform.EliminateCommonSubexpr(),
+        # Symbols that are found to be numbers become numbers, before there is TIR of the symbols:
+        # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
+        CanonicalizeBindings(),
+        Legalize(scattered=set(settings.schemes) >= ROW_SCHEMES),
+        *([transform.Approximate()] if settings.fast_math else []),
+        relax.transform.AnnotateTIROpPattern(),
+        relax.transform.ConvertToDataflow(),
+        NarrowOperands(),
+        relax.transform.FoldConstant(),
+        OwnPositions(settings.recomputed),
     ]
 
 

@@ -15,7 +15,7 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import Profile
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.cost_model.kernel_model import kernel_cost
-from tvm_stitch.kernel.ir.mapping import mapping_from
+from tvm_stitch.kernel.ir.read_mapping import mapping_from
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.plan.search.dlight_baseline import default_footprint
 

@@ -13,8 +13,9 @@ from typing import Any
 from bench.calibration.samples import Sample, Samples
 from bench.calibration.variants import Variant, variants
 from tvm_stitch.kernel.footprint import footprint_of
-from tvm_stitch.kernel.ir.mapping import Mapping, mapping_from
+from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
+from tvm_stitch.kernel.ir.read_mapping import mapping_from
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.plan.search.dlight_baseline import default_kernel

@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.relax import op
 from zoo import graph, softmax64
 
-from tvm_stitch.kernel.emit import STREAMS, _interleaved
+from tvm_stitch.kernel.codegen.block_order import STREAMS, in_streams
 from tvm_stitch.stages.stage import constant
 
 
@@ -16,7 +16,7 @@ from tvm_stitch.stages.stage import constant
 def test_every_block_takes_one_place(count):
     simplify = tvm.sym.Analyzer().simplify
     places = [
-        constant(simplify(_interleaved(tirx.IntImm("int32", block), tirx.IntImm("int32", count))))
+        constant(simplify(in_streams(tirx.IntImm("int32", block), tirx.IntImm("int32", count))))
         for block in range(count)
     ]
     assert sorted(places) == list(range(count))
@@ -25,7 +25,7 @@ def test_every_block_takes_one_place(count):
 def test_blocks_that_run_together_are_of_all_parts():
     simplify = tvm.sym.Analyzer().simplify
     first = [
-        constant(simplify(_interleaved(tirx.IntImm("int32", block), tirx.IntImm("int32", 1000))))
+        constant(simplify(in_streams(tirx.IntImm("int32", block), tirx.IntImm("int32", 1000))))
         for block in range(STREAMS)
     ]
     assert first == [number * (1000 // STREAMS) for number in range(STREAMS)]

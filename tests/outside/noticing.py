@@ -44,6 +44,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "analysis/addressing": ("golden", "emit", "row_sizes", "rows_in_pieces"),
     "cooperative/emit_column_sums": ("column_sums", "golden"),
     "shared_input": ("shared_input", "golden"),
+    "codegen/block_order": ("side_by_side", "shared_input", "golden"),
     "codegen/prim_func": ("golden", "emit", "length_dispatch"),
     "legal": ("choose_table", "legal", "space", "choose"),
     "codegen/volatile_load": PRODUCTS,

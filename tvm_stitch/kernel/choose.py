@@ -20,14 +20,14 @@ from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import BESIDE, IN_ROUNDS, KERNEL_OF_ITS_OWN, Context, Problem
 from tvm_stitch.kernel.codegen.footprint import too_much_shared
 from tvm_stitch.kernel.cooperative.choose_rounds import ROUND_THREADS, in_rounds, none_waits
-from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
-from tvm_stitch.kernel.footprint import footprint_of
+from tvm_stitch.kernel.footprint import footprint_of, tile_bytes
 from tvm_stitch.kernel.ir.mapping import SCHEMES, Mapping, switched_off
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
+from tvm_stitch.kernel.rows.choose import balance_registers
 from tvm_stitch.kernel.rows.vector_width import narrowest_item
-from tvm_stitch.kernel.shared_input import balance_registers, shares_input
+from tvm_stitch.kernel.shared_input import shares_input
 from tvm_stitch.stages.extents import Extents, nominal
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import Refused, constant
@@ -321,7 +321,7 @@ def _together(
     if shares_input(programs, parts):
         rows: list[Any] = parts  # of which parts that share are
         parts = [*balance_registers(rows)]
-    needed = sum(tile_bytes(p, m) for p, m in zip(programs, parts, strict=True))
+    needed = tile_bytes(programs, parts)
     if needed > TILES_BYTES:
         return Refused(f"its parts' tiles need {needed} bytes of shared memory")
     schedule = Schedule(tuple(parts))

@@ -16,6 +16,12 @@ import tvm_ffi
 from tvm import tirx
 from tvm.script import tirx as T
 
+from tvm_stitch.kernel.codegen.block_order import (
+    by_ranges,
+    in_streams,
+    interleave_blocks,
+    own_block,
+)
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, aligned, is_not_asked_for
 from tvm_stitch.kernel.codegen.length_dispatch import dispatch
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
@@ -28,7 +34,7 @@ from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.shared_input import interleave_blocks, shares_input
+from tvm_stitch.kernel.shared_input import shares_input
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import (
     Expr,
@@ -41,11 +47,6 @@ from tvm_stitch.stages.stage import (
     substitute,
 )
 
-# From so many places of the grid come blocks that run side by side, where a kernel has parts with
-# rows and parts without: one that computes then overlaps with one that waits for memory. The glue
-# of a BERT layer takes 30.4 us that way and 32.3 part by part; parts of one kind, such as an
-# optimizer's 40 tensors, gain nothing and lose up to 3 %.
-STREAMS = 8
 UNBOUNDED = 2**62  # columns
 
 
@@ -107,7 +108,7 @@ def _launch(programs: tuple[Program, ...], schedule: Schedule, shared: list[Var]
     body = with_all_asked_for(_scratch_apart(writer.done()))
     if len({mapping.split for mapping in schedule.parts}) > 1 and not schedule.blocks:
         number, own = tirx.Var("block", "int32"), Writer()
-        taken = _interleaved(number, first)
+        taken = in_streams(number, first)
         if constant(first) is None:  # once: a long expression, of a symbol
             taken = own.value("place", taken)
         own.add(substitute(body, {block_var: taken}))
@@ -136,16 +137,6 @@ def _bodies(parts: Iterable[tuple[Program, Mapping]], place: Place) -> list[tupl
         first = first + kind_of(program).emit(program, mapping, there)
         bodies.append((first, inner.done()))
     return bodies
-
-
-def own_block(block: Expr, first: Expr, writer: Writer) -> Expr:
-    """A block's number among those of its part, of which the first has this number in the grid.
-
-    TVM would compute multiples of it once for many addresses, and no longer see that these are
-    aligned: it has no vectors of eight addresses to go on with. Nor would it if it had to correct
-    quotients for numbers that may be negative: hence unsigned.
-    """
-    return as_int64(writer.value("own_block", tirx.Cast("uint32", block - first)))
 
 
 def _rounds(parts: Sequence[tuple[Program, Mapping]], schedule: Schedule, place: Place) -> None:
@@ -238,26 +229,3 @@ def with_all_asked_for(body: tirx.Stmt) -> tirx.Stmt:
     for stmt in (tirx.Evaluate(more.ptr_to([size - 1])), body, tirx.Evaluate(more.ptr_to([0]))):
         writer.add(stmt)
     return writer.done()
-
-
-def _interleaved(block: Expr, count: Expr) -> Expr:
-    """The place in the grid's order that a block takes: every stream gets the next in turn."""
-    exact = constant(count)
-    if exact is not None and exact < 2 * STREAMS:
-        return block
-    each = tirx.floordiv(count, STREAMS).astype("int32") if exact is None else exact // STREAMS
-    place = block % STREAMS * each + block // STREAMS
-    most = each * STREAMS  # the few after that keep their places
-    return place if exact == most else tirx.Select(block < most, place, block)
-
-
-def by_ranges(block: Expr, bodies: Sequence[tuple[Expr, tirx.Stmt]]) -> tirx.Stmt:
-    """Each block finds its part by halving. The branches are uniform in a block."""
-    if len(bodies) == 1:
-        return bodies[0][1]
-    half = len(bodies) // 2
-    return tirx.IfThenElse(
-        block_uniform(block < bodies[half - 1][0]),
-        by_ranges(block, bodies[:half]),
-        by_ranges(block, bodies[half:]),
-    )

@@ -12,7 +12,7 @@ from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds, context_of, problem_of, 
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, not_resident
 from tvm_stitch.kernel.cooperative.choose_rounds import room_of_rounds
 from tvm_stitch.kernel.cooperative.footprint import NOT_READ_AGAIN, why_not
-from tvm_stitch.kernel.elementwise.transposed_reads import tile_bytes
+from tvm_stitch.kernel.footprint import tile_bytes
 from tvm_stitch.kernel.ir.mapping import SCHEMES, switched_off
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
@@ -39,7 +39,7 @@ def legal(
             return refused
     if schedule.most_rows and schedule.longer is None:
         return Refused(f"no kernel for more than {schedule.most_rows} rows")
-    if sum(map(tile_bytes, programs, schedule.parts)) > STATIC_SHARED:
+    if tile_bytes(programs, schedule.parts) > STATIC_SHARED:
         return Refused("its parts' tiles need more shared memory than a block has")
     refused = _rounds(programs, schedule, device) or too_large(programs, schedule, device)
     if refused is not None:

@@ -8,31 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm_stitch.kernel.analysis.windows import reads_windows
+from tvm_stitch.kernel.analysis.kind import Made
 from tvm_stitch.kernel.cooperative.rounds import make_rounds
-from tvm_stitch.kernel.cooperative.split_reduction import GROUP
-from tvm_stitch.kernel.ir.accumulating import accumulating_program
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.kernel.ir.placing import make_program, unit_reductions_as_elements
+from tvm_stitch.kernel.ir.placing import unit_reductions_as_elements
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.kernel.ir.scan_pattern import is_scan
-from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.panels.program import fits_a_block, is_panel, panel_program
-from tvm_stitch.kernel.rows.vector_width import narrowest_item
-from tvm_stitch.kernel.scattered.program import scattering_program
+from tvm_stitch.kernel.kinds import KINDS, kind_of
 from tvm_stitch.kernel.shared_input import co_scheduled_programs
-from tvm_stitch.kernel.small_matmul.program import make_product_program
 from tvm_stitch.stages.extents import Extents
-from tvm_stitch.stages.matmul_pattern import Factors, small_product
-from tvm_stitch.stages.op_pattern import is_product
-from tvm_stitch.stages.scattered_sum import scattered_sum
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
-
-SHORT_ROW = 256  # columns of windows, some of which a block has
-# Of rows so few and long, partials are reduced in one round of blocks and summed up in the next.
-FEW_ROWS, LONG_ROW = 8, 1 << 18
-# What an H200 reads while the blocks of a grid wait for each other: a microsecond.
-BARRIER_BYTES = 1 << 22
 
 
 def make_programs(
@@ -61,16 +45,7 @@ def wants_rounds(program: Program, at: Extents | None = None) -> bool:
     rows, columns = (
         constant(each) if at is None else at.size(each) for each in (space.rows, space.columns)
     )
-    if not program.reduces or not kind_of(program).rounds_if_long:
-        return False
-    if is_panel(program):
-        return columns is None or not fits_a_block(program, columns)
-    if not space.whole:
-        run, beside = constant(space.run) or GROUP, constant(space.inner) or 1
-        # Short rows of one block lie side by side, piece by piece, as a pooling's windows do.
-        is_short = columns is not None and columns <= SHORT_ROW
-        return run < GROUP and not (is_short and run * beside >= GROUP)
-    return (rows is None or rows <= FEW_ROWS) and (columns is None or columns >= LONG_ROW)
+    return program.reduces and kind_of(program).wants_rounds(program, rows, columns)
 
 
 def _side_by_side(
@@ -102,43 +77,25 @@ def _sharing_inputs(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> tupl
 
 
 def _one_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
-    """Rows of one length where that is possible; products give them several."""
+    """The program of the kind that claims a stage, else of the most special one that is wanted."""
     stages = unit_reductions_as_elements(stages)
-    if any(map(scattered_sum, stages)):
-        return scattering_program(stages, outputs)
-    if any(map(is_scan, stages)):
-        return accumulating_program(stages, outputs)
-    if any(stage.is_reduction and is_product(stage) for stage in stages):
-        return make_product_program(stages, outputs)
-    program = make_program(stages, outputs)
-    supported = _is_supported(program)
-    if not supported or _waits_for_little(program) or _has_windows(program):
-        panel = panel_program(stages, outputs)
-        # Of two that nobody takes, why it is no panel says more.
-        says_more = not supported and isinstance(panel, Program)
-        program = panel if says_more or _is_supported(panel) else program
-    if isinstance(program, Refused) and any(isinstance(small_product(s), Factors) for s in stages):
-        with_products = make_product_program(stages, outputs)
-        return program if isinstance(with_products, Refused) else with_products
-    return program
+    for kind in KINDS:
+        if any(map(kind.claims, stages)):
+            return kind.program(stages, outputs)
+    general, *special = reversed(KINDS)
+    found = _made(stages, general.program(stages, outputs))
+    for kind in special:
+        if kind.is_wanted(found):
+            made = _made(stages, kind.program(stages, outputs))
+            # Of two that nobody takes, why it is not the special one says more.
+            says_more = isinstance(made.program, Program) and not found.is_supported
+            found = made if says_more or made.is_supported else found
+    return found.program
 
 
-def _is_supported(program: Program | Refused) -> bool:
-    """Whether there is a program, and a kind of kernel that takes it."""
-    return isinstance(program, Program) and kind_of(program).unsupported(program) is None
-
-
-def _has_windows(program: Program | Refused) -> bool:
-    """Whether rows are windows, perhaps those that do not overlap."""
-    return isinstance(program, Program) and reads_windows(program)
-
-
-def _waits_for_little(program: Program | Refused) -> bool:
-    """Whether a barrier of the grid would take longer than the sums over the rows before it."""
-    if isinstance(program, Refused) or program.row_reductions or not program.column_reductions:
-        return False
-    elements = constant(program.space.size)
-    return elements is not None and elements * narrowest_item(program) <= BARRIER_BYTES
+def _made(stages: tuple[Stage, ...], program: Program | Refused) -> Made:
+    taken = isinstance(program, Program) and kind_of(program).unsupported(program) is None
+    return Made(stages, program, taken)
 
 
 def unrelated(

@@ -58,11 +58,7 @@ def explain(
     dimensions are for `sizes`, by name, and change no kernel; without them for what the options
     say. Nothing is compiled, so no GPU and no CUDA is needed.
     """
-    if not isinstance(mod, tvm.IRModule):
-        raise InputError(f"explain takes a Relax IRModule, not {type(mod).__name__}")
-    if not any(isinstance(function, relax.Function) for function in mod.functions.values()):
-        raise InputError("the module holds no Relax function: there is nothing to explain")
-    check_well_formed(mod)
+    _check(mod)
     cuda = full_target(target)
     device = device_of(cuda)
     notes = Notes()
@@ -106,6 +102,15 @@ def explain(
         by_default=ByDefault(mod.clone(), cuda, device, extents, notes.sources),
         versions=f"tvm_stitch {tvm_stitch.__version__} and TVM {tvm.__version__}",
     )
+
+
+def _check(mod: Any) -> None:
+    """Raise for what is no module, or none that passes may be applied to."""
+    if not isinstance(mod, tvm.IRModule):
+        raise InputError(f"explain takes a Relax IRModule, not {type(mod).__name__}")
+    if not any(isinstance(function, relax.Function) for function in mod.functions.values()):
+        raise InputError("the module holds no Relax function: there is nothing to explain")
+    check_well_formed(mod)
 
 
 def _run(mod: tvm.IRModule, cuda: tvm.target.Target, passes: Sequence[Any], notes: Notes) -> Any:

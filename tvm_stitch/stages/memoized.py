@@ -56,11 +56,8 @@ def memoized_for_copies(
 
     @wraps(find)
     def known(owner: Copied, *rest: Rest.args, **named: Rest.kwargs) -> Answer:
-        memo, key = owner.copies_memo, (find, *rest, *named.items())
-        if key not in memo:
-            memo[key] = find(owner, *rest, **named)
-        answer: Answer = memo[key]
-        return answer
+        key = (find, *rest, *named.items())
+        return remembered_for_copies(owner, key, lambda: find(owner, *rest, **named))
 
     return known
 
@@ -89,7 +86,15 @@ def memoized_of_buffer(find: Callable[[Any], Answer]) -> Callable[[Any], Answer]
 
 def remembered(owner: Remembers, key: Hashable, find: Callable[[], Answer]) -> Answer:
     """The same where only some of what is asked about matters: the key says what."""
-    memo = owner.memo
+    return _remembered(owner.memo, key, find)
+
+
+def remembered_for_copies(owner: HasCopies, key: Hashable, find: Callable[[], Answer]) -> Answer:
+    """The same of what holds of every copy of a Stage."""
+    return _remembered(owner.copies_memo, key, find)
+
+
+def _remembered(memo: dict[Hashable, Any], key: Hashable, find: Callable[[], Answer]) -> Answer:
     if key not in memo:
         memo[key] = find()
     answer: Answer = memo[key]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
@@ -129,12 +129,12 @@ class Stage:
         }
 
     @cached_property
-    def memo(self) -> dict[Any, Any]:
+    def memo(self) -> dict[Hashable, Any]:
         """Answers about it: see memoized."""
         return {}
 
     @cached_property
-    def copies_memo(self) -> dict[Any, Any]:
+    def copies_memo(self) -> dict[Hashable, Any]:
         """Answers that hold of its copies as well: see memoized."""
         return {}
 

@@ -11,7 +11,6 @@ import math
 import numpy as np
 
 from tvm_stitch.device import Device
-from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.cost_model.kernel_model import Cost, predicted
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
@@ -130,7 +129,7 @@ def _of_mapping(mapping: Mapping) -> dict[str, float]:
 
 
 def _of_program(program: Program, mapping: Mapping) -> dict[str, float]:
-    phases = phases_of(program, mapping)
+    phases = kind_of(program).phases(program, mapping)
     return {
         "total_rows": _log(constant(program.space.rows)),
         "total_columns": _log(constant(program.space.columns)),

@@ -17,8 +17,8 @@ from tvm_stitch.kernel.ir.mapping import (
     RowSegment,
     SmallMatmul,
     Transposed,
-    mapping_from,
 )
+from tvm_stitch.kernel.ir.read_mapping import mapping_from
 from tvm_stitch.kernel.ir.schedule import Schedule
 
 WARP = Rows(threads=32, rows=4, vector=4, steps=8)

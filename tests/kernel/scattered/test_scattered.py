@@ -15,10 +15,10 @@ from tvm_stitch import explain
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import problem_of
-from tvm_stitch.kernel.ir.mapping import Scattered
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.scattered import update_list
+from tvm_stitch.kernel.scattered.mapping import Scattered
 
 
 def gradient(dtype, table, count):

@@ -14,12 +14,14 @@ from typing import Any, Generic, TypeVar
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
+from tvm_stitch.kernel.analysis.why import why_rows
 from tvm_stitch.kernel.codegen.footprint import Footprint
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, Place
 from tvm_stitch.kernel.ir.mapping import MAX_BLOCK_THREADS, WARP, Mapping
 from tvm_stitch.kernel.ir.phases import Phases
+from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program
-from tvm_stitch.stages.stage import Expr, Refused, Var, constant, dtype_of
+from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, constant, dtype_of
 
 SUPPORTED = ("float32", "float16", "bfloat16", "bool", "int8", "uint8", "int32", "int64")
 RESIDENCES = ("register", "shared", "nowhere")
@@ -33,7 +35,7 @@ Values = dict[str, Any]
 Axes = dict[str, tuple[object, ...]]
 POWERS = tuple(1 << n for n in range(11))
 
-P = TypeVar("P", bound=Program)
+P = TypeVar("P", bound=Program, covariant=True)
 
 # What a part of a kernel may have beside it: nothing, other parts, other rounds of a grid.
 ALONE, BESIDE, IN_ROUNDS = "alone", "beside", "in rounds"
@@ -102,11 +104,26 @@ def unsupported(program: Program) -> Refused | None:
     return None
 
 
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What kinds that kernel/kinds lists last have made of stages that no kind claims."""
+
+    stages: tuple[Stage, ...]
+    program: Program | Refused
+    is_supported: bool  # by the kind of the program
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of kernel: answers about its programs, and about mappings of them."""
 
     mappings: tuple[type[Mapping], ...]
+    # Of stages and the buffers that must be written: a program, mostly of this kind.
+    program: Callable[[tuple[Stage, ...], tuple[Var, ...]], Program | Refused] = make_program
+    # Whether no other kind can hold a stage: what this kind makes of it and others is final.
+    claims: Callable[[Stage], bool] = lambda _stage: False
+    # Whether its program is wanted instead, if some kind supports it.
+    is_wanted: Callable[[Made], bool] = lambda _made: False
     # Whether a program is of this kind, if it is of none that kernel/kinds lists before.
     holds: Callable[[Program], bool]
     # What no mapping can make a stitched kernel of.
@@ -124,10 +141,11 @@ class Kind:
     # The buffer of device memory that its blocks share, if they do.
     workspace: Callable[[Any, Any], Var | None] = lambda _program, _mapping: None
     emit: Callable[[Any, Any, Place], Expr]  # writes its statements; the number of its blocks
-    # What it rests on, in words, where phases and their reductions do not say.
-    why: Callable[[Any, Any], str] = lambda _program, _mapping: ""
+    why: Callable[[Any, Any], str] = why_rows  # what it rests on, in words
     has_rows: bool = True
-    rounds_if_long: bool = False  # few long rows, or such in short pieces, are reduced in rounds
+    # Whether shares of so many rows of so many columns, summed up in the next round of a grid, are
+    # better than rows as they are; None: only run time knows.
+    wants_rounds: Callable[[Any, int | None, int | None], bool] = lambda *_: False
 
     def takes(self, mapping: Mapping) -> bool:
         """Whether a mapping is of this kind."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.kind import ALONE, IN_ROUNDS, Problem
+from tvm_stitch.kernel.analysis.why import why_rows, why_sums
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, not_resident
 from tvm_stitch.kernel.codegen.thread_indexing import Position, blocks_of, blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, int64
@@ -65,6 +66,12 @@ def _emit_segment(program: Program, mapping: RowSegment, place: Place) -> Expr:
     return RowSegmentPart(program, mapping, place).emit()
 
 
+def _why_segment(program: Program, mapping: RowSegment) -> str:
+    if program.column_reductions:
+        return why_sums(program, mapping, "in shared memory")
+    return why_rows(program, mapping)
+
+
 def _emit_persistent(program: Program, mapping: Rows, place: Place) -> Expr:
     """Whole rows of which the first wait, each iteration of the grid in a place of its own."""
     assert isinstance(place, RoundPlace), "rows wait between rounds"
@@ -92,6 +99,7 @@ COLUMN_SUMS = replace(
     footprint=sums_footprint,
     workspace=workspace,
     emit=lambda program, mapping, place: ColumnSumsPart(program, mapping, place).emit(),
+    why=lambda program, mapping: why_sums(program, mapping, "behind a barrier of the grid"),
 )
 # Of a kernel in rounds, which is tuned as a whole.
 ROW_SEGMENT = replace(
@@ -104,6 +112,7 @@ ROW_SEGMENT = replace(
     search=SEGMENT_SEARCH,
     footprint=round_footprint,
     emit=_emit_segment,
+    why=_why_segment,
 )
 PERSISTENT_ROWS = replace(
     ROWS,

@@ -23,6 +23,7 @@ from tvm_stitch.kernel.codegen.footprint import SUM_BYTES
 from tvm_stitch.kernel.codegen.reduction import accumulator_dtype
 from tvm_stitch.kernel.ir.iteration_space import goes_across
 from tvm_stitch.kernel.ir.row_segments import FEWEST_ROWS
+from tvm_stitch.kernel.rows.kind import GROUP
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import memoized
@@ -54,7 +55,6 @@ CHUNK = 8192
 UNEVEN = 8  # times shorter than wanted, chunks are of no use
 LONGEST = 1 << 17  # elements of a tensor that is one chunk
 SHORTEST_CHUNK = 64  # elements, of any number of chunks
-GROUP = 32  # columns that are reduced together where they are kept in groups, at most
 WIDEST = 1 << 15  # columns that a partial may have
 
 

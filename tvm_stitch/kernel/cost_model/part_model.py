@@ -161,11 +161,7 @@ class Demand:
         """A thread's dependent instructions, and its row's reductions behind them."""
         timing, mapping = self.timing, self.mapping
         cycles = self._instructions(phase) * self.each * timing.chain / mapping.depth_split
-        total = cycles / self.device.clock * 1e6
-        if mapping.depth_split > 1:
-            total += timing.barrier_us
-        if mapping.tile:
-            total += timing.barrier_us
+        total = cycles / self.device.clock * 1e6 + mapping.barriers * timing.barrier_us
         if phase.reductions:
             within_warp = min(mapping.threads, mapping.warp_threads)
             total += timing.shuffle_us * within_warp.bit_length()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, IN_ROUNDS, Kind, Problem, unsupported
+from tvm_stitch.kernel.analysis.why import why_rows
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
@@ -77,6 +78,12 @@ def _emit(program: Program, mapping: Flat, place: Place) -> Expr:
     return part.position.blocks
 
 
+def _why(program: Program, mapping: Flat) -> str:
+    if mapping.tile:
+        return "transposed reads are coalesced through tiles in shared memory"
+    return why_rows(program, mapping)
+
+
 def _tile(program: Program, mapping: Transposed) -> Iterator[str]:
     tiling = find_tiling(program)
     if tiling is None:
@@ -103,5 +110,6 @@ ELEMENTWISE = Kind(
         footprint(program, mapping), shared=tile_bytes(program, mapping)
     ),
     emit=_emit,
+    why=_why,
     has_rows=False,
 )

@@ -1,4 +1,6 @@
-"""The kinds of mapping, one dataclass for each kind of kernel: plain data, JSON both ways.
+"""The kinds of mapping, one dataclass for each kind of kernel: plain data, which goes to JSON.
+
+Here are those that several rooms know, and those that old records hold; another is in its room.
 
 What a kind has no field for reads as in Mapping, so that who asks a mapping need not know its kind.
 """
@@ -6,11 +8,9 @@ What a kind has no field for reads as in Mapping, so that who asks a mapping nee
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from tvm_stitch.errors import InputError
-from tvm_stitch.json_data import checked
 from tvm_stitch.stages.stage import Refused
 
 WARP = 32  # threads that exchange registers
@@ -25,6 +25,7 @@ RENAMED = {
     "ahead": "prefetch_weights",
     "staying": "persistent_rows",
 }
+KINDS: dict[str, type[Mapping]] = {}  # of mappings, by their names in JSON
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ class Mapping:
     persistent_rows = 0  # rows of a segment, or first ones of all, that wait for the next rounds
     kind = ""  # its name in JSON
     _scheme = ""  # where that does not follow from the threads of a row
+
+    def __init_subclass__(cls) -> None:
+        """Mappings are known by their kind as soon as there is a class of them."""
+        KINDS[cls.kind] = cls
 
     @property
     def access(self) -> int:
@@ -106,6 +111,11 @@ class Mapping:
     def warp_threads(self) -> int:
         """Threads of a warp that may share a row: they exchange registers."""
         return max(1, WARP // self.apart)
+
+    @property
+    def barriers(self) -> int:
+        """Of a block in each phase, besides those of reductions along a row."""
+        return 0
 
     @property
     def any_length(self) -> bool:
@@ -193,6 +203,11 @@ class Transposed(Flat):
     tile: int = 0
     kind = "transposed"
     _scheme = "regional"
+
+    @property
+    def barriers(self) -> int:
+        """Between writing a tile and reading it."""
+        return 1
 
     def __str__(self) -> str:
         """One line for people."""
@@ -310,19 +325,6 @@ class RowSegment(Mapping):
 
 
 @dataclass(frozen=True)
-class Scattered(Mapping):
-    """Rows that sum what indices send to them: groups of blocks iterate, each over its piece."""
-
-    rows: int
-    vector: int
-    steps: int
-    blocks: int
-    min_blocks_per_sm: int = 1
-    split = True
-    kind = "scattered"
-
-
-@dataclass(frozen=True)
 class SmallMatmul(Mapping):
     """Rows with small matrix products, which wait in shared memory element by element.
 
@@ -351,49 +353,15 @@ class SmallMatmul(Mapping):
         """Threads of a block."""
         return self.row_threads * self.depth_split
 
+    @property
+    def barriers(self) -> int:
+        """Before threads add up each other's partial results."""
+        return int(self.depth_split > 1)
+
     def __str__(self) -> str:
         """One line for people."""
         shared = f", depth shared by {self.depth_split}" if self.depth_split > 1 else ""
         return f"{super().__str__()}{shared}"
-
-
-# In the order in which mappings are told apart that were written before they said their kind.
-_UNNAMED: tuple[type[Mapping], ...] = (
-    Flat, Transposed, RowSegment, ColumnSums, SmallMatmul, Rows, Panel,
-)  # fmt: skip
-MAPPINGS: tuple[type[Mapping], ...] = (*_UNNAMED, Scattered)
-
-
-def mapping_from(data: Any) -> Mapping:
-    """Read one from JSON; refuse unknown or missing fields and wrong types."""
-    if not isinstance(data, dict):
-        raise InputError("mapping must be a JSON object")
-    if "kind" not in data:
-        return _of_no_kind({RENAMED.get(str(name), str(name)): data[name] for name in data})
-    kind = next((each for each in MAPPINGS if each.kind == data["kind"]), None)
-    if kind is None:
-        raise InputError(f"mapping kind must be one of {[each.kind for each in MAPPINGS]}")
-    own = {name: value for name, value in data.items() if name != "kind"}
-    return checked(kind, own, "mapping", renamed=RENAMED)
-
-
-def _of_no_kind(data: dict[str, Any]) -> Mapping:
-    """A mapping from when all had the same fields: the first kind that reads as it did.
-
-    Rows in shared memory and small products may look the same; only the latter were ever chosen.
-    """
-    scheme = data.get("scheme")
-    if scheme is None or not set(data) >= {"threads", "rows", "vector", "steps"}:
-        raise InputError("mapping is incomplete: it says no kind")
-    for kind in _UNNAMED:
-        own = {field.name for field in fields(kind)}
-        mapping = checked(kind, {n: value for n, value in data.items() if n in own}, "mapping")
-        others = {name: value for name, value in data.items() if name not in own}
-        if kind is Rows and scheme in SCHEMES:
-            del others["scheme"]  # of TVM's own kernels it says more than their threads
-        if all(getattr(mapping, name, None) == value for name, value in others.items()):
-            return mapping
-    raise InputError(f"mapping is of no kind that there is: {data}")
 
 
 def switched_off(wanted: Iterable[str], schemes: Iterable[str]) -> Refused | None:

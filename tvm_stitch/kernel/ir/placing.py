@@ -20,7 +20,7 @@ from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages import linear
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.linear import Position
-from tvm_stitch.stages.memoized import remembered
+from tvm_stitch.stages.memoized import remembered, remembered_for_copies
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -200,25 +200,24 @@ class _SpacePlacing(Placing):
         """Where each read of a stage goes; some are known from before others were inlined."""
         of_columns = self._of_columns(stage)
         key = ("places", self.space.key, stage.output in self.columnwise, of_columns)
-        if key not in stage.copies_memo:
-            found = self._look(stage, known, of_columns)
-            if isinstance(found, Refused):
-                return found  # it names buffers
-            stage.copies_memo[key] = found
-        places: tuple[Where, ...] = stage.copies_memo[key]
-        return {read.key: where for read, where in zip(stage.reads, places, strict=True)}
+        look = partial(self._look, stage, known, of_columns)
+        found = remembered_for_copies(stage, key, look)
+        if isinstance(found, int):
+            name = stage.reads[found].buffer.name
+            return Refused(f"{stage.name} reads {name} at too long an index")
+        return {read.key: where for read, where in zip(stage.reads, found, strict=True)}
 
     def _look(
         self, stage: Stage, known: dict[int, Where], of_columns: tuple[bool, ...]
-    ) -> tuple[Where, ...] | Refused:
-        """The same in the order of the reads."""
+    ) -> tuple[Where, ...] | int:
+        """The same in the order of the reads; or the number of one at too long an index."""
         look = self._looked_at(stage, of_columns)
         found: list[Where] = []
         for number, read in enumerate(stage.reads):
             if read.key in known and not read.nested:
                 found.append(known[read.key])
             elif max(map(_divisions, read.load.indices), default=0) > MAX_DIVISIONS:
-                return Refused(f"{stage.name} reads {read.buffer.name} at too long an index")
+                return number
             else:
                 found.append(look(number, read))
         return tuple(found)

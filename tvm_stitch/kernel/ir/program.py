@@ -12,13 +12,13 @@ a column may use them, and sums over the rows of a segment that grow with a maxi
 from __future__ import annotations
 
 import enum
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.stages.extents import Extents
-from tvm_stitch.stages.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
@@ -63,8 +63,6 @@ class Program:
     # Inputs whose rows the programs of several rounds read, all of them in the same space.
     persistent_inputs: tuple[Var, ...] = ()
     reused_inputs: tuple[Var, ...] = ()  # of these, what an earlier round has read
-    # What indices send to its rows: inputs of its stages that its own threads add up beforehand.
-    scattered: tuple[ScatteredSum, ...] = ()
     likely: Extents | None = None  # sizes of symbols that somebody has said to expect
 
     @cached_property
@@ -73,7 +71,7 @@ class Program:
         return {stage.output: stage for stage in self.stages}
 
     @cached_property
-    def memo(self) -> dict[Any, Any]:
+    def memo(self) -> dict[Hashable, Any]:
         """Answers about it: see memoized."""
         return {}
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm_stitch.json_data import checked, count, parsed
-from tvm_stitch.kernel.ir.mapping import RENAMED, SCHEMES, Mapping, mapping_from
+from tvm_stitch.kernel.ir.mapping import RENAMED, SCHEMES, Mapping
+from tvm_stitch.kernel.ir.read_mapping import mapping_from
 
 
 @dataclass(frozen=True)

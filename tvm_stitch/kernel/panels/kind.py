@@ -20,7 +20,14 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.panels.choose import panel_mappings
 from tvm_stitch.kernel.panels.emit import emit_panel
 from tvm_stitch.kernel.panels.footprint import live_bytes, panel_footprint
-from tvm_stitch.kernel.panels.program import adjacent_rows, is_panel, unsupported_panel
+from tvm_stitch.kernel.panels.program import (
+    adjacent_rows,
+    fits_a_block,
+    is_panel,
+    is_panel_wanted,
+    panel_program,
+    unsupported_panel,
+)
 from tvm_stitch.kernel.panels.space import SEARCH
 from tvm_stitch.kernel.rows.footprint import exchange_bytes
 from tvm_stitch.kernel.rows.legal import (
@@ -100,8 +107,14 @@ def _by_neighbours(phase: PhaseProfile) -> PhaseProfile:
     return replace(phase, along=(*phase.along, *phase.gathers), gathers=())
 
 
+def _wants_rounds(program: Program, _rows: int | None, columns: int | None) -> bool:
+    return columns is None or not fits_a_block(program, columns)
+
+
 PANEL = Kind(
     mappings=(Panel,),
+    program=panel_program,
+    is_wanted=is_panel_wanted,
     holds=is_panel,
     unsupported=unsupported_panel,
     candidates=panel_mappings,
@@ -111,5 +124,5 @@ PANEL = Kind(
     footprint=panel_footprint,
     profile=_profile,
     emit=emit_panel,
-    rounds_if_long=True,
+    wants_rounds=_wants_rounds,
 )

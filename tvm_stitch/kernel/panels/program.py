@@ -12,7 +12,8 @@ from tvm import tirx
 
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame, Stride
 from tvm_stitch.kernel.analysis.keep_or_recompute import plan_phases
-from tvm_stitch.kernel.analysis.kind import unsupported
+from tvm_stitch.kernel.analysis.kind import Made, unsupported
+from tvm_stitch.kernel.analysis.windows import reads_windows
 from tvm_stitch.kernel.ir.iteration_space import strided_space
 from tvm_stitch.kernel.ir.placing import make_program
 from tvm_stitch.kernel.ir.program import Program, Where
@@ -30,12 +31,30 @@ SECTOR_BYTES = 32  # that memory gives at least
 # multiprocessor not. Over (1, 2) of 32 x 56 x 56 x 256 bfloat16 they take 25.6 us in rounds and
 # 36.1 in panels in shared memory.
 SHARED_PANEL, REGISTER_PANEL = 160 * 1024, 128 * 1024
+# What an H200 reads while the blocks of a grid wait for each other: a microsecond.
+BARRIER_BYTES = 1 << 22
 
 
 def panel_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
     """The program of columns that are reduced, if all reductions are of the same ones."""
     space = strided_space(stages)
     return space if isinstance(space, Refused) else make_program(stages, outputs, space)
+
+
+def is_panel_wanted(made: Made) -> bool:
+    """Whether panels may do better than rows: than none, than a barrier, and than windows."""
+    if not made.is_supported:
+        return True
+    assert isinstance(made.program, Program), "a kind supports it"
+    return _waits_for_little(made.program) or reads_windows(made.program)
+
+
+def _waits_for_little(program: Program) -> bool:
+    """Whether a barrier of the grid would take longer than the sums over the rows before it."""
+    if program.row_reductions or not program.column_reductions:
+        return False
+    elements = constant(program.space.size)
+    return elements is not None and elements * narrowest_item(program) <= BARRIER_BYTES
 
 
 def is_panel(program: Program) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm_stitch.kernel.analysis.addressing import Frame, Stride
 from tvm_stitch.kernel.analysis.kind import ALONE, BESIDE, IN_ROUNDS, Kind, unsupported
 from tvm_stitch.kernel.analysis.windows import reads_windows
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place
+from tvm_stitch.kernel.ir.accumulating import accumulating_program
 from tvm_stitch.kernel.ir.mapping import Rows
 from tvm_stitch.kernel.ir.program import Program, Where
+from tvm_stitch.kernel.ir.scan_pattern import is_scan
 from tvm_stitch.kernel.rows.choose import row_mappings
 from tvm_stitch.kernel.rows.emit import IteratedPart, emit_rows
 from tvm_stitch.kernel.rows.footprint import footprint
@@ -30,6 +34,10 @@ from tvm_stitch.stages.stage import (
 # Memory comes in sectors of 32 bytes: shorter pieces than half of one waste what L2 can deliver.
 PIECE_BYTES = 16
 CACHED_BYTES = 8192
+SHORT_ROW = 256  # columns of windows, some of which a block has
+# Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
+FEW_ROWS, LONG_ROW = 8, 1 << 18
+GROUP = 32  # columns that are reduced together where they are kept in groups, at most
 
 
 def unsupported_rows(program: Program) -> Refused | None:
@@ -58,6 +66,17 @@ def is_small(buffer: Var, program: Program) -> bool:
     return together is None or elements < together
 
 
+def _wants_rounds(program: Program, rows: int | None, columns: int | None) -> bool:
+    """Few long rows, or such in short pieces."""
+    space = program.space
+    if not space.whole:
+        run, beside = constant(space.run) or GROUP, constant(space.inner) or 1
+        # Short rows of one block lie side by side, piece by piece, as a pooling's windows do.
+        is_short = columns is not None and columns <= SHORT_ROW
+        return run < GROUP and not (is_short and run * beside >= GROUP)
+    return (rows is None or rows <= FEW_ROWS) and (columns is None or columns >= LONG_ROW)
+
+
 def _emit(program: Program, mapping: Rows, place: Place) -> Expr:
     """Row by row, batch by batch, or in a grid-stride loop."""
     if mapping.blocks:
@@ -75,5 +94,11 @@ ROWS = Kind(
     search=SEARCH,
     footprint=footprint,
     emit=_emit,
-    rounds_if_long=True,
+    wants_rounds=_wants_rounds,
+)
+SCANNED_ROWS = replace(
+    ROWS,
+    program=accumulating_program,
+    claims=is_scan,
+    holds=lambda program: bool(program.scans),
 )

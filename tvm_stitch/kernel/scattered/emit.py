@@ -34,7 +34,7 @@ from tvm_stitch.kernel.ir.mapping import WARP, Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.emit import IteratedPart, Part
 from tvm_stitch.kernel.rows.row_state import NextRow
-from tvm_stitch.kernel.scattered.program import behind_sums
+from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
 from tvm_stitch.kernel.scattered.update_list import IN_CUDA, UpdateList
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.scattered_sum import ScatteredSum
@@ -68,7 +68,7 @@ __device__ __forceinline__ void {name}(void* partials, int groups, int elements)
 """
 
 
-def emit_scattered(program: Program, mapping: Mapping, place: Place) -> Expr:
+def emit_scattered(program: ScatteredProgram, mapping: Mapping, place: Place) -> Expr:
     """Write a part; the number of its blocks."""
     return _Scattered(behind_sums(program), mapping, place, program.scattered).emit()
 

@@ -22,22 +22,17 @@ from tvm_stitch.kernel.codegen.footprint import (
     too_much_shared,
 )
 from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row
-from tvm_stitch.kernel.ir.mapping import (
-    WARP,
-    Mapping,
-    Rows,
-    Scattered,
-    power_of_two,
-)
+from tvm_stitch.kernel.ir.mapping import WARP, Mapping, Rows, power_of_two
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.rows.footprint import footprint
 from tvm_stitch.kernel.rows.legal import crowded, held_elements, misaligned, told
 from tvm_stitch.kernel.rows.vector_width import is_aligned, vector_width
 from tvm_stitch.kernel.scattered.emit import FETCHED, emit_scattered, shared_sum_bytes
-from tvm_stitch.kernel.scattered.program import behind_sums
+from tvm_stitch.kernel.scattered.mapping import Scattered
+from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, scattering_program
 from tvm_stitch.kernel.scattered.update_list import list_layout
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.scattered_sum import ScatteredSum
+from tvm_stitch.stages.scattered_sum import ScatteredSum, scattered_sum
 from tvm_stitch.stages.stage import Refused, constant, element_bytes, find_reads
 
 BLOCK_THREADS = 1024
@@ -53,7 +48,7 @@ INDEX_BYTES = 8
 LATE = Refused("sums of updates are needed behind a reduction alone")
 
 
-def _unsupported(program: Program) -> Refused | None:
+def _unsupported(program: ScatteredProgram) -> Refused | None:
     inner = behind_sums(program)
     if (refused := unsupported(inner)) is not None:
         return refused
@@ -61,7 +56,7 @@ def _unsupported(program: Program) -> Refused | None:
     return None if all(each.stage.output in loaded for each in program.scattered) else LATE
 
 
-def _candidates(problem: Problem[Program]) -> Iterator[Scattered]:
+def _candidates(problem: Problem[ScatteredProgram]) -> Iterator[Scattered]:
     """Rows of few threads each; split, unless something is reduced along them."""
     inner, columns = behind_sums(problem.program), problem.columns
     vector, whole = vector_width(inner), _is_whole(inner)
@@ -81,7 +76,7 @@ def _candidates(problem: Problem[Program]) -> Iterator[Scattered]:
                     yield _grid_stride(problem, mapping, waves)
 
 
-def _piece_threads(problem: Problem[Program], vector: int) -> int:
+def _piece_threads(problem: Problem[ScatteredProgram], vector: int) -> int:
     """Threads of a piece of a row: fewer where the rows are too few to be there for all."""
     threads = min(PIECE_THREADS, power_of_two(-(-problem.columns // vector)))
     while threads * vector > SECTOR_ELEMENTS:
@@ -97,7 +92,7 @@ def _is_whole(program: Program) -> bool:
     return bool(program.row_reductions or program.scans)
 
 
-def _grid_stride(problem: Problem[Program], mapping: Scattered, waves: int) -> Scattered:
+def _grid_stride(problem: Problem[ScatteredProgram], mapping: Scattered, waves: int) -> Scattered:
     """As many blocks as are resident, or so many times more; no more than have rows."""
     device, space = problem.device, problem.program.space
     total, pieces = constant(space.rows) or 0, blocks_of_row(space, mapping)
@@ -110,7 +105,7 @@ def _grid_stride(problem: Problem[Program], mapping: Scattered, waves: int) -> S
     return replace(mapping, blocks=pieces * min(groups, most), min_blocks_per_sm=RESIDENT)
 
 
-def _footprint(program: Program, mapping: Mapping) -> Footprint:
+def _footprint(program: ScatteredProgram, mapping: Mapping) -> Footprint:
     """What rows take, with the updates in flight, a share of a row and the lists of updates."""
     inner = behind_sums(program)
     needed = footprint(inner, mapping)
@@ -131,8 +126,9 @@ def _update_bytes(wanted: ScatteredSum) -> int:
     return sum(map(element_bytes, own))
 
 
-def _illegal(problem: Problem[Program], mapping: Scattered) -> Iterator[str]:
-    inner = replace(problem, program=behind_sums(problem.program))
+def _illegal(problem: Problem[ScatteredProgram], mapping: Scattered) -> Iterator[str]:
+    whole: Problem[Program] = problem
+    inner = replace(whole, program=behind_sums(problem.program))
     pieces = blocks_of_row(inner.program.space, mapping) if mapping.steps else 0
     if not pieces or not mapping.blocks or mapping.blocks % pieces:
         yield f"{mapping.blocks} blocks for {pieces} pieces of a row"
@@ -147,7 +143,7 @@ def _illegal(problem: Problem[Program], mapping: Scattered) -> Iterator[str]:
     yield from too_much_shared("lists of updates need", needed.shared, problem.device)
 
 
-def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> Profile:
+def _profile(program: ScatteredProgram, mapping: Mapping, extents: Extents = NOMINAL) -> Profile:
     """Updates are read once; all indices by every block, which finds them in the L2."""
     found = rows_profile(behind_sums(program), mapping, extents)
     first, *others = found.phases
@@ -164,7 +160,7 @@ def _profile(program: Program, mapping: Mapping, extents: Extents = NOMINAL) -> 
     return replace(found, phases=phases, other_bytes=other)
 
 
-def _why(program: Program, mapping: Mapping) -> str:
+def _why(program: ScatteredProgram, mapping: Mapping) -> str:
     groups = mapping.blocks // blocks_of_row(program.space, mapping)
     rows = -(-(constant(program.space.rows) or 0) // groups)
     known = [constant(each.count) for each in program.scattered]
@@ -177,7 +173,9 @@ def _why(program: Program, mapping: Mapping) -> str:
 
 SCATTERED = Kind(
     mappings=(Scattered,),
-    holds=lambda program: bool(program.scattered),
+    program=scattering_program,
+    claims=lambda stage: scattered_sum(stage) is not None,
+    holds=lambda program: isinstance(program, ScatteredProgram),
     unsupported=_unsupported,
     candidates=_candidates,
     illegal=_illegal,

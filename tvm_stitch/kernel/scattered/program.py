@@ -1,13 +1,14 @@
 """Programs over the rows of a table to which indices send updates.
 
 In: Stages in order, of which some are scattered sums, and the buffers that must be written. Out: a
-Program over the table's rows, or why there is none. What is made of the sums belongs to their rows;
-what updates are made of is computed where they are added. Must not know threads.
+ScatteredProgram over the table's rows, or why there is none. What is made of the sums belongs to
+their rows; what updates are made of is computed where they are added. Must not know threads.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields
+from typing import Any
 
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.placing import make_program, with_inlined
@@ -19,7 +20,17 @@ from tvm_stitch.stages.stage import Refused, Stage, Var, same_size
 MOST_INLINED = 16  # operators behind each other that an update is made of
 
 
-def scattering_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> Program | Refused:
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class ScatteredProgram(Program):
+    """What one kernel computes to whose rows indices send updates; see the module's docstring."""
+
+    # Inputs of its stages that its own threads add up beforehand.
+    scattered: tuple[ScatteredSum, ...]
+
+
+def scattering_program(
+    stages: tuple[Stage, ...], outputs: tuple[Var, ...]
+) -> ScatteredProgram | Refused:
     """The program of stages some of which are scattered sums, all over the rows of one table."""
     producer = {stage.output: stage for stage in stages}
     found: list[ScatteredSum] = []
@@ -49,7 +60,12 @@ def scattering_program(stages: tuple[Stage, ...], outputs: tuple[Var, ...]) -> P
     wanted = tuple(each for each in found if each.stage.output in used)
     inputs = dict.fromkeys(buffer for buffer in made.inputs if buffer not in sums)
     inputs |= dict.fromkeys(read.buffer for each in wanted for read in each.stage.reads)
-    return replace(made, inputs=tuple(inputs), reduces=True, scattered=wanted)
+    fields_of_rows = _fields(made) | {"inputs": tuple(inputs), "reduces": True}
+    return ScatteredProgram(**fields_of_rows, scattered=wanted)
+
+
+def _fields(program: Program) -> dict[str, Any]:
+    return {each.name: getattr(program, each.name) for each in fields(Program)}
 
 
 def _computed(stage: Stage, producer: dict[Var, Stage]) -> ScatteredSum | Refused:
@@ -66,7 +82,7 @@ def _computed(stage: Stage, producer: dict[Var, Stage]) -> ScatteredSum | Refuse
 
 
 @memoized
-def behind_sums(program: Program) -> Program:
+def behind_sums(program: ScatteredProgram) -> Program:
     """What a program does with its sums: they are inputs of it."""
     sums = tuple(each.stage.output for each in program.scattered)
-    return replace(program, inputs=(*sums, *program.inputs), scattered=())
+    return Program(**_fields(program) | {"inputs": (*sums, *program.inputs)})

@@ -1,7 +1,6 @@
 """Mapping and legality of kernels with small matrix products.
 
-In: a ProductProgram and a Device. Out: its Mappings, the best first, and why one is not legal;
-which loads are issued before anything waits.
+In: a ProductProgram and a Device. Out: its Mappings, the best first, and why one is not legal.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from itertools import chain, product
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.kind import Problem
-from tvm_stitch.kernel.codegen.volatile_load import can_load_now
 from tvm_stitch.kernel.ir.mapping import WARP, SmallMatmul, power_of_two
 from tvm_stitch.kernel.rows import async_copy
 from tvm_stitch.kernel.small_matmul.column_slices import Slices, find_slices
+from tvm_stitch.kernel.small_matmul.early_loads import early_loads
 from tvm_stitch.kernel.small_matmul.footprint import (
     must_be_staged,
     room_for_factors,
@@ -24,10 +23,10 @@ from tvm_stitch.kernel.small_matmul.footprint import (
 )
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
-from tvm_stitch.kernel.small_matmul.smem_layout import steps_of, table_of
+from tvm_stitch.kernel.small_matmul.smem_layout import table_of
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
-from tvm_stitch.stages.stage import Read, Refused, Stage, dtype_of
+from tvm_stitch.stages.stage import Refused
 
 COLUMNS_EACH = 4  # of a thread, where a row has so many
 ROWS_EACH = 4
@@ -35,7 +34,6 @@ ROWS_EACH = 4
 # 50 x 64 takes 63.0 us with 8 rows a thread and 70.3 with 4, of 32 x 32 29.9 and 29.0.
 MORE_ROWS_EACH = 8
 MOST_ELEMENTS = 32  # of a product that a thread adds up at once
-MOST_EARLY = 16  # elements that a thread loads before it works on the first
 BLOCK_THREADS = 256
 BUSY_THREADS = 256  # of a multiprocessor, before threads get more than one row
 MOST_THREADS = 256  # of a row along which nothing is reduced
@@ -45,27 +43,6 @@ LEAST_DEPTH = 64  # of a thread, where several share a depth
 # 7.06 us with 2 parts or 4, 8.08 with 8; weights read transposed, by one thread each, 35.9. (A
 # library's product and the cell after it: 4.1 to 10 and 1.4.)
 MOST_DEPTH_SPLIT = 4
-
-
-def early_loads(program: ProductProgram, mapping: SmallMatmul) -> list[tuple[Stage, Read]]:
-    """Loads that need nothing computed, as far as a thread has registers for them."""
-    found: list[tuple[Stage, Read]] = []
-    left = MOST_EARLY if mapping.prefetch_weights else 0
-    own = {contraction.own for contraction in program.contractions.values()}
-    for stage in program.stages:
-        if stage.output in program.contractions or stage.output in own:
-            continue
-        steps = steps_of(program, mapping, stage)
-        nested = any(read.nested for read in stage.reads)
-        for read in stage.reads:
-            possible = can_load_now(dtype_of(read.buffer)) and not (read.guarded or nested)
-            if read.buffer in program.producer or not possible or steps > left:
-                continue
-            each = steps if program.is_common(stage, read) else mapping.batch * steps
-            if each <= left:
-                found.append((stage, read))
-                left -= each
-    return found
 
 
 def mapping_of_products(

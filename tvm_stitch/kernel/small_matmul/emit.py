@@ -24,8 +24,9 @@ from tvm_stitch.kernel.codegen.tir_builder import Place, all_of, evaluated, int6
 from tvm_stitch.kernel.codegen.volatile_load import load_now
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.ir.program import Where
-from tvm_stitch.kernel.small_matmul.choose import early_loads, staged_tables
 from tvm_stitch.kernel.small_matmul.column_slices import STEP, waiting
+from tvm_stitch.kernel.small_matmul.early_loads import early_loads
+from tvm_stitch.kernel.small_matmul.footprint import staged_tables
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK, Contraction
 from tvm_stitch.kernel.small_matmul.smem_copy import SHARED, ProductCopies

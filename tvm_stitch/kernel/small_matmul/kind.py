@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from tvm_stitch.kernel.analysis.kind import Kind, unsupported
+from tvm_stitch.kernel.analysis.kind import Kind, Made, unsupported
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
+from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.small_matmul.choose import product_mappings, product_reasons
 from tvm_stitch.kernel.small_matmul.emit import ProductPart
 from tvm_stitch.kernel.small_matmul.footprint import product_footprint
 from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile
-from tvm_stitch.kernel.small_matmul.program import ProductProgram
+from tvm_stitch.kernel.small_matmul.program import ProductProgram, make_product_program
 from tvm_stitch.kernel.small_matmul.space import SEARCH
-from tvm_stitch.stages.stage import shown
+from tvm_stitch.stages.matmul_pattern import Factors, small_product
+from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.stage import Stage, shown
 
 
 def _why(program: ProductProgram, mapping: SmallMatmul) -> str:
@@ -27,8 +30,22 @@ def _why(program: ProductProgram, mapping: SmallMatmul) -> str:
     return f"{text}; a row is reduced {times} by shuffles within a warp"
 
 
+def _claims(stage: Stage) -> bool:
+    return stage.is_reduction and is_product(stage)
+
+
+def _is_wanted(made: Made) -> bool:
+    """Where there is no other: products one of whose factors spans the results, as a vector's."""
+    if isinstance(made.program, Program):
+        return False
+    return any(isinstance(small_product(stage), Factors) for stage in made.stages)
+
+
 SMALL_MATMUL = Kind(
     mappings=(SmallMatmul,),
+    program=make_product_program,
+    claims=_claims,
+    is_wanted=_is_wanted,
     holds=lambda program: isinstance(program, ProductProgram),
     unsupported=unsupported,
     candidates=product_mappings,

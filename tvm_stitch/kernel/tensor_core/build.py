@@ -15,13 +15,12 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.kernel.codegen.block_order import by_ranges, interleave_blocks, own_block
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads, signature
 from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform, int64
-from tvm_stitch.kernel.emit import by_ranges, own_block
 from tvm_stitch.kernel.ir.mapping import switched_off
 from tvm_stitch.kernel.kernel import Implementation, Kernel
-from tvm_stitch.kernel.shared_input import interleave_blocks
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles
 from tvm_stitch.kernel.tensor_core.cost import mean_us
 from tvm_stitch.kernel.tensor_core.emit import TensorPart, allocate_smem_arena

@@ -13,7 +13,6 @@ from typing import TypeAlias
 from tvm import tirx
 
 from tvm_stitch.device import Device
-from tvm_stitch.graph.back.launches import shown
 from tvm_stitch.kernel.build import read_programs
 from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.kernel.cost_model import kernel_model
@@ -41,12 +40,6 @@ from tvm_stitch.tuning.apply import origin_of
 
 # Where a kept value waits -> the scheme that this is.
 _RESIDENCE_SCHEME = {"register": "local", "shared": "regional", "nowhere": "global"}
-_EXCHANGE = {
-    "local": "by one thread",
-    "warp": "by shuffles within a warp",
-    "regional": "through shared memory within a block",
-    "cluster": "through the shared memory of a cluster of blocks",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,7 +278,8 @@ def _unused(name: str, taken: Container[str]) -> str:
 
 def _why(parts: Sequence[Part], schedule: Schedule) -> str:
     """One sentence: what the kernel's scheme rests on."""
-    sentences = list(dict.fromkeys(map(_why_part, parts)))
+    found = (kind_of(part.program).why(part.program, part.mapping) for part in parts)
+    sentences = list(dict.fromkeys(found))
     if schedule.blocks:
         rounds = parts[-1].program.round + 1
         return (
@@ -313,29 +307,3 @@ def _why_persistent(parts: Sequence[Part]) -> str:
         return ""
     share = kept / sum(size for size, _ in found.values())
     return f" and find {share:.0%} of the inputs they read again in shared memory"
-
-
-def _why_part(part: Part) -> str:
-    program, mapping = part.program, part.mapping
-    if own := kind_of(program).why(program, mapping):
-        return own
-    along = len(program.row_reductions)
-    columns = shown(program.space.columns)
-    times = "once" if along == 1 else f"{along} times"
-    exchange = _EXCHANGE[mapping.row_scheme]
-    text = f"a row of {columns} columns is reduced {times} {exchange}" if along else ""
-    if program.scans:
-        text += f"{'; ' if text else ''}values accumulate along {columns} columns {exchange}"
-    if program.column_reductions:
-        count = len(program.column_reductions)
-        sums = f"{count} sum{'s' if count > 1 else ''} over the rows"
-        where = "behind a barrier of the grid" if part.mapping.blocks else "in shared memory"
-        text += f"{'; ' if text else ''}{sums} synchronise {where}"
-    if mapping.tile:
-        return "transposed reads are coalesced through tiles in shared memory"
-    if not text:
-        return "each element depends on its own inputs only: threads exchange nothing"
-    if not part.phases.kept:
-        return text
-    place = "registers" if part.mapping.residence == "register" else "shared memory"
-    return f"{text}; values needed again stay in {place}"

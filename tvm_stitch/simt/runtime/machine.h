@@ -197,12 +197,14 @@ inline uint64_t draw() {  // xorshift64*
   return x * 0x2545F4914F6CDD1Dull;
 }
 
-// collective.cc
+// warp.cc
 // Waits for the other lanes of the mask; `pc` is where in the kernel. Returns this lane's result.
 uint64_t meet(int kind, uint32_t mask, uint64_t value, int operand, int width, uint64_t pc);
 void leave_warp(Fiber* fiber);
-void leave_block(Fiber* fiber);
 void resolve_activemask(Warp* warp, Block* block);
+
+// barrier.cc
+void leave_block(Fiber* fiber);
 
 // matrix.cc
 void complete_matrices(Warp* warp, const Fiber& lane);
