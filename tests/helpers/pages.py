@@ -45,7 +45,7 @@ def report(launches: list[int], kernels: list[dict[str, Any]], **fields: Any) ->
         "before": {"kernels": 9, "launches": 2 * len(launches), "failure": ""},
         "launches": len(launches), "kernels": kernels,
         "fallbacks": [{"op": "sort", "reason": "block sort_gpu is not a single store"}],
-        "cuts": [], "measured": [], "plans": [],
+        "for_library": [], "cuts": [], "measured": [], "plans": [],
         "flow": {"launches": launches, "edges": edges, "folded": _folded(launches)},
         "sources": [{"text": "lv1 = nn.softmax(lv)", "place": "model.py:31"}],
         "passes": [{"name": "StitchOps", "stage": "planning", "seconds": 1.5, "runs": 1}],

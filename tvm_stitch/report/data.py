@@ -162,6 +162,7 @@ class Findings:
     device: str  # the GPU whose figures plans were compared by
     kernels: tuple[Kernel, ...]  # all of the compiled module, TVM's own too
     fallbacks: tuple[Fallback, ...]  # operators that went TVM's way, and why
+    for_library: tuple[Fallback, ...] = ()  # what a library would take, and why it does not
     cuts: tuple[Cut, ...] = ()  # values that go from one kernel to another through memory, and why
     plans: tuple[Solved, ...] = ()  # how good the plan of each dataflow block is
     measured: tuple[Measured, ...] = ()  # regions that were timed both ways

@@ -40,6 +40,7 @@ class Report(Findings):
             "launches": self.launches,
             "kernels": [listed(asdict(kernel)) for kernel in self.kernels],
             "fallbacks": [asdict(fallback) for fallback in self.fallbacks],
+            "for_library": [asdict(each) for each in self.for_library],
             "cuts": [listed(asdict(cut)) for cut in self.cuts],
             "measured": [listed(asdict(each)) for each in self.measured],
             "plans": [{**asdict(plan), "gap": plan.gap} for plan in self.plans],

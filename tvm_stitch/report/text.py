@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from tvm_stitch.plan.plan import Cut, Measured, Solved, shown_bytes
+from tvm_stitch.plan.plan import Cut, Fallback, Measured, Solved, shown_bytes
 from tvm_stitch.report.data import Findings, Kernel, PassTime
 
 WIDTH = 100
@@ -30,11 +30,8 @@ def render(report: Findings) -> str:
         parts += ["", "Measured on this GPU; the faster of the two was kept:"]
         for each in report.measured:
             parts += _measured_lines(each)
-    if report.fallbacks:
-        parts += ["", "Left to TVM's default kernels:"]
-        longest = max(len(fallback.op) for fallback in report.fallbacks)
-        for fallback in report.fallbacks:
-            parts += _wrapped(f"  {fallback.op:{min(longest, 24)}}  ", fallback.reason)
+    parts += _named("Left to TVM's default kernels:", report.fallbacks)
+    parts += _named("A library would take:", report.for_library)
     if report.times:
         parts += ["", *_wrapped("time    ", _times(report.times))]
     return "\n".join(parts)
@@ -84,6 +81,13 @@ def _quality(plan: Solved) -> str:
             f"{plan.parts_us:.1f} us"
         )
     return text
+
+
+def _named(title: str, found: Sequence[Fallback]) -> list[str]:
+    """Operators and reasons below a title; nothing where there are none."""
+    longest = max((len(each.op) for each in found), default=0)
+    lines = [_wrapped(f"  {each.op:{min(longest, 24)}}  ", each.reason) for each in found]
+    return ["", title, *(line for each in lines for line in each)] if found else []
 
 
 def _cut_lines(cut: Cut) -> list[str]:

@@ -57,6 +57,8 @@ function drawLeft(parent) {
   const list = (title, head, rows) => rows.length && parts.push(element("h3", {}, title), plainTable(head, rows));
   list("Left to TVM's default kernels", ["operator", "why"],
     report.fallbacks.map((each) => [each.op, each.reason]));
+  list("A library would take", ["operator", "why it does not"],
+    report.for_library.map((each) => [each.op, each.reason]));
   list("Passed between kernels through memory", ["from", "to", "bytes", "why they are not one kernel"],
     report.cuts.map((cut) => [named(cut.writer), named(cut.reader),
       bytes(cut.bytes) + (cut.count > 1 ? ` × ${cut.count}` : ""), cut.reason]));
