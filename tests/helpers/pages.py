@@ -47,7 +47,8 @@ def report(launches: list[int], kernels: list[dict[str, Any]], **fields: Any) ->
         "fallbacks": [{"op": "sort", "reason": "block sort_gpu is not a single store"}],
         "for_library": [], "cuts": [], "measured": [], "plans": [],
         "flow": {"launches": launches, "edges": edges, "folded": _folded(launches)},
-        "sources": [{"text": "lv1 = nn.softmax(lv)", "place": "model.py:31"}],
+        "sources": [{"text": "lv1 = nn.softmax(lv)", "place": "model.py:31",
+                     "line": "y = self.attend(x)", "module": "layers.0.attention"}],
         "passes": [{"name": "StitchOps", "stage": "planning", "seconds": 1.5, "runs": 1}],
         "limits": {"bandwidth": 4.26e12, "float32": 6.7e13},
     } | fields  # fmt: skip

@@ -56,11 +56,14 @@ def layers(**fields):
 def test_a_click_on_a_kernel_tells_its_story(opened):
     story = {"kernel_1": {"tir": "def main(): pass", "cuda": "__global__ void kernel_1() {}"}}
     tab = opened(layers(), story)
+    for text in ("layers.0.att", "self.attend", "lv1 = nn.softmax"):
+        tab.locator("#search").fill(text)
+        assert tab.locator("#found").inner_text() == "5 kernels"
     tab.locator("#launch-1").click(position={"x": 40, "y": 12})
     text = tab.locator("#details").inner_text()
     for expected in (
         "kernel_1", "32 threads per row", "a row is reduced 2 times", "65.5 kB", "model.py:31",
-        "lv1 = nn.softmax(lv)", "one kernel would take 9.0 us",
+        "y = self.attend(x)", "layers.0.attention", "one kernel would take 9.0 us",
     ):  # fmt: skip
         assert expected in text
     tab.locator("details.code summary", has_text="CUDA").click()

@@ -72,6 +72,8 @@ class Source:
 
     text: str  # "lv1 = nn.softmax(lv)"
     place: str = ""  # "model.py:31", if the frontend said so
+    line: str = ""  # what stands there: "x = self.encoder(x)"
+    module: str = ""  # the part of a PyTorch model that was called: "encoder.layers.0.self_attn"
 
 
 @dataclass(frozen=True)
