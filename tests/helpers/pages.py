@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tvm_stitch.json_data import listed
-from tvm_stitch.report.data import Flow
+from tvm_stitch.report.data import Edge, Flow
 from tvm_stitch.report.findings.fold import folded
 
 SCHEMES = ("local", "warp", "regional", "cluster", "global")
@@ -39,6 +39,7 @@ def report(launches: list[int], kernels: list[dict[str, Any]], **fields: Any) ->
         for writer in (reader - 1, reader - 3)
         if writer >= 0
     ]  # fmt: skip
+    flow = Flow(tuple(launches), tuple(Edge(**edge) for edge in edges))
     return {
         "version": 1, "versions": "tvm_stitch 0.1.0 and TVM 0.27.0",
         "target": "sm_90", "device": "H200",
@@ -46,6 +47,7 @@ def report(launches: list[int], kernels: list[dict[str, Any]], **fields: Any) ->
         "launches": len(launches), "kernels": kernels,
         "fallbacks": [{"op": "sort", "reason": "block sort_gpu is not a single store"}],
         "for_library": [], "cuts": [], "measured": [], "plans": [],
+        "passed": [listed(asdict(each)) for each in flow.passed],
         "flow": {"launches": launches, "edges": edges, "folded": _folded(launches)},
         "sources": [{"text": "lv1 = nn.softmax(lv)", "place": "model.py:31",
                      "line": "y = self.attend(x)", "module": "layers.0.attention"}],

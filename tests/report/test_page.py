@@ -181,6 +181,14 @@ def test_everything_opens_but_a_kernel_of_thousands_of_operators(opened):
     assert tab.locator("#details tr.stage").count() == 5000
 
 
+def test_what_passes_between_kernels_is_listed_once_with_their_numbers(opened):
+    tab = opened(layers())
+    tab.locator("nav button", has_text="Not fused").click()
+    rows = tab.locator("#left table").last.locator("tbody tr").all_inner_texts()
+    assert rows[0].startswith("2 max, subtract … sum\t3 max, subtract … sum\t12\t393.2 kB\t")
+    assert len(rows) == len(set(rows))
+
+
 def test_a_report_of_nothing(opened):
     tab = opened(report([], []))
     assert tab.locator(".box").count() == 0

@@ -44,6 +44,7 @@ class Report(Findings):
             "cuts": [listed(asdict(cut)) for cut in self.cuts],
             "measured": [listed(asdict(each)) for each in self.measured],
             "plans": [{**asdict(plan), "gap": plan.gap} for plan in self.plans],
+            "passed": [listed(asdict(each)) for each in self.flow.passed],
             "flow": listed(asdict(self.flow)),
             "sources": [asdict(source) for source in self.sources],
             "passes": [asdict(each) for each in self.times],

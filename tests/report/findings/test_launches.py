@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from check import H200
 from library_stand_in import stand_in
+from products import norm_and_product
 from tvm import relax
 from tvm.relax import op
 
@@ -111,24 +112,6 @@ def test_products_on_tensor_cores_say_where_they_begin_and_end():
     calls = [call("sum"), call("add", Read(0, "v", 16))]
     (edge,) = flow(calls, [ADD, product], PLACES, []).edges
     assert "ends with its element-wise epilogue" in edge.reason
-
-
-def norm_and_product(residual):
-    """A layer norm whose result a product multiplies, and a residual of as many bytes."""
-
-    def body(emit, x, w, scale, shift):
-        h = emit(op.nn.layer_norm(x, scale, shift, axes=[-1]))
-        found = emit(op.add(emit(op.matmul(h, w)), shift))
-        return emit(op.nn.layer_norm(emit(op.add(found, residual(h, x))), scale, shift, axes=[-1]))
-
-    builder = relax.BlockBuilder()
-    shapes = {"x": (1024, 768), "w": (768, 768), "scale": (768,), "shift": (768,)}
-    params = [relax.Var(name, relax.TensorType(s, "float16")) for name, s in shapes.items()]
-    with builder.function("main", params):
-        with builder.dataflow():
-            out = builder.emit_output(body(builder.emit, *params))
-        builder.emit_func_output(out)
-    return builder.get()
 
 
 @pytest.mark.parametrize("residual", [lambda h, x: h, lambda h, x: x])
