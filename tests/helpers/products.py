@@ -102,7 +102,7 @@ def projection(dtype: str, rows: int, inputs: int, outputs: int, transposed: boo
 
 
 def norm_and_product(residual) -> tvm.IRModule:
-    """A layer norm whose result a product multiplies, `residual` of it and its input, another norm."""
+    """A norm whose result a product multiplies, a `residual` of it and its input, a norm."""
 
     def body(emit, x, w, scale, shift):
         h = emit(op.nn.layer_norm(x, scale, shift, axes=[-1]))
