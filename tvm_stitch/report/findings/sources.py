@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from tvm_stitch.frontend.placing import line_of
 from tvm_stitch.graph.back.launches import shown
@@ -66,4 +66,8 @@ def _shown(value: Any) -> str:
         return f"({', '.join(map(shown, value.values))})"
     if isinstance(value, relax.ExternFunc):
         return str(value.global_symbol)
+    if isinstance(value, (tirx.IntImm, tirx.FloatImm, tvm.ir.StringImm)):
+        return str(value.value)
+    if isinstance(getattr(value, "ty", None), tvm.ir.PrimType):  # a formula of symbols
+        return shown(value)
     return "constant" if isinstance(value, tvm.ir.GenericConst) else str(type(value).__name__)
