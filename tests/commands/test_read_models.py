@@ -11,6 +11,7 @@ from command_line import refused, run
 from tuning_runs import MadeUpRunner
 from tvm import relax
 
+import tvm_stitch
 from tvm_stitch import simt
 from tvm_stitch.commands import demo
 from tvm_stitch.frontend.read import read
@@ -99,6 +100,16 @@ def test_a_file_in_tvmscript_is_not_run(tmp_path):
 
 
 @needs_compiler
+def test_places_are_lines_of_the_file(tmp_path):
+    path = tmp_path / "ts.py"
+    script = softmax_with_a_constant().script(show_meta=True)
+    path.write_text(f'"""A module."""\n\n{script}', encoding="utf-8")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    (number,) = (n for n, line in enumerate(lines, 1) if "R.nn.softmax" in line)
+    places = [source.place for source in tvm_stitch.explain(read(str(path)), "sm_90").sources]
+    assert places[-1] == f"{path}:{number}"
+
+
 def test_verify(capsys, onnx_model):
     code, out, err = run(capsys, "verify", str(onnx_model), "--target", "sm_90", "--orders", "2")
     assert (code, err) == (0, "")

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tvm_stitch.json_data import listed
-from tvm_stitch.report.data import Flow
+from tvm_stitch.report.data import Edge, Flow
 from tvm_stitch.report.findings.fold import folded
 
 SCHEMES = ("local", "warp", "regional", "cluster", "global")
@@ -39,15 +39,18 @@ def report(launches: list[int], kernels: list[dict[str, Any]], **fields: Any) ->
         for writer in (reader - 1, reader - 3)
         if writer >= 0
     ]  # fmt: skip
+    flow = Flow(tuple(launches), tuple(Edge(**edge) for edge in edges))
     return {
         "version": 1, "versions": "tvm_stitch 0.1.0 and TVM 0.27.0",
         "target": "sm_90", "device": "H200",
         "before": {"kernels": 9, "launches": 2 * len(launches), "failure": ""},
         "launches": len(launches), "kernels": kernels,
         "fallbacks": [{"op": "sort", "reason": "block sort_gpu is not a single store"}],
-        "cuts": [], "measured": [], "plans": [],
+        "for_library": [], "cuts": [], "measured": [], "plans": [],
+        "passed": [listed(asdict(each)) for each in flow.passed],
         "flow": {"launches": launches, "edges": edges, "folded": _folded(launches)},
-        "sources": [{"text": "lv1 = nn.softmax(lv)", "place": "model.py:31"}],
+        "sources": [{"text": "lv1 = nn.softmax(lv)", "place": "model.py:31",
+                     "line": "y = self.attend(x)", "module": "layers.0.attention"}],
         "passes": [{"name": "StitchOps", "stage": "planning", "seconds": 1.5, "runs": 1}],
         "limits": {"bandwidth": 4.26e12, "float32": 6.7e13},
     } | fields  # fmt: skip

@@ -1,6 +1,7 @@
 """Graphs with small matrix products: attention, recurrent cells, projections."""
 
 import numpy as np
+import tvm
 from tvm import relax
 from tvm.relax import op
 from zoo import Case, graph, norm64, softmax64
@@ -98,3 +99,21 @@ def projection(dtype: str, rows: int, inputs: int, outputs: int, transposed: boo
 
     weight = (outputs, inputs) if transposed else (inputs, outputs)
     return graph(dtype, [(rows, inputs), weight, (outputs,), (outputs,)], build, expected)
+
+
+def norm_and_product(residual) -> tvm.IRModule:
+    """A norm whose result a product multiplies, a `residual` of it and its input, a norm."""
+
+    def body(emit, x, w, scale, shift):
+        h = emit(op.nn.layer_norm(x, scale, shift, axes=[-1]))
+        found = emit(op.add(emit(op.matmul(h, w)), shift))
+        return emit(op.nn.layer_norm(emit(op.add(found, residual(h, x))), scale, shift, axes=[-1]))
+
+    builder = relax.BlockBuilder()
+    shapes = {"x": (1024, 768), "w": (768, 768), "scale": (768,), "shift": (768,)}
+    params = [relax.Var(name, relax.TensorType(s, "float16")) for name, s in shapes.items()]
+    with builder.function("main", params):
+        with builder.dataflow():
+            out = builder.emit_output(body(builder.emit, *params))
+        builder.emit_func_output(out)
+    return builder.get()

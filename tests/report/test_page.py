@@ -1,7 +1,6 @@
 """The report's page in a real browser: Chromium, without a screen and without a network."""
 
 import random
-import shutil
 import time
 
 import pytest
@@ -9,44 +8,19 @@ from pages import kernel, report
 
 from tvm_stitch.report.html import page
 
-CHROMIUM = shutil.which("chromium")
-ARGUMENTS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 LAYERS = [0, *[1, 2, 3] * 12, 4]
-READY = "body[data-ready]"
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium (apt-get install chromium)")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as running:
-        found = running.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
-        yield found
-        found.close()
 
 
 @pytest.fixture
-def opened(browser, tmp_path):
+def opened(opened_file, tmp_path):
     """Opens a report; what the page complains of fails the test."""
-    complaints = []
 
     def open_page(data, code=None, profile=None, width=1400):
         path = tmp_path / "report.html"
         path.write_text(page(data, code or {}, profile), encoding="utf-8")
-        tab = browser.new_page(viewport={"width": width, "height": 900})
-        tab.on("console", lambda message: complaints.append(message.text))
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("request", lambda asked: asked.url.startswith("http") and complaints.append(asked))
-        tab.goto(path.as_uri())
-        tab.wait_for_selector(READY)
-        return tab
+        return opened_file(path, width)
 
-    yield open_page
-    assert complaints == []
+    return open_page
 
 
 def layers(**fields):
@@ -56,11 +30,14 @@ def layers(**fields):
 def test_a_click_on_a_kernel_tells_its_story(opened):
     story = {"kernel_1": {"tir": "def main(): pass", "cuda": "__global__ void kernel_1() {}"}}
     tab = opened(layers(), story)
+    for text in ("layers.0.att", "self.attend", "lv1 = nn.softmax"):
+        tab.locator("#search").fill(text)
+        assert tab.locator("#found").inner_text() == "5 kernels"
     tab.locator("#launch-1").click(position={"x": 40, "y": 12})
     text = tab.locator("#details").inner_text()
     for expected in (
         "kernel_1", "32 threads per row", "a row is reduced 2 times", "65.5 kB", "model.py:31",
-        "lv1 = nn.softmax(lv)", "one kernel would take 9.0 us",
+        "y = self.attend(x)", "layers.0.attention", "one kernel would take 9.0 us",
     ):  # fmt: skip
         assert expected in text
     tab.locator("details.code summary", has_text="CUDA").click()
@@ -176,6 +153,44 @@ def test_everything_opens_but_a_kernel_of_thousands_of_operators(opened):
     assert tab.locator("#launch-1 > .toggle").count() == 0
     tab.locator("#launch-1").click(position={"x": 40, "y": 12})
     assert tab.locator("#details tr.stage").count() == 5000
+
+
+def test_what_passes_between_kernels_is_listed_once_with_their_numbers(opened):
+    tab = opened(layers())
+    tab.locator("nav button", has_text="Not fused").click()
+    rows = tab.locator("#left table").last.locator("tbody tr").all_inner_texts()
+    assert rows[0].startswith("2 max, subtract … sum\t3 max, subtract … sum\t12\t393.2 kB\t")
+    assert len(rows) == len(set(rows))
+
+
+def test_a_plan_opens_as_a_whole_and_shows_operators_where_there_is_room(opened):
+    few, many = ([kernel(n) for n in range(count)] for count in (2, 14))
+    assert opened(report([0, 1], few)).locator(".operator").count() == 8
+    tab = opened(report(list(range(14)), many))
+    assert tab.locator(".operator").count() == 0 and tab.locator(".box.kernel").count() == 14
+    last = tab.locator("#launch-13").bounding_box()
+    assert last["y"] + last["height"] <= 900
+    tab.locator("#open-all").click()
+    assert tab.locator(".operator").count() == 4 * 14
+
+
+def test_a_kernel_that_is_found_shows_its_title_below_the_controls(opened):
+    tab = opened(
+        report([0, 1, 2], [kernel(0), kernel(1, 60, ops=["argsort"] * 60), kernel(2)]), width=700
+    )
+    tab.locator("#open-all").click()
+    tab.locator("#search").fill("argsort")
+    tab.locator("#search").press("Enter")
+    controls = tab.locator(".controls").bounding_box()
+    title = tab.locator("#launch-1 > text.name").bounding_box()
+    assert title["y"] >= controls["y"] + controls["height"] and title["x"] >= 0
+
+
+def test_rates_have_a_unit_of_their_own(opened):
+    tab = opened(layers())
+    tab.locator("nav button", has_text="Roofline").click()
+    text = tab.locator("#roofline svg").text_content()
+    assert "4.26 TB/s" in text and "float32: 67 TFLOP/s" in text
 
 
 def test_a_report_of_nothing(opened):

@@ -1,7 +1,7 @@
 """The page of a record store: what told most of a search, and that a browser shows it."""
 
 import json
-import shutil
+from dataclasses import replace
 
 import pytest
 from tuning_runs import MadeUpRunner, softmax_model
@@ -62,26 +62,21 @@ def test_the_command_writes_the_page(store, tmp_path, capsys):
     assert search["unit"] == "us" and len(search["trials"]) >= 16
 
 
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium")
-def test_a_browser_shows_the_search(store, tmp_path):
-    playwright = pytest.importorskip("playwright.sync_api")
+def test_a_browser_shows_the_search(store, tmp_path, opened_file):
     path = tmp_path / "searches.html"
     write_searches(store.read().records, path)
-    complaints = []
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--headless", "--no-sandbox"]
-        )
-        tab = browser.new_page(viewport={"width": 600, "height": 900})
-        tab.on("console", lambda message: complaints.append(message.text))
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.goto(path.as_uri())
-        tab.wait_for_selector("body[data-ready]")
-        assert tab.locator("#list tbody tr").count() == 1
-        assert tab.locator("#shown svg").first.locator("circle.trial").count() == 16
-        assert tab.locator("table.parameters tbody tr").count() > 0
-        assert tab.evaluate("document.documentElement.scrollWidth") <= 600
-        tab.locator("#search").fill("no such kernel")
-        assert tab.locator("#list tbody tr").count() == 0
-        browser.close()
-    assert complaints == []
+    tab = opened_file(path, 600)
+    assert tab.locator("#list tbody tr").count() == 1
+    assert tab.locator("#shown svg").first.locator("circle.trial").count() == 16
+    assert tab.locator("table.parameters tbody tr").count() > 0
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 600
+    tab.locator("#search").fill("no such kernel")
+    assert tab.locator("#list tbody tr").count() == 0
+
+
+def test_costs_are_shown_without_the_dust_of_sums(store, tmp_path, opened_file):
+    records = [replace(each, unit="bytes", cost=4607.999999999998) for each in store.read().records]
+    path = tmp_path / "searches.html"
+    write_searches(records, path)
+    text = opened_file(path).locator("#list").inner_text()
+    assert "4608 bytes" in text

@@ -6,10 +6,33 @@ changes nothing else: equal functions stay equal.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm import relax
+
+
+@dataclass(frozen=True)
+class Line:
+    """A place of the user's model."""
+
+    file: str  # or the name of a node, which has no lines
+    number: int = 0
+    text: str = ""  # of that line
+    module: str = ""  # the part of the model that was called: "layers.0.attention"
+
+
+def span(line: Line) -> tvm.ir.Span:
+    """A span that says all of it: the source's name holds what spans have no field for."""
+    name = "\n".join((line.file, line.text, line.module)) if line.text or line.module else line.file
+    return tvm.ir.Span(tvm.ir.SourceName(name), line.number, line.number, 0, 0)
+
+
+def line_of(span: tvm.ir.Span) -> Line:
+    """What a span says, also one of TVM's own."""
+    file, text, module = [*str(span.source_name.name).split("\n"), "", ""][:3]
+    return Line(file, int(span.line), text, module)
 
 
 class PlacingBuilder(relax.BlockBuilder):

@@ -9,8 +9,11 @@ from __future__ import annotations
 import ast
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import tvm
 
@@ -92,13 +95,33 @@ def _script(path: str, text: str) -> tvm.IRModule | None:
         raise InputError(f"{path} holds {len(found)} definitions in TVMScript: leave one there")
     # Constants come as JSON in a variable of this name.
     constants = next(filter(None, map(_metadata, statements)), None)
-    lines = text.splitlines()[_first_line(found[0]) - 1 : found[0].end_lineno]
+    first = _first_line(found[0]) - 1
+    lines = [""] * first + text.splitlines()[first : found[0].end_lineno]  # numbered as in the file
     try:
         known = {"metadata": tvm.ir.load_json(constants)} if constants else {}
-        parsed = tvm.script.from_source("\n".join(lines), {**_names(), **known})
+        with _called(path):
+            parsed = tvm.script.from_source("\n".join(lines), {**_names(), **known})
     except Exception as error:
         raise InputError(f"{path} is TVMScript that TVM cannot read: {last_line(error)}") from None
     return parsed if isinstance(parsed, tvm.IRModule) else tvm.IRModule({"main": parsed})
+
+
+@contextmanager
+def _called(path: str) -> Iterator[None]:
+    """Meanwhile the places of a text that TVM parses are in this file: it has no way to say so."""
+    from tvm.script.parser.core import entry
+
+    class Named(entry.Source):
+        def __init__(self, program: Any) -> None:
+            super().__init__(program)
+            self.source_name = path
+
+    known = entry.Source
+    entry.Source = Named
+    try:
+        yield
+    finally:
+        entry.Source = known
 
 
 def _is_script(statement: ast.stmt) -> bool:

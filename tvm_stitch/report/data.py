@@ -5,7 +5,7 @@ In: what explain found. Out: data for the renderers. Must not know TVM, nor how 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tvm_stitch.kernel.ir.mapping import LIBRARY
@@ -72,6 +72,8 @@ class Source:
 
     text: str  # "lv1 = nn.softmax(lv)"
     place: str = ""  # "model.py:31", if the frontend said so
+    line: str = ""  # what stands there: "x = self.encoder(x)"
+    module: str = ""  # the part of a PyTorch model that was called: "encoder.layers.0.self_attn"
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,18 @@ class Edge:
     values: tuple[str, ...]
     bytes: int | None  # where shapes are symbolic, for the sizes that kernels name; None: unknown
     reason: str = ""  # why the two are not one kernel, and what that would cost; empty if unknown
+
+
+@dataclass(frozen=True)
+class Passed:
+    """All values that launches of one kernel pass to those of another for the same reason."""
+
+    writer: int  # places in Findings.kernels
+    reader: int
+    values: tuple[str, ...]  # the same name once
+    bytes: int | None  # of all edges; None: not known of any
+    reason: str
+    count: int  # edges
 
 
 @dataclass(frozen=True)
@@ -105,6 +119,22 @@ class Flow:
     launches: tuple[int, ...] = ()  # places in Findings.kernels
     edges: tuple[Edge, ...] = ()
     folded: tuple[int | Repeat, ...] = ()  # the launches, repeated stretches of them once
+
+    @property
+    def passed(self) -> tuple[Passed, ...]:
+        """The edges by kernels and reason, the most bytes first."""
+        found: dict[tuple[int, int, str], list[Edge]] = {}
+        for edge in self.edges:
+            key = self.launches[edge.writer], self.launches[edge.reader], edge.reason
+            found.setdefault(key, []).append(edge)
+        summed = (_passed(*key, edges) for key, edges in found.items())
+        return tuple(sorted(summed, key=lambda each: -(each.bytes or 0)))
+
+
+def _passed(writer: int, reader: int, reason: str, edges: Sequence[Edge]) -> Passed:
+    known = [edge.bytes for edge in edges if edge.bytes is not None]
+    values = tuple(dict.fromkeys(value for edge in edges for value in edge.values))
+    return Passed(writer, reader, values, sum(known) if known else None, reason, len(edges))
 
 
 @dataclass(frozen=True)
@@ -162,6 +192,7 @@ class Findings:
     device: str  # the GPU whose figures plans were compared by
     kernels: tuple[Kernel, ...]  # all of the compiled module, TVM's own too
     fallbacks: tuple[Fallback, ...]  # operators that went TVM's way, and why
+    for_library: tuple[Fallback, ...] = ()  # what a library would take, and why it does not
     cuts: tuple[Cut, ...] = ()  # values that go from one kernel to another through memory, and why
     plans: tuple[Solved, ...] = ()  # how good the plan of each dataflow block is
     measured: tuple[Measured, ...] = ()  # regions that were timed both ways

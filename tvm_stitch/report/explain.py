@@ -86,6 +86,7 @@ def explain(
         device=device.name,
         kernels=kernels,
         fallbacks=_fallbacks(kernels, notes, outside_calls(lowered)),
+        for_library=_for_library(kernels, notes),
         cuts=cuts,
         plan=SavedPlan(
             tuple(plan.saved for plan in notes.plans if plan.saved is not None),
@@ -145,6 +146,16 @@ def _named(cut: Cut) -> Cut:
     return replace(cut, writer=writer, reader=reader)
 
 
+def _left(kernels: Iterable[Kernel]) -> frozenset[str]:
+    return frozenset(op for kernel in kernels if kernel.scheme == DEFAULT for op in kernel.ops)
+
+
+def _for_library(kernels: Sequence[Kernel], notes: Notes) -> tuple[Fallback, ...]:
+    """What a library does not take although stitched kernels compute it, or parts of it."""
+    left = _left(kernels)
+    return tuple(dict.fromkeys(each for each in notes.asked if each.op not in left))
+
+
 def _fallbacks(
     kernels: Sequence[Kernel], notes: Notes, outside: Iterable[str]
 ) -> tuple[Fallback, ...]:
@@ -167,7 +178,7 @@ def _fallbacks(
                 found.update(dict.fromkeys(Fallback(op, why) for why in own or (kernel.why,)))
     in_kernels = {op for kernel in kernels for op in kernel.ops}
     found.update(dict.fromkeys(each for each in planned if each.op not in in_kernels))
-    found.update(dict.fromkeys(notes.asked))
+    found.update(dict.fromkeys(each for each in notes.asked if each.op in _left(kernels)))
     for name in outside:
         if name in DECODERS:  # it is among the kernels
             continue

@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from tvm_stitch.plan.plan import Cut, Measured, Solved, shown_bytes
-from tvm_stitch.report.data import Findings, Kernel, PassTime
+from tvm_stitch.plan.plan import Fallback, Measured, Solved, shown_bytes
+from tvm_stitch.report.data import Findings, Kernel, Passed, PassTime
 
 WIDTH = 100
-MOST_CUTS = 12  # in the text
+MOST_PASSED = 12  # in the text
 _HEADINGS = ("", "scheme", "launches", "least", "planned", "floor us", "predicted us", "kernel")
 
 
@@ -20,21 +20,13 @@ def render(report: Findings) -> str:
         parts += ["", *_table(report.kernels)]
     for number, kernel in enumerate(report.kernels, 1):
         parts += ["", *_details(number, kernel)]
-    if report.cuts:
-        parts += ["", "Passed between kernels through memory:"]
-        for cut in report.cuts[:MOST_CUTS]:
-            parts += _cut_lines(cut)
-        if len(report.cuts) > MOST_CUTS:
-            parts.append(f"  and {len(report.cuts) - MOST_CUTS} smaller ones (--json lists all)")
+    parts += _passed(report)
     if report.measured:
         parts += ["", "Measured on this GPU; the faster of the two was kept:"]
         for each in report.measured:
             parts += _measured_lines(each)
-    if report.fallbacks:
-        parts += ["", "Left to TVM's default kernels:"]
-        longest = max(len(fallback.op) for fallback in report.fallbacks)
-        for fallback in report.fallbacks:
-            parts += _wrapped(f"  {fallback.op:{min(longest, 24)}}  ", fallback.reason)
+    parts += _named("A library would take:", report.for_library)
+    parts += _named("Left to TVM's default kernels:", report.fallbacks)
     if report.times:
         parts += ["", *_wrapped("time    ", _times(report.times))]
     return "\n".join(parts)
@@ -86,10 +78,38 @@ def _quality(plan: Solved) -> str:
     return text
 
 
-def _cut_lines(cut: Cut) -> list[str]:
-    size = shown_bytes(cut.bytes) + (f", {cut.count} times" if cut.count > 1 else "")
-    ends = f"{_shortened(cut.writer)} -> {_shortened(cut.reader)} ({cut.value}, {size})"
-    return [*_wrapped("  ", ends), *_wrapped("      ", cut.reason)]
+def _named(title: str, found: Sequence[Fallback]) -> list[str]:
+    """Operators and reasons below a title; nothing where there are none."""
+    longest = max((len(each.op) for each in found), default=0)
+    lines = [_wrapped(f"  {each.op:{min(longest, 24)}}  ", each.reason) for each in found]
+    return ["", title, *(line for each in lines for line in each)] if found else []
+
+
+def _passed(report: Findings) -> list[str]:
+    """What flows between kernels, by their numbers and names; nothing where nothing does."""
+    found = report.flow.passed
+    lines = ["", "Passed between kernels through memory:"] if found else []
+    for each in found[:MOST_PASSED]:
+        writer, reader = (
+            _end(place, report.kernels[place]) for place in (each.writer, each.reader)
+        )
+        lines += _wrapped("  ", f"{writer} -> {reader} ({_amount(each)})")
+        lines += _wrapped("      ", each.reason) if each.reason else []
+    if len(found) > MOST_PASSED:
+        lines.append(f"  and {len(found) - MOST_PASSED} smaller ones (--json lists all)")
+    return lines
+
+
+def _end(place: int, kernel: Kernel) -> str:
+    return f"{place + 1} {_shortened(kernel.ops)}"
+
+
+def _amount(passed: Passed) -> str:
+    """How often, if not once, and how much; a single value by its name."""
+    size = "of unknown size" if passed.bytes is None else shown_bytes(passed.bytes)
+    if passed.count > 1:
+        return f"{passed.count} times, {size} in all"
+    return f"{', '.join(passed.values)}, {size}" if len(passed.values) == 1 else size
 
 
 def _measured_lines(found: Measured) -> list[str]:

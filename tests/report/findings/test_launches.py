@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
 from check import H200
 from library_stand_in import stand_in
+from products import norm_and_product
 from tvm import relax
 from tvm.relax import op
 
@@ -13,6 +15,8 @@ from tvm_stitch.library import locate
 from tvm_stitch.plan.plan import Cut
 from tvm_stitch.report.data import Edge, Kernel
 from tvm_stitch.report.findings.launches import FunctionCall, Read, flow
+from tvm_stitch.report.findings.operators import Operator
+from tvm_stitch.report.findings.reasons import factors
 
 
 def kernel(name, *ops, scheme="warp"):
@@ -26,6 +30,7 @@ def call(function, *reads):
 ADD, SUM = kernel("add_kernel", "add", "exp"), kernel("sum_kernel", "sum")
 SMALL = Cut("exp", ("add", "tir_exp"), ("sum",), 16, "the small one")
 LARGE = Cut("exp", ("add", "tir_exp"), ("sum",), 4096, "the large one")
+TENSOR_CORES = "a product on tensor cores reads its operands from memory: it begins a kernel"
 PLACES = {"add": [0], "sum": [1]}
 
 
@@ -103,7 +108,43 @@ def test_products_on_tensor_cores_say_where_they_begin_and_end():
     product = replace(SUM, mapping=str(Tiles(64, 64, 32, 32, 32, 4)))
     calls = [call("add"), call("sum", Read(0, "v", 16))]
     (edge,) = flow(calls, [ADD, product], PLACES, []).edges
-    assert "reads its operands from memory" in edge.reason
+    assert edge.reason == TENSOR_CORES
     calls = [call("sum"), call("add", Read(0, "v", 16))]
     (edge,) = flow(calls, [ADD, product], PLACES, []).edges
     assert "ends with its element-wise epilogue" in edge.reason
+
+
+@pytest.mark.parametrize("residual", [lambda h, x: h, lambda h, x: x])
+def test_what_a_product_multiplies_goes_through_memory_for_its_sake(residual):
+    report = tvm_stitch.explain(norm_and_product(residual), H200)
+    product = next(n for n, kernel in enumerate(report.kernels) if "matmul" in kernel.ops)
+    reasons = [e.reason for e in report.flow.edges if report.flow.launches[e.reader] == product]
+    assert reasons == [TENSOR_CORES]
+
+
+def test_a_factor_is_what_reaches_the_product_before_its_epilogue():
+    moved = Operator("permute_dims", 1, parameters=(1,))
+    product = Operator("matmul", 1, reads=(0,), parameters=(2,))
+    assert factors([moved, product, Operator("add", 1, reads=(1,), parameters=(0,))]) == {1, 2}
+
+
+def test_a_reason_is_that_of_all_the_operators_of_a_kernel():
+    """A cut behind a longer kernel has as many bytes, and all of the shorter one's operators."""
+    longer = Cut("exp", ("add", "exp"), ("sum", "sum", "sum1"), 16, "of the longer one")
+    fewer = Cut("exp", ("exp",), ("sum",), 16, "of the one that writes less")
+    calls = [call("add"), call("sum", Read(0, "w", 16))]
+    for cuts, reason in (([longer, fewer], ""), ([longer, fewer, SMALL], "the small one")):
+        assert flow(calls, [ADD, SUM], PLACES, cuts).edges[0].reason == reason
+
+
+def test_kernels_that_share_a_launch_keep_their_reasons():
+    both = kernel("sum_kernel", "sum", "exp", scheme="independent")
+    calls = [call("add"), call("sum", Read(0, "w", 16))]
+    assert flow(calls, [ADD, both], PLACES, [SMALL]).edges[0].reason == "the small one"
+
+
+def test_kernels_that_only_move_are_told_by_how():
+    moving, cut = kernel("add_kernel", "reshape", "transpose"), ("transpose",)
+    reasons = [Cut("exp", cut, ("sum",), 16, "moved"), Cut("exp", ("reshape",), ("sum",), 16, "no")]
+    calls = [call("add"), call("sum", Read(0, "w", 16))]
+    assert flow(calls, [moving, SUM], PLACES, reasons).edges[0].reason == "moved"

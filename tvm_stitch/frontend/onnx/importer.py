@@ -12,7 +12,7 @@ import tvm
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_stitch.errors import OnnxError
-from tvm_stitch.frontend.placing import PlacingBuilder
+from tvm_stitch.frontend.placing import Line, PlacingBuilder, span
 
 OLDEST_IR = 3  # of ONNX 1.1, the oldest that TVM reads
 
@@ -38,7 +38,7 @@ class _Importer(ONNXGraphImporter):
     ) -> Any:
         name = attrs["tvm_custom"]["name"]
         # A node has no line.
-        self.bb.span = tvm.ir.Span(tvm.ir.SourceName(name), 0, 0, 0, 0) if name else None
+        self.bb.span = span(Line(name)) if name else None
         try:
             return super()._convert_operator(op_name, inputs, attrs, opset)
         finally:

@@ -18,6 +18,7 @@ from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.report.data import PassTime, Source
 from tvm_stitch.report.findings.launches import FunctionCall, function_calls
 from tvm_stitch.report.findings.operators import Operator, operators
+from tvm_stitch.report.findings.reasons import factors
 from tvm_stitch.report.findings.sources import sources_of
 
 
@@ -82,7 +83,8 @@ class Listener:
         if info.name == "Decompose":
             self.notes.sources = sources_of(mod)
         elif info.name == "CallTIRRewrite":
-            self.notes.calls = function_calls(mod)
+            multiplied = {name: factors(held) for name, held in self.notes.ops.items()}
+            self.notes.calls = function_calls(mod, multiplied)
         self._inner.append(0.0)
         self._starts.append(time.perf_counter())
 

@@ -19,6 +19,7 @@ from tvm_stitch.report.findings.types import shown_type
 
 # What LegalizeOps and DispatchSortScan put before an operator's name.
 _PREFIXES = ("tir_", "gpu_2d_continuous_")
+PRODUCT = "matmul"  # as decomposition and LegalizeOps call it
 
 
 @dataclass(frozen=True)
@@ -29,23 +30,26 @@ class Operator:
     blocks: int
     type: str = ""  # of its result
     reads: tuple[int, ...] = ()  # the operators before it whose results it takes
+    parameters: tuple[int, ...] = ()  # of the function, which it takes as they are
 
 
 def operators(mod: tvm.IRModule, fused: relax.Function) -> Iterable[Operator]:
     """The operators of a Primitive function, in order."""
     made: dict[relax.Var, tuple[int, ...]] = {}  # by which operators
+    parameters = {param: place for place, param in enumerate(fused.params)}
     count = 0
     for block in fused.body.blocks:
         for binding in block.bindings:
             value = binding.value
-            used = {at for var in relax.analysis.free_vars(value) for at in made.get(var, ())}
-            reads = tuple(sorted(used))
+            free = relax.analysis.free_vars(value)
+            reads = tuple(sorted({at for var in free for at in made.get(var, ())}))
+            taken = tuple(sorted(parameters[var] for var in free if var in parameters))
             made[binding.var] = reads
             if getattr(getattr(value, "op", None), "name", "") == "relax.call_tir":
                 callee = value.args[0]
                 blocks = _count_blocks(mod[callee])
                 shown = shown_type(binding.var.ty)
-                yield Operator(operator_name(callee.name_hint), blocks, shown, reads)
+                yield Operator(operator_name(callee.name_hint), blocks, shown, reads, taken)
                 made[binding.var] = (count,)
                 count += 1
 

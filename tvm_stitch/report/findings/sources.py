@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
+from tvm_stitch.frontend.placing import line_of
 from tvm_stitch.graph.back.launches import shown
 from tvm_stitch.graph.front.dataflow import AND_WORKSPACE
 from tvm_stitch.graph.front.origins import numbered
@@ -44,14 +45,12 @@ def _source(binding: Any) -> Source:
         operands = ", ".join(map(_shown, value.args[1].fields[:-1]))
         text = f"{variable.removesuffix(AND_WORKSPACE)} = {library.name}({operands})"
     short = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
-    return Source(short, _place(binding.value.span))
-
-
-def _place(span: Any) -> str:
-    """A file and its line, or the name of a node, which has none."""
-    if span is None:
-        return ""
-    return f"{span.source_name.name}:{span.line}" if span.line else str(span.source_name.name)
+    if value.span is None:
+        return Source(short)
+    line = line_of(value.span)
+    # The name of a node, which has no line.
+    place = f"{line.file}:{line.number}" if line.number else line.file
+    return Source(short, place, line.text, line.module)
 
 
 def _shown(value: Any) -> str:
@@ -67,4 +66,8 @@ def _shown(value: Any) -> str:
         return f"({', '.join(map(shown, value.values))})"
     if isinstance(value, relax.ExternFunc):
         return str(value.global_symbol)
+    if isinstance(value, (tirx.IntImm, tirx.FloatImm, tvm.ir.StringImm)):
+        return str(value.value)
+    if isinstance(getattr(value, "ty", None), tvm.ir.PrimType):  # a formula of symbols
+        return shown(value)
     return "constant" if isinstance(value, tvm.ir.GenericConst) else str(type(value).__name__)

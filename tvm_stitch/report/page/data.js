@@ -49,6 +49,7 @@ function holds(kernel, text) {
 }
 
 function wordsOf(kernel) {
-  const sources = kernel.stages.flatMap(sourcesOf).flatMap((source) => [source.text, source.place]);
+  const sources = kernel.stages.flatMap(sourcesOf).flatMap((source) =>
+    [source.text, source.place, source.line, source.module]);
   return [kernel.name, kernel.scheme, ...kernel.ops, ...sources].join("\n").toLowerCase();
 }

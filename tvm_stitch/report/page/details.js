@@ -97,9 +97,11 @@ function stagesTable(kernel) {
 
 /** The lines of the model: one of each place, for equal layers share a kernel. */
 function sourceRow(stage) {
-  const lines = [...new Map(sourcesOf(stage).map((source) => [source.place || source.text, source])).values()];
+  const whose = (source) => (source.place ? `${source.place} ${source.module}` : source.text);
+  const lines = [...new Map(sourcesOf(stage).map((source) => [whose(source), source])).values()];
   const shown = lines.slice(0, 2).map((source) =>
-    element("div", { title: lineOf(source, source.place) }, lineOf(source, shortPlace(source.place))));
+    element("div", { title: `${lineOf(source, source.place)}\n${source.text}` },
+      lineOf(source, shortPlace(source.place)), source.module ? element("span", { class: "module" }, ` ${source.module}`) : null));
   if (lines.length > 2) shown.push(element("div", { class: "muted" }, `and ${lines.length - 2} more`));
   return element("tr", {}, element("td", { class: "source", colspan: 3 }, ...shown));
 }
@@ -110,7 +112,8 @@ function shortPlace(place) {
 }
 
 function lineOf(source, place) {
-  return place ? `${place}  ${source.text}` : source.text;
+  const text = source.line || source.text;
+  return place ? `${place}  ${text}` : text;
 }
 
 function schemeMark(scheme) {

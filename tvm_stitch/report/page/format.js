@@ -22,6 +22,11 @@ function times(ratio) {
   return ratio === null || !Number.isFinite(ratio) ? "–" : `${ratio.toFixed(2)}×`;
 }
 
+/** A rate such as 4.26 TB/s. */
+function rate(number, unit) {
+  return d3.format(".3~s")(number).replace(/\D?$/, (prefix) => ` ${prefix}${unit}`);
+}
+
 function ratio(one, other) {
   return one === null || !other ? null : one / other;
 }

@@ -1,6 +1,7 @@
 // The picture: boxes within boxes, edges as thick as what crosses, zoom and pan.
 
 const TOP = 48; // room for the controls above the picture
+const SIDE = 12; // beside it
 const BOTTOM = 40; // and for the legend below it
 const READABLE = 0.55; // the smallest scale at which titles can be read
 const curve = d3.line((point) => point.x, (point) => point.y).curve(d3.curveBasis);
@@ -29,10 +30,20 @@ class Picture {
   }
 
   draw() {
-    layOut(this.root);
+    this.arrange();
     this.sheet.selectAll("*").remove();
     this.drawInside(this.sheet, this.root, 0, 0);
     this.mark();
+  }
+
+  /** Give everything its place; at first, kernels are open only where all of it can be read. */
+  arrange() {
+    layOut(this.root);
+    if (this.root.isKnown) return;
+    this.root.isKnown = true;
+    if (this.fits()) return;
+    closeKernels(this.root);
+    layOut(this.root);
   }
 
   drawInside(parent, box, dx, dy) {
@@ -122,25 +133,38 @@ class Picture {
     this.centre(document.getElementById(box.id));
   }
 
+  /** Bring a box to the middle of what is free; of a larger one the title, which is above left. */
   centre(node) {
+    if (d3.zoomTransform(this.svg.node()).k < 0.5) this.svg.call(this.zoom.scaleTo, 0.9);
+    const { k } = d3.zoomTransform(this.svg.node());
     const bounds = node.getBoundingClientRect();
     const view = this.svg.node().getBoundingClientRect();
-    const { k } = d3.zoomTransform(this.svg.node());
-    this.svg.call(
-      this.zoom.translateBy,
-      (view.x + view.width / 2 - bounds.x - bounds.width / 2) / k,
-      (view.y + view.height / 2 - bounds.y - Math.min(bounds.height, view.height) / 2) / k,
-    );
-    if (k < 0.5) this.svg.call(this.zoom.scaleTo, 0.9);
+    const free = this.free();
+    const x = view.x + SIDE + Math.max(0, free.width - bounds.width) / 2;
+    const y = view.y + TOP + Math.max(0, free.height - bounds.height) / 2;
+    this.svg.call(this.zoom.translateBy, (x - bounds.x) / k, (y - bounds.y) / k);
+  }
+
+  /** The room between the controls and the legend. */
+  free() {
+    const { width, height } = this.svg.node().getBoundingClientRect();
+    return { width: width - 2 * SIDE, height: height - TOP - BOTTOM };
+  }
+
+  /** Whether all of it can be read at once. */
+  fits() {
+    const free = this.free();
+    return this.root.width * READABLE <= free.width && this.root.height * READABLE <= free.height;
   }
 
   /** Everything at once where that can be read, else the whole width from the top. */
   fit() {
     const view = this.svg.node().getBoundingClientRect();
-    const high = (view.height - TOP - BOTTOM) / this.root.height;
+    const free = this.free();
+    const high = free.height / this.root.height;
     const whole = high < READABLE ? 1 : high;
-    const scale = Math.min(1, Math.max(0.3, (view.width - 24) / this.root.width), whole);
-    const dx = Math.max(12, (view.width - this.root.width * scale) / 2);
+    const scale = Math.min(1, Math.max(0.3, free.width / this.root.width), whole);
+    const dx = Math.max(SIDE, (view.width - this.root.width * scale) / 2);
     this.svg.call(this.zoom.transform, d3.zoomIdentity.translate(dx, TOP).scale(scale));
   }
 }

@@ -84,12 +84,12 @@ function drawRoof(svg, { x, y }, points) {
   const middle = Math.sqrt(start * (peaks(points)[0][1] / bandwidth));
   svg.append("text").attr("class", "label roof-name")
     .attr("x", x(middle) - 8).attr("y", y(middle * bandwidth) - 8)
-    .text(`${d3.format(".3~s")(bandwidth)}B/s`);
-  for (const [name, rate] of peaks(points)) {
-    const ridge = rate / bandwidth;
-    svg.append("path").attr("class", "roof").attr("d", line([[ridge, rate], [Math.max(last, ridge), rate]]));
-    svg.append("text").attr("class", "label roof-name").attr("x", FRAME.width - FRAME.right).attr("y", y(rate) - 8)
-      .text(`${name}: ${d3.format(".3~s")(rate)}FLOP/s`);
+    .text(rate(bandwidth, "B/s"));
+  for (const [name, peak] of peaks(points)) {
+    const ridge = peak / bandwidth;
+    svg.append("path").attr("class", "roof").attr("d", line([[ridge, peak], [Math.max(last, ridge), peak]]));
+    svg.append("text").attr("class", "label roof-name").attr("x", FRAME.width - FRAME.right).attr("y", y(peak) - 8)
+      .text(`${name}: ${rate(peak, "FLOP/s")}`);
   }
 }
 

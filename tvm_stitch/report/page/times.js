@@ -57,9 +57,10 @@ function drawLeft(parent) {
   const list = (title, head, rows) => rows.length && parts.push(element("h3", {}, title), plainTable(head, rows));
   list("Left to TVM's default kernels", ["operator", "why"],
     report.fallbacks.map((each) => [each.op, each.reason]));
-  list("Passed between kernels through memory", ["from", "to", "bytes", "why they are not one kernel"],
-    report.cuts.map((cut) => [named(cut.writer), named(cut.reader),
-      bytes(cut.bytes) + (cut.count > 1 ? ` × ${cut.count}` : ""), cut.reason]));
+  list("A library would take", ["operator", "why it does not"],
+    report.for_library.map((each) => [each.op, each.reason]));
+  list("Passed between kernels through memory", ["from", "to", "times", "bytes in all", "why they are not one kernel"],
+    report.passed.map((each) => [numbered(each.writer), numbered(each.reader), String(each.count), amount(each), each.reason || "–"]));
   list("Measured; the faster of the two was kept", ["operators", "times", "stitched", "TVM's default", "note"],
     report.measured.map((each) => [each.operators.join(", "), String(each.count),
       micros(each.stitched_us), micros(each.default_us), each.why]));
@@ -67,9 +68,15 @@ function drawLeft(parent) {
   parent.replaceChildren(...parts);
 }
 
-/** Operators in short, all of them under the pointer. */
-function named(ops) {
-  return element("span", { title: ops.join(", ") }, gist({ ops }));
+/** A kernel by its number and in short, all of its operators under the pointer. */
+function numbered(place) {
+  const kernel = kernels[place];
+  return element("span", { title: kernel.ops.join(", ") }, `${kernel.place + 1}  ${gist(kernel)}`);
+}
+
+/** The bytes that one kernel passes to another, the values under the pointer. */
+function amount(passed) {
+  return element("span", { class: "number", title: passed.values.join(", ") }, bytes(passed.bytes));
 }
 
 function plainTable(head, rows) {

@@ -83,6 +83,11 @@ function openSome(root) {
   for (const box of shown) box.open = operators <= MOST_OPERATORS;
 }
 
+/** Close what shows operators. */
+function closeKernels(root) {
+  for (const box of all(root)) box.open &&= !box.kernel;
+}
+
 /** All boxes in a box, those in closed ones too. */
 function* all(box) {
   yield box;

@@ -17,6 +17,7 @@ from tvm_stitch.graph.front.attention import LibraryAttention, rewrite
 from tvm_stitch.library import locate
 from tvm_stitch.library.attention import BOTTOM_RIGHT, NAME, NO_MASK, TOP_LEFT, decoded
 from tvm_stitch.library.numpy_attention import attend
+from tvm_stitch.plan.plan import Fallback
 from tvm_stitch.reference import random_inputs, reference
 from tvm_stitch.target import full_target
 from tvm_stitch.verify import stitched_for_cpu
@@ -364,5 +365,8 @@ def test_the_pipeline_makes_a_bias_of_a_condition(_library):
 def test_what_is_missed_without_the_library(_library, monkeypatch):
     monkeypatch.setattr("tvm_stitch.build.unusable", lambda _library: "there is no cuDNN")
     report = tvm_stitch.explain(module(plain, *shapes()), TARGET)
-    assert any(each.reason == "there is no cuDNN" for each in report.fallbacks)
+    assert Fallback("attention", "there is no cuDNN") in report.for_library
+    assert "attention" not in {each.op for each in report.fallbacks}
+    assert "A library would take:" in str(report)
+    assert report.to_json()["for_library"][0]["op"] == "attention"
     assert not any(kernel.name == "attention" for kernel in report.kernels)

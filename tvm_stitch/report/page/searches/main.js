@@ -16,7 +16,7 @@ function summed(search) {
 }
 
 function amount(cost, unit) {
-  return cost === null ? "–" : unit === "us" ? micros(cost) : `${cost} ${unit}`;
+  return cost === null ? "–" : unit === "us" ? micros(cost) : `${Number(cost.toPrecision(6))} ${unit}`;
 }
 
 function drawList() {
