@@ -28,9 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def grid_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Grids have barriers although the tensors are small enough for panels."""
     from tvm_stitch.kernel import partition
-    from tvm_stitch.stages.stage import Refused
+    from tvm_stitch.kernel.panels.kind import PANEL
 
-    monkeypatch.setattr(partition, "panel_program", lambda *_: Refused("no panels"))
+    kinds = tuple(kind for kind in partition.KINDS if kind is not PANEL)
+    monkeypatch.setattr(partition, "KINDS", kinds)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what `-m "not slow"` does

@@ -13,8 +13,8 @@ from zoo import Case, graph_of
 from tvm_stitch import Options, simt, transform
 from tvm_stitch.build import lowering_context
 from tvm_stitch.device import device_of
-from tvm_stitch.kernel import partition
 from tvm_stitch.kernel.cooperative import split_reduction
+from tvm_stitch.kernel.rows import kind
 
 pytestmark = pytest.mark.usefixtures("grid_barriers")
 
@@ -27,7 +27,7 @@ def short_chunks(monkeypatch):
         return replace(device_of(target), multiprocessors=2)
 
     monkeypatch.setattr(transform, "device_of", found)
-    monkeypatch.setattr(partition, "LONG_ROW", 1 << 10)
+    monkeypatch.setattr(kind, "LONG_ROW", 1 << 10)
     monkeypatch.setattr(split_reduction, "CHUNK", 1 << 10)
 
 
