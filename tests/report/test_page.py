@@ -186,6 +186,18 @@ def test_a_kernel_that_is_found_shows_its_title_below_the_controls(opened):
     assert title["y"] >= controls["y"] + controls["height"] and title["x"] >= 0
 
 
+def test_a_line_stands_once_above_all_that_came_of_it(opened):
+    data = report([0], [kernel(0)])
+    data["sources"] = [{**data["sources"][0], "text": f"lv{n} = exp(lv)"} for n in range(4)]
+    data["sources"][3]["module"] = "layers.1.attention"
+    for place, stage in enumerate(data["kernels"][0]["stages"]):
+        stage["sources"] = [place]
+    tab = opened(data)
+    tab.locator("#launch-0 > text.name").click()
+    rows = tab.locator("#details td.source").all_inner_texts()
+    assert [row.split()[-1] for row in rows] == ["layers.0.attention", "layers.1.attention"]
+
+
 def test_rates_have_a_unit_of_their_own(opened):
     tab = opened(layers())
     tab.locator("nav button", has_text="Roofline").click()

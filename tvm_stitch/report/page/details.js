@@ -81,7 +81,8 @@ function bar(name, value, longest, label) {
 
 /** The stages, each below the line of the model that it comes from. */
 function stagesTable(kernel) {
-  const isNew = (stage, place) => String(stage.sources) !== String(kernel.stages[place - 1]?.sources);
+  const shown = (stage) => String(sourcesOf(stage).map(whose));
+  const isNew = (stage, place) => !place || shown(stage) !== shown(kernel.stages[place - 1]);
   const rows = kernel.stages.flatMap((stage, place) => [
     ...(stage.sources.length && isNew(stage, place) ? [sourceRow(stage)] : []),
     element("tr", { class: "stage" },
@@ -97,13 +98,17 @@ function stagesTable(kernel) {
 
 /** The lines of the model: one of each place, for equal layers share a kernel. */
 function sourceRow(stage) {
-  const whose = (source) => (source.place ? `${source.place} ${source.module}` : source.text);
   const lines = [...new Map(sourcesOf(stage).map((source) => [whose(source), source])).values()];
   const shown = lines.slice(0, 2).map((source) =>
     element("div", { title: `${lineOf(source, source.place)}\n${source.text}` },
       lineOf(source, shortPlace(source.place)), source.module ? element("span", { class: "module" }, ` ${source.module}`) : null));
   if (lines.length > 2) shown.push(element("div", { class: "muted" }, `and ${lines.length - 2} more`));
   return element("tr", {}, element("td", { class: "source", colspan: 3 }, ...shown));
+}
+
+/** The same for sources that look the same. */
+function whose(source) {
+  return source.place ? `${source.place} ${source.module}` : source.text;
 }
 
 /** A file by its name and folder: the whole path would fill the panel. */
