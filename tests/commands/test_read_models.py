@@ -108,6 +108,7 @@ def test_verify(capsys, onnx_model):
 def test_files_that_hold_no_model(capsys, tmp_path):
     for name, content, message in (
         ("a.onnx", b"nonsense", "not an ONNX model"),
+        ("a.onnx", b"nonsense", "torch.export.save"),
         ("a.pt2", b"nonsense", "save_json"),
         ("a.zip", b"PK\x05\x06" + b"\0" * 18, "torch.export.save"),
         ("a.py", b"x = 1\n", "TVMScript"),
