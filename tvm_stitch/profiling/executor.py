@@ -1,6 +1,7 @@
-"""Kernels counted by the CPU executor, where there is no GPU: accesses and switches of threads.
+"""Kernels counted by the CPU executor, where there is no GPU: accesses, their bytes, barriers.
 
-In: a Relax module. Out: a Run without times. Counts are the same on every machine.
+In: a Relax module. Out: a Run without times. Counts are the same on every machine. Instructions
+are not counted: g++ compiles the kernel for the host, whose instructions are not the GPU's.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ def counted(
     runner = Runner(stitched_for_cpu(mod, target, options), target)
     runner.run(arrays, 0)
     events = [
-        Event(f"{name}_kernel", 0.0, None, run.instructions, run.switches)
+        Event(
+            f"{name}_kernel",
+            0.0,
+            None,
+            run.instructions,
+            run.switches,
+            global_bytes=run.global_bytes,
+            barriers=run.barriers,
+        )  # fmt: skip
         for name, run in runner.runs
     ]
     return Run(tuple(events)), tuple(map(str, runner.not_run))
