@@ -356,6 +356,24 @@ def test_the_demo(capsys):
     assert "in 3 thread orders" in out and "\nok\n" in out
 
 
+@needs_compiler
+def test_the_demo_as_json(capsys):
+    code, out, err = run(capsys, "demo", "--json")
+    data = json.loads(out)
+    assert (code, err) == (0, "") and data["verification"]["ok"]
+    assert data["report"]["launches"] < data["report"]["before"]["launches"]
+    assert (data["milliseconds"] is None) != tvm.cuda(0).exist
+
+
+def test_every_command_with_a_table_takes_json():
+    (commands,) = (each.choices for each in cli.parser()._actions if hasattr(each.choices, "keys"))
+    without = {
+        name for name, each in commands.items() if "--json" not in each._option_string_actions
+    }
+    # Cache has subcommands; the benchmarks have a parser of their own.
+    assert without == {"compile", "completion", "cache", "bench"}
+
+
 def test_the_demo_without_a_compiler(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("TVM_STITCH_CACHE", str(tmp_path))
     monkeypatch.setenv("TVM_STITCH_CXX", "no-such-compiler")

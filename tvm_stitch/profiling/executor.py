@@ -11,6 +11,7 @@ from typing import Any
 
 import tvm
 
+from tvm_stitch import simt
 from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.options import Options
 from tvm_stitch.profiling.data import Event, Run
@@ -25,16 +26,17 @@ def counted(
     """What one call does, and which kernels the executor did not run."""
     runner = Runner(stitched_for_cpu(mod, target, options), target)
     runner.run(arrays, 0)
-    events = [
-        Event(
-            f"{name}_kernel",
-            0.0,
-            None,
-            run.instructions,
-            run.switches,
-            global_bytes=run.global_bytes,
-            barriers=run.barriers,
-        )  # fmt: skip
-        for name, run in runner.runs
-    ]
+    events = (_event(name, run) for name, run in runner.runs)
     return Run(tuple(events)), tuple(map(str, runner.not_run))
+
+
+def _event(name: str, run: simt.Run) -> Event:
+    return Event(
+        f"{name}_kernel",
+        start_us=0.0,
+        us=None,
+        accesses=run.instructions,
+        switches=run.switches,
+        global_bytes=run.global_bytes,
+        barriers=run.barriers,
+    )
