@@ -370,8 +370,8 @@ def test_every_command_with_a_table_takes_json():
     without = {
         name for name, each in commands.items() if "--json" not in each._option_string_actions
     }
-    # Cache has subcommands; the benchmarks have a parser of their own.
-    assert without == {"compile", "completion", "cache", "bench"}
+    # The benchmarks have a parser of their own.
+    assert without == {"compile", "completion", "bench"}
 
 
 def test_the_demo_without_a_compiler(capsys, monkeypatch, tmp_path):
