@@ -14,7 +14,9 @@ import tvm_stitch
 project = "tvm_stitch"
 author = "the tvm_stitch developers"
 version = release = tvm_stitch.__version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery", "commands"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_gallery.gen_gallery"]
+extensions += ["commands", "bench_pages"]  # of this folder
+suppress_warnings = ["myst.header"]  # pages of the bench skip levels of headings
 html_theme = "furo"
 html_title = f"tvm_stitch {version}"
 html_static_path = ["page.css"]

@@ -14,6 +14,7 @@ import tvm_stitch
 from tvm_stitch import Options, verify
 from tvm_stitch.errors import InputError
 from tvm_stitch.kernel import stitched
+from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
 
 
 def test_a_right_module():
@@ -25,6 +26,18 @@ def test_a_right_module():
     assert 0 < error.error <= error.tolerance
     assert str(found).splitlines()[0] == "1 stitched kernel runs in 3 thread orders"
     assert str(found).endswith("\nok")
+
+
+def test_a_kernel_without_its_guards_is_named_with_its_lines(monkeypatch):
+    """128 x 1000: without guards, the last threads of a row go past its end."""
+    monkeypatch.setattr(Position, "_guard", lambda *_: Guard.NONE)
+    found = verify(softmax("float32", 128, 1000).module, H200, options=Options(cache="off"))
+    assert not found.ok and str(found).endswith("NOT OK")
+    (name,) = set(found.kernels)
+    kinds = {hazard.kind for hazard in found.hazards}
+    assert {"out-of-bounds read", "out-of-bounds write", "race"} <= kinds
+    assert all(f" of {name}: " in str(hazard) for hazard in found.hazards)
+    assert all(hazard.line > 0 for hazard in found.hazards)
 
 
 @pytest.mark.parametrize("target", ["cuda", {"kind": "cuda", "arch": "sm_80"}, A100, H200])

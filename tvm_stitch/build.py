@@ -313,7 +313,17 @@ def compile(
     options: Options | None = None,
     database: Database | None = None,
 ) -> Executable:
-    """Compile a Relax module with stitching; `database` as for `pipeline`."""
+    """Compile a Relax module with stitching, to what `relax.VirtualMachine` runs.
+
+    mod: the Relax module; `tvm_stitch.onnx.load`, `torch.load` and `relay.load` make one of other
+        formats. It is not changed.
+    target: the GPU: an architecture ("sm_90"), a name ("H100 PCIe"), a TVM tag, target or dict;
+        "cuda" is this machine's GPU, or sm_90 where there is none.
+    options: what planning may do, such as the schemes, the sizes that plans are made for, fast
+        maths and CUDA graphs; the defaults of `Options` if left out.
+    database: the path of a record store that `tvm_stitch.tune` wrote: kernels with a record for
+        this GPU get the best schedule found.
+    """
     if not isinstance(mod, tvm.IRModule):
         raise InputError(f"expected a Relax IRModule, not {type(mod).__name__}")
     cuda = full_target(target)

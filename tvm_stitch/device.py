@@ -147,8 +147,12 @@ def preset(name: str) -> Device:
     for device in _PRESETS:
         if _words(device.name) == _words(name):
             return device
-    known = ", ".join(device.name for device in _PRESETS)
-    raise InputError(f"no GPU called {name!r} is known; known are {known}")
+    raise InputError(f"no GPU called {name!r} is known; known are {known_names()}")
+
+
+def known_names() -> str:
+    """The GPUs that there are presets for."""
+    return ", ".join(device.name for device in _PRESETS)
 
 
 def is_preset(name: str) -> bool:
@@ -168,11 +172,14 @@ def device_of(target: tvm.target.Target) -> Device:
     else the one preset that stands for the architecture.
     """
     if target.kind.name != "cuda":
-        raise InputError(f"stitching is for CUDA; the target is {target.kind.name!r}")
+        raise InputError(
+            f"stitching is for CUDA, and the target is {target.kind.name!r}: name an architecture "
+            "(sm_90) or a GPU (H100 PCIe)"
+        )
     arch = str(target.attrs.get("arch", "sm_80"))
     form = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if not form:
-        raise InputError(f"target arch {arch!r} is not of the form sm_90")
+        raise InputError(f"target arch {arch!r} is not of the form sm_90 (compute capability 9.0)")
     capability, model = int(form[1]), str(target.attrs.get(MODEL, "unknown"))
     if capability < ARCHITECTURES[0]:
         raise InputError(

@@ -8,8 +8,8 @@ from typing import Any
 
 import tvm
 
-from tvm_stitch.device import MODEL, WARPGROUPS, device_of, is_preset, preset
-from tvm_stitch.errors import InputError
+from tvm_stitch.device import MODEL, WARPGROUPS, device_of, is_preset, known_names, preset
+from tvm_stitch.errors import InputError, last_line
 
 # Plans need an architecture; on a machine without a GPU TVM would take sm_50.
 WITHOUT_GPU = "sm_90"
@@ -28,7 +28,11 @@ def cuda_target(target: Any) -> tvm.target.Target:
     try:
         given = target if isinstance(target, tvm.target.Target) else tvm.target.Target(target)
     except Exception as error:
-        raise InputError(f"{target!r} is not a TVM target: {error}") from None
+        raise InputError(
+            f"{target!r} is no target ({_why(error)}): name an architecture (sm_90), a TVM tag "
+            "(nvidia/nvidia-h100), a TVM target as JSON, or one of the GPUs known by name: "
+            f"{known_names()}"
+        ) from None
     device_of(given)
     return given
 
@@ -57,6 +61,11 @@ def _with_arch(target: dict[str, Any]) -> dict[str, Any]:
     if MODEL in target:
         return {**target, "arch": f"sm_{preset(str(target[MODEL])).capability}"}
     return target if tvm.cuda(0).exist else {**target, "arch": WITHOUT_GPU}
+
+
+def _why(error: Exception) -> str:
+    """What TVM says, without the target once more."""
+    return last_line(error).partition(". Target creation")[0]
 
 
 def _from_text(text: str) -> Any:

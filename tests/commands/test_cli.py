@@ -99,7 +99,8 @@ def test_wrong_arguments(capsys, arguments):
 @pytest.mark.parametrize("command", [["explain"], ["compile", "-o", "out.so"]])
 def test_files_that_are_no_models(capsys, tmp_path, command):
     missing = tmp_path / "missing.json"
-    assert "No such file" in refused(capsys, *command, str(missing))
+    err = refused(capsys, *command, str(missing))
+    assert "No such file" in err and "an ONNX model" in err
     assert "directory" in refused(capsys, *command, str(tmp_path))
     binary = tmp_path / "binary.json"
     binary.write_bytes(b"\x7fELF\xff\xfe")
@@ -116,6 +117,12 @@ def test_files_that_are_no_models(capsys, tmp_path, command):
         assert "save_json" in refused(capsys, *command, str(broken))
 
 
+def test_a_report_is_no_model_but_can_be_compared(capsys, model, tmp_path):
+    report = tmp_path / "report.json"
+    report.write_text(run(capsys, "explain", model, "--json")[1])
+    assert "tvm-stitch diff OLD NEW" in refused(capsys, "verify", str(report))
+
+
 def test_json_of_something_else_than_a_module(capsys, tmp_path):
     path = tmp_path / "other.json"
     path.write_text(tvm.ir.save_json(tvm.tirx.Var("x", "int64")))
@@ -126,7 +133,8 @@ def test_json_of_something_else_than_a_module(capsys, tmp_path):
 
 @pytest.mark.parametrize("target", ["llvm", "nonsense", "sm_20", "sm_999", "H300", "{"])
 def test_targets_that_will_not_do(capsys, model, target):
-    assert "target" in refused(capsys, "explain", model, "--target", target)
+    err = refused(capsys, "explain", model, "--target", target)
+    assert "target" in err and (target == "{" or "sm_90" in err or "sm_70" in err)
     assert "target" in refused(capsys, "demo", "--target", target)
 
 
@@ -198,9 +206,10 @@ def test_tune_a_symbolic_model_for_some_sizes(capsys, made_up, tmp_path):
     symbolic = softmax_model(tirx.Var("batch", "int64"), tirx.Var("seq", "int64"))
     model.write_text(tvm.ir.save_json(symbolic))
     command = ("tune", str(model), "--target", "sm_90", "--database", store, "--trials", "4")
-    code, out, err = run(capsys, *command)
-    assert code == 0 and "not tuned, sizes are not known: batch x seq" in out
-    assert '--shapes "batch=1,8;seq=128"' in err
+    err = refused(capsys, *command)
+    assert "nothing was tuned: sizes of batch, seq are not known" in err
+    assert '--shapes "batch=1,8;seq=1,8"' in err
+    assert '--shapes "seq=1,8"' in refused(capsys, *command, "--shapes", "batch=64")
     code, out, _ = run(capsys, *command, "--shapes", "batch=64,4096;seq=256")
     assert code == 0
     titles = [line.split("  ")[-1].split(" float32")[0] for line in out.splitlines()[1:]]
@@ -277,7 +286,7 @@ def test_an_interrupted_search_says_how_to_go_on(capsys, monkeypatch, model, tmp
     (
         ((), "needs --database"),
         (("--database", "records.jsonl"), "needs a model"),
-        (("--list", "--database", "nowhere.jsonl"), "there is no record store nowhere.jsonl"),
+        (("--list", "--database", "no.jsonl"), "no.jsonl: make one with `tvm-stitch tune MODEL"),
         (("MODEL", "--database", "r.jsonl", "--trials", "0"), "trials must be at least 1"),
         (("MODEL", "--database", "r.jsonl", "--shapes", "n"), "is not of the form"),
         (("MODEL", "--database", "r.jsonl", "--shapes", "n=2"), "no symbolic dimension 'n'"),
@@ -290,6 +299,13 @@ def test_wrong_use_of_tune(capsys, monkeypatch, model, tmp_path, arguments, why)
     monkeypatch.chdir(tmp_path)
     given = [model if argument == "MODEL" else argument for argument in arguments]
     assert why in refused(capsys, "tune", *given, "--target", "sm_90")
+
+
+@pytest.mark.skipif(tvm.cuda(0).exist, reason="this machine has a GPU")
+def test_tuning_without_a_gpu_names_the_other_runners(capsys, model, tmp_path):
+    store = str(tmp_path / "records.jsonl")
+    err = refused(capsys, "tune", model, "--target", "sm_90", "--database", store)
+    assert "--runner simt" in err and 'runner="simt"' in err
 
 
 @pytest.mark.parametrize("shell", cli.SHELLS)
@@ -325,6 +341,24 @@ def test_the_demo(capsys):
     # Eight products of 64 rows, all of which are stitched.
     assert "0 are TVM's own matrix products" in out
     assert "in 3 thread orders" in out and "\nok\n" in out
+
+
+@needs_compiler
+def test_the_demo_as_json(capsys):
+    code, out, err = run(capsys, "demo", "--json")
+    data = json.loads(out)
+    assert (code, err) == (0, "") and data["verification"]["ok"]
+    assert data["report"]["launches"] < data["report"]["before"]["launches"]
+    assert (data["milliseconds"] is None) != tvm.cuda(0).exist
+
+
+def test_every_command_with_a_table_takes_json():
+    (commands,) = (each.choices for each in cli.parser()._actions if hasattr(each.choices, "keys"))
+    without = {
+        name for name, each in commands.items() if "--json" not in each._option_string_actions
+    }
+    # The benchmarks have a parser of their own.
+    assert without == {"compile", "completion", "bench"}
 
 
 def test_the_demo_without_a_compiler(capsys, monkeypatch, tmp_path):

@@ -142,6 +142,7 @@ def test_compile_and_tune_read_all_kinds(capsys, monkeypatch, model_of_any_kind,
 def test_files_that_hold_no_model(capsys, tmp_path):
     for name, content, message in (
         ("a.onnx", b"nonsense", "not an ONNX model"),
+        ("a.onnx", b"nonsense", "torch.export.save"),
         ("a.pt2", b"nonsense", "save_json"),
         ("a.zip", b"PK\x05\x06" + b"\0" * 18, "torch.export.save"),
         ("a.py", b"x = 1\n", "TVMScript"),

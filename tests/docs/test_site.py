@@ -24,7 +24,7 @@ SOURCES = ("docs", "tutorials", "bench", "tvm_stitch", "ARCHITECTURE.md")
 
 def built(folder: Path, *settings: str) -> Path:
     """Where the site lies, built with warnings as errors, from sources of its own."""
-    left_out = shutil.ignore_patterns("__pycache__", "tutorials")  # pages of another build
+    left_out = shutil.ignore_patterns("__pycache__", "tutorials", "bench")  # pages of another build
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=left_out)
     for name in SOURCES[1:]:
         (folder / name).symlink_to(ROOT / name)
@@ -71,6 +71,20 @@ def test_every_public_name_is_in_the_reference(site):
         assert re.search(rf'id="tvm_stitch\.([\w.]+\.)?{name}"', text), name
     for module in modules:
         assert f'id="tvm_stitch.{module}.' in text, module
+
+
+def test_the_results_of_the_bench_are_pages_and_links_lead_to_them(site):
+    for page in (ROOT / "bench/results").rglob("*.md"):
+        name = page.relative_to(ROOT).with_suffix(".html")
+        text = (site / name).read_text(encoding="utf-8")
+        (title,) = re.findall(r"^# (.*)", page.read_text(encoding="utf-8"), re.M)[:1]
+        assert title.split("'")[0] in text
+    bench = (site / "bench.html").read_text(encoding="utf-8")
+    assert 'href="bench/results/h200/models.html"' in bench
+    for plot in ("planning.png", "tuning.png", "searches.png", "calibration.png"):
+        assert f"/{plot}" in bench
+    page = (site / "concepts/performance.html").read_text(encoding="utf-8")
+    assert 'href="../bench/results/README.html"' in page
 
 
 def test_every_tutorial_is_a_page(site):

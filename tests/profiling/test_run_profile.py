@@ -270,6 +270,9 @@ class TestWithoutGpu:
         # A load and a store of four floats for each thread; what it keeps is in registers.
         assert kernel.accesses >= 2 * 64 * 128 // 4
         assert kernel.switches > 0 and kernel.predicted_us > 0
+        # It reads and writes every element once; a row is one warp's, which needs no barrier.
+        assert kernel.global_bytes == kernel.bytes_min == 2 * 4 * 64 * 128
+        assert kernel.barriers == 0
         assert "Counted by the CPU executor, for H200; nothing is timed." in str(profile)
         assert str(kernel.accesses) in str(profile)
 

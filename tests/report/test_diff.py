@@ -107,5 +107,8 @@ def test_files_that_are_no_report(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         load(path)
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match=r"cannot read \S+missing.json: No such file[\w ]+$"):
         load(tmp_path / "missing.json")
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="no report or profile: write one"):
+        load(path)

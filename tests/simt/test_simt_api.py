@@ -135,6 +135,9 @@ def test_runs_are_deterministic_and_count_the_same_for_every_order():
     assert all(run.ok for run, _ in runs)
     assert len({run.instructions for run, _ in runs}) == 1
     assert runs[1][0].switches == runs[2][0].switches
+    # A float for each thread, and one result for each block, which meets once.
+    assert {run.global_bytes for run, _ in runs} == {4 * 16 * (128 + 1)}
+    assert {run.barriers for run, _ in runs} == {16}
     for _, y in runs[1:]:
         np.testing.assert_array_equal(y, runs[0][1])
 

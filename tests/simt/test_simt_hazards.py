@@ -365,6 +365,7 @@ def test_a_cluster_barrier_orders_what_came_before_the_arrival(seed):
     store = "s_ptr[threadIdx.x] = x_ptr[blockIdx.x * 32 + threadIdx.x];"
     result, y = launch(store, "")
     assert result.ok, result
+    assert result.barriers == 2 * 2  # each block counts the two
     np.testing.assert_array_equal(y, np.arange(64) ^ 32)
     result, _ = launch("", store)
     assert result.hazards and {h.kind for h in result.hazards} <= {"race", "uninitialised read"}

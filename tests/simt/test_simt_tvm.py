@@ -217,7 +217,7 @@ def test_a_cooperative_grid(seed):
     x = np.random.default_rng(0).random(12 * 64).astype("float32")
     y, parts = np.zeros_like(x), np.zeros(12, "float32")
     run = simt.run(grid_normalise(12, 64, 32), arrays=[x, parts, y], seed=seed)
-    assert run.ok and run.launch.cooperative
+    assert run.ok and run.launch.cooperative and run.barriers == 12
     np.testing.assert_allclose(y, x / x.astype("float64").sum(), rtol=1e-6)
 
 

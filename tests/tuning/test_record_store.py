@@ -92,7 +92,7 @@ def test_what_is_no_record(line, why):
 def test_a_store_that_is_not_there_yet(store):
     assert store.read().records == ()
     assert not store.path.exists()
-    with pytest.raises(InputError, match="no record store"):
+    with pytest.raises(InputError, match=r"make one with `tvm-stitch tune MODEL --database \S+`"):
         store.existing()
 
 

@@ -119,6 +119,7 @@ def parser() -> argparse.ArgumentParser:
     commands = program.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="stitch, verify and time a Transformer block")
+    demo.add_argument("--json", action="store_true", help="JSON instead of text")
     demo.set_defaults(run=_demo)
 
     explained = commands.add_parser("explain", help="kernels of a model before and after")
@@ -189,7 +190,7 @@ def _version() -> str:
 def _demo(options: argparse.Namespace) -> int:
     from tvm_stitch.commands import demo
 
-    return demo.main(options.target)
+    return demo.main(options.target, options.json)
 
 
 def _explain(options: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ In: nothing. Out: text on stdout, and an exit code. `block` is also the model of
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -102,11 +103,13 @@ def inputs(mod: tvm.IRModule, seed: int = 0) -> list[np.ndarray]:
     return arrays
 
 
-def main(target: Any = "cuda", say: Callable[[str], None] = print) -> int:
+def main(target: Any = "cuda", as_json: bool = False, say: Callable[[str], None] = print) -> int:
     """Show the plan, check it on the CPU, time it where there is a GPU. 0 if all is well.
 
-    Raises CompilerMissing, after the plan is shown, where g++ is.
+    Raises CompilerMissing, after the plan is shown, where g++ is missing.
     """
+    if as_json:
+        return _as_json(cuda_target(target), say)
     cuda = cuda_target(target)
     mod = block(*SMALL)
     say(f"A Transformer block ({_described(SMALL)}), compiled for {cuda.attrs['arch']}:\n")
@@ -120,7 +123,8 @@ def main(target: Any = "cuda", say: Callable[[str], None] = print) -> int:
     say(str(verification))
     if tvm.cuda(0).exist:
         say(f"\nOn the GPU ({_described(LARGE)}), milliseconds a call:\n")
-        say(_timed(cuda))
+        times = _timed(cuda)
+        say(f"TVM's default {times['default']:.3f}\nstitched      {times['stitched']:.3f}")
     else:
         say("\nNo GPU here, so nothing is timed.")
     return 0 if verification.ok else 1
@@ -137,12 +141,27 @@ def _summary(report: Report) -> str:
     return f"{report}\n\nOf the launches after, {products} are TVM's own matrix products."
 
 
-def _timed(cuda: tvm.target.Target) -> str:
+def _as_json(cuda: tvm.target.Target, say: Callable[[str], None]) -> int:
+    mod = block(*SMALL)
+    report = explain(mod, cuda)
+    verification = verify(mod, cuda, inputs(mod))
+    data = {
+        "report": report.to_json(),
+        "verification": verification.to_json(),
+        "milliseconds": _timed(cuda) if tvm.cuda(0).exist else None,
+    }
+    say(json.dumps(data, indent=2))
+    return 0 if verification.ok else 1
+
+
+def _timed(cuda: tvm.target.Target) -> dict[str, float]:
+    """A call by TVM's default pipeline and stitched, in milliseconds."""
     mod = block(*LARGE)
     arrays, device = inputs(mod), tvm.cuda(0)
-    default = milliseconds(tvm.compile(mod, cuda), device, arrays)
-    stitched = milliseconds(stitch_compile(mod, cuda), device, arrays)
-    return f"TVM's default {default:.3f}\nstitched      {stitched:.3f}"
+    return {
+        "default": milliseconds(tvm.compile(mod, cuda), device, arrays),
+        "stitched": milliseconds(stitch_compile(mod, cuda), device, arrays),
+    }
 
 
 def milliseconds(executable: Any, device: Any, arrays: list[np.ndarray]) -> float:

@@ -76,5 +76,5 @@ def _unwritable(path: Path, error: OSError) -> InputError:
 def _message(path: Path, why: str) -> str:
     return (
         f"cannot write the stages of the compilation to {path}: {why}; name another folder, by "
-        f"{VARIABLE} or Options(dump=...)"
+        f"--dump, {VARIABLE} or Options(dump=...)"
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -145,7 +145,7 @@ class Runner:
         # Symbolic dimensions that no tensor's shape gives come as numbers.
         arguments = [value if isinstance(value, int) else array_of(value) for value in given]
         run = function(_apart(arguments), seed=self.seed)
-        self.hazards.extend(run.hazards)
+        self.hazards.extend(replace(hazard, kernel=name) for hazard in run.hazards)
         self.runs.append((name, run))
 
 

@@ -7,6 +7,7 @@ becomes of the module.
 from __future__ import annotations
 
 import ast
+import json
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def read(path: str) -> tvm.IRModule:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+        raise InputError(f"cannot read {path}: {error.strerror}; a model is {KINDS}") from None
     if zipfile.is_zipfile(path):
         return _exported(path)
     if content.startswith(_ONNX_BEGINS) or Path(path).suffix == ".onnx":
@@ -67,19 +68,36 @@ def _exported(path: str) -> tvm.IRModule:
 def _onnx(path: str) -> tvm.IRModule:
     from tvm_stitch import onnx as front
 
-    return front.load(path)
+    loading = import_module("tvm_stitch.frontend.onnx.load")
+    try:
+        return front.load(path)
+    except loading.NoOnnxModel as error:
+        raise InputError(f"{error}; expected {KINDS}") from None
 
 
 def _json(path: str, text: str) -> tvm.IRModule:
     try:
         mod = tvm.ir.load_json(text)
     except Exception as error:
+        if _is_report(text):
+            raise InputError(
+                f"{path} is a report or a profile, no model: `tvm-stitch diff OLD NEW` compares two"
+            ) from None
         raise InputError(
             f"{path} is not {_JSON_KIND} (with TVM {tvm.__version__}): {first_line(error)}"
         ) from None
     if not isinstance(mod, tvm.IRModule):
         raise InputError(f"{path} holds a {type(mod).__name__}, not {_JSON_KIND}")
     return mod
+
+
+def _is_report(text: str) -> bool:
+    """Whether this is what `explain --json` or `profile --json` wrote."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and {"version", "device", "kernels"} <= data.keys()
 
 
 def _script(path: str, text: str) -> tvm.IRModule | None:

@@ -15,7 +15,7 @@ from tvm_stitch.tuning.workloads import parse_shapes
 
 DESCRIPTION = """\
 Runs a model on random inputs and measures each kernel, next to its predicted time. Without a GPU,
-the CPU executor counts memory accesses instead.
+the CPU executor counts instead: bytes, accesses, barriers.
 """
 EXAMPLES = """\
 examples:

@@ -21,6 +21,8 @@ class Event:
     accesses: int | None = None  # to global and shared memory, by all threads
     switches: int | None = None  # of threads that waited: at barriers, in shuffles
     library: str = ""  # what a library calls its kernels, where the name is that of its entry
+    global_bytes: int | None = None  # read and written in global memory, by all threads
+    barriers: int | None = None  # of blocks, clusters and the grid, counted by each block
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class MeasuredKernel:
     accesses: int | None = None  # of a launch
     switches: int | None = None
     library: str = ""  # what NVIDIA's library calls the kernels that it launched
+    global_bytes: int | None = None  # of a launch, as `accesses`
+    barriers: int | None = None
 
     @property
     def copy_share(self) -> float | None:

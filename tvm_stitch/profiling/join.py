@@ -71,6 +71,8 @@ def _kernel(
         accesses=launched[0].accesses if launched else None,
         switches=launched[0].switches if launched else None,
         library=launched[0].library if launched else "",
+        global_bytes=launched[0].global_bytes if launched else None,
+        barriers=launched[0].barriers if launched else None,
     )
 
 

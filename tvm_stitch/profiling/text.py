@@ -10,7 +10,7 @@ from tvm_stitch.profiling.data import Figures, MeasuredKernel
 
 WIDTH = 100
 _TIMES = ("launches", "measured us", "predicted us", "floor us", "of a copy", "in all us")
-_COUNTS = ("launches", "least", "accesses", "switches", "predicted us")
+_COUNTS = ("launches", "least", "global", "accesses", "barriers", "predicted us")
 
 
 def render(profile: Figures) -> str:
@@ -53,9 +53,10 @@ def _times(kernel: MeasuredKernel) -> list[str]:
 
 
 def _counts(kernel: MeasuredKernel) -> list[str]:
-    least = "-" if kernel.bytes_min is None else shown_bytes(kernel.bytes_min)
-    counts = ("-" if n is None else str(n) for n in (kernel.accesses, kernel.switches))
-    return [str(kernel.launches), least, *counts, _number(kernel.predicted_us)]
+    sizes = (kernel.bytes_min, kernel.global_bytes)
+    traffic = ("-" if n is None else shown_bytes(n) for n in sizes)
+    counts = ("-" if n is None else str(n) for n in (kernel.accesses, kernel.barriers))
+    return [str(kernel.launches), *traffic, *counts, _number(kernel.predicted_us)]
 
 
 def _number(number: float | None) -> str:

@@ -80,23 +80,29 @@ def load(path: str | Path) -> Mapping[str, Any]:
     """A report or a profile that was written as JSON."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(_no_report(path)) from None
     return _checked(parsed(text, str(path)), path)
 
 
 def _checked(data: Any, path: str | Path) -> Mapping[str, Any]:
     kernels = _report(data).get("kernels") if isinstance(data, dict) else None
     if not isinstance(kernels, list):
-        raise InputError(
-            f"{path} is no report or profile: write one with `tvm-stitch explain MODEL --json` or "
-            "`tvm-stitch profile MODEL --json`"
-        )
+        raise InputError(_no_report(path))
     for kernel in kernels:
         missing = [name for name in _NEEDED if not isinstance(kernel, dict) or name not in kernel]
         if missing:
             raise InputError(f"{path} is damaged: a kernel has no {missing[0]}")
     return dict(data)
+
+
+def _no_report(path: str | Path) -> str:
+    return (
+        f"{path} is no report or profile: write one with `tvm-stitch explain MODEL --json` or "
+        "`tvm-stitch profile MODEL --json`"
+    )
 
 
 def compare(

@@ -186,4 +186,6 @@ def _joined(runs: list[Run], name: str) -> Run:
         sum(r.switches for r in runs),
         sum(r.instructions for r in runs),
         sum(r.seconds for r in runs),
+        sum(r.global_bytes for r in runs),
+        sum(r.barriers for r in runs),
     )

@@ -86,10 +86,13 @@ class Hazard:
     count: int = 1
     called_from: int = 0
     other_called_from: int = 0
+    kernel: str = ""  # where there are several, as in a module
 
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
-        text = f"{self.kind}{f' in {self.where}' if self.where else ''}: {self.message}{times}"
+        place = f" in {self.where}" if self.where else ""
+        kernel = f" of {self.kernel}" if self.kernel else ""
+        text = f"{self.kind}{place}{kernel}: {self.message}{times}"
         return text + "".join(
             f"\n    line {line}{f', called from line {caller}' if caller else ''}: {source}"
             for line, caller, source in (

@@ -60,6 +60,8 @@ class _Request(ctypes.Structure):
         ("hazard_count", ctypes.c_uint64),
         ("switches", ctypes.c_uint64),
         ("accesses", ctypes.c_uint64),
+        ("global_bytes", ctypes.c_uint64),
+        ("barriers", ctypes.c_uint64),
     ]
 
 
@@ -125,7 +127,9 @@ class Run:
     """What one launch did. The outputs are in the caller's arrays; with hazards, do not trust them.
 
     `instructions` counts the accesses to global and shared memory: the same for every seed and
-    machine, as long as the kernel has no races. It is 0 without checks.
+    machine, as long as the kernel has no races; `global_bytes` is what those to global memory come
+    to. Both are 0 without checks. `barriers` are those that blocks have passed, their own, the
+    cluster's and the grid's, each counted by every block.
     """
 
     kernel: str
@@ -134,6 +138,8 @@ class Run:
     switches: int
     instructions: int
     seconds: float
+    global_bytes: int = 0
+    barriers: int = 0
 
     @property
     def ok(self) -> bool:
@@ -211,7 +217,10 @@ class Kernel:
         if not self.checked:
             hazards += _trespasses(arena, layout)
         arena.copy_back()
-        return Run(self.name, launch, hazards, request.switches, request.accesses, seconds)
+        return Run(
+            self.name, launch, hazards, request.switches, request.accesses, seconds,
+            request.global_bytes, request.barriers,
+        )  # fmt: skip
 
     def _layout(self, arena: Arena, loaded: _Loaded, launch: Launch) -> Layout:
         arrays = [

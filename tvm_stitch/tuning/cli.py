@@ -22,7 +22,7 @@ from tvm_stitch.tuning.measuring.rpc import serve
 from tvm_stitch.tuning.records import Record, best_first
 from tvm_stitch.tuning.store import Store, pruned
 from tvm_stitch.tuning.tune import RUNNERS, tune
-from tvm_stitch.tuning.workloads import parse_shapes
+from tvm_stitch.tuning.workloads import parse_shapes, symbolic_dimensions
 
 DESCRIPTION = """\
 Measures alternative schedules of a model's kernels and records the results in a store, which
@@ -129,9 +129,10 @@ def run(options: argparse.Namespace, load_model: Callable[[str], tvm.IRModule]) 
 
 def _tune(options: argparse.Namespace, load_model: Callable[[str], tvm.IRModule]) -> int:
     shapes = parse_shapes(options.shapes) if options.shapes else None
+    mod = load_model(options.model)
     try:
         tuning = tune(
-            load_model(options.model),
+            mod,
             cuda_target(options.target),
             options.database,
             trials=options.trials,
@@ -146,9 +147,13 @@ def _tune(options: argparse.Namespace, load_model: Callable[[str], tvm.IRModule]
     except KeyboardInterrupt:
         print("\ninterrupted; the same command goes on from here", file=sys.stderr)
         raise
+    left = sorted(symbolic_dimensions(mod) - set(shapes or {}))
+    advice = f'give sizes, such as --shapes "{";".join(f"{name}=1,8" for name in left)}"'
+    if tuning.symbolic and not tuning.kernels:
+        raise InputError(f"nothing was tuned: sizes of {', '.join(left)} are not known; {advice}")
     print(json.dumps(tuning.to_json(), indent=2) if options.json else tuning)
     if tuning.symbolic:
-        print('give their sizes, such as --shapes "batch=1,8;seq=128"', file=sys.stderr)
+        print(advice, file=sys.stderr)
     return 1 if any(kernel.why for kernel in tuning.kernels) else 0
 
 

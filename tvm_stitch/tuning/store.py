@@ -107,7 +107,10 @@ class Store:
     def existing(self) -> Contents:
         """Every record of a store that must be there."""
         if not self.path.is_file():
-            raise InputError(f"there is no record store {self.path}")
+            raise InputError(
+                f"there is no record store {self.path}: make one with "
+                f"`tvm-stitch tune MODEL --database {self.path}`"
+            )
         return self.read()
 
     def _replace(self, lines: list[bytes]) -> None:

@@ -69,7 +69,7 @@ def parse_shapes(text: str) -> dict[str, list[int]]:
 
 def _bound(mod: tvm.IRModule, shapes: Shapes) -> list[tvm.IRModule]:
     """The module with its symbolic dimensions bound in every way."""
-    known = _symbolic_dimensions(mod)
+    known = symbolic_dimensions(mod)
     for name, sizes in shapes.items():
         if name not in known:
             raise InputError(
@@ -89,7 +89,8 @@ def _bound(mod: tvm.IRModule, shapes: Shapes) -> list[tvm.IRModule]:
     return modules
 
 
-def _symbolic_dimensions(mod: tvm.IRModule) -> set[str]:
+def symbolic_dimensions(mod: tvm.IRModule) -> set[str]:
+    """The names of the dimensions whose sizes a module does not say."""
     return {name for names in _dimensions_by_function(mod).values() for name in names}
 
 

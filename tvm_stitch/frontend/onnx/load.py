@@ -30,6 +30,10 @@ from tvm_stitch.frontend.onnx.importer import imported
 from tvm_stitch.frontend.onnx.pure import with_pure_shapes
 
 
+class NoOnnxModel(OnnxError):
+    """A file that is something else than an ONNX model."""
+
+
 def load(
     model: str | Path | Any,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -65,9 +69,9 @@ def _read(model: Any) -> onnx.ModelProto:
     except OSError as error:
         raise InputError(f"cannot read {model}: {error.strerror or error}") from None
     except Exception as error:
-        raise OnnxError(f"{model} is not an ONNX model: {last_line(error)}") from None
+        raise NoOnnxModel(f"{model} is not an ONNX model: {last_line(error)}") from None
     if not read.graph.output:
-        raise OnnxError(f"{model} is not an ONNX model: it has no graph with outputs")
+        raise NoOnnxModel(f"{model} is not an ONNX model: it has no graph with outputs")
     return read
 
 

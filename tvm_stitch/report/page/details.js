@@ -50,7 +50,8 @@ function counts(kernel) {
   return [
     ["share of a copy's bandwidth", share],
     ["memory accesses", found.accesses],
-    ["switches of threads", found.switches],
+    ["accessed in global memory", found.global_bytes == null ? null : bytes(found.global_bytes)],
+    ["barriers passed by blocks", found.barriers],
   ].filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => [name, String(value)]);
 }
 

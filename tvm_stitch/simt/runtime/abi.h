@@ -99,7 +99,7 @@ struct simt_launch_request {
   uint64_t arena_begin, arena_end;  // the mapping that holds all arrays and their guard zones
   simt_hazard* hazards;
   uint64_t hazard_capacity;
-  uint64_t hazard_count, switches, accesses;  // out
+  uint64_t hazard_count, switches, accesses, global_bytes, barriers;  // out
 };
 
 #pragma GCC visibility push(default)

@@ -23,6 +23,7 @@ void release_barrier(Block* block, uint32_t id) {
   Barrier& barrier = block->barriers[id];
   const uint32_t time = tick();
   const bool whole = barrier.arrived == block->live;
+  ++machine.barriers;
   const uint64_t count = barrier.ones;
   const uint64_t result =
       count << 2 | uint64_t{count != 0} << 1 | uint64_t{count == barrier.arrived};
@@ -53,6 +54,7 @@ void release_cluster(uint32_t index) {
   Cluster& cluster = machine.clusters[index];
   ++cluster.phase;
   cluster.arrived = 0;
+  machine.barriers += cluster.size;
   const uint32_t time = tick();
   for (uint32_t rank = 0; rank < cluster.size; ++rank) {
     Block& block = machine.blocks[index * cluster.size + rank];
@@ -79,6 +81,7 @@ void release_grid(uint64_t pc, uint32_t thread) {
   }
   machine.grid_arrived = 0;
   machine.grid_time = tick();
+  machine.barriers += machine.blocks.size();
   for (Block& block : machine.blocks) {
     block.time = machine.grid_time;
     for (Fiber& fiber : block.fibers) {

@@ -152,7 +152,8 @@ struct Machine {
   std::vector<Block> blocks;  // those resident at once: one, a cluster, or the whole grid
   std::vector<Cluster> clusters;
   uint32_t block_threads, cluster_blocks, clock, grid_time, grid_arrived, alive;
-  uint64_t random, polls, idle_polls, accesses, code_begin;
+  uint64_t random, polls, idle_polls, accesses, global_bytes, code_begin;
+  uint64_t barriers;  // that blocks have passed
   bool natural, stopped, multi_block;
   bool store_pending;  // a store that raced is about to happen; its value is looked at later
   // Fibers ready to run: a ring in order, or a pool drawn from when a seed shuffles.

@@ -98,6 +98,7 @@ void touch_global(uint64_t address, uint32_t size, bool write, uint32_t pc, uint
     if (!region) return touch_unknown(address, size, write, pc);
     hint = region;
   }
+  machine.global_bytes += size;
   const uint64_t offset = address - reinterpret_cast<uint64_t>(region->base);
   const Touch touch = {reinterpret_cast<char*>(address), size, write, pc, SIMT_GLOBAL,
                        static_cast<int32_t>(region->index), static_cast<int64_t>(offset)};

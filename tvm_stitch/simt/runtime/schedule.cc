@@ -332,10 +332,12 @@ extern "C" int simt_launch(simt_launch_request* request) {
   machine.random = request->seed * 0x9E3779B97F4A7C15ull | 1;
   machine.clock = machine.grid_time = 0;
   machine.polls = machine.idle_polls = machine.accesses = 0;
+  machine.global_bytes = machine.barriers = 0;
   machine.code_begin = request->code_begin;
   machine.stopped = false;
   machine.multi_block = blocks > 1;
   request->hazard_count = request->switches = request->accesses = 0;
+  request->global_bytes = request->barriers = 0;
   prepare_blocks(resident);
   prepare_stacks(resident * machine.block_threads, request->stack_bytes);
   const bool enough = machine.stacks && prepare_memory();
@@ -348,6 +350,8 @@ extern "C" int simt_launch(simt_launch_request* request) {
   release_memory();
   if (resident * machine.block_threads > kKeptFibers) release_stacks();
   request->accesses = machine.accesses;
+  request->global_bytes = machine.global_bytes;
+  request->barriers = machine.barriers;
   machine.request = nullptr;
   return enough ? 0 : 1;
 }

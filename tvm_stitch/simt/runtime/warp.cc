@@ -141,6 +141,95 @@ void complete(Warp* warp, Block* block, const Collective& op, const Fiber* runni
   order_lanes(warp, block, op.arrived, tick());
 }
 
+<<<<<<< HEAD:tvm_stitch/simt/runtime/warp.cc
+=======
+// A named barrier that only some warps take part in.
+void order_warps(Block* block, uint32_t warps, uint32_t time) {
+  uint32_t joined[kLanes] = {};
+  for (uint32_t left = warps; left; left &= left - 1) {
+    const uint32_t* met = block->met[__builtin_ctz(left)];
+    for (uint32_t i = 0; i < kLanes; ++i) joined[i] = met[i] > joined[i] ? met[i] : joined[i];
+  }
+  for (uint32_t left = warps; left; left &= left - 1) joined[__builtin_ctz(left)] = time;
+  for (uint32_t left = warps; left; left &= left - 1) {
+    memcpy(block->met[__builtin_ctz(left)], joined, sizeof joined);
+  }
+}
+
+void release_barrier(Block* block, uint32_t id) {
+  Barrier& barrier = block->barriers[id];
+  const uint32_t time = tick();
+  const bool whole = barrier.arrived == block->live;
+  ++machine.barriers;
+  const uint64_t count = barrier.ones;
+  const uint64_t result =
+      count << 2 | uint64_t{count != 0} << 1 | uint64_t{count == barrier.arrived};
+  if (block->exited && !barrier.needed) {
+    report_divergent(barrier.pc, barrier.first, 0,
+                     block->linear << kThreadBits | block->first_exited, SIMT_EXITED,
+                     block->exited);
+  }
+  if (whole) block->time = time;
+  uint32_t warps = 0;
+  for (Fiber& fiber : block->fibers) {
+    if (fiber.state != State::Block || fiber.barrier != id) continue;
+    warps |= 1u << (fiber.warp - block->warps.data());
+    fiber.result = result;
+    fiber.time = time;
+    make_runnable(&fiber);
+  }
+  if (!whole) order_warps(block, warps, time);
+  barrier = Barrier{};
+}
+
+bool barrier_is_full(const Block* block, const Barrier& barrier) {
+  if (barrier.needed) return barrier.arrived >= barrier.needed;
+  return barrier.arrived && barrier.arrived == block->live;
+}
+
+void release_cluster(uint32_t index) {
+  Cluster& cluster = machine.clusters[index];
+  ++cluster.phase;
+  cluster.arrived = 0;
+  machine.barriers += cluster.size;
+  const uint32_t time = tick();
+  for (uint32_t rank = 0; rank < cluster.size; ++rank) {
+    Block& block = machine.blocks[index * cluster.size + rank];
+    for (Fiber& fiber : block.fibers) {
+      // What an exited thread did, it did before any later barrier.
+      fiber.released[cluster.phase & 1] = fiber.state == State::Done ? time : fiber.arrival;
+      fiber.arrived = false;
+      if (fiber.state != State::ClusterWait) continue;
+      fiber.phase = cluster.phase;
+      fiber.time = time;
+      make_runnable(&fiber);
+    }
+  }
+}
+
+void release_grid(uint64_t pc, uint32_t thread) {
+  const uint64_t exited = machine.blocks.size() * machine.block_threads - machine.alive;
+  if (exited) {
+    uint32_t other = 0;
+    for (Block& block : machine.blocks) {
+      if (block.exited) other = block.linear << kThreadBits | block.first_exited;
+    }
+    report_divergent(pc, thread, 0, other, SIMT_EXITED, static_cast<uint32_t>(exited));
+  }
+  machine.grid_arrived = 0;
+  machine.grid_time = tick();
+  machine.barriers += machine.blocks.size();
+  for (Block& block : machine.blocks) {
+    block.time = machine.grid_time;
+    for (Fiber& fiber : block.fibers) {
+      if (fiber.state != State::Grid) continue;
+      fiber.time = machine.grid_time;
+      make_runnable(&fiber);
+    }
+  }
+}
+
+>>>>>>> docs21:tvm_stitch/simt/runtime/collective.cc
 }  // namespace
 
 void resolve_activemask(Warp* warp, Block* block) {

@@ -123,8 +123,9 @@ class LocalRunner(Measuring):
     ) -> None:
         if not tvm.cuda(0).exist:
             raise InputError(
-                "there is no GPU here that TVM can use; measure on other machines with "
-                'runner="rpc", or count memory accesses on the CPU with runner="simt"'
+                "there is no GPU here that TVM can use; measure on other machines with --runner "
+                "rpc, or count memory accesses on the CPU with --runner simt (in Python: "
+                'runner="rpc", runner="simt")'
             )
         super().__init__(target, MICROSECONDS, jobs, locked_by(lock) if lock else nullcontext)
         self._worker = WorkerProcess()
