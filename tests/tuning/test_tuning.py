@@ -25,7 +25,7 @@ from tvm_stitch.tuning.progress import Bar, State, describe
 from tvm_stitch.tuning.records import best_first
 from tvm_stitch.tuning.search import Settings
 from tvm_stitch.tuning.store import Store
-from tvm_stitch.tuning.workloads import parse_shapes
+from tvm_stitch.tuning.workloads import find_workloads, parse_shapes
 
 pytestmark = pytest.mark.usefixtures("nothing_shipped")
 
@@ -272,6 +272,11 @@ def test_symbolic_dimensions_are_tuned_for_given_sizes(path):
         "64 x 256",
         "4096 x 256",
     ]
+
+
+def test_kernels_are_named_by_their_operators():
+    (workload,) = find_workloads(softmax_model(), H200).workloads
+    assert workload.title.endswith(": max, subtract, exp, sum, divide")
 
 
 def test_without_sizes_symbolic_kernels_are_left_out(path):

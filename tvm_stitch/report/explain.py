@@ -24,6 +24,7 @@ from tvm_stitch.build import (
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError, StitchError, first_line
 from tvm_stitch.graph.back.launches import calls, outside_calls
+from tvm_stitch.graph.front.functions.operator_names import operator_name
 from tvm_stitch.options import Options
 from tvm_stitch.plan.plan import Cut, Fallback
 from tvm_stitch.plan.saved import SavedPlan
@@ -34,7 +35,6 @@ from tvm_stitch.report.findings.kernels import READY_MADE, kernels_by_function, 
 from tvm_stitch.report.findings.launches import flow
 from tvm_stitch.report.findings.library_calls import DECODERS
 from tvm_stitch.report.findings.notes import Listener, Notes
-from tvm_stitch.report.findings.operators import operator_name
 from tvm_stitch.report.report import Report
 from tvm_stitch.target import full_target
 from tvm_stitch.timing import stage

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -239,8 +239,19 @@ def _title(programs: tuple[Program, ...]) -> str:
     dtypes = dict.fromkeys(dtype_of(b) for b in (*program.inputs, *program.outputs))
     names = dict.fromkeys(stage.name.removeprefix("T_") for stage in program.stages)
     more = f" and {len(programs) - 1} more parts" if len(programs) > 1 else ""
-    text = f"{size} {', '.join(dtypes)}: {', '.join(names)}"
-    return (text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 3] + "...") + more
+    return _shortened(f"{size} {', '.join(dtypes)}: {', '.join(names)}") + more
+
+
+def titled(workload: Workload, operators: Sequence[str]) -> Workload:
+    """The same, named by its operators as in reports, where it has one part; stages have TVM's."""
+    size, _, rest = workload.title.partition(": ")
+    if not operators or len(workload.sizes) > 4 or rest.endswith(" more parts"):
+        return workload
+    return replace(workload, title=_shortened(f"{size}: {', '.join(dict.fromkeys(operators))}"))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 3] + "..."
 
 
 def _digest(programs: tuple[Program, ...], sized: bool) -> str:

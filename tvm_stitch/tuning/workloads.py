@@ -17,12 +17,13 @@ from tvm import relax, tirx
 from tvm_stitch.build import dispatch_passes, stitch_passes
 from tvm_stitch.device import device_of
 from tvm_stitch.errors import InputError
+from tvm_stitch.graph.front.functions.operator_names import operator_name
 from tvm_stitch.kernel.build import kernel_of
 from tvm_stitch.options import Options
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.transform import bounds_of_module
 from tvm_stitch.tuning.products import workload_with
-from tvm_stitch.tuning.workload import Workload
+from tvm_stitch.tuning.workload import Workload, titled
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -107,15 +108,18 @@ def _workloads(
 ) -> list[Workload]:
     device = device_of(target)
     chosen = options or Options()
+    operators: dict[str, tuple[str, ...]] = {}  # by fused function
     passes = [*dispatch_passes(target), *stitch_passes(target, options)]
     with target, tvm.transform.PassContext(opt_level=3):
         for each in passes:
             if each.info.name == "StitchSchedule":
                 break
             mod = each(mod)
+            if each.info.name == "FuseOps":
+                operators |= _operators(mod)
     bounds = bounds_of_module(mod)
     found = []
-    for _, function in mod.functions_items():
+    for var, function in mod.functions_items():
         if not isinstance(function, tirx.PrimFunc) or "tirx.is_scheduled" in function.attrs:
             continue
         kernel = kernel_of(function, device, bounds, chosen.schemes)
@@ -123,5 +127,19 @@ def _workloads(
             continue
         workload = workload_with(kernel.layout, function, device, bounds)
         assert not isinstance(workload, Refused), "it has a kernel"
-        found.append(workload)
+        found.append(titled(workload, operators.get(var.name_hint, ())))
     return found
+
+
+def _operators(mod: tvm.IRModule) -> dict[str, tuple[str, ...]]:
+    """What functions that TVM will fuse consist of, as reports name it."""
+    return {
+        var.name_hint: tuple(
+            operator_name(binding.value.args[0].name_hint)
+            for block in function.body.blocks
+            for binding in block.bindings
+            if getattr(getattr(binding.value, "op", None), "name", "") == "relax.call_tir"
+        )
+        for var, function in mod.functions_items()
+        if isinstance(function, relax.Function) and "Primitive" in (function.attrs or {})
+    }

@@ -16,13 +16,14 @@ from tvm import s_tir, tirx
 from tvm_stitch.device import Device
 from tvm_stitch.graph.back.launches import calls, kernel_names, nests
 from tvm_stitch.graph.back.reverse_blocks import REVERSED
+from tvm_stitch.graph.front.functions.operator_names import operator_name
 from tvm_stitch.plan.plan import Group
 from tvm_stitch.report.data import DEFAULT, Kernel, Stage
 from tvm_stitch.report.findings.launches import FunctionCall
 from tvm_stitch.report.findings.library_calls import library_kernel
 from tvm_stitch.report.findings.notes import Notes
 from tvm_stitch.report.findings.open_sizes import bytes_formula, sizes_assumed
-from tvm_stitch.report.findings.operators import Operator, operator_name
+from tvm_stitch.report.findings.operators import Operator
 from tvm_stitch.report.findings.stitched import Fused, entry_of
 from tvm_stitch.stages.extents import Extents
 from tvm_stitch.stages.stage import buffer_shape, dtype_of, substitute

@@ -6,19 +6,16 @@ every stage of the fused PrimFunc is part.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 
 import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 
+from tvm_stitch.graph.front.functions.operator_names import operator_name
 from tvm_stitch.report.findings.types import shown_type
 
-# What LegalizeOps and DispatchSortScan put before an operator's name.
-_PREFIXES = ("tir_", "gpu_2d_continuous_")
 PRODUCT = "matmul"  # as decomposition and LegalizeOps call it
 
 
@@ -52,20 +49,6 @@ def operators(mod: tvm.IRModule, fused: relax.Function) -> Iterable[Operator]:
                 yield Operator(operator_name(callee.name_hint), blocks, shown, reads, taken)
                 made[binding.var] = (count,)
                 count += 1
-
-
-def operator_name(function: str) -> str:
-    """The operator that a function name of TVM's stands for: tir_exp1 is exp, log10 is log10."""
-    for prefix in _PREFIXES:
-        function = function.removeprefix(prefix)
-    if function in _known_operators():
-        return function
-    return re.sub(r"\d+$", "", function) or function
-
-
-@cache
-def _known_operators() -> frozenset[str]:
-    return frozenset(name.rpartition(".")[2] for name in tvm.ir.Op.list_op_names())
 
 
 def _count_blocks(func: object) -> int:

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tvm_stitch.graph.front.functions.operator_names import operator_name
 from tvm_stitch.kernel.tensor_core.tiles import ON_TENSOR_CORES
 from tvm_stitch.plan.plan import Cut
 from tvm_stitch.report.data import Kernel
-from tvm_stitch.report.findings.operators import PRODUCT, Operator, operator_name
+from tvm_stitch.report.findings.operators import PRODUCT, Operator
 
 # Cuts name a product's kernel by its epilogue, and views only where there is nothing else; a
 # transpose may be one, by its shape.
