@@ -273,6 +273,8 @@ class TestWithoutGpu:
         # It reads and writes every element once; a row is one warp's, which needs no barrier.
         assert kernel.global_bytes == kernel.bytes_min == 2 * 4 * 64 * 128
         assert kernel.barriers == 0
+        # A softmax is five operators; TVM counts four operations of an element.
+        assert kernel.operations == 4 * 64 * 128
         assert "Counted by the CPU executor, for H200; nothing is timed." in str(profile)
         assert str(kernel.accesses) in str(profile)
 

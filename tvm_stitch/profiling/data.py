@@ -49,6 +49,7 @@ class MeasuredKernel:
     library: str = ""  # what NVIDIA's library calls the kernels that it launched
     global_bytes: int | None = None  # of a launch, as `accesses`
     barriers: int | None = None
+    operations: float | None = None  # of arithmetic in a launch, by TVM's count in its TIR
 
     @property
     def copy_share(self) -> float | None:

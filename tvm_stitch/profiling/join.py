@@ -73,6 +73,7 @@ def _kernel(
         library=launched[0].library if launched else "",
         global_bytes=launched[0].global_bytes if launched else None,
         barriers=launched[0].barriers if launched else None,
+        operations=expected.operations if expected else None,
     )
 
 

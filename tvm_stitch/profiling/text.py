@@ -10,7 +10,7 @@ from tvm_stitch.profiling.data import Figures, MeasuredKernel
 
 WIDTH = 100
 _TIMES = ("launches", "measured us", "predicted us", "floor us", "of a copy", "in all us")
-_COUNTS = ("launches", "least", "global", "accesses", "barriers", "predicted us")
+_COUNTS = ("launches", "least", "global", "accesses", "barriers", "operations", "predicted us")
 
 
 def render(profile: Figures) -> str:
@@ -55,7 +55,8 @@ def _times(kernel: MeasuredKernel) -> list[str]:
 def _counts(kernel: MeasuredKernel) -> list[str]:
     sizes = (kernel.bytes_min, kernel.global_bytes)
     traffic = ("-" if n is None else shown_bytes(n) for n in sizes)
-    counts = ("-" if n is None else str(n) for n in (kernel.accesses, kernel.barriers))
+    found = (kernel.accesses, kernel.barriers, kernel.operations)
+    counts = ("-" if n is None else f"{n:.0f}" for n in found)
     return [str(kernel.launches), *traffic, *counts, _number(kernel.predicted_us)]
 
 

@@ -52,6 +52,7 @@ function counts(kernel) {
     ["memory accesses", found.accesses],
     ["accessed in global memory", found.global_bytes == null ? null : bytes(found.global_bytes)],
     ["barriers passed by blocks", found.barriers],
+    ["operations of arithmetic", kernel.operations],
   ].filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => [name, String(value)]);
 }
 
