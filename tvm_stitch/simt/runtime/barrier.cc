@@ -1,23 +1,8 @@
 // Where threads wait for each other: barriers of blocks, clusters and grids.
-#include <string.h>
-
 #include "machine.h"
 
 namespace simt {
 namespace {
-
-// A named barrier that only some warps take part in.
-void order_warps(Block* block, uint32_t warps, uint32_t time) {
-  uint32_t joined[kLanes] = {};
-  for (uint32_t left = warps; left; left &= left - 1) {
-    const uint32_t* met = block->met[__builtin_ctz(left)];
-    for (uint32_t i = 0; i < kLanes; ++i) joined[i] = met[i] > joined[i] ? met[i] : joined[i];
-  }
-  for (uint32_t left = warps; left; left &= left - 1) joined[__builtin_ctz(left)] = time;
-  for (uint32_t left = warps; left; left &= left - 1) {
-    memcpy(block->met[__builtin_ctz(left)], joined, sizeof joined);
-  }
-}
 
 void release_barrier(Block* block, uint32_t id) {
   Barrier& barrier = block->barriers[id];
@@ -41,7 +26,7 @@ void release_barrier(Block* block, uint32_t id) {
     fiber.time = time;
     make_runnable(&fiber);
   }
-  if (!whole) order_warps(block, warps, time);
+  if (!whole) join(block->met, warps, time);  // only some warps take part in it
   barrier = Barrier{};
 }
 

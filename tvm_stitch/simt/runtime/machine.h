@@ -199,6 +199,8 @@ inline uint64_t draw() {  // xorshift64*
 }
 
 // warp.cc
+// Orders what `members` of a table of ticks, such as Warp::seen, did before, for each of them.
+void join(uint32_t (&seen)[kLanes][kLanes], uint32_t members, uint32_t time);
 // Waits for the other lanes of the mask; `pc` is where in the kernel. Returns this lane's result.
 uint64_t meet(int kind, uint32_t mask, uint64_t value, int operand, int width, uint64_t pc);
 void leave_warp(Fiber* fiber);

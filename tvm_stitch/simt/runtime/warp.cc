@@ -19,15 +19,7 @@ void order_lanes(Warp* warp, Block* block, uint32_t mask, uint32_t time) {
     warp->time = time;
     return;
   }
-  uint32_t joined[kLanes] = {};
-  for (uint32_t left = mask; left; left &= left - 1) {
-    const uint32_t* seen = warp->seen[__builtin_ctz(left)];
-    for (uint32_t i = 0; i < kLanes; ++i) joined[i] = seen[i] > joined[i] ? seen[i] : joined[i];
-  }
-  for (uint32_t left = mask; left; left &= left - 1) joined[__builtin_ctz(left)] = time;
-  for (uint32_t left = mask; left; left &= left - 1) {
-    memcpy(warp->seen[__builtin_ctz(left)], joined, sizeof joined);
-  }
+  join(warp->seen, mask, time);
 }
 
 uint64_t shuffle(const Fiber& self, const uint64_t* values, uint32_t mask) {
@@ -142,6 +134,18 @@ void complete(Warp* warp, Block* block, const Collective& op, const Fiber* runni
 }
 
 }  // namespace
+
+void join(uint32_t (&seen)[kLanes][kLanes], uint32_t members, uint32_t time) {
+  uint32_t joined[kLanes] = {};
+  for (uint32_t left = members; left; left &= left - 1) {
+    const uint32_t* own = seen[__builtin_ctz(left)];
+    for (uint32_t i = 0; i < kLanes; ++i) joined[i] = own[i] > joined[i] ? own[i] : joined[i];
+  }
+  for (uint32_t left = members; left; left &= left - 1) joined[__builtin_ctz(left)] = time;
+  for (uint32_t left = members; left; left &= left - 1) {
+    memcpy(seen[__builtin_ctz(left)], joined, sizeof joined);
+  }
+}
 
 void resolve_activemask(Warp* warp, Block* block) {
   while (warp->actives) {  // lanes at one place in the program have converged
