@@ -25,7 +25,7 @@ def why_rows(program: Program, mapping: Mapping) -> str:
 
 
 def why_sums(program: Program, mapping: Mapping, where: str) -> str:
-    """The same, and where sums over the rows meet."""
+    """The same, and where sums over the rows are combined."""
     count = len(program.column_reductions)
     sums = f"{count} sum{'s' if count > 1 else ''} over the rows synchronise {where}"
     return _told(program, mapping, [*_along_rows(program, mapping), sums])

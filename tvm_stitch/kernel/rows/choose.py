@@ -358,7 +358,7 @@ def _in_more_hands(
 def balance_registers(mappings: Sequence[Rows]) -> list[Rows]:
     """Rows of a part whose threads have more elements than another's get more threads.
 
-    Parts that go through the same input in step have rows, all of them.
+    Parts that go through the same input co-scheduled have rows, all of them.
 
     The registers of a kernel are those of its widest part, and leave room for few blocks: mean
     squares of rows of 2048 float32 beside maxima of groups of 64 take 30.4 us with 32 threads a

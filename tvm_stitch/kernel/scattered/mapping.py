@@ -9,7 +9,7 @@ from tvm_stitch.kernel.ir.mapping import Mapping
 
 @dataclass(frozen=True)
 class Scattered(Mapping):
-    """Rows that sum what indices send to them: groups of blocks take turns, each at its piece."""
+    """Rows that sum what indices send to them: groups of blocks iterate, each over its piece."""
 
     rows: int
     vector: int
