@@ -143,8 +143,8 @@ class Kind:
     emit: Callable[[Any, Any, Place], Expr]  # writes its statements; the number of its blocks
     why: Callable[[Any, Any], str] = why_rows  # what it rests on, in words
     has_rows: bool = True
-    # Whether partials of so many rows of so many columns, summed up in the next round of a grid, are
-    # better than rows as they are; None: only run time knows.
+    # Whether partials of so many rows of so many columns, summed up in the next round of a grid,
+    # are better than rows as they are; None: only run time knows.
     wants_rounds: Callable[[Any, int | None, int | None], bool] = lambda *_: False
 
     def takes(self, mapping: Mapping) -> bool:
