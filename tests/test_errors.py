@@ -25,15 +25,15 @@ ENTRIES = {
 @pytest.mark.parametrize(
     "target, message",
     [
-        ("llvm", "stitching is for CUDA; the target is 'llvm'"),
-        (tvm.target.Target("rocm"), "stitching is for CUDA; the target is 'rocm'"),
+        ("llvm", "stitching is for CUDA, and the target is 'llvm'"),
+        (tvm.target.Target("rocm"), "stitching is for CUDA, and the target is 'rocm'"),
         ({"kind": "opencl"}, "stitching is for CUDA"),
-        ("no such target", "is not a TVM target"),
+        ("no such target", "is no target .*name an architecture"),
         ("", "target"),
-        (7, "is not a TVM target"),
-        (None, "is not a TVM target"),
+        (7, "is no target .*name an architecture"),
+        (None, "is no target .*name an architecture"),
         ({"kind": "cuda", "arch": "sm_35"}, "older than sm_70"),
-        ({"kind": "cuda", "arch": "hopper"}, "is not a TVM target"),
+        ({"kind": "cuda", "arch": "hopper"}, "is no target .*name an architecture"),
     ],
     ids=str,
 )
