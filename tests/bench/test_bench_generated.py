@@ -2,7 +2,9 @@
 
 import pytest
 
-from bench.generated import main, same_but_for_names
+pytest.importorskip("torch", reason="the cases are PyTorch's modules")
+
+from bench.generated import main, same_but_for_names  # noqa: E402
 
 OLD = "float turn = x[threadIdx.x] + 1.5f; y[threadIdx.x] = turn;"
 
