@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the cases are PyTorch's modules")
 
-from bench.generated import main, same_but_for_names  # noqa: E402
+from bench.generated import main, same_but_for_names
 
 OLD = "float turn = x[threadIdx.x] + 1.5f; y[threadIdx.x] = turn;"
 
