@@ -82,10 +82,13 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.command == "compare":
         found = different(options.old, options.new)
+        if not found:
+            print("all are the same")
     else:
         names = [find(name).name for name in options.cases]
         found = write(options.folder, names or [case.name for case in suite("subgraphs")])
-    print("\n".join(found) if found else "all are the same" if options.command == "compare" else "")
+    for line in found:
+        print(line)
     return int(bool(found))
 
 

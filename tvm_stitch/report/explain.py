@@ -176,9 +176,9 @@ def _fallbacks(
             for op in kernel.ops:
                 own = {} if kernel.why == READY_MADE else reasons.get(op, {})
                 found.update(dict.fromkeys(Fallback(op, why) for why in own or (kernel.why,)))
-    in_kernels = {op for kernel in kernels for op in kernel.ops}
+    in_kernels, left = {op for kernel in kernels for op in kernel.ops}, _left(kernels)
     found.update(dict.fromkeys(each for each in planned if each.op not in in_kernels))
-    found.update(dict.fromkeys(each for each in notes.asked if each.op in _left(kernels)))
+    found.update(dict.fromkeys(each for each in notes.asked if each.op in left))
     for name in outside:
         if name in DECODERS:  # it is among the kernels
             continue

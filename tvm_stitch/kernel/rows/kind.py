@@ -35,7 +35,7 @@ from tvm_stitch.stages.stage import (
 PIECE_BYTES = 16
 CACHED_BYTES = 8192
 SHORT_ROW = 256  # columns of windows, some of which a block has
-# Of rows so few and long, shares are reduced in one round of blocks and summed up in the next.
+# Of rows so few and long, partials are reduced in one round of blocks and summed up in the next.
 FEW_ROWS, LONG_ROW = 8, 1 << 18
 GROUP = 32  # columns that are reduced together where they are kept in groups, at most
 

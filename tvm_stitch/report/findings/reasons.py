@@ -52,6 +52,7 @@ class Reasons:
 
     def __init__(self, kernels: Sequence[Kernel], cuts: Sequence[Cut]) -> None:
         self._kernels = kernels
+        self._held = [_computed(kernel.ops) for kernel in kernels]
         self._cuts = [(_computed(cut.writer), _computed(cut.reader), cut) for cut in cuts]
         self._of_writer: dict[int, list[tuple[Counter[str], Cut]]] = {}
         self._found: dict[Between, str] = {}
@@ -73,7 +74,7 @@ class Reasons:
         fitting = [
             cut
             for reads, cut in self._written_by(between.writer)
-            if _computes(reader, reads) and between.bytes in (None, cut.bytes)
+            if between.bytes in (None, cut.bytes) and self._computes(between.reader, reads)
         ]
         best = max(fitting, key=lambda cut: len(cut.writer) + len(cut.reader), default=None)
         return best.reason if best else _by_tensor_cores(writer, reader)
@@ -81,10 +82,16 @@ class Reasons:
     def _written_by(self, writer: int) -> list[tuple[Counter[str], Cut]]:
         """The cuts behind a kernel, with the operators that read."""
         if writer not in self._of_writer:
-            kernel = self._kernels[writer]
-            found = [(reads, cut) for writes, reads, cut in self._cuts if _computes(kernel, writes)]
-            self._of_writer[writer] = found
+            self._of_writer[writer] = [
+                (reads, cut) for writes, reads, cut in self._cuts if self._computes(writer, writes)
+            ]
         return self._of_writer[writer]
+
+    def _computes(self, place: int, operators: Counter[str]) -> bool:
+        """Whether a kernel is that of these operators, or one of those that share its launch is."""
+        kernel, held = self._kernels[place], self._held[place]
+        is_shared = kernel.scheme == "independent" or kernel.ops.count(PRODUCT) > 1
+        return operators <= held if is_shared else operators == held
 
 
 def _by_tensor_cores(writer: Kernel, reader: Kernel) -> str:
@@ -94,13 +101,6 @@ def _by_tensor_cores(writer: Kernel, reader: Kernel) -> str:
     if ON_TENSOR_CORES in writer.mapping:
         return "a product on tensor cores ends with its element-wise epilogue"
     return ""
-
-
-def _computes(kernel: Kernel, operators: Counter[str]) -> bool:
-    """Whether a kernel is that of these operators, or one of those that share its launch is."""
-    held = _computed(kernel.ops)
-    is_shared = kernel.scheme == "independent" or kernel.ops.count(PRODUCT) > 1
-    return operators <= held if is_shared else operators == held
 
 
 def _computed(nodes: Iterable[str]) -> Counter[str]:
