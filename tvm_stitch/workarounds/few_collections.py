@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # New objects from one collection to the next.
-OBJECTS = 200_000
+OBJECTS = 2_000_000
 
 _lock = threading.Lock()
 _inside = 0

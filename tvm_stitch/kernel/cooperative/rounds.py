@@ -13,6 +13,7 @@ the next.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +70,21 @@ def make_rounds(
         return Refused("no reduction of it needs all blocks of a grid")
     rounds = _Rounds(*in_two_stages(stages, outputs))
     return rounds.place() or rounds.programs()
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Targets of one Program of a round; what is computed for them; what that touches."""
+
+    targets: list[int]
+    inside: set[int]
+    touched: set[int]
+
+    def joined(self, other: _Group) -> _Group:
+        """All of both."""
+        return _Group(
+            self.targets + other.targets, self.inside | other.inside, self.touched | other.touched
+        )
 
 
 class _Rounds:
@@ -183,23 +199,33 @@ class _Rounds:
 
     def _round(self, key: int, number: int, targets: list[int]) -> list[Program] | Refused:
         """Targets that share values or tensors become one Program where they can."""
-        groups: list[tuple[list[int], set[int], set[int], Program]] = []
+
+        def made(group: _Group) -> Program | Refused:
+            return self._made(number, group.targets, group.inside)
+
+        # All that touch make a Program as a rule: then no smaller one is made on the way.
+        found = [made(group) for group in self._groups(key, targets, lambda group: True)]
+        if any(isinstance(program, Refused) for program in found):
+            groups = self._groups(key, targets, lambda group: isinstance(made(group), Program))
+            found = [made(group) for group in groups]
+        refused = next((each for each in found if isinstance(each, Refused)), None)
+        return refused or [program for program in found if isinstance(program, Program)]
+
+    def _groups(
+        self, key: int, targets: list[int], can_be: Callable[[_Group], bool]
+    ) -> list[_Group]:
+        """Each target joins the first group that it shares something with, if that can be."""
+        groups: list[_Group] = []
         for target in targets:
             inside, _ = self._closure(target, key)
-            touched = self._touched(inside)
-            for place, (others, computed, reached, _) in enumerate(groups):
-                if not touched & reached:
-                    continue
-                merged = self._made(number, [*others, target], computed | inside)
-                if isinstance(merged, Program):
-                    groups[place] = [*others, target], computed | inside, reached | touched, merged
+            own = _Group([target], inside, self._touched(inside))
+            for place, group in enumerate(groups):
+                if own.touched & group.touched and can_be(group.joined(own)):
+                    groups[place] = group.joined(own)
                     break
             else:
-                program = self._made(number, [target], inside)
-                if isinstance(program, Refused):
-                    return program
-                groups.append(([target], inside, touched, program))
-        return [program for *_, program in groups]
+                groups.append(own)
+        return groups
 
     def _made(self, number: int, targets: list[int], inside: set[int]) -> Program | Refused:
         """The program of a round's stages; it stays with one of them."""

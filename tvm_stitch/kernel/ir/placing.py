@@ -183,20 +183,22 @@ class _SpacePlacing(Placing):
         found = self._places(stage, known)
         if isinstance(found, Refused):
             return found
-        known.clear()
-        known |= {read.key: found[read.key] for read in stage.reads if not read.nested}
-        inline: dict[int, Read] = {}
-        for read in stage.reads:
-            where = self.where[handle(stage.output), read.key] = found[read.key]
+        output, inline = handle(stage.output), dict[int, Read]()
+        for read, where in zip(stage.reads, found, strict=True):
+            self.where[output, read.key] = where
             if where is Where.OTHER and read.buffer in self.producer:
                 source = self.producer[read.buffer]
                 if source.is_reduction or source.scan:
                     why = "for an address" if read.nested else "of other rows"
                     return Refused(f"{stage.name} needs {source.name} {why}")
                 inline[read.key] = read
+        known.clear()
+        if inline:
+            looked_at = zip(stage.reads, found, strict=True)
+            known |= {read.key: where for read, where in looked_at if not read.nested}
         return inline
 
-    def _places(self, stage: Stage, known: dict[int, Where]) -> dict[int, Where] | Refused:
+    def _places(self, stage: Stage, known: dict[int, Where]) -> tuple[Where, ...] | Refused:
         """Where each read of a stage goes; some are known from before others were inlined."""
         of_columns = self._of_columns(stage)
         key = ("places", self.space.key, stage.output in self.columnwise, of_columns)
@@ -205,7 +207,7 @@ class _SpacePlacing(Placing):
         if isinstance(found, int):
             name = stage.reads[found].buffer.name
             return Refused(f"{stage.name} reads {name} at too long an index")
-        return {read.key: where for read, where in zip(stage.reads, found, strict=True)}
+        return found
 
     def _look(
         self, stage: Stage, known: dict[int, Where], of_columns: tuple[bool, ...]
