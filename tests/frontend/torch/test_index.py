@@ -48,6 +48,52 @@ def test_elements_are_written():
     check(written, X, ROWS, ENDS)
 
 
+def rows_added(table, gradients, tokens, *pairs):
+    places = (tokens.view(-1),)
+    return (
+        table.index_put(places, gradients.flatten(0, 1), accumulate=True),
+        table.view(3, 3, -1).index_put(pairs, gradients[0, :1] * 2, accumulate=True),
+        torch.ops.aten.embedding_dense_backward(gradients, tokens % 9, 9, -1, False),
+        torch.ops.aten.embedding_dense_backward(gradients, tokens % 9, 9, 4, False),
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("columns", [1, 7, 33])
+def test_rows_are_added_where_indices_say(dtype, columns):
+    """More of them than an element can be compared with; some name a row from its end."""
+    torch.manual_seed(0)
+    table, gradients = torch.randn(9, columns), torch.randn(3, 8, columns)
+    tokens = torch.randint(-9, 9, (3, 8))
+    pairs = torch.randint(-3, 3, (24,)), torch.randint(0, 3, (24,))
+    given = table.to(dtype), gradients.to(dtype), tokens, *pairs
+    check(rows_added, *given)
+    check_kernels(rows_added, *given)
+
+
+def test_rows_without_a_kernel_are_left():
+    def gradient(scaled, rows):
+        given = torch.randn(24, 4), torch.randint(0, 9, (24,))
+        backward = torch.ops.aten.embedding_dense_backward
+        return traced(lambda g, i: backward(g, i, rows, -1, scaled), *given)
+
+    for scaled, rows, why in ((True, 9, "scaled"), (False, 1 << 21, "without a kernel")):
+        with pytest.raises(TorchError, match=why):
+            convert(gradient(scaled, rows).graph)
+
+
+def test_a_slice_is_put_in_its_place():
+    """As gradients of recurrent steps are; PyTorch's traces write it out unless told not to."""
+
+    def placed(x, part):
+        return torch.select_scatter(x, part, 1, -2), torch.select_scatter(x, part.half(), 1, 0)
+
+    graph = traced(placed, X, X[:, 0]).graph
+    assert graph.find_nodes(op="call_function", target=torch.ops.aten.select_scatter.default)
+    check(placed, X, X[:, 0] * 3)
+    check_kernels(placed, X, X[:, 0] * 3)
+
+
 @pytest.mark.spread(3)
 @pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
 @pytest.mark.parametrize("include_self", [True, False])

@@ -30,10 +30,15 @@ _KEPT = (
     _aten.native_dropout,
     _aten.bernoulli,
     _aten._scaled_dot_product_flash_attention_for_cpu,
-    _aten.embedding_dense_backward,
 )
-# Left whole: one operation of ours, where PyTorch writes out eight, fused multiply-adds among them.
-_CONVERTED = (_aten.addcdiv, _aten.addcmul, _aten.lerp)
+# Left whole: one operation of ours, where PyTorch writes out several or fuses multiply-adds.
+_CONVERTED = (
+    _aten.addcdiv,
+    _aten.addcmul,
+    _aten.embedding_dense_backward,
+    _aten.lerp,
+    _aten.select_scatter,
+)
 
 
 def _norms(

@@ -33,6 +33,14 @@ MOST_UPDATES = 1 << 31  # are numbered in 32 bits
 SUMMED = ("float16", "bfloat16", "float32", "int32", "int64")
 
 
+def stitches(table: Expr, depth: int = 1) -> bool:
+    """Whether the sums of rows of a table, `depth` of its dimensions, have a kernel of ours."""
+    extents = numbers_of(table)
+    if extents is None or str(table.ty.dtype.dtype) not in SUMMED:
+        return False
+    return 0 < prod(extents[:depth]) <= MOST_ROWS and 0 < prod(extents[depth:]) <= LONGEST
+
+
 def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
     """Sums of the updates of each row, where the table's sizes are known and not too large.
 
@@ -40,19 +48,13 @@ def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
     """
     data, indices, updates = call.args
     usual = call.op.get_attr("FLegalize")
-    table = numbers_of(data)
-    if str(call.attrs.reduction) != "add" or table is None or not has_shape(indices):
+    if str(call.attrs.reduction) != "add" or not has_shape(indices):
         return usual(builder, call)
     *places, depth = (constant(as_int64(extent)) for extent in shape_of(indices))
     if depth is None or (None in places and len(places) > 1) or not has_shape(updates):
         return usual(builder, call)
-    columns, rows = prod(table[depth:]), prod(table[:depth])
     count = None if None in places else prod(each or 0 for each in places)
-    if count == 0 or not prod(table) or not 0 < columns <= LONGEST:
-        return usual(builder, call)
-    if rows > MOST_ROWS or (count or 0) >= MOST_UPDATES:
-        return usual(builder, call)
-    if str(data.ty.dtype.dtype) not in SUMMED:
+    if count == 0 or (count or 0) >= MOST_UPDATES or not stitches(data, depth):
         return usual(builder, call)
 
     def scattered(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:

@@ -31,7 +31,7 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
         "replication_pad3d", "upsample_bilinear2d.vec", "upsample_nearest2d.vec",
     ),
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
-    _ATOMIC: ("embedding_dense_backward", "_embedding_bag", "histc"),
+    _ATOMIC: ("_embedding_bag", "histc"),
     _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),
     _GATHERED: ("stack",),
     _MEMORY: ("empty.memory_format", "empty_permuted", "empty_strided"),

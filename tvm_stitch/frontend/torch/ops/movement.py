@@ -272,7 +272,7 @@ def _select_scatter(call: Call, x: Expr, source: Expr, dim: int, index: Number) 
     def body(whole: te.Tensor, part: te.Tensor) -> te.Tensor:
         def element(*at: Any) -> Any:
             put = part(*at[:axis], *at[axis + 1 :])
-            return tirx.if_then_else(tirx.EQ(at[axis], place), put, whole(*at))
+            return tirx.if_then_else(tirx.EQ(at[axis].astype("int64"), place), put, whole(*at))
 
         return te.compute(call.shape, element, name="select_scatter")
 

@@ -1,7 +1,9 @@
-"""Elements written where few indices say: every element is asked which of the writes hit it.
+"""Elements written, and rows added, where indices say.
 
-Every index is checked when it is used. Nothing is written twice, so that sums are the same in every
-run. Where more is written, PyTorch's atomics are faster.
+Where few are written, every element is asked which of the writes hit it. Rows that are added into a
+table of known sizes, as the gradient of an embedding is, have a kernel (kernel/scattered). Either
+way nothing is written twice, so that sums are the same in every run, and every index is checked
+when it is used. What else is written at many places is left to PyTorch.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from functools import reduce as fold
+from math import prod
 from typing import Any
 
 from tvm import relax, te, tirx
@@ -22,6 +24,7 @@ from tvm_stitch.frontend.torch.call import (
     Expr,
     Number,
     dims,
+    dtype,
     immediate,
     is_float,
     is_tensor,
@@ -32,6 +35,7 @@ from tvm_stitch.frontend.torch.call import (
 from tvm_stitch.frontend.torch.ops.index import Layout, from_either_end, index_of, within
 from tvm_stitch.frontend.torch.ops.pointwise import larger, smaller
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST, SMALLEST
+from tvm_stitch.graph.front.scatter_add import stitches
 
 _op = relax.op
 _ZERO = tirx.const(0, "int64")
@@ -69,10 +73,14 @@ def _int64(value: Any) -> Any:
 
 
 def _count(extents: Sequence[Dim]) -> int:
-    total = fold(lambda left, right: left * right, extents, 1)
-    if not isinstance(total, int) or total > MOST_WRITES:
+    if not _is_few(extents):
         raise TorchError(f"more than {MOST_WRITES} writes to choose from: PyTorch's atomics")
-    return total
+    return int(prod(extents))
+
+
+def _is_few(extents: Sequence[Dim]) -> bool:
+    total = prod(extents)
+    return isinstance(total, int) and total <= MOST_WRITES
 
 
 def _scattered(call: Call, x: Expr, dim: int, index: Expr, source: Expr | Number) -> _Writes:
@@ -167,8 +175,75 @@ def _scatter(call: Call, x: Expr, dim: int, index: Expr, source: Expr | Number) 
 def _index_put(
     call: Call, x: Expr, indices: Sequence[Expr | None], values: Expr, accumulate: bool = False
 ) -> Expr:
+    layout = Layout.of(call, indices)
+    if accumulate and not _is_few(layout.shape) and _are_rows(x, layout):
+        extents = dims(x)
+        places = [
+            _places(call, index_of(call, index), layout.shape, extents[axis])
+            for axis, index in enumerate(indices[: len(layout.axes)])
+        ]
+        rows = [*layout.shape, *extents[len(places) :]]
+        return _rows_added(call, x, places, call.emit(_op.broadcast_to(values, rows)))
     writes = _put(call, x, indices, values)
     return _added(call, x, writes) if accumulate else _overwritten(call, x, writes)
+
+
+def _places(call: Call, index: Expr, shape: Sequence[Dim], extent: Dim) -> Expr:
+    """Indices of a dimension, for each update, counted from the front."""
+
+    def body(given: te.Tensor) -> te.Tensor:
+        return te.compute(shape, lambda *at: from_either_end(picked(given, at), extent), name="at")
+
+    return call.te(body, index)
+
+
+def _embedding_dense_backward(
+    call: Call,
+    gradient: Expr,
+    indices: Expr,
+    num_weights: Number,
+    padding_idx: Number,
+    scale_grad_by_freq: bool,
+) -> Expr:
+    """Each row of the table gets the gradients of where it stood. The forward pass has checked
+    the indices; one out of bounds would be of no row."""
+    if scale_grad_by_freq:
+        raise TorchError("gradients scaled by how often their index occurs")
+    if not isinstance(padding_idx, int):
+        raise TorchError("a padding index that changes")
+    table = call.emit(_op.zeros(call.shape, call.dtype))
+    if not stitches(table):
+        raise TorchError("a table without a kernel of ours")
+    places, updates = index_of(call, indices), gradient
+    if padding_idx >= 0:
+        updates = _without_padding(call, gradient, places, padding_idx)
+    return _rows_added(call, table, [places], updates)
+
+
+def _without_padding(call: Call, gradient: Expr, places: Expr, padding: int) -> Expr:
+    """Gradients of which those for the padding's row are nothing."""
+    nothing = immediate(0, dtype(gradient))
+
+    def body(given: te.Tensor, index: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            is_padding = tirx.EQ(index(*at[:-1]), tirx.const(padding, "int64"))
+            return tirx.Select(is_padding, nothing, given(*at))
+
+        return te.compute(dims(gradient), element, name="gradients")
+
+    return call.te(body, gradient, places)
+
+
+def _are_rows(x: Expr, layout: Layout) -> bool:
+    """Whether indices name whole rows of a table that a kernel of ours can add to."""
+    return layout.axes == tuple(range(len(layout.axes))) and stitches(x)
+
+
+def _rows_added(call: Call, table: Expr, places: Sequence[Expr], updates: Expr) -> Expr:
+    """A table, and updates for its rows: scatter_nd, which is a stage of its own."""
+    together = [call.emit(_op.expand_dims(place, -1)) for place in places]
+    indices = together[0] if len(together) == 1 else call.emit(_op.concat(together, -1))
+    return call.emit(_op.scatter_nd(table, indices, updates, "add"))
 
 
 def _scatter_add(call: Call, x: Expr, dim: int, index: Expr, source: Expr) -> Expr:
@@ -252,6 +327,7 @@ def _divided(total: Any, number: Any, of: str) -> Any:
 
 
 OPERATORS: dict[str, Converter] = {
+    "embedding_dense_backward": _embedding_dense_backward,
     "index_put": _index_put,
     "scatter.src": _scatter,
     "scatter.value": _scatter,
