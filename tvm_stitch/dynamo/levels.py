@@ -21,8 +21,8 @@ def levels(
 
     A node is put as late as those allow that want it, so that it is not kept for long: casts of
     weights, masks, what a backward pass computes again. What is only returned stays with its
-    operands or, `returned_last`, comes at the end: gradients of weights then share launches. What is
-    taken of several results stays with them: a tuple does not pass between parts.
+    operands or, `returned_last`, comes at the end: gradients of weights then share launches. What
+    is taken of several results stays with them: no tuple passes between parts.
     """
     nodes = [node for node in graph.nodes if node.op not in _APART]
     ours = {node for node in nodes if is_ours(node)}
