@@ -229,6 +229,23 @@ def test_a_branch_on_values_breaks_the_graph_and_nothing_else():
         torch.testing.assert_close(run(x), function(x))
 
 
+def test_results_of_one_operator_are_read_far_apart():
+    """As Mamba's: one half of a projection goes through a convolution, the other waits for it."""
+
+    def model(x):
+        low, high = (x * 2).max(1)
+        left, right = (x + 1).chunk(2, 1)
+        sorted_ = torch.sort(left.sin() + low[:, None], 1).values
+        return (sorted_ * right.cos()).exp() + high[:, None]
+
+    x = torch.randn(4, 6)
+    backend = compiler()
+    compiled = torch.compile(model, backend=backend)
+    torch.testing.assert_close(compiled(x), model(x))
+    parts = backend.log.report().parts
+    assert len(parts) == 2 and all(part.stitched for part in parts)
+
+
 def test_equal_layers_are_compiled_once():
     class Layers(nn.Module):
         def __init__(self):

@@ -55,6 +55,16 @@ def test_what_is_only_returned_stays_with_its_operands():
     assert place[first] == place[kept] == 0 and place[last] == 1
 
 
+def test_what_is_taken_of_several_results_stays_with_them():
+    graph = fx.Graph()
+    several = call(graph, OURS, graph.placeholder("x"))
+    first, second = (call(graph, operator.getitem, several, n) for n in range(2))
+    behind = call(graph, operator.add, call(graph, THEIRS, first), second)
+    graph.output((behind,))
+    place = place_of(graph)
+    assert place[several] == place[first] == place[second] < place[behind]
+
+
 def test_gradients_of_weights_come_together_at_the_end():
     graph = fx.Graph()
     x = graph.placeholder("x")

@@ -31,6 +31,7 @@ from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
 from tvm_stitch.dynamo.rewrites.channels_last import with_channels_last
 from tvm_stitch.dynamo.rewrites.common_subexpressions import without_common_subexpressions
+from tvm_stitch.dynamo.rewrites.filled import with_filled
 from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
@@ -165,6 +166,7 @@ class GraphCompiler:
         as_vectors(graph.graph)
         by_tensor(graph.graph, accepted=lambda node: support.refused(node) is None)
         with_interpolations(graph.graph)
+        with_filled(graph.graph)
         copies = Copies(graph.graph)
         ours: dict[fx.Node, bool] = {}
         for node in graph.graph.nodes:

@@ -6,6 +6,7 @@ run, as few as there can be. Must not know what becomes of them.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 from torch import fx
@@ -20,7 +21,8 @@ def levels(
 
     A node is put as late as those allow that want it, so that it is not kept for long: casts of
     weights, masks, what a backward pass computes again. What is only returned stays with its
-    operands or, `returned_last`, comes at the end: gradients of weights then share launches.
+    operands or, `returned_last`, comes at the end: gradients of weights then share launches. What
+    is taken of several results stays with them: no tuple passes between parts.
     """
     nodes = [node for node in graph.nodes if node.op not in _APART]
     ours = {node for node in nodes if is_ours(node)}
@@ -43,6 +45,9 @@ def levels(
         latest[node] = min(behind, default=last if returned_last else earliest[node])
     found: dict[int, list[fx.Node]] = {}
     for node in nodes:
+        whole = node.args[0] if node.target is operator.getitem else None
+        if isinstance(whole, fx.Node) and whole in ours:
+            latest[node] = latest[whole]
         if node in ours:
             found.setdefault(latest[node], []).append(node)
     return [found[level] for level in sorted(found)]

@@ -61,9 +61,34 @@ def test_largest_of_windows(last, how):
     check(largest, x[0])
 
 
-def test_windows_that_are_too_large_are_pytorchs():
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    "how",
+    [
+        (2,),
+        (3, 2, 1),
+        (3, 2, 1, False, False),
+        ((2, 3), (2, 1), (1, 0), True),
+        (3, 2, 1, True, False),
+        (3, 3, 1, True, True, 5),
+    ],
+)
+def test_mean_of_windows(last, how):
+    x = image(2, 3, 9, 8, last=last)
+    x[0, 1, 2, 3] = NAN
+    check(lambda x: functional.avg_pool2d(x, *how), x)
+    check(lambda x: functional.avg_pool2d(x, *how), x.to(torch.bfloat16))
+    check(lambda x: functional.avg_pool2d(x, *how), x[0])
+
+
+def test_mean_of_windows_of_signals():
+    check(lambda x: functional.avg_pool1d(x, 3, 2, 1), image(2, 3, 9))
+
+
+@pytest.mark.parametrize("pool", [functional.max_pool2d, functional.avg_pool2d])
+def test_windows_that_are_too_large_are_pytorchs(pool):
     with pytest.raises(TorchError, match="more than 25"):
-        convert(traced(lambda x: functional.max_pool2d(x, 6), image(1, 2, 12, 12)).graph)
+        convert(traced(lambda x: pool(x, 6), image(1, 2, 12, 12)).graph)
 
 
 def test_norms_and_means_stay_with_channels_last():

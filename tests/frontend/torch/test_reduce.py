@@ -85,7 +85,9 @@ def test_extremes_hand_on_what_is_not_a_number():
 
 
 def test_of_one_element():
-    check(lambda x: (x.sum(), x.mean(), x.amax(), x.any()), torch.tensor(3.0))
+    x = torch.tensor(3.0)
+    check(lambda x: (x.sum(), x.mean(), x.amax(), x.any()), x)
+    check(lambda x: (x.sum([0], True), x.mean(-1), x.amax(0), x.var([0], correction=0)), x)
 
 
 def test_norms_with_their_statistics():

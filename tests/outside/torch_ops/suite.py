@@ -12,17 +12,20 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from torch import fx
+from torch._decomp import core_aten_decompositions
 from torch._functorch.aot_autograd import aot_function
-from torch._functorch.compilers import nop
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from tvm_stitch.dynamo.backend import GraphCompiler
 from tvm_stitch.dynamo.settings import LLVM, Settings
-from tvm_stitch.frontend.torch.decompositions import decompositions
+from tvm_stitch.dynamo.support import Libraries
+from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT, decompositions
 from tvm_stitch.frontend.torch.layout import is_dense
 from tvm_stitch.frontend.torch.ops import LEFT, OPERATORS
 
@@ -32,15 +35,34 @@ DTYPES = (
 # Of the largest element: what a different order of the same operations may change.
 TOLERANCE = {torch.float32: 4e-6, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 EAGER_FACTOR = 2.0  # times eager's own distance from float64
+# What would be a library's to compute on a GPU is converted as it would be there. Not in halves:
+# TVM's own convolutions sum them up in halves.
+LIBRARIES = Libraries(frozenset({torch.float32}), frozenset({torch.float32}))
 # What the database's own wrappers of random operators set, though not in a graph.
 SEED = 42
 # Samples beyond take minutes on the CPU and show nothing that smaller ones do not.
 MOST_ELEMENTS = 1 << 14
 
+# What is in graphs under another name than in the database, or in nothing but compositions:
+# a matmul is a bmm, a conversion a _to_copy, an indexing an index.Tensor. Beside these, all of
+# nn.functional is: its conv2d is a convolution, its layer_norm a native_layer_norm.
+COMPOSED = frozenset({
+    "__getitem__", "__rmatmul__", "__rsub__", "addmv", "addr", "alias_copy", "all", "aminmax",
+    "bfloat16", "bool", "cdist", "chunk", "contiguous", "diff", "dot", "einsum", "fft.irfft",
+    "flatten", "floor_divide", "half", "index_add", "index_copy", "index_fill", "index_reduce",
+    "isfinite", "linalg.vector_norm", "logaddexp", "logcumsumexp", "logsumexp", "long",
+    "masked_fill", "matmul", "meshgrid", "movedim", "multinomial", "mv", "nan_to_num", "narrow",
+    "norm", "normal", "ones_like", "outer", "rand_like", "randn_like", "repeat_interleave", "roll",
+    "rsub", "square", "std", "std_mean", "take", "take_along_dim", "tensordot", "tile", "to",
+    "tril", "triu", "true_divide", "unbind", "unfold", "xlogy", "zeros_like",
+})  # fmt: skip
+
 OURS, PARTLY, LEFT_WHOLE, WRONG, FAILED, SKIPPED = (
     "ours", "partly", "left", "wrong", "failed", "skipped",
 )  # fmt: skip
 BAD = (WRONG, FAILED)
+TABLE = frozenset({*OPERATORS, *LEFT})
+"""The operators that graphs are made of, as they are named there."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +75,27 @@ class Verdict:
     direction: str  # "forward" or "backward"
     kind: str
     why: str = ""  # of what is wrong or failed; the operators left to PyTorch, with the reason
+    graph: frozenset[str] = frozenset()  # the operators it was compiled of
 
 
 def operators() -> list[Any]:
-    """The OpInfos of the operators in our table whose results are not arbitrary."""
-    known = {name.split(".")[0].strip("_") for name in (*OPERATORS, *LEFT)}
-    return [
-        op
-        for op in op_db
-        if (op.name.split(".")[-1] in known or op.aten_name in known) and "empty" not in op.name
-    ]
+    """The OpInfos of the operators in our table, and of what PyTorch writes out in them.
+
+    Left out is what has arbitrary results.
+    """
+    written_out = {packet._qualified_op_name.split("::")[-1] for packet in WRITTEN_OUT}
+    known = {name.split(".")[0].strip("_") for name in TABLE} | written_out | COMPOSED
+
+    def is_known(op: Any) -> bool:
+        names = {op.name, op.name.split(".")[-1], op.aten_name}
+        return bool(names & known) or op.name.startswith("nn.functional.")
+
+    return [op for op in op_db if is_known(op) and "empty" not in op.name]
+
+
+def name_of(op: Any) -> str:
+    """An OpInfo's name, with its variant's."""
+    return op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
 
 
 def verdicts(op: Any, dtype: torch.dtype, samples: int) -> Iterator[Verdict]:
@@ -71,15 +104,15 @@ def verdicts(op: Any, dtype: torch.dtype, samples: int) -> Iterator[Verdict]:
         return
     torch.manual_seed(0)
     differentiable = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
-    name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
+    directions = ["forward", *(["backward"] if differentiable else [])]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for number, sample in enumerate(islice(op.sample_inputs("cpu", dtype), samples)):
+        # All at once: judging one draws random numbers, that the next would be made of.
+        for number, sample in enumerate(list(islice(op.sample_inputs("cpu", dtype), samples))):
             case = _Case(op, (sample.input, *sample.args), sample.kwargs)
-            directions = ["forward", *(["backward"] if differentiable else [])]
             for direction in directions:
-                kind, why = case.judged(direction == "backward")
-                yield Verdict(name, str(dtype)[6:], number, direction, kind, why)
+                kind, why, graph = case.judged(direction == "backward")
+                yield Verdict(name_of(op), str(dtype)[6:], number, direction, kind, why, graph)
 
 
 class _Case:
@@ -99,11 +132,17 @@ class _Case:
 
         self.function = function
 
-    def judged(self, backward: bool) -> tuple[str, str]:
-        """The kind of the verdict and its reason."""
+    def judged(self, backward: bool) -> tuple[str, str, frozenset[str]]:
+        """The kind of the verdict, its reason, and the operators that it was compiled of."""
+        compiler = GraphCompiler(Settings(device=LLVM, smallest_part=1))
+        kind, why = self._judged(_gradients if backward else _results, compiler)
+        report = compiler.log.report()
+        ours = {name for part in report.parts for name in part.operators}
+        return kind, why, frozenset(ours | {each.operator for each in report.left})
+
+    def _judged(self, run: Callable[..., Any], compiler: GraphCompiler) -> tuple[str, str]:
         if sum(t.numel() for t in self.tensors) > MOST_ELEMENTS:
             return SKIPPED, "large"
-        run = _gradients if backward else _results
         try:
             torch.manual_seed(SEED)
             expected = run(self.function, self.tensors)
@@ -112,31 +151,52 @@ class _Case:
         except Exception as error:
             return SKIPPED, f"eager: {type(error).__name__}"
         try:
+            torch.manual_seed(SEED)
             exact = run(self.function, tree_map(_doubled, self.tensors))
         except Exception:
             exact = expected  # some operators take no float64
-        compiler = GraphCompiler(Settings(device=LLVM, smallest_part=1))
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), patch.object(Libraries, "of", return_value=LIBRARIES):
                 warnings.simplefilter("ignore")
                 found = _again(run, _compiled(compiler, self.function), self.tensors)
         except Exception as error:
-            if not self._is_traced(run):
+            if self._traced(run, core_aten_decompositions()) is None:
                 return SKIPPED, f"AOTAutograd: {type(error).__name__}"
             return FAILED, f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
-        for got, want, truth in zip(found, expected, exact, strict=True):
-            wrong = _wrong(got, want, truth)
-            if wrong:
+        wrong = _first_wrong(found, expected, exact)
+        if wrong:
+            # Graphs promise other strides than eager mode has, where gradients were laid out anew.
+            traced = self._traced(run, decompositions())
+            if traced is None or _first_wrong(found, traced, exact):
                 return WRONG, wrong
         return _share(compiler)
 
-    def _is_traced(self, run: Callable[..., Any]) -> bool:
-        """Whether PyTorch itself makes graphs of the function."""
+    def _traced(
+        self, run: Callable[..., Any], table: dict[Any, Callable[..., Any]]
+    ) -> list[Any] | None:
+        """The results of PyTorch's own graphs of the function; None if it makes none."""
         try:
-            run(aot_function(self.function, fw_compiler=nop), self.tensors)
+            traced = aot_function(self.function, fw_compiler=_promised, decompositions=table)
+            return _again(run, traced, self.tensors)
         except Exception:
-            return False
-        return True
+            return None
+
+
+def _promised(graph: fx.GraphModule, _inputs: Any) -> Callable[..., list[Any]]:
+    """A graph run by PyTorch's operators, its results laid as its FakeTensors are."""
+    (output,) = graph.graph.find_nodes(op="output")
+
+    def run(*given: Any) -> list[Any]:
+        results = zip(graph(*given), output.args[0], strict=True)
+        return [_laid_as(result, node.meta["val"]) if node else None for result, node in results]
+
+    return run
+
+
+def _laid_as(result: Any, promise: Any) -> Any:
+    if not isinstance(result, torch.Tensor):
+        return result
+    return torch.empty_strided(promise.shape, promise.stride(), dtype=result.dtype).copy_(result)
 
 
 def _again(run: Callable[..., Any], function: Callable[..., Any], tensors: Any) -> list[Any]:
@@ -183,6 +243,12 @@ def _doubled(tensor: torch.Tensor) -> torch.Tensor:
 
 def _comparable(tensor: torch.Tensor) -> bool:
     return not (tensor.is_complex() or tensor.is_quantized or tensor.layout is not torch.strided)
+
+
+def _first_wrong(found: list[Any], expected: list[Any], exact: list[Any]) -> str:
+    """What is wrong with the first result that is, or an empty string."""
+    each = (_wrong(*results) for results in zip(found, expected, exact, strict=True))
+    return next(filter(None, each), "")
 
 
 def _wrong(got: Any, want: Any, truth: Any) -> str:

@@ -188,7 +188,7 @@ class Writer:
         """A reduction along dimensions of a tensor that lies in another order, if it is that."""
         (_, source), (_, axes), (_, keep), *others = arguments(node)
         value = self.values[source]
-        if not isinstance(value, Laid) or not axes:
+        if not isinstance(value, Laid) or not value.order or not axes:
             return None
         order, traced = value.order, node.meta["val"]
         reduced = {axis % len(order) for axis in ([axes] if isinstance(axes, int) else axes)}

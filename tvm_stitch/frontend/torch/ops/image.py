@@ -1,4 +1,4 @@
-"""Operators of images: convolutions, and the largest of windows.
+"""Operators of images: convolutions, the largest and the mean of windows.
 
 Where a call says so, images and weights come with their channels innermost.
 """
@@ -88,15 +88,7 @@ def _largest_of_windows(
     """The largest element of each window, or what is not a number, and its place in the plane."""
     values, _places = call.result
     to = name_of(values.dtype)
-    if not is_float(to):
-        raise TorchError(f"windows of {to}")
-    size = _each(kernel_size, 2)
-    if size[0] * size[1] > MOST_PLACES:
-        raise TorchError(f"windows of more than {MOST_PLACES} elements")
-    window = _Window(
-        size, _each(stride, 2) if stride else size, _each(padding, 2), _each(dilation, 2),
-        rank(x) - (3 if call.channels_last else 2), dims(x),
-    )  # fmt: skip
+    window = _window(call, x, to, kernel_size, stride, padding, dilation)
     shape, of = call.symbols.extents(values.shape), wide(to)
     least = tirx.const(-float("inf"), of)
 
@@ -133,6 +125,55 @@ def _largest_of_windows(
     return found, call.te(place_of, x, found, name="places_in_windows")
 
 
+def _mean_of_windows(
+    call: Call,
+    x: Expr,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Expr:
+    """The sum of each window by how many elements it has, those of the padding counted or not."""
+    to, of = call.dtype, wide(call.dtype)
+    window = _window(call, x, to, kernel_size, stride, padding, (1,))
+
+    def mean(source: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            total, nothing = tirx.const(0.0, of), tirx.const(0.0, of)
+            for inside, place, _number in window.places(at):
+                total += tirx.if_then_else(inside, source(*place).astype(of), nothing)
+            if divisor_override is not None:
+                return (total / tirx.const(float(divisor_override), of)).astype(to)
+            return (total / window.count(at, count_include_pad).astype(of)).astype(to)
+
+        return te.compute(call.shape, element, name="mean")
+
+    return call.te(mean, x, name="mean_of_windows")
+
+
+def _window(
+    call: Call,
+    x: Expr,
+    of: str,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> _Window:
+    """The windows over the planes of images, as PyTorch describes them."""
+    if not is_float(of):
+        raise TorchError(f"windows of {of}")
+    size = _each(kernel_size, 2)
+    if size[0] * size[1] > MOST_PLACES:
+        raise TorchError(f"windows of more than {MOST_PLACES} elements")
+    return _Window(
+        size, _each(stride, 2) if stride else size, _each(padding, 2), _each(dilation, 2),
+        rank(x) - (3 if call.channels_last else 2), dims(x),
+    )  # fmt: skip
+
+
 class _Window:
     """Which elements each window has."""
 
@@ -161,8 +202,22 @@ class _Window:
             place[self._first : self._first + 2] = where
             yield inside, place, (where[0] * width + where[1]).astype("int64")
 
+    def count(self, at: Sequence[Any], padded: bool) -> Any:
+        """How many elements a window has without dilation, `padded` those around the plane too.
+
+        A window ends where the padding does, also where it is counted.
+        """
+        counts = []
+        for n, pad in enumerate(self._padding):
+            extent = self._extents[self._first + n]
+            start = at[self._first + n] * self._stride[n] - pad
+            end = tirx.min(start + self._size[n], extent + pad)
+            counts.append(end - start if padded else tirx.min(end, extent) - tirx.max(start, 0))
+        return counts[0] * counts[1]
+
 
 OPERATORS: dict[str, Converter] = {
+    "avg_pool2d": _mean_of_windows,
     "convolution": _convolution,
     "max_pool2d_with_indices": _largest_of_windows,
 }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 _LIBRARY = "a library's kernel is faster"
-_SORTED = "it sorts or scans"
+_SORTED = "it sorts"
 _SPATIAL = "windows over images are PyTorch's"
 _RANDOM = "random numbers come from PyTorch's generator"
-_ATOMIC = "it sums where indices say, by atomics"
+_COUNTED = "how many values make up an element depends on indices"
 _DATA = "its result's size depends on values"
 _GATHERED = "one of PyTorch's kernels gathers many tensors"
 _MEMORY = "it is about memory, not values"
@@ -25,13 +25,13 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
     _SORTED: ("sort", "topk"),
     _SPATIAL: (
         "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d",
-        "avg_pool2d", "avg_pool2d_backward", "avg_pool3d", "col2im", "grid_sampler_2d",
+        "avg_pool2d_backward", "avg_pool3d", "col2im", "grid_sampler_2d",
         "max_pool2d_with_indices_backward", "max_pool3d_with_indices",
         "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad2d",
         "replication_pad3d", "upsample_bilinear2d.vec", "upsample_nearest2d.vec",
     ),
     _RANDOM: ("native_dropout", "rand", "randn", "randperm", "bernoulli.p"),
-    _ATOMIC: ("_embedding_bag", "histc"),
+    _COUNTED: ("_embedding_bag", "histc"),
     _DATA: ("nonzero", "_local_scalar_dense", "masked_scatter"),
     _GATHERED: ("stack",),
     _MEMORY: ("empty.memory_format", "empty_permuted", "empty_strided"),

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 
 from tvm_stitch.frontend.torch.decompositions import WRITTEN_OUT
 from tvm_stitch.frontend.torch.ops import FAMILIES, LEFT
+from tvm_stitch.frontend.torch.ops.image import MOST_PLACES
 from tvm_stitch.frontend.torch.ops.scatter import MOST_WRITES
+from tvm_stitch.graph.front.scatter_add import LONGEST, MOST_ROWS
 
 
 def table() -> str:
@@ -32,10 +34,12 @@ def table() -> str:
         "A call of one of these is left to PyTorch as well where its tensors are float64, complex",
         "or sparse, where integers are divided by what may be 0 or raised to other powers than 1,",
         "2 and 3, where a position is only known when the graph runs, where an element may be hit",
-        f"by more than {MOST_WRITES} writes, and products that sum over more than 64 elements or",
-        "have more than 256 columns, of float32, or of halves where they have fewer than 16 rows,",
-        "both where parts cannot call cuBLASLt, or have sizes that change. Convolutions are, where",
-        "parts cannot call cuDNN, and in training.",
+        f"by more than {MOST_WRITES} writes (whole rows, added to a table of up to {MOST_ROWS:,} rows",
+        f"of {LONGEST:,} elements, aside) or is made of a window of more than {MOST_PLACES}, and",
+        "products that sum over more than 64 elements or have more than 256 columns, of float32,",
+        "or of halves where they have fewer than 16 rows, both where parts cannot call cuBLASLt,",
+        "or have sizes that change. Convolutions are, where parts cannot call cuDNN, and in",
+        "training.",
         "",
         "An index is checked where it is used: beyond the end it stops the kernel on a GPU, as it",
         "does PyTorch's, and is an IndexError on the CPU.",
