@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from check import H200, HALVES, check, plan_of, primfuncs
-from planned import assert_sound, graph_and_plan
+from planned import DEVICE, assert_sound, graph_and_plan
 from tensor_products import projected
 from tvm import tirx
 from tvm.relax import op
@@ -11,6 +11,8 @@ from zoo import Case, graph, softmax64
 
 import tvm_stitch
 from tvm_stitch import Options
+from tvm_stitch.kernel.build import choose_kernel
+from tvm_stitch.kernel.choose import NO_BOUNDS
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.tensor_core.build import read_products
 from tvm_stitch.plan.pack import LONGEST_US
@@ -188,3 +190,36 @@ def test_the_report_says_which_products_share_a_launch():
     )
     for width in (136, 40, 72):
         assert f"50 x 72 x {width}" in kernel.why
+
+
+def steps_of_a_product(dtype: str) -> Case:
+    """What a recurrence takes of one product, step by step: some whole, of some a gate."""
+
+    def build(emit, x, w):
+        steps = emit(op.reshape(projected(emit, x, w, dtype), (40, 6, 192)))
+        found = []
+        for step in range(6):
+            now = emit(op.strided_slice(steps, axes=[1], begin=[step], end=[step + 1]))
+            if step % 3:
+                flat = emit(op.reshape(now, (40, 192)))
+                now = emit(op.strided_slice(flat, axes=[1], begin=[64], end=[128]))
+            found.append(now)
+        return tuple(found)
+
+    def expected(x, w):
+        steps = (x @ w).reshape(40, 6, 192)
+        return tuple(steps[:, n, 64:128] if n % 3 else steps[:, n : n + 1] for n in range(6))
+
+    return graph(dtype, [(240, 300), (300, 192)], build, expected)
+
+
+def test_kernels_that_read_and_compute_the_same_view_are_judged_together():
+    """One kernel computes for itself a view that the other reads: both in one is no kernel."""
+    case = steps_of_a_product("float32")
+    found, plan = graph_and_plan(case.module)
+    assert_sound(found, plan)
+    for group in plan.groups:
+        stages = tuple(stage for index in group.nodes for stage in found.nodes[index].stages)
+        outputs = tuple(map(found.buffer, group.outputs))
+        assert not isinstance(choose_kernel(stages, outputs, DEVICE, NO_BOUNDS), Refused)
+    check(case, kernels=None)

@@ -102,6 +102,13 @@ class Item:
         return frozenset(own if self.product is None else (*own, self.product))
 
     @cached_property
+    def made(self) -> frozenset[Var]:
+        """The buffers that it computes, stored or not."""
+        graph = self.region.graph
+        nodes = (graph.nodes[index] for index in self.computed)
+        return frozenset(graph.buffer(var) for node in nodes for var in node.results)
+
+    @cached_property
     def written(self) -> tuple[Var, ...]:
         """The buffers that it writes."""
         return tuple(map(self.region.buffer, self.outputs))
@@ -234,11 +241,14 @@ def holding(packs: Iterable[Pack], check: Callable[[Kernel], Refused | None]) ->
 
 
 def _are_related(one: Pack, other: Pack) -> bool:
-    """Whether they read the same tensor, or one computes again what the other computes."""
+    """Whether they read the same tensor, or one computes again what the other computes or reads.
+
+    What one reads and the other computes for itself is a view: its memory was there before both.
+    """
     if one.read & other.read:
         return True
-    computed = frozenset().union(*(item.computed for item in one.items))
-    return any(item.computed & computed for item in other.items)
+    made = frozenset().union(*(item.made for item in one.items))
+    return any(item.made & made or item.read & made or item.made & one.read for item in other.items)
 
 
 def _in_common(items: Sequence[Item]) -> Hashable:
