@@ -205,6 +205,7 @@ def test_where_it_is(tmp_path, monkeypatch):
     monkeypatch.setenv("TVM_STITCH_CACHE", str(tmp_path / "named"))
     assert store_of().folder == tmp_path / "named"
     assert store_of("off") is None
+    assert store_of("0") is store_of("OFF") is None  # and no folder of that name
     monkeypatch.delenv("TVM_STITCH_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert store_of().folder == tmp_path / "xdg" / "tvm-stitch"

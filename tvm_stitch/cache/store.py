@@ -24,6 +24,8 @@ from tvm_stitch.errors import InputError
 
 FOLDER, SIZE = "TVM_STITCH_CACHE", "TVM_STITCH_CACHE_BYTES"
 OFF = "off"
+# What people write as well who mean that.
+_ALSO_OFF = ("0", "no", "false")
 DEFAULT_SIZE = 4 << 30
 # What is left when files are removed because there are too many bytes.
 KEPT_SHARE = 0.9
@@ -219,7 +221,7 @@ class Store:
 def store_of(chosen: str | os.PathLike[str] | None = None) -> Store | None:
     """The cache in a folder, or where the environment says, or the user's; None if it is off."""
     named = os.environ.get(FOLDER, "") if chosen is None else os.fspath(chosen)
-    if named == OFF:
+    if named.lower() in (OFF, *_ALSO_OFF):
         return None
     return _opened(named or str(_users()), _most_bytes())
 
