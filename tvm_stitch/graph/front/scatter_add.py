@@ -44,13 +44,13 @@ def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
     if str(call.attrs.reduction) != "add" or table is None or not has_shape(indices):
         return usual(builder, call)
     *places, depth = (constant(as_int64(extent)) for extent in shape_of(indices))
-    if depth is None or (None in places and len(places) > 1) or not has_shape(updates):
+    if depth is None or not has_shape(updates):
         return usual(builder, call)
     columns, rows = prod(table[depth:]), prod(table[:depth])
-    count = None if None in places else prod(each or 0 for each in places)
-    if count == 0 or not prod(table) or not 0 < columns <= LONGEST:
+    count = prod(each for each in places if each is not None)  # or a multiple of it
+    if not count or not prod(table) or not 0 < columns <= LONGEST:
         return usual(builder, call)
-    if rows > MOST_ROWS or (count or 0) >= MOST_UPDATES:
+    if rows > MOST_ROWS or count >= MOST_UPDATES:
         return usual(builder, call)
     if str(data.ty.dtype.dtype) not in SUMMED:
         return usual(builder, call)
