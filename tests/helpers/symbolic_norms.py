@@ -72,13 +72,14 @@ NORMS: dict[str, Twin] = {
         _sizes("bhw", (3, 7, 5), (1, 1, 1), (2, 1, 127), (1, 8, 16), (2, 3, 43)),
         likely={"b": 16, "h": 256, "w": 256},
     ),
+    # Chunks of rows of symbolic lengths have other kernels from 1024 and 36864 elements on.
     "instance norm of volumes": Twin(
         lambda c, d, h: [(2, c, d, h, 96)],
         _standardised([2, 3, 4]),
-        _sizes("cdh", (3, 5, 7), (1, 1, 1), (2, 8, 1), (1, 3, 43), (5, 11, 3)),
+        _sizes("cdh", (3, 5, 7), (1, 1, 1), (2, 8, 1), (1, 3, 10), (1, 2, 43), (1, 2, 385)),
         likely={"c": 1, "d": 192, "h": 192},
     ),
-    # Chunks of rows of symbolic lengths have other kernels from 1024, 10240 and 16384 elements on.
+    # These from 1024, 10240 and 16384 elements on.
     "instance norm of volumes, backward": Twin(
         lambda c, d, h: [(2, c, d, h, 96)] * 2,
         _standardised_backward([2, 3, 4]),

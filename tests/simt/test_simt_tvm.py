@@ -10,6 +10,7 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 from tvm_stitch import simt
+from tvm_stitch.simt.lowering import Scope
 
 TARGET = tvm.target.Target(
     {
@@ -118,6 +119,13 @@ def test_symbolic_rows_are_compiled_once(rows):
     run = function({"x0": x, "T_softmax_norm": y})
     assert run.ok and run.launch.grid == (rows, 1, 1)
     np.testing.assert_allclose(y, softmax(x.astype("float64")), atol=1e-6)
+
+
+def test_what_the_host_computes_may_be_a_fraction():
+    count = tirx.Var("count", "float32")
+    scope = Scope({count: 3.0})
+    assert scope.known(count / tirx.const(2, "float32")) == 1.5
+    assert scope.argument(count * count) == 9.0
 
 
 def test_bfloat16_as_bits():

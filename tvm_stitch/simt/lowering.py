@@ -124,7 +124,7 @@ class Scope:
 
         def replace(variable: Any) -> Any:
             value = numbers.get(variable)
-            return tirx.IntImm(variable.ty.dtype, value) if isinstance(value, int) else variable
+            return variable if value is None else tirx.const(value, variable.ty.dtype)
 
         bound = tvm_ffi.structural_map(expression, (tirx.Var, replace))
         simplified = self._analyzer.simplify(bound)
@@ -145,9 +145,8 @@ class Scope:
             return self._arrays[expression.args[0]]
         if isinstance(expression, tirx.Var) and expression in self._numbers:
             return self._numbers[expression]
-        if isinstance(expression, tirx.FloatImm):
-            return float(expression.value)
-        return self.number(expression)
+        value = self.known(expression)
+        return value if isinstance(value, float) else self.number(expression)
 
     def allocate(self, buffer: Any) -> None:
         """A workspace between kernels; poisoned, because a device's would hold anything."""

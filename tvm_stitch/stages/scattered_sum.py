@@ -21,8 +21,10 @@ from tvm_stitch.stages.stage import (
     bind_axes,
     constant,
     flatten,
+    place_of,
     product,
 )
+from tvm_stitch.stages.symbolic_analyzer import SymbolicAnalyzer
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,15 @@ class ScatteredSum:
     def count(self) -> Expr:
         """How many there are; perhaps only run time knows."""
         return as_int64(self.stage.reduced_size)
+
+    def place(self, load: Expr) -> Expr:
+        """Where a load is in its buffer.
+
+        An update that several symbolic axes number is found by divisions of 64 bits, one for each
+        axis, of which those are left out that only make up its number again.
+        """
+        place = place_of(load)
+        return place if constant(self.count) is not None else SymbolicAnalyzer({}).simplify(place)
 
     @property
     def rows(self) -> Expr:

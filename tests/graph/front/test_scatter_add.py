@@ -1,5 +1,7 @@
 """Rows added into a table where indices say: right, in any order of threads, and no atomics."""
 
+import re
+
 import numpy as np
 import pytest
 from tvm import relax, tirx
@@ -66,6 +68,26 @@ def test_many_updates_of_a_row(rows):
 @pytest.mark.parametrize("columns", [3, 40])
 def test_as_many_updates_as_there_are_at_run_time(columns, count):
     check((37, columns), (count,), sized=("updates",), orders=1)
+
+
+@pytest.mark.parametrize(
+    ("sized", "many"),
+    [
+        (("batch", "length"), [(1, 1), (3, 7), (8, 1), (2, 64), (0, 5), (5, 0)]),
+        (("batch", 7), [(0, 7), (1, 7), (9, 7)]),
+        ((3, "length"), [(3, 0), (3, 1), (3, 129)]),
+    ],
+)
+def test_updates_of_several_symbolic_dimensions(sized, many):
+    for places in many:
+        check((37, 12), places, sized=sized)
+
+
+def test_updates_of_symbolic_dimensions_are_read_as_those_of_one():
+    """Vector by vector, and their indices without a division by a symbol."""
+    text = stitched_for_cpu(module((64, 256), ("batch", "length"), 1), TARGET).script()
+    assert "updates_fetched" in text
+    assert not re.search(r"(//|%) (batch|length)", text)
 
 
 @pytest.mark.parametrize("rows", [1, 37])

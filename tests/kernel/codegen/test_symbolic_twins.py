@@ -1,13 +1,18 @@
 """Symbolic shapes stitch as their static twins do, and are right at every size."""
 
+import numpy as np
 import pytest
 import tvm
 from check import H200
 from symbolic_norms import NORMS
+from tvm.relax import op
 from twins import TWINS as OTHERS
+from twins import Twin
 from twins_verified import verify
 
 import tvm_stitch
+from tvm_stitch.executable.on_cpu import Runner
+from tvm_stitch.verify import stitched_for_cpu
 
 TWINS = {**OTHERS, **NORMS}
 # Launches of the static twins that are not one kernel.
@@ -45,17 +50,32 @@ IN_ROUNDS = (
     "slots",
     "softmax over rows",
 )
-# Chunks of rows whose length only run time knows: the squares wait for the mean.
-ROUNDS = {"instance norm of volumes": 5}
 
 
 @pytest.mark.spread(2)
 @pytest.mark.parametrize("name", IN_ROUNDS)
 def test_rounds_of_rows_whose_number_only_run_time_knows(name):
-    """As many of them as with known sizes, where a mean and its squares are found in one."""
+    """As many of them as with known sizes: a mean and its squares are found in one."""
     (kernel,) = tvm_stitch.explain(TWINS[name].symbolic, H200, TWINS[name].options).kernels
-    rounds = ROUNDS.get(name, 3)
-    assert kernel.scheme == "global" and f"{rounds} rounds" in kernel.why
+    assert kernel.scheme == "global" and "3 rounds" in kernel.why
+
+
+@pytest.mark.parametrize("shape", [(3, 0, 5, 96), (3, 5, 0, 96)])
+def test_chunks_without_values(shape):
+    """No chunk, or chunks of nothing: no mean, and no read of a partial that is not there."""
+
+    def build(emit, of, x):
+        total = emit(op.sum(x, [1, 2, 3]))
+        centred = emit(op.subtract(x, emit(op.mean(x, [1, 2, 3], keepdims=True))))
+        return total, emit(op.mean(emit(op.multiply(centred, centred)), [1, 2, 3]))
+
+    likely = {"n": 4, "d": 192, "h": 192}
+    twin = Twin(lambda n, d, h: [(n, d, h, 96)], build, (likely,), likely=likely)
+    runner = Runner(stitched_for_cpu(twin.symbolic, H200, twin.options), H200)
+    total, variance = runner.run([np.ones(shape, "float32"), np.ones(shape[:3], "float32")], 0)
+    assert not runner.hazards and runner.runs
+    np.testing.assert_array_equal(total, np.zeros(3))
+    np.testing.assert_array_equal(variance, np.full(3, np.nan))
 
 
 @pytest.mark.parametrize("name", QUICK)

@@ -51,10 +51,10 @@ def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
     if str(call.attrs.reduction) != "add" or not has_shape(indices):
         return usual(builder, call)
     *places, depth = (constant(as_int64(extent)) for extent in shape_of(indices))
-    if depth is None or (None in places and len(places) > 1) or not has_shape(updates):
+    if depth is None or not has_shape(updates):
         return usual(builder, call)
-    count = None if None in places else prod(each or 0 for each in places)
-    if count == 0 or (count or 0) >= MOST_UPDATES or not stitches(data, depth):
+    count = prod(each for each in places if each is not None)  # or a multiple of it
+    if not 0 < count < MOST_UPDATES or not stitches(data, depth):
         return usual(builder, call)
 
     def scattered(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:

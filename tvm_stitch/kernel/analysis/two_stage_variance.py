@@ -15,6 +15,7 @@ q - s * s / n, and d is k - k' + (s - s') / n, k' and s' the first partial's. Wh
 partial loses digits only where its first value is far from the others, and no more than n such
 values would lose in any sum.
 
+Only run time may know how long chunks are, and how many: none of them is no values and no mean.
 Partials of rows whose number only run time knows may have n values, fewer or none, each as many as
 `_counts` says: distances are then weighed by that.
 """
@@ -85,9 +86,12 @@ def partials_alike(own: TwoStage, other: TwoStage) -> bool:
 
 def _alike(own: TwoStage, other: TwoStage) -> bool:
     """The same, if none of these is spoilt by its first value."""
-    one, length = own.partials, constant(own.partials.reduced_size) or 0
-    spoilt = length <= 1 or (one.row_segments and length > LONGEST)
-    return partials_alike(own, other) and bool(one.uneven or not spoilt)
+    partials, length = own.partials, constant(own.partials.reduced_size)
+    if partials.row_segments and not partials.uneven:
+        spoilt = length is None or not 1 < length <= LONGEST
+    else:
+        spoilt = length == 1
+    return not spoilt and partials_alike(own, other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +110,7 @@ def _of_columns(partials: Stage, squares: Stage, count: Expr) -> _Partial:
     s = replace(partials, value=distance)
     q = replace(partials, name=squares.name, output=squares.output, value=distance * distance)
     own, squared = s.output[partials.axes], q.output[partials.axes]
-    some = tirx.max(count, tirx.const(1, DTYPE)) if partials.uneven else count
+    some = _at_least_one(count)
     return _Partial((s, q), (first, own / some), squared - own * own / some)
 
 
@@ -132,10 +136,16 @@ def _number(size: Expr) -> Expr:
     return size.astype(DTYPE) if known is None else tirx.const(known, DTYPE)
 
 
+def _at_least_one(count: Expr) -> Expr:
+    """A number to divide by, where only run time knows that there is nothing."""
+    return count if isinstance(count, tirx.FloatImm) else tirx.max(count, tirx.const(1, DTYPE))
+
+
 def _of_chunk(partials: Stage, squares: Stage, count: Expr) -> _Partial:
     """Of values that are at hand until their mean is known."""
     mean = _named(partials, "mean")
-    mean = _element(partials, partials.output[partials.axes] / count, mean)
+    own = partials.output[partials.axes] / _at_least_one(count)
+    mean = _element(partials, own, mean)
     distance = partials.value - mean.output[partials.axes]
     q = replace(partials, name=squares.name, output=squares.output, value=distance * distance)
     return _Partial((partials, mean, q), (mean.output[partials.axes],), q.output[partials.axes])
@@ -155,16 +165,24 @@ def _moments(sums: TwoStage, squares: TwoStage) -> list[Stage]:
     number = _number(partials.reduced_size if uneven else final.reduced_size)
     start = {var: tirx.IntImm("int64", 0) for var in final.reduced}
     here = [substitute(term, place) for term in found.mean]
-    first = [substitute(term, start) for term in here]
+    first = [_if_any(final, substitute(term, start)) for term in here]
     offset = _added(own - other for own, other in zip(here, first, strict=True))
     around = substitute(found.around, place) + count * offset * offset
     d = replace(_named(final, "offset"), value=count * offset if uneven else offset)
     v = replace(_named(final, "around"), value=around)
     off = d.output[final.axes]
     whole = scale * (number * _added(first) + off)
-    rest = v.output[final.axes] - scale / number * off * off
+    rest = v.output[final.axes] - scale / _at_least_one(number) * off * off
     results = _element(final, whole, sums.final), _element(final, rest, squares.final)
     return [*found.stages, *([counts] if counts else []), d, v, *results]
+
+
+def _if_any(final: Stage, first: Expr) -> Expr:
+    """What is found of the first partial, where there is one."""
+    size = final.reduced_size
+    if constant(size) is not None:
+        return first
+    return tirx.if_then_else(size > 0, first, tirx.const(0, DTYPE))
 
 
 def _added(terms: Iterable[Expr]) -> Expr:

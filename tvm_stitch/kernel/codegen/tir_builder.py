@@ -220,12 +220,14 @@ def evaluated(
     return flat_loads(views, replaced(value, known, own))
 
 
-def flat_loads(views: Mapping[Var, Var], expr: Expr) -> Expr:
+def flat_loads(
+    views: Mapping[Var, Var], expr: Expr, place: Callable[[Expr], Expr] = place_of
+) -> Expr:
     """An expression with loads from parameters as loads from their flat views."""
-    return mapped(expr, (ir.TensorLoad, partial(_flat_load, views)))
+    return mapped(expr, (ir.TensorLoad, partial(_flat_load, views, place)))
 
 
-def _flat_load(views: Mapping[Var, Var], load: Expr) -> Expr:
+def _flat_load(views: Mapping[Var, Var], place: Callable[[Expr], Expr], load: Expr) -> Expr:
     """A load from a parameter as one from its flat view; any other load as it is."""
     view = views.get(load.source)
-    return load if view is None else view[place_of(load)]
+    return load if view is None else view[place(load)]

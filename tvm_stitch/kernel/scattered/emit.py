@@ -266,7 +266,7 @@ class _Sum:
         axes = unflatten(column, stage.axes[wanted.depth :], stage.extents[wanted.depth :])
         known = {r.key: t[at] for r, t in zip(self._vectors, fetched, strict=True)}
         value = replaced(wanted.value, known, {**axes, wanted.update: update.astype("int64")})
-        value = widened(flat_loads(self.part.views, value)).astype(self.dtype)
+        value = widened(flat_loads(self.part.views, value, wanted.place)).astype(self.dtype)
         none = tirx.const(0, self.dtype)
         self.writer.store(tile, slot, tile[slot] + tirx.if_then_else(update >= 0, value, none))
 

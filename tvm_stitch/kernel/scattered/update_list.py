@@ -233,7 +233,7 @@ class UpdateList:
         """The row of the table that an update goes to; -1: there is no such update."""
         wanted = self.wanted
         number = substitute(wanted.row, {wanted.update: update}).astype("int64")
-        number = flat_loads(self.place.views, number)
+        number = flat_loads(self.place.views, number, wanted.place)
         return tirx.if_then_else(update < end, number, int64(-1))
 
     def _own_row(self, row: Expr, iteration: Expr | None) -> Expr:
