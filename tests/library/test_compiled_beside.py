@@ -74,3 +74,20 @@ def test_without_a_compiler_nothing_is_planned_in_vain(slow):
 def test_who_asks_otherwise_waits_for_the_compiler(slow):
     slow.setattr(shim, "build", lambda: (_ for _ in ()).throw(shim.ShimMissing("no such header")))
     assert shim.unusable(locate.CUBLASLT) == "no such header"
+
+
+def test_the_compiler_works_while_pytorch_traces(slow):
+    torch = pytest.importorskip("torch")
+    from tvm_stitch.dynamo import backend
+    from tvm_stitch.dynamo.settings import EXECUTOR, Settings
+
+    begun = []
+
+    def traced(**_arguments):
+        begun.append(shim._begun.cache_info().currsize)
+        return lambda graph, _inputs: graph.forward
+
+    slow.setattr(backend, "aot_autograd", traced)
+    compiler_of_graphs = backend.GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
+    torch.compile(lambda x: x + 1, backend=compiler_of_graphs)(torch.ones(3))
+    assert begun == [1]

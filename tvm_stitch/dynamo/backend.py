@@ -36,7 +36,7 @@ from tvm_stitch.dynamo.rewrites.interpolations import with_interpolations
 from tvm_stitch.dynamo.rewrites.mutations import Copies
 from tvm_stitch.dynamo.rewrites.rows_together import with_rows_together
 from tvm_stitch.dynamo.settings import CUDA, LLVM, Settings
-from tvm_stitch.dynamo.support import Libraries, Support, tensors_of
+from tvm_stitch.dynamo.support import Libraries, Support, begin_libraries, tensors_of
 from tvm_stitch.errors import InputError, StitchError, first_line, last_line
 from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
@@ -101,6 +101,7 @@ class GraphCompiler:
         device = self._device(graph, inputs)
         if device is None:
             return graph.forward
+        begin_libraries(self.settings)  # g++ works while AOTAutograd traces
         with_fused_masks(graph.graph)
         graph.recompile()
         captures = self.settings.cuda_graphs and device.type == CUDA and not self.explained

@@ -21,7 +21,7 @@ from tvm_stitch.frontend.torch.ops import PRODUCTS
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
-from tvm_stitch.library.shim import unusable
+from tvm_stitch.library.shim import begin, unusable
 from tvm_stitch.stages.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
 from tvm_stitch.stages.stage import Refused
 
@@ -56,7 +56,7 @@ class Libraries:
 
         Products of float32 by TF32, where the user lets PyTorch use it, are PyTorch's.
         """
-        if settings.device == LLVM or LIBRARY not in settings.stitching.schemes or is_off():
+        if not _are_allowed(settings):
             return Libraries()
         exact = _says(torch.get_float32_matmul_precision, "highest")
         convolved = _MULTIPLIED if _says(torch._C._get_cudnn_allow_tf32, False) else _HALVES
@@ -64,6 +64,16 @@ class Libraries:
             frozenset() if unusable(CUBLASLT) else _MULTIPLIED if exact else _HALVES,
             frozenset() if unusable(CUDNN) else convolved,
         )
+
+
+def begin_libraries(settings: Settings) -> None:
+    """Start what takes seconds before `Libraries.of` can answer, beside whatever comes first."""
+    if _are_allowed(settings):
+        begin()
+
+
+def _are_allowed(settings: Settings) -> bool:
+    return settings.device != LLVM and LIBRARY in settings.stitching.schemes and not is_off()
 
 
 def _says(setting: Callable[[], Any], value: Any) -> bool:

@@ -108,6 +108,12 @@ def _begun() -> Future[Path]:
     return future
 
 
+def begin() -> None:
+    """Start the compiler, for somebody who will ask; waits for nothing and says nothing."""
+    if any(find(library) for library in OPENS.values()) and not _fails_at_once():
+        _begun()
+
+
 @contextmanager
 def assumed() -> Iterator[None]:
     """Meanwhile libraries count as usable before the shim is compiled: `failure` tells in the end.
