@@ -251,7 +251,10 @@ class _Way:
 
     def _lost(self, ours: Sequence[Launched], theirs: Sequence[Launched]) -> str:
         """Why TVM is to take these operators, if it takes fewer launches."""
-        mine, least = sum(map(self._count, ours)), sum(map(self._count, theirs))
+        mine = sum(map(self._count, ours))
+        if mine <= len(theirs):  # which launch one kernel each at least: nothing to be scheduled
+            return ""
+        least = sum(map(self._count, theirs))
         if mine <= least:
             return ""
         launches = "1 launch" if least == 1 else f"{least} launches"
