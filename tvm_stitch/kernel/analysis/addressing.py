@@ -36,6 +36,10 @@ ROW = tirx.Var("row", "int64")
 COLUMN = tirx.Var("column", "int64")
 
 
+# A buffer, and a position and a condition up to what they are made of.
+AddressKey = tuple[Var, tvm_ffi.StructuralKey, tvm_ffi.StructuralKey | None]
+
+
 class Stride(enum.Enum):
     """How an address moves when the column does."""
 
@@ -55,9 +59,10 @@ class Address:
     guard: Expr | None = None  # it may be out of the buffer elsewhere; None: it never is
 
     @cached_property
-    def key(self) -> tuple[Var, str, str]:
+    def key(self) -> AddressKey:
         """Equal for loads of the same element under the same condition."""
-        return self.buffer, str(self.index), str(self.guard)
+        guard = None if self.guard is None else tvm_ffi.StructuralKey(self.guard)
+        return self.buffer, tvm_ffi.StructuralKey(self.index), guard
 
     @cached_property
     def everywhere(self) -> Address:
@@ -91,6 +96,9 @@ class Frame:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self._vectors: dict[int, tuple[Analyzer, Var, Var]] = {}
+        # Whether a condition is uniform: the loads of a stack of tensors ask the same of many.
+        self._uniform: dict[tuple[tvm_ffi.StructuralKey, int], bool] = {}
 
     @cached_property
     def analyzer(self) -> Analyzer:
@@ -167,6 +175,12 @@ class Frame:
             return self.uniform(condition.a, vector) and self.uniform(condition.b, vector)
         if isinstance(condition, tirx.Not):
             return self.uniform(condition.a, vector)
+        key = tvm_ffi.StructuralKey(condition), vector
+        if key not in self._uniform:
+            self._uniform[key] = self._is_uniform(condition, vector)
+        return self._uniform[key]
+
+    def _is_uniform(self, condition: Expr, vector: int) -> bool:
         if find_reads(condition):
             return False
         analyzer, quotient, lane = self._vector(vector)
@@ -185,6 +199,11 @@ class Frame:
 
     def _vector(self, vector: int) -> tuple[Analyzer, Var, Var]:
         """An analyzer that knows the number of a vector, and a lane of it."""
+        if vector not in self._vectors:
+            self._vectors[vector] = self._vector_of(vector)
+        return self._vectors[vector]
+
+    def _vector_of(self, vector: int) -> tuple[Analyzer, Var, Var]:
         quotient, lane = tirx.Var("quotient", "int64"), tirx.Var("lane", "int64")
         analyzer = self.analyzer.clone()
         analyzer.bind(lane, tvm.ir.Range(0, vector))

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from tvm_stitch.kernel.analysis.addressing import AddressKey
 from tvm_stitch.kernel.codegen import reduction
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Steps
 from tvm_stitch.kernel.codegen.tir_builder import ACCESS_BYTES, int64
@@ -116,12 +117,12 @@ def _batch(part: RowState, state: PhaseState, first: tuple[Var, ...], steps: Ste
 
 def _load_vectors(
     part: RowState, needed: tuple[Stage, ...], steps: Steps, slots: Callable[[Expr], Element]
-) -> dict[tuple[Var, str, str], Var]:
+) -> dict[AddressKey, Var]:
     """Vectors along the columns: asked for one by one, each step would wait for its own."""
     if steps.guard is Guard.EDGE or not isinstance(steps.count, int):
         return {}
     writer = part.writer
-    tiles: dict[tuple[Var, str, str], Var] = {}
+    tiles: dict[AddressKey, Var] = {}
     planned = part.plan_vector_loads((stage, read) for stage in needed for read in stage.reads)
     for load in planned:
         buffer = load.address.buffer

@@ -12,7 +12,7 @@ from collections.abc import Mapping as MappingOf
 import tvm_ffi
 from tvm import tirx
 
-from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, Frame
+from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW, Address, AddressKey, Frame
 from tvm_stitch.kernel.analysis.vector_loads import VectorLoad, plan_vector_loads
 from tvm_stitch.kernel.codegen.bf16_widen import widened
 from tvm_stitch.kernel.codegen.thread_indexing import Guard, Position
@@ -29,7 +29,7 @@ from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.stage import Expr, Read, Stage, Var, constant, dtype_of
 
 Element = Callable[[Expr, Expr], Expr]  # (step, lane) -> index of a thread's element
-Fragments = dict[tuple[Var, str, str], tuple[Var, Element]]  # tiles by an address's key
+Fragments = dict[AddressKey, tuple[Var, Element]]  # tiles by an address's key
 
 
 class Access:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
 
+from tvm_stitch.kernel.analysis.addressing import AddressKey
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
 from tvm_stitch.kernel.codegen.reduction import Accumulator
 from tvm_stitch.kernel.codegen.thread_indexing import Position
@@ -57,7 +58,7 @@ class RowState(Access):
         self.sums = sums or {}  # a thread's partials of each reduction over the rows
         self.next_row = next_row
         self.row_values: dict[Var, Expr] = {}
-        self.row_loads: dict[tuple[Var, str, str], Expr] = {}
+        self.row_loads: dict[AddressKey, Expr] = {}
         self.kept: dict[Var, Var] = {}
         self.ahead: dict[Var, tuple[Var, Element]] = {}  # inputs loaded before the first phase
         self.barriers: dict[int, Expr] = {}  # of a cluster, by the phase that ends there
