@@ -80,6 +80,11 @@ def test_rows_without_a_kernel_are_left():
     for scaled, rows, why in ((True, 9, "scaled"), (False, 1 << 21, "without a kernel")):
         with pytest.raises(TorchError, match=why):
             convert(gradient(scaled, rows).graph)
+    # Rows of so many are named by both numbers, not by the first.
+    table, at = torch.zeros(2000, 2000, 4), torch.randint(0, 2000, (24,))
+    put = traced(lambda t, i, v: t.index_put((i, i), v, True), table, at, torch.ones(24, 4))
+    with pytest.raises(TorchError, match="more than 16 writes"):
+        convert(put.graph)
 
 
 def test_a_slice_is_put_in_its_place():

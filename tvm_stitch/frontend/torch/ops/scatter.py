@@ -236,7 +236,8 @@ def _without_padding(call: Call, gradient: Expr, places: Expr, padding: int) -> 
 
 def _are_rows(x: Expr, layout: Layout) -> bool:
     """Whether indices name whole rows of a table that a kernel of ours can add to."""
-    return layout.axes == tuple(range(len(layout.axes))) and stitches(x)
+    depth = len(layout.axes)
+    return layout.axes == tuple(range(depth)) and stitches(x, depth)
 
 
 def _rows_added(call: Call, table: Expr, places: Sequence[Expr], updates: Expr) -> Expr:
