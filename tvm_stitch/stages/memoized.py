@@ -43,11 +43,8 @@ def memoized(
 
     @wraps(find)
     def known(owner: Owner, *rest: Rest.args, **named: Rest.kwargs) -> Answer:
-        memo, key = owner.memo, (find, *rest, *named.items())
-        if key not in memo:  # not by `remembered`: two calls less, a hundred thousand times
-            memo[key] = find(owner, *rest, **named)
-        answer: Answer = memo[key]
-        return answer
+        key = (find, *rest, *named.items())
+        return remembered(owner, key, lambda: find(owner, *rest, **named))
 
     return known
 
@@ -59,11 +56,8 @@ def memoized_for_copies(
 
     @wraps(find)
     def known(owner: Copied, *rest: Rest.args, **named: Rest.kwargs) -> Answer:
-        memo, key = owner.copies_memo, (find, *rest, *named.items())
-        if key not in memo:
-            memo[key] = find(owner, *rest, **named)
-        answer: Answer = memo[key]
-        return answer
+        key = (find, *rest, *named.items())
+        return remembered_for_copies(owner, key, lambda: find(owner, *rest, **named))
 
     return known
 
