@@ -1,5 +1,8 @@
 """Equal calls are made once, but for those that give something else every time."""
 
+import subprocess
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -52,3 +55,25 @@ def test_inputs_that_change_in_between():
     (before, after), _operators = compiled(changed, torch.zeros(3))
     torch.testing.assert_close(before, torch.full((3,), 2.0))
     torch.testing.assert_close(after, torch.full((3,), 2 * torch.e))
+
+
+def test_numbers_that_are_equal_but_not_the_same():
+    def alike(x):
+        return 1 / torch.where(x > 0, 0.0, x), 1 / torch.where(x > 0, -0.0, x)
+
+    (plus, minus), _operators = compiled(alike, torch.ones(3))
+    assert plus.sum() == torch.inf
+    assert minus.sum() == -torch.inf
+
+
+def test_inductor_is_not_imported():
+    # It takes a second of every process.
+    program = (
+        "import sys, torch; from tvm_stitch.dynamo.backend import GraphCompiler\n"
+        "from tvm_stitch.dynamo.settings import LLVM, Settings\n"
+        "ours = GraphCompiler(Settings(device=LLVM))\n"
+        "with torch.no_grad():\n"
+        "    torch.compile(lambda x: x.exp() + x.exp(), backend=ours)(torch.ones(3))\n"
+        "sys.exit('torch._inductor.lowering' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

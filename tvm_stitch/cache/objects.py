@@ -74,6 +74,11 @@ def compiled_apart(sources: Sequence[Path], scratch: Path, flags: Sequence[str])
     return objects
 
 
+def linked(objects: Sequence[Path], made: Path) -> None:
+    """Object files as a shared object; Refusal if the linker has something against them."""
+    _run([compiler(), "-shared", *map(str, objects), "-o", str(made)])
+
+
 def _compiled(
     store: Store, kept: str, command: list[str], arguments: Callable[[Path, str], list[str]]
 ) -> Path:

@@ -16,12 +16,12 @@ from typing import Any
 import torch
 import tvm_ffi
 from torch import fx
-from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx.graph import _BoxedCodeGen
 
 from tvm_stitch.build import without_folding
 from tvm_stitch.dump.folder import require_writable
+from tvm_stitch.dynamo.autograd import traced
 from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE, Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.part import Part, results_of
@@ -42,6 +42,7 @@ from tvm_stitch.frontend.torch import convert, operator_name
 from tvm_stitch.frontend.torch.decompositions import decompositions, training_decompositions
 from tvm_stitch.frontend.torch.lists import by_tensor
 from tvm_stitch.frontend.torch.numbers import as_vectors
+from tvm_stitch.library.shim import assumed
 from tvm_stitch.report import Report, explain
 from tvm_stitch.stages.stage import Refused
 
@@ -108,7 +109,9 @@ class GraphCompiler:
         graphs = CudaGraphs(len(inputs)) if captures else None
         compile_ = partial(self.compile_graph, device, graphs)
         trains = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_of(list(inputs)))
-        return aot_autograd(
+        return traced(
+            graph,
+            inputs,
             fw_compiler=partial(compile_, "forward"),
             bw_compiler=partial(compile_, "backward"),
             inference_compiler=partial(compile_, INFERENCE),
@@ -116,7 +119,7 @@ class GraphCompiler:
             decompositions=training_decompositions() if trains else decompositions(),
             # A captured graph would have to own what it writes.
             keep_inference_input_mutations=graphs is None,
-        )(graph, inputs)
+        )
 
     def _device(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> torch.device | None:
         """Where the graph's tensors lie; None, and a note, if we compile nothing there."""
@@ -157,7 +160,7 @@ class GraphCompiler:
         name = f"{kind} {sum(each.startswith(kind) for each in self.log.graphs)}"
         self.log.graphs.append(name)
         support = self._support(device, kind)
-        graph.graph = without_common_subexpressions(graph.graph)
+        without_common_subexpressions(graph.graph)
         if kind == INFERENCE and (device.type == CUDA or support.libraries.convolutions):
             graph.graph = with_channels_last(graph.graph)
         if kind == INFERENCE:
@@ -193,9 +196,11 @@ class GraphCompiler:
         """What is ours of a graph.
 
         In training, convolutions are PyTorch's, as their gradients are: these would have to be
-        told how what forward kept lies in memory.
+        told how what forward kept lies in memory. The libraries' shim may still be compiled: where
+        that fails, the pipeline does without.
         """
-        libraries = Libraries.of(self.settings)
+        with assumed():
+            libraries = Libraries.of(self.settings)
         if kind != INFERENCE:
             libraries = replace(libraries, convolutions=frozenset())
         return Support(device, libraries)

@@ -253,7 +253,7 @@ def _lowered(
         lowered = passes(mod).clone()
         nothing = relax.Function([], relax.Tuple([]), relax.TupleType([]))
         lowered[_NOTHING] = nothing.with_attr("global_symbol", _NOTHING)
-        executable = linked(lowered, target, store)
+        executable = linked(lowered, target, store, to_export=False)
     attributes, params = lowered.attrs, lowered[ENTRY].params
     symbols = [param.ty for param in params[:1] if isinstance(param.ty, relax.ShapeType)]
     variables = [variable for each in symbols for variable in each.values]

@@ -89,15 +89,19 @@ def _machine_code(code: str) -> Any:
     return _TVM(code)  # whatever is wrong, the headers are not
 
 
-def _digest(code: str) -> str:
+def depends_on() -> list[str]:
+    """What machine code depends on beside its source: compiler, settings, and target in scope."""
     settings = sorted((k, v) for k, v in os.environ.items() if k.startswith(_SETTINGS))
     mode = os.environ.get(_MODE, "nvrtc").lower()
     target = tvm.target.Target.current(allow_none=True)
     version = _version(mode, os.environ.get("PATH", ""), os.environ.get("CUDA_PATH", ""))
     # Without a target in scope TVM compiles for this machine's GPU.
     arch = f"{target} {nvcc.get_target_compute_version(target)}"
-    made_of = json.dumps([tvm.__version__, mode, version, arch, settings, code])
-    return hashlib.sha256(made_of.encode()).hexdigest()
+    return [tvm.__version__, mode, version, arch, str(settings)]
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(json.dumps([*depends_on(), code]).encode()).hexdigest()
 
 
 @lru_cache

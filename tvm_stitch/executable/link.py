@@ -8,7 +8,7 @@ them. Follows tvm.relax.build and tvm.tirx.build of the one TVM that this packag
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import nullcontext
 from functools import partial
@@ -22,7 +22,7 @@ from tvm.tirx.build import codegen_build, split_host_device_mods
 
 from tvm_stitch import timing
 from tvm_stitch.cache.store import Store
-from tvm_stitch.executable import cuda
+from tvm_stitch.executable import cuda, shared_object
 from tvm_stitch.executable.units import units
 from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
@@ -43,14 +43,19 @@ class Executable(relax.VMExecutable):
         return super().export_library(file_name, addons=added, **options)
 
 
-def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Executable:
-    """The executable of a lowered module."""
+def linked(
+    mod: tvm.IRModule, target: tvm.target.Target, store: Store | None, to_export: bool = True
+) -> Executable:
+    """The executable of a lowered module.
+
+    One that is not `to_export` may come from the store as it was compiled, without its source.
+    """
     attributes = dict(mod.attrs or {})
     if attributes.get("external_mods"):  # other code generators' libraries: TVM puts them in place
         return Executable(relax.build(mod, target, relax_pipeline=None).mod, calls_libraries(mod))
     builder = relax.ExecBuilder()
     tir = vm_build._filter_tir(vm_build._vmcodegen(builder, mod))
-    library = None if tir is None else _library(tir, target, store)
+    library = None if tir is None else _library(tir, target, store, to_export)
     constants = dict(attributes.get("const_name_to_constant", {}))
     found = vm_build._ffi_api.VMLink(builder, target, library, [], constants)
     return Executable(found, calls_libraries(mod))
@@ -68,12 +73,21 @@ def calls_libraries(mod: tvm.IRModule) -> bool:
     return any(each.global_symbol.startswith(shim.PREFIX) for each in called)
 
 
-def _library(tir: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Any:
+def _library(
+    tir: tvm.IRModule, target: tvm.target.Target, store: Store | None, to_export: bool
+) -> Any:
     """Host code that imports the kernels."""
-    with timing.stage(timing.LOWERING):
-        host, host_mod, devices = _lowered(tir, target)
-    with timing.stage(timing.COMPILING):
-        return _compiled(host_mod, host, devices, store)
+
+    def compile_(hear: Callable[[Any], None]) -> Any:
+        with timing.stage(timing.LOWERING):
+            host, host_mod, devices = _lowered(tir, target)
+        with timing.stage(timing.COMPILING):
+            return _compiled(host_mod, host, devices, store, hear)
+
+    if to_export or store is None or not _splits(target):
+        return compile_(lambda _host: None)
+    made_of = [str(target), *cuda.depends_on()]
+    return shared_object.loaded(tir, made_of, compile_, store)
 
 
 def _lowered(
@@ -117,7 +131,9 @@ def _compiled(
     host: tvm.target.Target,
     devices: Mapping[tvm.target.Target, tvm.IRModule],
     store: Store | None,
+    hear: Callable[[Any], None],
 ) -> Any:
+    """Host code that imports the kernels; `hear` receives it without them, while they compile."""
     cores = len(os.sched_getaffinity(0))
     scope = tvm.target.Target.current(allow_none=True) or nullcontext()
     config = dict(tvm.transform.PassContext.current().config)
@@ -127,8 +143,13 @@ def _compiled(
         with scope, tvm.transform.PassContext(opt_level=3, config=config), cuda.compiling(store):
             return codegen_build(mod, target)
 
+    def built_host() -> Any:
+        found = built(host_mod, host)
+        hear(found)
+        return found
+
     with ThreadPoolExecutor(cores + 1) as pool:  # one for the host's code, which waits for nobody
-        host_code = pool.submit(built, host_mod, host)
+        host_code = pool.submit(built_host)
         waiting: list[Future[Any]] = []
         for target, mod in devices.items():
             code = partial(built, target=target)
