@@ -32,13 +32,14 @@ from tvm_stitch.graph.front.functions.erf import SumOfErf
 from tvm_stitch.graph.front.group import Grouping
 from tvm_stitch.graph.front.read import StitchGraph, read_block
 from tvm_stitch.kernel.build import VIEW, kernel_of
-from tvm_stitch.kernel.choose import Bounds
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.stated_sizes import with_stated_sizes
 from tvm_stitch.options import Options
 from tvm_stitch.plan.measured import measured
 from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.plan.planner import Known, Timed, plan_graph
 from tvm_stitch.plan.saved import saved
+from tvm_stitch.plan.shared import once
 from tvm_stitch.stages.extents import points_of, sizes_stated
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import cuda_target
@@ -230,7 +231,12 @@ def StitchSchedule(
 
         def kernel_of(function: tirx.PrimFunc, without: Set[str]) -> tirx.PrimFunc | Refused:
             schemes = tuple(each for each in chosen.schemes if each not in without)
-            return _kernel(function, records, device, bounds, schemes)
+            if records is not None or bounds != NO_BOUNDS:  # which name symbols of this module
+                return _kernel(function, records, device, bounds, schemes)
+            return once(
+                lambda: (tvm_ffi.StructuralKey(function), repr(device), schemes),
+                lambda: _kernel(function, None, device, NO_BOUNDS, schemes),
+            )
 
         refused: dict[str, str] = {}
         while True:

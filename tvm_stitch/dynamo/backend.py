@@ -43,6 +43,7 @@ from tvm_stitch.frontend.torch.decompositions import decompositions, training_de
 from tvm_stitch.frontend.torch.lists import by_tensor
 from tvm_stitch.frontend.torch.numbers import as_vectors
 from tvm_stitch.library.shim import assumed
+from tvm_stitch.plan.shared import shared_work
 from tvm_stitch.report import Report, explain
 from tvm_stitch.stages.stage import Refused
 
@@ -146,7 +147,7 @@ class GraphCompiler:
         inputs: Sequence[Any],
     ) -> Boxed:
         """A functional graph of AOTAutograd's as a boxed function."""
-        with _COMPILING:
+        with _COMPILING, shared_work():
             if graphs is None:
                 return self._compiled(device, kind, graph)
             capture = graphs.capture(kind, graph, inputs)

@@ -28,6 +28,7 @@ from tvm_stitch.plan.regions.region import Region, bits, own_products
 from tvm_stitch.plan.search.candidates import Way
 from tvm_stitch.plan.search.judge import Answers, Judge
 from tvm_stitch.plan.search.price import separate_us
+from tvm_stitch.plan.shared import once
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Var
@@ -43,12 +44,29 @@ FASTER_BY_DEFAULT = "TVM's default kernel is predicted to be faster"
 class Known:
     """What is known of regions and sets of equal structure, of blocks planned in the same way."""
 
-    def __init__(self) -> None:
-        self.plans: dict[Hashable, RegionPlan] = {}
+    def __init__(self, others: Known | None = None) -> None:
+        """`others` is known of another module that is planned so: what is new is known of both."""
+        self.plans: dict[Hashable, RegionPlan] = {} if others is None else others.plans
         # Nodes of kernels that shared a launch, until TVM had merged them.
         self.separate: set[frozenset[int]] = set()
-        self._answers: dict[Bounds, Answers] = defaultdict(Answers)
+        self._answers: dict[Bounds, Answers] = (
+            defaultdict(Answers) if others is None else others._answers
+        )
         self._deadline: Deadline | None = None
+
+    @staticmethod
+    def of(device: Device, options: Options, explained: bool) -> Known:
+        """What is known before a module is planned: something, within `shared_work`."""
+        if options.measure:  # plans depend on a clock
+            return Known()
+        key = "known", repr(device), repr(options), explained
+        return Known(once(lambda: key, Known))
+
+    def keep(self, key: Hashable, plan: RegionPlan, options: Options) -> None:
+        """Note the plan of a region; one that the clock cut short is no other module's."""
+        if self.deadline(options).is_over:
+            self.plans = dict(self.plans)
+        self.plans[key] = plan
 
     def deadline(self, options: Options) -> Deadline:
         """When planning must be done; its time begins where it is asked first."""
@@ -149,7 +167,7 @@ def _plan_regions(
         timing.step(timing.PLANNING, number, len(regions))
         key = bounds, region.key
         if key not in known.plans and known.deadline(options).is_over:
-            known.plans[key] = not_planned(region)
+            known.keep(key, not_planned(region), options)
         if key not in known.plans:
             judge = Judge(region, device, bounds, options.schemes, answers)
             plan = _holding_plan(region, judge, options, known.deadline(options), explained)
@@ -157,7 +175,7 @@ def _plan_regions(
                 plan = _faster(region, plan, device, bounds, options, known, timed)
             if explained and not known.deadline(options).is_over:
                 plan = replace(plan, cuts=cuts_within(region, judge, plan.picks))
-            known.plans[key] = plan
+            known.keep(key, plan, options)
         found.append(known.plans[key])
     return found
 
