@@ -26,7 +26,7 @@ from tvm_stitch.checked_index import TRAP, OnHost
 from tvm_stitch.dynamo.settings import CUDA, EXECUTOR, Settings
 from tvm_stitch.dynamo.sizes import Sizes, of_expression
 from tvm_stitch.errors import SimtError
-from tvm_stitch.executable.link import linked
+from tvm_stitch.executable.link import Executable, linked_later
 from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.frontend.torch.convert import Converted
 from tvm_stitch.frontend.torch.writer import ENTRY
@@ -125,9 +125,10 @@ class _Compiled:
         self._memory = lru_cache(maxsize=64)(self._memory_of)
         self._over = {r: tensor for r, tensor in results.over if r in lowered.in_place}
         self._several = on_gpu and torch.cuda.device_count() > 1
-        where = tvm.cuda(self._index) if on_gpu else tvm.cpu()
-        machine = relax.VirtualMachine(lowered.executable, where)
-        self._main, self._nothing = machine[ENTRY], machine[_NOTHING]
+        self._lowered: Lowered | None = lowered
+        self._where = tvm.cuda(self._index) if on_gpu else tvm.cpu()
+        self._main: Callable[..., Any] = self._first
+        self._nothing: Callable[[], Any]
         self._lock = threading.Lock()  # a virtual machine serves one thread at a time
 
     def __call__(
@@ -165,6 +166,14 @@ class _Compiled:
             self._nothing()
         return [next(others) if tensor is None else tensor for tensor in made]
 
+    def _first(self, *given: Any) -> Any:
+        """Waits until all is compiled; from then on the virtual machine's function is called."""
+        assert self._lowered is not None
+        machine = relax.VirtualMachine(self._lowered.executable(), self._where)
+        self._main, self._nothing = machine[ENTRY], machine[_NOTHING]
+        self._lowered = None
+        return self._main(*given)
+
     def _memory_of(self, sizes: Sizes) -> _Memory:
         """What a call at these sizes takes."""
         shape = (tvm_ffi.Shape(sizes),) if sizes else ()
@@ -188,12 +197,13 @@ def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 class Lowered:
     """An executable that writes where its caller says.
 
+    executable: waits until it is compiled.
     places: for each result the number of its destination, or -1 where it is returned.
     storage: the bytes of memory between kernels that it wants, perhaps by the values of symbols.
     in_place: the results that may be written over the tensors that they were to be.
     """
 
-    executable: Any
+    executable: Callable[[], Executable]
     places: list[int]
     storage: int | Callable[[Sizes], int] | None
     in_place: frozenset[int] = frozenset()
@@ -253,7 +263,7 @@ def _lowered(
         lowered = passes(mod).clone()
         nothing = relax.Function([], relax.Tuple([]), relax.TupleType([]))
         lowered[_NOTHING] = nothing.with_attr("global_symbol", _NOTHING)
-        executable = linked(lowered, target, store, to_export=False)
+        executable = linked_later(lowered, target, store)
     attributes, params = lowered.attrs, lowered[ENTRY].params
     symbols = [param.ty for param in params[:1] if isinstance(param.ty, relax.ShapeType)]
     variables = [variable for each in symbols for variable in each.values]

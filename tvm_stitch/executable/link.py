@@ -43,22 +43,43 @@ class Executable(relax.VMExecutable):
         return super().export_library(file_name, addons=added, **options)
 
 
-def linked(
-    mod: tvm.IRModule, target: tvm.target.Target, store: Store | None, to_export: bool = True
-) -> Executable:
-    """The executable of a lowered module.
+def linked(mod: tvm.IRModule, target: tvm.target.Target, store: Store | None) -> Executable:
+    """The executable of a lowered module."""
+    return _linking(mod, target, _library, store)()
 
-    One that is not `to_export` may come from the store as it was compiled, without its source.
+
+def linked_later(
+    mod: tvm.IRModule, target: tvm.target.Target, store: Store | None
+) -> Callable[[], Executable]:
+    """Begins to compile a lowered module; what it returns waits for that, and links.
+
+    The executable cannot be exported and has no source: kernels and hosts' code may come from the
+    store as they were compiled.
     """
+    return _linking(mod, target, _library_to_run, store)
+
+
+def _linking(
+    mod: tvm.IRModule,
+    target: tvm.target.Target,
+    compile_: Callable[[tvm.IRModule, tvm.target.Target, Store | None], Callable[[], Any]],
+    store: Store | None,
+) -> Callable[[], Executable]:
     attributes = dict(mod.attrs or {})
     if attributes.get("external_mods"):  # other code generators' libraries: TVM puts them in place
-        return Executable(relax.build(mod, target, relax_pipeline=None).mod, calls_libraries(mod))
+        whole = Executable(relax.build(mod, target, relax_pipeline=None).mod, calls_libraries(mod))
+        return lambda: whole
     builder = relax.ExecBuilder()
     tir = vm_build._filter_tir(vm_build._vmcodegen(builder, mod))
-    library = None if tir is None else _library(tir, target, store, to_export)
+    library = None if tir is None else compile_(tir, target, store)
     constants = dict(attributes.get("const_name_to_constant", {}))
-    found = vm_build._ffi_api.VMLink(builder, target, library, [], constants)
-    return Executable(found, calls_libraries(mod))
+
+    def finish() -> Executable:
+        found = None if library is None else library()
+        found = vm_build._ffi_api.VMLink(builder, target, found, [], constants)
+        return Executable(found, calls_libraries(mod))
+
+    return finish
 
 
 def calls_libraries(mod: tvm.IRModule) -> bool:
@@ -74,20 +95,43 @@ def calls_libraries(mod: tvm.IRModule) -> bool:
 
 
 def _library(
-    tir: tvm.IRModule, target: tvm.target.Target, store: Store | None, to_export: bool
-) -> Any:
-    """Host code that imports the kernels."""
+    tir: tvm.IRModule, target: tvm.target.Target, store: Store | None
+) -> Callable[[], Any]:
+    """Compiles host code that imports the kernels, when it is asked."""
+    with timing.stage(timing.LOWERING):
+        compile_ = _compiler(*_lowered(tir, target), store)
 
-    def compile_(hear: Callable[[Any], None]) -> Any:
-        with timing.stage(timing.LOWERING):
-            host, host_mod, devices = _lowered(tir, target)
+    def library() -> Any:
         with timing.stage(timing.COMPILING):
-            return _compiled(host_mod, host, devices, store, hear)
+            return compile_(lambda _host: None)
 
-    if to_export or store is None or not _splits(target):
-        return compile_(lambda _host: None)
-    made_of = [str(target), *cuda.depends_on()]
-    return shared_object.loaded(tir, made_of, compile_, store)
+    return library
+
+
+def _library_to_run(
+    tir: tvm.IRModule, target: tvm.target.Target, store: Store | None
+) -> Callable[[], Any]:
+    """The same, compiled by a thread from now on, or found in the store."""
+    name = None
+    if store is not None and _splits(target):
+        name = shared_object.name_of(tir, [str(target), *cuda.depends_on()])
+        kept = shared_object.kept(name, store)
+        if kept is not None:
+            return lambda: kept
+    with timing.stage(timing.LOWERING):
+        compile_ = _compiler(*_lowered(tir, target), store)
+    pool = ThreadPoolExecutor(1, "tvm-stitch-compile")
+    if store is None or name is None:
+        made = pool.submit(compile_, lambda _host: None)
+    else:
+        made = pool.submit(shared_object.made, name, compile_, store)
+    pool.shutdown(wait=False)
+
+    def library() -> Any:
+        with timing.stage(timing.COMPILING):
+            return made.result()
+
+    return library
 
 
 def _lowered(
@@ -126,14 +170,16 @@ def _without_restrict(mod: tvm.IRModule, shared: set[str]) -> tvm.IRModule:
     return mod
 
 
-def _compiled(
-    host_mod: tvm.IRModule,
+def _compiler(
     host: tvm.target.Target,
+    host_mod: tvm.IRModule,
     devices: Mapping[tvm.target.Target, tvm.IRModule],
     store: Store | None,
-    hear: Callable[[Any], None],
-) -> Any:
-    """Host code that imports the kernels; `hear` receives it without them, while they compile."""
+) -> Callable[[Callable[[Any], None]], Any]:
+    """Compiles host code that imports the kernels, with the settings of now, in any thread.
+
+    It hands over the host's code without them, while they are compiled.
+    """
     cores = len(os.sched_getaffinity(0))
     scope = tvm.target.Target.current(allow_none=True) or nullcontext()
     config = dict(tvm.transform.PassContext.current().config)
@@ -143,24 +189,27 @@ def _compiled(
         with scope, tvm.transform.PassContext(opt_level=3, config=config), cuda.compiling(store):
             return codegen_build(mod, target)
 
-    def built_host() -> Any:
-        found = built(host_mod, host)
-        hear(found)
-        return found
+    def compiled(hear: Callable[[Any], None]) -> Any:
+        def built_host() -> Any:
+            found = built(host_mod, host)
+            hear(found)
+            return found
 
-    with ThreadPoolExecutor(cores + 1) as pool:  # one for the host's code, which waits for nobody
-        host_code = pool.submit(built_host)
-        waiting: list[Future[Any]] = []
-        for target, mod in devices.items():
-            code = partial(built, target=target)
-            parts = units(mod, code, cores) if _splits(target) else [mod]
-            waiting += [pool.submit(code, part) for part in parts]
-        for number, _ in enumerate(as_completed(waiting)):
-            timing.step(timing.COMPILING, number + 1, len(waiting))
-        library = host_code.result()
-        for each in waiting:
-            library.import_module(each.result())
-    return library
+        with ThreadPoolExecutor(cores + 1) as pool:  # one for the host's code, which never waits
+            host_code = pool.submit(built_host)
+            waiting: list[Future[Any]] = []
+            for target, mod in devices.items():
+                code = partial(built, target=target)
+                parts = units(mod, code, cores) if _splits(target) else [mod]
+                waiting += [pool.submit(code, part) for part in parts]
+            for number, _ in enumerate(as_completed(waiting)):
+                timing.step(timing.COMPILING, number + 1, len(waiting))
+            library = host_code.result()
+            for each in waiting:
+                library.import_module(each.result())
+        return library
+
+    return compiled
 
 
 def _splits(target: tvm.target.Target) -> bool:

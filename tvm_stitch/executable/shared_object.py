@@ -1,8 +1,8 @@
 """A library of kernels and their hosts' code as a shared object, which a Store keeps.
 
-In: TIR, and who compiles it. Out: the library, loaded. What is found in the store is neither
-lowered nor compiled; what is not is linked once it is compiled, and LLVM has no code left to
-generate when it is first called. Its modules cannot be exported, and have no source.
+In: TIR, and who compiles it. Out: the library, loaded. What is kept is neither lowered nor compiled
+again; what is not is linked once it is compiled, so that LLVM has no code left to generate when it
+is first called. Its modules cannot be exported, and have no source.
 """
 
 from __future__ import annotations
@@ -31,25 +31,24 @@ Compile = Callable[[Callable[[Any], None]], Any]
 _LOADED: dict[Path, Any] = {}
 
 
-def loaded(tir: tvm.IRModule, made_of: Sequence[str], compile_: Compile, store: Store) -> Any:
-    """The library of some TIR, which depends on what `made_of` says as well."""
+def name_of(tir: tvm.IRModule, made_of: Sequence[str]) -> str:
+    """What the library of some TIR is called, which depends on what `made_of` says as well."""
     settings = sorted(map(str, tvm.transform.PassContext.current().config.items()))
     text = tvm.ir.save_json(tir)
     key = json.dumps([versions(), platform.machine(), *made_of, settings, text])
-    name = f"{KIND}/{hashlib.sha256(key.encode()).hexdigest()}.so"
-    if store.path(name) not in _LOADED:
-        found = store.file(name)
-        if found is None:
-            with store.lock(name):
-                found = store.file(name)
-                if found is None:
-                    return _made(name, compile_, store)
-        _LOADED[found] = tvm.runtime.load_module(str(found))
-    return _LOADED[store.path(name)]
+    return f"{KIND}/{hashlib.sha256(key.encode()).hexdigest()}.so"
 
 
-def _made(name: str, compile_: Compile, store: Store) -> Any:
-    """The library as it is kept, or as it was compiled if it cannot be."""
+def kept(name: str, store: Store) -> Any | None:
+    """The library of that name; None if it is not kept."""
+    path = store.path(name)
+    if path not in _LOADED and store.file(name) is not None:
+        _LOADED[path] = tvm.runtime.load_module(str(path))
+    return _LOADED.get(path)
+
+
+def made(name: str, compile_: Compile, store: Store) -> Any:
+    """A library, compiled and kept; as it was compiled if it cannot be kept."""
     with tempfile.TemporaryDirectory() as scratch:
         host, kernels = Path(scratch, "host.o"), Path(scratch, "kernels.o")
         library = compile_(lambda module: module.write_to_file(str(host)))
@@ -57,10 +56,8 @@ def _made(name: str, compile_: Compile, store: Store) -> Any:
             target = library.get_function("_get_target_string")()
             packed = _ffi_api.ModulePackImportsToLLVM(library, False, target, "")
             packed.write_to_file(str(kernels))
-            with store.making(name) as made:
-                linked([host, kernels], made)
+            with store.making(name) as file:
+                linked([host, kernels], file)
         except (OSError, StitchError):  # no compiler, no room: it is all there in memory
             return library
-    path = store.path(name)
-    _LOADED[path] = tvm.runtime.load_module(str(path))
-    return _LOADED[path]
+    return kept(name, store) or library
