@@ -107,7 +107,7 @@ def test_nothing_need_be_returned():
 def test_cuda_is_compiled_that_way():
     lowered = lowered_for_cuda(converted(), Settings(target="sm_90"))
     assert lowered.places[:3:2] == [0, 1]
-    assert lowered.executable.mod is not None
+    assert lowered.executable().mod is not None
 
 
 def chain(x, w):
@@ -129,7 +129,7 @@ def test_memory_between_kernels_is_the_callers():
 def test_nothing_is_called_between_kernels_but_views():
     module = convert(traced(chain, torch.randn(64, 64), torch.randn(64, 64)).graph).module
     for lowered in (lowered_for_cuda(module, Settings(target="sm_90")), lowered_for_llvm(module)):
-        calls = lowered.executable.as_text()
+        calls = lowered.executable().as_text()
         assert "vm.builtin.copy" not in calls and "tuple_getitem" not in calls
 
 
@@ -181,7 +181,7 @@ def test_nothing_is_held_after_a_call():
     lowered = lowered_for_llvm(
         convert(traced(chain, torch.randn(8, 8), torch.randn(8, 8)).graph).module
     )
-    main = relax.VirtualMachine(lowered.executable, tvm.cpu())["main"]
+    main = relax.VirtualMachine(lowered.executable(), tvm.cpu())["main"]
     memory = torch.empty(lowered.storage, dtype=torch.uint8)
     given = [torch.randn(8, 8), torch.randn(8, 8), torch.empty(8, 8), memory]
     before = [holders(tensor) for tensor in given]
