@@ -18,6 +18,7 @@ from tvm_stitch.dynamo import backend as backend_module  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler, TorchWarning  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
 from tvm_stitch.errors import InputError, SimtError  # noqa: E402
+from tvm_stitch.executable import link  # noqa: E402
 
 nn = torch.nn
 
@@ -186,6 +187,20 @@ def test_a_part_that_cannot_be_run_runs_eagerly_from_then_on_and_says_so(monkeyp
     assert len(calls) == 1
     (part,) = ours.log.report().parts
     assert not part.stitched
+
+
+def test_code_that_no_compiler_takes_is_noticed_by_the_first_call(monkeypatch):
+    # Threads compile it, while the rest of the model is traced.
+    def refuse(*_arguments):
+        raise RuntimeError("NVRTC says no")
+
+    monkeypatch.setattr(link, "codegen_build", refuse)
+    ours, x = compiler(), torch.randn(3, 4)
+    with pytest.warns(TorchWarning, match=r"add.Tensor, relu runs as.*NVRTC says no"):
+        found = torch.compile(lambda x: (x + 1).relu(), backend=ours)(x)
+    torch.testing.assert_close(found, (x + 1).relu())
+    (part,) = ours.log.report().parts
+    assert part.failure == "NVRTC says no"
 
 
 def test_what_the_executor_finds_wrong_is_not_hidden(monkeypatch):
