@@ -25,7 +25,7 @@ KERNEL = (
     ("kernel.kernel", "kernel.distinct_parts"),
     ("kernel.legal", "kernel.stitched", "kernel.tensor_core"),
     ("kernel.library_product",),
-    ("kernel.implementations",),
+    ("kernel.implementations", "kernel.at_sizes"),
     ("kernel.build", "kernel.stated_sizes"),
 )
 
