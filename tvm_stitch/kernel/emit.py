@@ -23,7 +23,7 @@ from tvm_stitch.kernel.codegen.block_order import (
     own_block,
 )
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, aligned, is_not_asked_for
-from tvm_stitch.kernel.codegen.length_dispatch import dispatch
+from tvm_stitch.kernel.codegen.length_dispatch import dispatch, refusal
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, block_uniform, int64, sequence
@@ -60,7 +60,8 @@ def emit(
     shared = workspaces(programs, schedule)
     bounds = tuple(longest) or (UNBOUNDED,) * len(programs)
     host = dispatch(programs, schedule, bounds, lambda own: _launch(programs, own, shared))
-    return kernel_function(func, host, shared)
+    refused = [refusal(*limit) for each in programs for limit in kind_of(each).limits(each)]
+    return kernel_function(func, sequence([*refused, host]), shared)
 
 
 def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:
