@@ -20,12 +20,12 @@ KERNEL = (
         "kernel.small_matmul",
     ),
     ("kernel.kinds", "kernel.shared_input"),
-    ("kernel.footprint",),
+    ("kernel.footprint", "kernel.at_sizes"),
     ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),
     ("kernel.kernel", "kernel.distinct_parts"),
     ("kernel.legal", "kernel.stitched", "kernel.tensor_core"),
     ("kernel.library_product",),
-    ("kernel.implementations", "kernel.at_sizes"),
+    ("kernel.implementations",),
     ("kernel.build", "kernel.stated_sizes"),
 )
 
