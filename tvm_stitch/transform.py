@@ -160,7 +160,7 @@ def _plan_function(
     found: dict[int, tuple[StitchGraph, Plan]] = {}
     for number, block in enumerate(function.body.blocks):
         if isinstance(block, relax.DataflowBlock):
-            graph = read_block(mod, block).without(left)
+            graph = read_block(mod, block, dict(bounds.of)).without(left)
             block_name = f"{var.name_hint}/{number}"
             if options.plan is not None:
                 plan = options.plan.block(block_name, graph)

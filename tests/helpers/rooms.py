@@ -20,7 +20,7 @@ KERNEL = (
         "kernel.small_matmul",
     ),
     ("kernel.kinds", "kernel.shared_input"),
-    ("kernel.footprint",),
+    ("kernel.footprint", "kernel.at_sizes"),
     ("kernel.cost_model", "kernel.partition", "kernel.choose", "kernel.emit"),
     ("kernel.kernel", "kernel.distinct_parts"),
     ("kernel.legal", "kernel.stitched", "kernel.tensor_core"),

@@ -217,6 +217,11 @@ def _scores(emit, of, q, k):
     return _halves(emit, q, emit(op.permute_dims(k, [0, 1, 3, 2])))
 
 
+def _extremes(emit, of, x):
+    """The largest along the middle axis, and where it stands."""
+    return emit(op.max(x, [1])), emit(op.argmax(x, 1))
+
+
 BY_TWO = ({"b": 3, "s": 7}, {"b": 1, "s": 1}, {"b": 5, "s": 33})
 
 TWINS: dict[str, Twin] = {
@@ -373,6 +378,17 @@ TWINS: dict[str, Twin] = {
         lambda b, s: [(b, s, 100)],
         lambda emit, of, x: emit(op.cumsum(emit(op.exp(x)), axis=-1)),
         BY_TWO,
+    ),
+    "extremes over the middle": Twin(
+        lambda b, s: [(b, s, 96)],
+        _extremes,
+        ({"b": 3, "s": 70}, {"b": 1, "s": 1}, {"b": 2, "s": 513}, {"b": 5, "s": 33}),
+        dtype="float16",
+    ),
+    "position in all": Twin(
+        lambda n, m: [(n, m, 12)],
+        lambda emit, of, x: emit(op.argmin(x)),
+        ({"n": 3, "m": 7}, {"n": 1, "m": 1}, {"n": 50, "m": 33}),
     ),
     "columns of a product": Twin(
         lambda n, m: [(4, n, m)],

@@ -16,8 +16,11 @@ from zoo import softmax, softmax64
 import tvm_stitch
 from tvm_stitch import Options, simt
 from tvm_stitch.build import lowering_context
-from tvm_stitch.kernel.stated_sizes import STATED_SIZES_ATTRIBUTE, at_sizes, symbols_of
+from tvm_stitch.kernel.at_sizes import at_sizes, symbols_of
+from tvm_stitch.kernel.stated_sizes import STATED_SIZES_ATTRIBUTE
 from tvm_stitch.reference import random_inputs, reference
+from tvm_stitch.stages.read_stages import read_stages
+from tvm_stitch.stages.stage import element_bytes
 from tvm_stitch.verify import compare, stitched_for_cpu
 
 TWINS = {**OTHERS, **NORMS}
@@ -143,6 +146,22 @@ def test_a_function_at_sizes_is_that_of_known_sizes():
     found = at_sizes(symbolic, twin.sizes[0])
     assert symbols_of(found) == []
     assert [p.ty.shape[:] for p in found.params] == [p.ty.shape[:] for p in static.params]
+
+
+@pytest.mark.parametrize("rows, bits", [(7, 32), (2**31 // 12, 32), (2**31 // 12 + 1, 64)])
+def test_positions_have_32_bits_where_these_hold_them_all(rows, bits):
+    """Of any size they have 64, which take two shuffles where 32 take one."""
+    (symbolic,) = primfuncs(
+        TWINS["position in all"].symbolic, H200, before="StitchSchedule"
+    ).values()
+    assert positions_of(symbolic) == "int64"
+    assert positions_of(at_sizes(symbolic, {"n": rows, "m": 1})) == f"int{bits}"
+
+
+def positions_of(function: tirx.PrimFunc) -> str:
+    """The dtype in which a function compares positions."""
+    (stage,) = (each for each in read_stages(function) if each.name == "first")
+    return f"int{8 * element_bytes(stage.output)}"
 
 
 def test_the_report_lists_them():

@@ -183,13 +183,16 @@ def test_what_ends_a_process_costs_one_graph():
 
 def test_the_report_counts(tmp_path, monkeypatch):
     def answer(self, seed, default=False):
-        return Outcome(seed, "wrong" if seed == 2 else OK, "bad" if seed == 2 else "", operators=5)
+        kind = {2: "wrong", 4: "tvm", 5: "tvm-other", 6: "executor"}.get(seed, OK)
+        return Outcome(seed, kind, "" if kind == OK else "bad", f"where {seed}", operators=5)
 
     monkeypatch.setattr(Worker, "ask", answer)
-    found = run(range(4), Settings(), jobs=2, timeout=1.0, time_limit=None)
-    assert [outcome.seed for outcome in found] == [0, 1, 2, 3]
+    found = run(range(7), Settings(), jobs=2, timeout=1.0, time_limit=None)
+    assert [outcome.seed for outcome in found] == [*range(7)]
     summary = table(found, 1.0)
+    assert "7 graphs, 1 s: 1 ours, 2 TVM's as well, 1 not judged, 3 right" in summary
     assert "1 wrong" in summary and "3 ok" in summary
+    assert "1 tvm-other: where 5  [5]" in summary
     report(tmp_path / "found.json", found, summary)
     text = (tmp_path / "found.json").read_text()
     assert '"wrong": [\n   2\n  ]' in text

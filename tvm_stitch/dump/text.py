@@ -10,7 +10,7 @@ from tvm_stitch.graph.front.read import Node, StitchGraph
 from tvm_stitch.kernel.build import VIEW, read_programs
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
-from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
+from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE, limits_stated
 from tvm_stitch.kernel.tensor_core.build import read_products
 from tvm_stitch.plan.plan import Plan, shown_bytes
 from tvm_stitch.stages.op_pattern import Pattern
@@ -117,18 +117,18 @@ def phases_text(fused: Mapping[str, tirx.PrimFunc], emitted: Mapping[str, tirx.P
     for name, kernel in emitted.items():
         if name in fused:  # what came apart was fused anew, and has no group of its own
             schedule = Schedule.from_json(str(kernel.attrs[SCHEDULE_ATTRIBUTE]))
-            lines = _phases(fused[name], schedule).splitlines()
+            lines = _phases(fused[name], schedule, limits_stated(kernel)).splitlines()
             parts.append("\n".join([name, *(f"  {line}" for line in lines)]))
     return "\n\n".join(parts)
 
 
-def _phases(function: tirx.PrimFunc, schedule: Schedule) -> str:
-    programs = read_programs(function, tuple(schedule.schemes))
+def _phases(function: tirx.PrimFunc, schedule: Schedule, limits: Mapping[str, int]) -> str:
+    programs = read_programs(function, tuple(schedule.schemes), limits)
     assert not isinstance(programs, Refused), "a stitched kernel comes from a readable function"
     lines = []
     for program, mapping in zip(programs, schedule.parts, strict=True):
         lines += [str(mapping), str(kind_of(program).phases(program, mapping))]
     if schedule.longer is not None:
         others = "for more rows" if schedule.most_rows else "for longer rows"
-        lines += [others, _phases(function, schedule.longer)]
+        lines += [others, _phases(function, schedule.longer, limits)]
     return "\n".join(lines)

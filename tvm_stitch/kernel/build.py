@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.bounded_products import Limits
 from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.implementations import IMPLEMENTATIONS
 from tvm_stitch.kernel.ir.mapping import SCHEMES
@@ -32,13 +34,17 @@ def is_library_call(func: tirx.PrimFunc) -> bool:
 
 
 def read_programs(
-    func: tirx.PrimFunc, schemes: Sequence[str] = SCHEMES
+    func: tirx.PrimFunc, schemes: Sequence[str] = SCHEMES, limits: Limits = MappingProxyType({})
 ) -> tuple[Program, ...] | Refused:
     """The Programs of a fused PrimFunc, one for each unrelated part."""
     stages = read_stages(func)
     if isinstance(stages, Refused):
         return stages
-    return VIEW if is_view(stages) else make_programs(stages, outputs_of(func, stages), schemes)
+    return (
+        VIEW
+        if is_view(stages)
+        else make_programs(stages, outputs_of(func, stages), schemes, limits)
+    )
 
 
 def choose_kernel(

@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.script import tirx as T
 
+from tvm_stitch.kernel.analysis.kind import Limit
 from tvm_stitch.kernel.codegen.block_order import (
     by_ranges,
     in_streams,
@@ -23,7 +24,7 @@ from tvm_stitch.kernel.codegen.block_order import (
     own_block,
 )
 from tvm_stitch.kernel.codegen.footprint import STATIC_SHARED, aligned, is_not_asked_for
-from tvm_stitch.kernel.codegen.length_dispatch import dispatch
+from tvm_stitch.kernel.codegen.length_dispatch import dispatch, refusal
 from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threads
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Place, Writer, block_uniform, int64, sequence
@@ -55,12 +56,18 @@ def emit(
     programs: tuple[Program, ...],
     schedule: Schedule,
     longest: Sequence[int] = (),
+    limits: Sequence[Limit] = (),
 ) -> tirx.PrimFunc:
-    """The kernel; `longest` are bounds that the model states of the programs' row lengths."""
+    """The kernel; `longest` are bounds that the model states of the programs' row lengths.
+
+    The host refuses what is beyond `limits`.
+    """
     shared = workspaces(programs, schedule)
     bounds = tuple(longest) or (UNBOUNDED,) * len(programs)
     host = dispatch(programs, schedule, bounds, lambda own: _launch(programs, own, shared))
-    return kernel_function(func, host, shared)
+    own = (limit for each in programs for limit in kind_of(each).limits(each))
+    refused = [refusal(*limit) for limit in (*limits, *own)]
+    return kernel_function(func, sequence([*refused, host]), shared)
 
 
 def workspaces(programs: tuple[Program, ...], schedule: Schedule) -> list[Var]:

@@ -7,7 +7,9 @@ part, or several that run in rounds; or the reason why there are none. Must not 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 
+from tvm_stitch.kernel.analysis.bounded_products import Limits, widened
 from tvm_stitch.kernel.analysis.kind import Made
 from tvm_stitch.kernel.cooperative.rounds import make_rounds
 from tvm_stitch.kernel.ir.mapping import SCHEMES
@@ -20,13 +22,19 @@ from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 
 def make_programs(
-    stages: tuple[Stage, ...], outputs: tuple[Var, ...], schemes: Sequence[str] = SCHEMES
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    schemes: Sequence[str] = SCHEMES,
+    limits: Limits = MappingProxyType({}),
 ) -> tuple[Program, ...] | Refused:
     """One program if the stages share a space and data, else one for each unrelated part.
 
     Where neither is possible, or memory would be read in short pieces or by few blocks only, the
-    programs follow each other in rounds, if the global scheme may be used.
+    programs follow each other in rounds, if the global scheme may be used. Small products are as
+    wide and deep as the `limits` of their symbols allow.
     """
+    if limits:
+        stages = widened(stages, outputs, limits) or stages
     found = _side_by_side(stages, outputs)
     if "global" not in schemes:
         return found

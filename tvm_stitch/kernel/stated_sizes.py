@@ -8,15 +8,14 @@ variant, else the kernel for any size. Must not know how kernels are computed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
-import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.at_sizes import Sizes, at_sizes, symbols_of
 from tvm_stitch.kernel.codegen.prim_func import (
     LAUNCH_ATTRIBUTE,
     MULTIPROCESSORS_ATTRIBUTE,
@@ -38,9 +37,8 @@ from tvm_stitch.stages.stage import (
     is_buffer,
     substitute,
 )
-from tvm_stitch.stages.visit import mapped, walked
+from tvm_stitch.stages.visit import walked
 
-Sizes = Mapping[str, int]  # of symbols, by name
 Kernels = Callable[[tirx.PrimFunc, Set[str]], tirx.PrimFunc | Refused]
 LIBRARIES, BARRIERS = frozenset({LIBRARY}), frozenset({LIBRARY, "global"})
 WRITTEN = tuple(each for each in IMPLEMENTATIONS if not each.on_host)
@@ -48,15 +46,6 @@ WRITTEN = tuple(each for each in IMPLEMENTATIONS if not each.on_host)
 STATED_SIZES_ATTRIBUTE = "tvm_stitch.stated_sizes"
 # More than so many would cost more to compile than they are likely to save.
 MOST_VARIANTS = 8
-_ARITHMETIC: dict[type, Callable[[Expr, Expr], Expr]] = {
-    tirx.Add: lambda a, b: a + b,
-    tirx.Sub: lambda a, b: a - b,
-    tirx.Mul: lambda a, b: a * b,
-    tirx.FloorDiv: tirx.floordiv,
-    tirx.FloorMod: tirx.floormod,
-    tirx.Min: tirx.min,
-    tirx.Max: tirx.max,
-}
 
 
 @dataclass(frozen=True)
@@ -108,15 +97,6 @@ def _is(symbol: Var, size: int) -> Expr:
     return tirx.EQ(symbol, tirx.IntImm(dtype_of(symbol), size))
 
 
-def symbols_of(func: tirx.PrimFunc) -> list[Var]:
-    """The symbols in the shapes of a function's parameters and among these, each once."""
-    found: dict[Var, None] = {}
-    for param in func.params:
-        for extent in buffer_shape(param) if is_buffer(param) else (param,):
-            found.update(dict.fromkeys(tirx.analysis.undefined_vars(extent)))
-    return list(found)
-
-
 def _distinct(points: Sequence[Sizes], names: Sequence[str]) -> list[Sizes]:
     """What the points say of these symbols, where they say it of all of them, each once."""
     known = [point for point in points if names and point.keys() >= set(names)]
@@ -146,61 +126,6 @@ def _has_few_blocks(kernel: tirx.PrimFunc, device: Device) -> bool:
     walked(kernel.body, (tirx.AttrStmt, find))
     blocks = [constant(each) or device.multiprocessors + 1 for each in extents["blockIdx.x"]]
     return "clusterCtaIdx.x" not in extents and max(blocks) <= device.multiprocessors
-
-
-# A function at sizes of its symbols
-
-
-def at_sizes(func: tirx.PrimFunc, sizes: Sizes) -> tirx.PrimFunc:
-    """A fused function where its symbols have these sizes, with the same parameters otherwise."""
-    known = {var: tirx.IntImm(dtype_of(var), sizes[var.name]) for var in symbols_of(func)}
-    renamed: dict[Var, Var] = {}
-
-    def replace(var: Var) -> Expr:
-        if var in known:
-            return known[var]
-        if not is_buffer(var):
-            return var
-        if var not in renamed:
-            ty = _folded(mapped(var.ty, (tirx.Var, lambda each: known.get(each, each))))
-            renamed[var] = var if tvm_ffi.structural_equal(ty, var.ty) else tirx.Var(var.name, ty)
-        return renamed[var]
-
-    body = _folded(mapped(func.body, (tirx.Var, replace)))
-    body = tvm_ffi.structural_map(body, (s_tir.SBlock, _simplified))
-    params = [replace(param) if is_buffer(param) else param for param in func.params]
-    return tirx.PrimFunc(params, body, func.ret_type, func.attrs)
-
-
-def _folded(node: Any) -> Any:
-    """A node in which what constants make is a constant."""
-
-    def arithmetic(expr: Expr) -> Expr:
-        return _ARITHMETIC[type(expr)](expr.a, expr.b) if "int" in dtype_of(expr) else expr
-
-    def cast(expr: tirx.Cast) -> Expr:
-        is_number = isinstance(expr.value, tirx.IntImm)
-        return tirx.const(expr.value.value, dtype_of(expr)) if is_number else expr
-
-    return mapped(node, *((kind, arithmetic) for kind in _ARITHMETIC), (tirx.Cast, cast))
-
-
-def _simplified(block: s_tir.SBlock) -> s_tir.SBlock:
-    """A block whose places are as simple as TVM writes those of known sizes."""
-    if not isinstance(block.body, tirx.BufferStore):
-        return block
-    analyzer = tvm.sym.Analyzer()
-    for axis in block.iter_vars:
-        if constant(axis.dom.extent) == 1:
-            analyzer.bind(axis.var, axis.dom.min)
-
-    def load(expr: tvm.ir.TensorLoad) -> Expr:
-        return expr.source[tuple(analyzer.simplify(each) for each in expr.indices)]
-
-    body = mapped(block.body, (tvm.ir.TensorLoad, load))
-    return s_tir.SBlock(
-        block.iter_vars, block.reads, block.writes, block.name_hint, body, block.init
-    )
 
 
 # Kernels for some sizes and one for all

@@ -15,6 +15,8 @@ from typing import ClassVar
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.bounded_products import limits_of
+from tvm_stitch.kernel.at_sizes import symbols_of
 from tvm_stitch.kernel.choose import Bounds, choose, round_by_round
 from tvm_stitch.kernel.codegen import no_bfloat
 from tvm_stitch.kernel.codegen.hazard_check import check_kernel, multiprocessors_needed
@@ -41,6 +43,8 @@ from tvm_stitch.stages.extents import NOMINAL, Extents, is_open
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
+# What symbols may be at most in it, as JSON.
+LIMITS_ATTRIBUTE = "tvm_stitch.limits"
 # Pairs of parameters, as JSON: the second may take the memory of the first.
 IN_PLACE_ATTRIBUTE = "tvm_stitch.in_place"
 
@@ -52,6 +56,7 @@ class StitchedKernel(Kernel):
     programs: tuple[Program, ...]
     schedule: Schedule
     schemes: tuple[str, ...] = SCHEMES  # that may be chosen
+    limits: tuple[tuple[str, int], ...] = ()  # of symbols: more than that it cannot hold
     is_product: ClassVar[bool] = False  # small ones are stages among others
     shares_launch: ClassVar[bool] = True
 
@@ -113,17 +118,21 @@ class StitchedKernel(Kernel):
         pairs = overwritable(func, kernel, self.programs, self.schedule)
         if pairs:
             kernel = kernel.with_attr(IN_PLACE_ATTRIBUTE, json.dumps(pairs))
+        if self.limits:
+            kernel = kernel.with_attr(LIMITS_ATTRIBUTE, json.dumps(dict(self.limits)))
         return kernel.with_attr(SCHEDULE_ATTRIBUTE, self.schedule.to_json())
 
     def _emitted(self, func: tirx.PrimFunc, longest: Sequence[int]) -> tirx.PrimFunc:
-        kernel = emit(func, self.programs, self.schedule, longest)
+        symbols = {var.name: var for var in symbols_of(func)} if self.limits else {}
+        limits = [(symbols[name], most, _too_large(name, most)) for name, most in self.limits]
+        kernel = emit(func, self.programs, self.schedule, longest, limits)
         has_bfloat = self.device.capability >= no_bfloat.CAPABILITY
         return kernel if has_bfloat else without_bfloat16(kernel)
 
     @property
-    def layout(self) -> Schedule:
-        """What a tuner searches."""
-        return self.schedule
+    def layout(self) -> Schedule | None:
+        """What a tuner searches; of products as large as bounds allow it knows nothing."""
+        return None if self.limits else self.schedule
 
     def least(self, extents: Extents) -> Least:
         """What several kernels cannot beat that compute the same."""
@@ -147,6 +156,8 @@ class StitchedKernel(Kernel):
     def joined(self, others: Sequence[Kernel]) -> StitchedKernel | Refused:
         """This kernel and unrelated ones in one launch: round by round, or by ranges of blocks."""
         kernels = [each for each in (self, *others) if isinstance(each, StitchedKernel)]
+        if any(kernel.limits for kernel in kernels):
+            return Refused("small products of bounded sizes fill a kernel of their own")
         if len(kernels) <= len(others):
             return Refused("a product on tensor cores shares its launch with none")
         if all(kernel.is_cooperative for kernel in kernels):
@@ -174,7 +185,7 @@ def stitched_kernel(
     """
     programs = make_programs(stages, outputs, schemes)
     if isinstance(programs, Refused):
-        return programs
+        return _of_bounded_products(stages, outputs, device, bounds, schemes) or programs
     found = _of_programs(programs, device, bounds, schemes)
     if not any(program.round and constant(program.space.size) is None for program in programs):
         return found
@@ -186,6 +197,35 @@ def stitched_kernel(
         at = bounds.representative
         return ways[not any(wants_rounds(program, at) for program in ways[1].programs)]
     return min(ways, key=lambda way: way.cost_us) if ways else found
+
+
+def _of_bounded_products(
+    stages: tuple[Stage, ...],
+    outputs: tuple[Var, ...],
+    device: Device,
+    bounds: Bounds,
+    schemes: Sequence[str],
+) -> StitchedKernel | None:
+    """The kernel of small products that are as large as bounds of their symbols allow, if any."""
+    limits = limits_of(stages, dict(bounds.of))
+    programs = make_programs(stages, outputs, schemes, limits) if limits else None
+    if programs is None or isinstance(programs, Refused):
+        return None
+    found = _of_programs(programs, device, bounds, schemes)
+    return None if isinstance(found, Refused) else replace(found, limits=tuple(limits.items()))
+
+
+def limits_stated(emitted: tirx.PrimFunc) -> dict[str, int]:
+    """What the symbols of an emitted kernel may be at most, for it to hold its products."""
+    found: dict[str, int] = json.loads(str(emitted.attrs.get(LIMITS_ATTRIBUTE, "{}")))
+    return found
+
+
+def _too_large(name: str, most: int) -> str:
+    return (
+        f"this stitched kernel has room for products of {name} = {most} at most, as the model's "
+        "attribute tir_var_upper_bound says"
+    )
 
 
 def _of_programs(

@@ -172,11 +172,19 @@ def _legal_full(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
 
 
 def _legal_moment(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
-    shape = call.args[0].ty.shape
-    if not isinstance(shape, relax.ShapeExpr) or 0 not in map(_constant, shape.values):
+    if not _is_empty(call.args[0]):
         return _usual(builder, call)
     dtype = str(call.ty.dtype)
     return relax.op.full(call.ty.shape, relax.const(float("nan"), dtype), dtype)
+
+
+def _legal_scatter(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
+    return call.args[0] if any(map(_is_empty, call.args[1:3])) else _usual(builder, call)
+
+
+def _is_empty(tensor: ir.Expr) -> bool:
+    shape = tensor.ty.shape
+    return isinstance(shape, relax.ShapeExpr) and 0 in map(_constant, shape.values)
 
 
 def _legal_position(builder: relax.BlockBuilder, call: Call) -> ir.Expr:
@@ -239,6 +247,7 @@ _LEGALISATIONS: dict[str, Callable] = {
     "relax.mean": _legal_moment,
     "relax.variance": _legal_moment,
     "relax.std": _legal_moment,
+    "relax.scatter_nd": _legal_scatter,
     "relax.argmax": _legal_position,
     "relax.argmin": _legal_position,
 }

@@ -6,11 +6,14 @@ not know rows that a kernel's stages share, nor threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+import tvm
 from tvm import tirx
 
 from tvm_stitch.stages.memoized import memoized
+from tvm_stitch.stages.op_pattern import is_product
 from tvm_stitch.stages.stage import (
     Expr,
     Refused,
@@ -106,6 +109,31 @@ def small_product(stage: Stage) -> Factors | Refused:
         depth,
         contracted,
     )
+
+
+def at_most(stage: Stage, bounds: Mapping[str, int]) -> Stage | None:
+    """A product of as many columns and as deep as bounds allow, where only run time knows these.
+
+    None where a bound is missing, or nothing needs one. It reads what may not be there.
+    """
+    if not (bounds and stage.extents and stage.is_reduction and is_product(stage)):
+        return None
+    extents = (stage.extents[-1], *stage.reduced_extents)
+    found = [_most(extent, bounds) for extent in extents]
+    if None in found or None not in map(constant, extents):
+        return None
+    columns, *depth = (tirx.IntImm("int64", most) for most in found)
+    return replace(stage, extents=(*stage.extents[:-1], columns), reduced_extents=tuple(depth))
+
+
+def _most(extent: Expr, bounds: Mapping[str, int]) -> int | None:
+    """What an extent is at most."""
+    analyzer = tvm.sym.Analyzer()
+    for var in tirx.analysis.undefined_vars(extent):
+        if var.name not in bounds:
+            return None
+        analyzer.bind(var, tvm.ir.Range(tirx.IntImm("int64", 0), bounds[var.name] + 1))
+    return int(analyzer.const_int_bound(extent).max_value)
 
 
 def _is_of_float32(stage: Stage) -> bool:

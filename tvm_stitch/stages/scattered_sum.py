@@ -26,6 +26,8 @@ from tvm_stitch.stages.stage import (
 )
 from tvm_stitch.stages.symbolic_analyzer import SymbolicAnalyzer
 
+MOST_UPDATES = (1 << 31) - 1  # are numbered in 32 bits
+
 
 @dataclass(frozen=True, eq=False)
 class ScatteredSum:

@@ -6,7 +6,7 @@ from check import H200, check
 from lowered import launched
 from tvm import relax, tirx
 from tvm.relax import op
-from zoo import graph, softmax64
+from zoo import graph, graph_of, softmax64
 
 import tvm_stitch
 from tvm_stitch import verify
@@ -78,6 +78,42 @@ def test_means_of_nothing(operator):
     )
     assert len(launched(case.module)) == 0  # a constant
     check(case, kernels=0)
+
+
+@pytest.mark.parametrize("reduction", ("update", "add", "mul", "max"))
+@pytest.mark.parametrize("places", ((0,), ("n", 0), (0, "n"), ("n", 3, 0)), ids=str)
+def test_a_table_that_gets_no_updates(places, reduction):
+    """TVM's own loop over updates divides by how many there are."""
+    n = tirx.Var("n", "int64")
+    shape = tuple((n, 4) if each == "n" else each for each in places)
+    none = np.zeros([*(4 if each == "n" else each for each in places), 1], "int64")
+    case = graph_of(
+        [((7, 5), "float32", None), ((*shape, 1), "int64", none), ((*shape, 5), "float32", None)],
+        lambda emit, x, at, y: emit(op.add(emit(op.scatter_nd(x, at, y, reduction)), x)),
+        lambda x, at, y: 2 * x,
+    )
+    check(case)
+
+
+@pytest.mark.parametrize("rows", (7, (tirx.Var("n", "int64"), 7)), ids=("known", "symbolic"))
+def test_a_table_of_any_size_that_gets_no_updates(rows):
+    def build(emit, x, at, y, index, z):
+        first = emit(op.scatter_nd(x, at, y, "add"))
+        return emit(op.exp(emit(op.scatter_elements(first, index, z, 0, "add"))))
+
+    nothing = np.zeros((0, 1), "int64"), np.zeros((0, 5), "int64")
+    case = graph_of(
+        [
+            ((rows, 5), "float32", None),
+            ((0, 1), "int64", nothing[0]),
+            ((0, 5), "float32", None),
+            ((0, 5), "int64", nothing[1]),
+            ((0, 5), "float32", None),
+        ],
+        build,
+        lambda x, *_: np.exp(x),
+    )
+    check(case)
 
 
 def test_what_has_elements_is_computed_beside_them():

@@ -8,7 +8,9 @@ from tvm import relax, tirx
 from tvm.relax import op
 
 import tvm_stitch
+from tvm_stitch.errors import InputError
 from tvm_stitch.executable.on_cpu import Runner
+from tvm_stitch.kernel.scattered import kind as scattered_kind
 from tvm_stitch.kernel.scattered import update_list
 from tvm_stitch.options import SCHEMES
 from tvm_stitch.target import full_target
@@ -95,6 +97,18 @@ def test_lists_that_have_no_room_for_updates_at_run_time(rows):
     count = 17_000
     assert count * np.dtype("int64").itemsize > update_list.LIST_BYTES
     check((37, 40), (count,), sized=("updates",), rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("sized", "most", "more"),
+    [(("n",), (40,), (41,)), (("n", 4), (10, 4), (11, 4)), ((2, "n", "m"), (2, 4, 5), (2, 3, 7))],
+)
+def test_more_updates_than_are_numbered(monkeypatch, sized, most, more):
+    """Of sizes that only run time knows: the host says so, before it launches anything."""
+    monkeypatch.setattr(scattered_kind, "MOST_UPDATES", 40)
+    check((9, 3), most, sized=sized)
+    with pytest.raises(InputError, match="sums at most 40 updates of a table's rows"):
+        check((9, 3), more, sized=sized)
 
 
 def test_several_indices_and_dimensions():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tvm
-from check import H200
+from check import H200, primfuncs, schedule_of
 from symbolic_norms import NORMS
 from tvm.relax import op
 from twins import TWINS as OTHERS
@@ -11,6 +11,7 @@ from twins import Twin
 from twins_verified import verify
 
 import tvm_stitch
+from tvm_stitch.device import device_of
 from tvm_stitch.executable.on_cpu import Runner
 from tvm_stitch.verify import stitched_for_cpu
 
@@ -32,6 +33,44 @@ def launches(module: tvm.IRModule, options: tvm_stitch.Options | None = None) ->
 def test_as_many_launches_as_the_static_twin(name):
     twin = TWINS[name]
     assert launches(twin.symbolic, twin.options) == OTHERWISE.get(name, LAUNCHES.get(name, 1))
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("name", TWINS)
+def test_never_more_launches_than_tvm_has(name):
+    report = tvm_stitch.explain(TWINS[name].symbolic, H200, TWINS[name].options)
+    assert report.launches <= report.before.launches
+
+
+# What once took more launches with symbols than with numbers, and TVM's for it.
+ONCE_MORE = {
+    "softmax of a view": 1,
+    "rows of a product": 2,
+    "rows of two symbols": 2,
+    "layer norm of a view": 1,
+    "group norm": 1,
+    "softmax of a concat": 2,
+    "layer norm backward": 7,
+    "batch norm in training": 5,
+    "normalised": 2,
+}
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("name", ONCE_MORE)
+def test_one_launch_as_with_numbers(name):
+    symbolic = tvm_stitch.explain(TWINS[name].symbolic, H200, TWINS[name].options)
+    static = tvm_stitch.explain(TWINS[name].static, H200)
+    assert (symbolic.launches, static.launches) == (1, 1)
+    assert symbolic.before.launches == static.before.launches == ONCE_MORE[name]
+
+
+@pytest.mark.parametrize("likely", ({}, {"n": 1 << 15}), ids=("any", "many"))
+def test_a_total_of_symbolic_rows_fills_the_device(likely):
+    """It took one block of 512 threads, whatever the number of rows."""
+    options = tvm_stitch.Options(extents={name: (size,) for name, size in likely.items()})
+    (kernel,) = primfuncs(TWINS["normalised"].symbolic, H200, options).values()
+    assert schedule_of(kernel).blocks >= device_of(H200).multiprocessors
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.outside.graphs.outcome import FAILURES, KINDS, OK, Outcome
+from tests.outside.graphs.outcome import FAILURES, KINDS, NOT_JUDGED, OK, OURS, TVMS, Outcome
 from tests.outside.graphs.worker import Worker
 
 
@@ -81,13 +81,15 @@ def run(
 
 
 def table(found: list[Outcome], seconds: float) -> str:
-    """Counts by kind, and failing seeds grouped by where they come from."""
+    """Counts by whose fault it is and by kind, and seeds grouped by where they come from."""
     counts = Counter(outcome.kind for outcome in found)
-    lines = [f"{len(found)} graphs, {seconds:.0f} s"]
+    blamed = {"ours": OURS, "TVM's as well": TVMS, "not judged": NOT_JUDGED, "right": (OK,)}
+    shares = [f"{sum(counts[kind] for kind in own)} {whose}" for whose, own in blamed.items()]
+    lines = [f"{len(found)} graphs, {seconds:.0f} s: {', '.join(shares)}"]
     lines += [f"{counts[kind]:7} {kind:10} {KINDS[kind]}" for kind in KINDS if counts[kind]]
     causes: dict[tuple[str, str], list[int]] = {}
     for outcome in found:
-        if outcome.kind in FAILURES and outcome.kind != "launches":
+        if outcome.kind not in (OK, "launches"):
             causes.setdefault((outcome.kind, outcome.where), []).append(outcome.seed)
     for (kind, where), seeds in sorted(causes.items(), key=lambda cause: -len(cause[1])):
         shown = ", ".join(map(str, seeds[:6])) + (", …" if len(seeds) > 6 else "")

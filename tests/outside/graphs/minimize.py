@@ -41,7 +41,7 @@ def minimize(seed: int, settings: Any, timeout: float, time_limit: float | None)
     try:
         graph = settings.graph(seed)
         wanted = worker.ask(graph)
-        if wanted.kind not in FAILURES and wanted.kind not in ("tvm", "executor"):
+        if wanted.kind not in FAILURES and wanted.kind not in ("tvm", "tvm-other", "executor"):
             return f"seed {seed} does not fail: {wanted}"
         print(f"{wanted} ({wanted.where})", file=sys.stderr)
         graph, last = smallest(graph, wanted, worker, end)

@@ -22,11 +22,16 @@ KINDS = {
     "refused": "refused with a reason, where TVM's default pipeline compiles",
     "executor": "compiled, but beyond the CPU executor",
     "tvm-wrong": "wrong, and as wrong in TVM's default pipeline",
-    "tvm": "an exception, and one in TVM's default pipeline as well",
+    "tvm": "an exception, and the same in TVM's default pipeline",
+    "tvm-other": "an exception, and another one in TVM's default pipeline",
     "invalid": "the generator's or the oracle's own mistake",
     OK: "right, no hazard, no more launches than TVM's default pipeline",
 }
-FAILURES = ("wrong", "crash", "died", "hang", "hazard", "launches", "refused", "invalid")
+# Whose fault each is: the compiler's; TVM's as well, at the least; nobody knows.
+OURS = ("wrong", "crash", "died", "hang", "hazard", "launches", "refused")
+TVMS = ("tvm-wrong", "tvm", "tvm-other")
+NOT_JUDGED = ("executor", "invalid")
+FAILURES = (*OURS, "invalid")
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,11 @@ def signature(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if "/tvm_stitch/" in frame.filename
     ]
-    return f"{frames[-1] if frames else '?'} {type(error).__name__}: {_last_line(error)}"
+    return f"{frames[-1] if frames else '?'} {type(error).__name__}: {last_line(error)}"
 
 
-def _last_line(error: BaseException) -> str:
+def last_line(error: BaseException) -> str:
+    """What an error says at its end, equal for what differs in numbers and addresses alone."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = lines[-1] if lines else ""
     text = re.sub(r"0x[0-9a-f]+", "0x", text)

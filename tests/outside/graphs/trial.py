@@ -19,7 +19,7 @@ from tests.outside.graphs.judge import Difference, differences
 from tests.outside.graphs.launches import Counted
 from tests.outside.graphs.meaning import evaluated
 from tests.outside.graphs.number import Noise, Number
-from tests.outside.graphs.outcome import OK, WRONG, Outcome, signature
+from tests.outside.graphs.outcome import OK, WRONG, Outcome, last_line, signature
 from tvm_stitch import Options, StitchError
 
 Ran = tuple[Any, list[tuple[int, Difference]], list[str]]
@@ -191,10 +191,13 @@ class Trial:
         others = self._default(module, numbers[binding])
         names = f"{self.graph.values[self.graph.outputs[worst.output]]}"[:160]
         if others is not None and _as_wrong(wrong, others):
-            return Outcome(self.graph.seed, "tvm-wrong", text, where=names)
+            return self._tvm_wrong(text, "as wrong where nothing is stitched", names)
         if machine.sums_in_halves and self._right_in_halves(machine, binding):
-            return Outcome(self.graph.seed, "tvm-wrong", text, where=names)
+            return self._tvm_wrong(text, "right but for TVM's sums in halves", names)
         return Outcome(self.graph.seed, "wrong", text, where=names)
+
+    def _tvm_wrong(self, text: str, why: str, names: str) -> Outcome:
+        return Outcome(self.graph.seed, "tvm-wrong", text, where=f"{why}: {names}")
 
     def _right_in_halves(self, machine: Any, binding: int) -> bool:
         """Whether it is right if whatever TVM has kernels for is summed up in halves."""
@@ -235,8 +238,13 @@ class Trial:
                 machines.Gpu(module, self.options, stitched=False)
             else:
                 machines.default_source(module, self.arch)
-        except Exception:
-            kind = "tvm"
+        except Exception as other:
+            self._enter("compile")
+            same = last_line(other) == last_line(error)
+            found = self._of("tvm" if same else "tvm-other", error)
+            return (
+                found if same else replace(found, where=f"{found.where}; TVM's: {signature(other)}")
+            )
         self._enter("compile")
         return self._of(kind, error)
 

@@ -1,7 +1,7 @@
 """Tensors without elements: nothing computes them, and nothing is summed over them.
 
 WithoutElements, before Decompose: an operator whose result is known to have no elements becomes an
-empty tensor, a mean of none not-a-number, as in NumPy.
+empty tensor, a mean of none not-a-number, as in NumPy; a table that gets no updates stays as it is.
 FewerLoops, after LegalizeOps: loops over nothing leave the TIR; of a sum over nothing, what it
 starts from remains. TVM's schedules would divide by an extent of zero, and launch no blocks, which
 CUDA refuses. Knows no kernel.
@@ -21,6 +21,7 @@ from tvm_stitch.graph.front.decompose.stages import dtype_of, has_shape, is_empt
 
 Expr = Any
 _MEANS = ("relax.mean", "relax.variance", "relax.std")
+_SCATTERS = ("relax.scatter_nd", "relax.scatter_elements")
 _ALLOCATES = "relax.builtin.alloc_tensor"
 
 
@@ -54,6 +55,8 @@ class _Emptied(relax.PyExprMutator):
             return super().visit_call_(call)
         if _holds_nothing(call.ty):
             return _allocated(call.ty)
+        if call.op.name in _SCATTERS and any(_holds_nothing(each.ty) for each in call.args[1:3]):
+            return self.visit_expr(call.args[0])
         if call.op.name in _MEANS and has_shape(call.args[0]) and is_empty(shape_of(call.args[0])):
             nothing = relax.const(float("nan"), dtype_of(call))
             return relax.op.full(call.ty.shape, nothing, dtype_of(call))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import filterfalse
+from types import MappingProxyType
 from typing import Any
 
 import tvm
@@ -20,7 +21,7 @@ from tvm.ir.expr import GenericConst
 from tvm_stitch.graph.front.callee import Callee, Declared, operator_name
 from tvm_stitch.graph.front.symbols import is_symbol, symbols_given, symbols_of
 from tvm_stitch.stages.linear import numbers
-from tvm_stitch.stages.matmul_pattern import small_product
+from tvm_stitch.stages.matmul_pattern import at_most, small_product
 from tvm_stitch.stages.op_pattern import Pattern, is_product
 from tvm_stitch.stages.stage import (
     Refused,
@@ -162,9 +163,13 @@ class StitchGraph:
         return self.buffers[_key(value)]
 
 
-def read_block(mod: tvm.IRModule, block: relax.DataflowBlock) -> StitchGraph:
-    """Read one dataflow block."""
-    return _Reader(mod).read(block)
+def read_block(
+    mod: tvm.IRModule,
+    block: relax.DataflowBlock,
+    bounds: Mapping[str, int] = MappingProxyType({}),
+) -> StitchGraph:
+    """Read one dataflow block; `bounds` are those of its function's symbols, by name."""
+    return _Reader(mod, bounds).read(block)
 
 
 def _key(value: Expr) -> Any:
@@ -172,8 +177,8 @@ def _key(value: Expr) -> Any:
 
 
 class _Reader:
-    def __init__(self, mod: tvm.IRModule) -> None:
-        self.mod = mod
+    def __init__(self, mod: tvm.IRModule, bounds: Mapping[str, int]) -> None:
+        self.mod, self.bounds = mod, bounds
         self.buffers: dict[Any, Var] = {}
         self.shapes: dict[Any, tuple[int, ...] | None] = {}  # of buffers; None: with symbols
         self.callees: dict[tvm.ir.GlobalVar, Callee] = {}
@@ -244,12 +249,21 @@ class _Reader:
         pattern = callee.pattern(stages) if callee and stages else Pattern.OPAQUE
         if name == "reshape" and not stages:  # of a shape known at run time only: still a view
             pattern = Pattern.RESHAPE
-        if pattern is Pattern.PRODUCT and (why := _too_large(stages)) is not None:
+        if pattern is Pattern.PRODUCT and (why := self._too_large(stages)) is not None:
             reason = f"a matrix product or convolution: {why}"
         return Node(
             len(self.nodes), bindings, name, operands, results, stages, pattern, reason,
             callee.hash if callee else 0, self._is_static((*operands, *results)),
         )  # fmt: skip
+
+    def _too_large(self, stages: tuple[Stage, ...]) -> str | None:
+        """Why one of them is a matrix product that no stitched kernel takes, if so."""
+        for stage in stages:
+            if stage.is_reduction and is_product(stage):
+                found = small_product(at_most(stage, self.bounds) or stage)
+                if isinstance(found, Refused):
+                    return found.reason
+        return None
 
     def _is_static(self, values: Iterable[Expr]) -> bool:
         return all(self.shapes.get(_key(value)) is not None for value in values)
@@ -321,15 +335,6 @@ class _Reader:
             self.buffers[key] = tirx.decl_buffer(shape, value.ty.dtype, name, layout=None)
             self.shapes[key] = numbers(shape)
         return self.buffers[key]
-
-
-def _too_large(stages: tuple[Stage, ...]) -> str | None:
-    """Why one of them is a matrix product that no stitched kernel takes, if so."""
-    for stage in stages:
-        found = small_product(stage) if stage.is_reduction and is_product(stage) else None
-        if isinstance(found, Refused):
-            return found.reason
-    return None
 
 
 def is_call_tir(value: Expr) -> bool:

@@ -21,6 +21,7 @@ from tvm_stitch.graph.front.decompose.stages import (
     shape_of,
 )
 from tvm_stitch.stages.indices import unraveled
+from tvm_stitch.stages.scattered_sum import MOST_UPDATES
 from tvm_stitch.stages.stage import as_int64, constant, flatten, product
 
 Expr = Any
@@ -28,7 +29,6 @@ Expr = Any
 MOST_ROWS = 1 << 20
 # What the threads of a block have in registers.
 LONGEST = 1 << 13
-MOST_UPDATES = 1 << 31  # are numbered in 32 bits
 # Of others no kernel would be stitched, and TVM would make rows times updates of them.
 SUMMED = ("float16", "bfloat16", "float32", "int32", "int64")
 
@@ -54,7 +54,7 @@ def legalize_scatter_nd(builder: relax.BlockBuilder, call: Call) -> Expr:
     if depth is None or not has_shape(updates):
         return usual(builder, call)
     count = prod(each for each in places if each is not None)  # or a multiple of it
-    if not 0 < count < MOST_UPDATES or not stitches(data, depth):
+    if not 0 < count <= MOST_UPDATES or not stitches(data, depth):
         return usual(builder, call)
 
     def scattered(data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:

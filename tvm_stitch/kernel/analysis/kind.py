@@ -37,6 +37,9 @@ POWERS = tuple(1 << n for n in range(11))
 
 P = TypeVar("P", bound=Program, covariant=True)
 
+# An extent that only run time knows, the most that it may be, and the message where it is more.
+Limit = tuple[Expr, int, str]
+
 # What a part of a kernel may have beside it: nothing, other parts, other rounds of a grid.
 ALONE, BESIDE, IN_ROUNDS = "alone", "beside", "in rounds"
 
@@ -143,6 +146,7 @@ class Kind:
     emit: Callable[[Any, Any, Place], Expr]  # writes its statements; the number of its blocks
     why: Callable[[Any, Any], str] = why_rows  # what it rests on, in words
     has_rows: bool = True
+    limits: Callable[[Any], Iterable[Limit]] = lambda _program: ()  # what the host refuses
     # Whether partials of so many rows of so many columns, summed up in the next round of a grid,
     # are better than rows as they are; None: only run time knows.
     wants_rounds: Callable[[Any, int | None, int | None], bool] = lambda *_: False

@@ -48,6 +48,11 @@ def _refusal(columns: Expr, most: int) -> tirx.Stmt:
         f"a row of this stitched kernel has at most {most} elements, as the model's attribute "
         "tir_var_upper_bound says of its symbolic dimensions"
     )
+    return refusal(columns, most, message)
+
+
+def refusal(extent: Expr, most: int, message: str) -> tirx.Stmt:
+    """What the host does before any launch: an error where there is more of something."""
     kind, text = ir.StringImm("ValueError"), [ir.StringImm(message)]
     # TVM's constructor takes the condition first, whatever its signature says.
-    return tirx.AssertStmt(columns <= most, kind, text)
+    return tirx.AssertStmt(extent <= most, kind, text)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tvm_stitch.kernel.analysis.keep_or_recompute import phases_of
-from tvm_stitch.kernel.analysis.kind import POWERS, Kind, Problem, Search, unsupported
+from tvm_stitch.kernel.analysis.kind import POWERS, Kind, Limit, Problem, Search, unsupported
 from tvm_stitch.kernel.analysis.profile import Profile, rows_profile
 from tvm_stitch.kernel.codegen.footprint import (
     Footprint,
@@ -32,7 +32,7 @@ from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, scattering_program
 from tvm_stitch.kernel.scattered.update_list import list_layout
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.scattered_sum import ScatteredSum, scattered_sum
+from tvm_stitch.stages.scattered_sum import MOST_UPDATES, ScatteredSum, scattered_sum
 from tvm_stitch.stages.stage import Refused, constant, element_bytes, find_reads
 
 BLOCK_THREADS = 1024
@@ -171,6 +171,14 @@ def _why(program: ScatteredProgram, mapping: Mapping) -> str:
     )
 
 
+def _limits(program: ScatteredProgram) -> Iterator[Limit]:
+    """Numbers of updates that only run time knows; the others were asked when they were planned."""
+    message = f"this stitched kernel sums at most {MOST_UPDATES} updates of a table's rows"
+    for each in program.scattered:
+        if constant(each.count) is None:
+            yield each.count, MOST_UPDATES, message
+
+
 SCATTERED = Kind(
     mappings=(Scattered,),
     program=scattering_program,
@@ -185,5 +193,6 @@ SCATTERED = Kind(
     profile=_profile,
     emit=emit_scattered,
     why=_why,
+    limits=_limits,
 )
 """Its threads hold rows as those of rows that are reduced do."""

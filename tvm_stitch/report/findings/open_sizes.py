@@ -7,7 +7,7 @@ In: the tensors of a kernel, sizes of symbols, an emitted kernel. Out: text for 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import tvm
 from tvm import tirx
@@ -36,6 +36,11 @@ def of_stated_sizes(emitted: tirx.PrimFunc, mapping_of: Callable[[str], str]) ->
         f"; for {_shown(each['sizes'])} exactly {mapping_of(json.dumps(each['layout']))}"
         for each in variants
     )
+
+
+def of_limits(limits: Mapping[str, int]) -> str:
+    """What symbols may be at most in a kernel that has room for so much."""
+    return "".join(f", for {name} of at most {most}" for name, most in limits.items())
 
 
 def _shown(sizes: dict[str, int]) -> str:

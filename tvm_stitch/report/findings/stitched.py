@@ -23,7 +23,7 @@ from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kinds import kind_of
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE, library_kernel
 from tvm_stitch.kernel.shared_input import shares_input
-from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE
+from tvm_stitch.kernel.stitched import SCHEDULE_ATTRIBUTE, limits_stated
 from tvm_stitch.kernel.tensor_core import cost as tensor_cost
 from tvm_stitch.kernel.tensor_core.build import TILES_ATTRIBUTE, read_products
 from tvm_stitch.kernel.tensor_core.grouped import co_scheduled
@@ -31,7 +31,12 @@ from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles
 from tvm_stitch.library.locate import CUBLASLT
 from tvm_stitch.report.data import Kernel, Stage
-from tvm_stitch.report.findings.open_sizes import bytes_formula, of_stated_sizes, sizes_assumed
+from tvm_stitch.report.findings.open_sizes import (
+    bytes_formula,
+    of_limits,
+    of_stated_sizes,
+    sizes_assumed,
+)
 from tvm_stitch.report.findings.operators import Operator
 from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
@@ -64,7 +69,8 @@ class Part:
 def _of_programs(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: Extents) -> Kernel:
     """A stitched kernel."""
     schedule = Schedule.from_json(str(emitted.attrs[SCHEDULE_ATTRIBUTE]))
-    programs = read_programs(fused.function, tuple(schedule.schemes))
+    limits = limits_stated(emitted)
+    programs = read_programs(fused.function, tuple(schedule.schemes), limits)
     assert not isinstance(programs, Refused), "a stitched kernel comes from a readable function"
     parts = [
         Part(program, mapping, kind_of(program).phases(program, mapping))
@@ -79,6 +85,7 @@ def _of_programs(fused: Fused, emitted: tirx.PrimFunc, device: Device, extents: 
         ops=tuple(operator.name for operator in fused.operators),
         scheme=schedule.scheme,
         mapping=schedule.mapping
+        + of_limits(limits)
         + of_stated_sizes(emitted, lambda text: Schedule.from_json(text).mapping),
         bytes_min=kernel_model.least_bytes(programs, extents),
         bytes_planned=planned - shared,
