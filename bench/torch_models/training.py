@@ -116,9 +116,10 @@ class Steps:
         self, module: nn.Module, inputs: Inputs, compile_: Callable[[Any], Any], place: str
     ) -> None:
         self._parameters = list(module.parameters())
+        # By lists of tensors, as is usual on a GPU: PyTorch traces other operators for a CPU's.
         self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=RATE, capturable=place == CUDA
-        )  # fmt: skip
+            self._parameters, lr=RATE, foreach=True, capturable=place == CUDA
+        )
         self._inputs = inputs
         self._forward, self._update = compile_(module), compile_(self._optimizer.step)
 
