@@ -18,8 +18,11 @@ from bench.systems import Gpu
 from bench.systems.pytorch import full_precision
 from bench.torch_models import registry
 from bench.torch_models.systems import CUDA
-from bench.torch_models.tries import WAYS
+from bench.torch_models.training import Training
+from bench.torch_models.tries import Dynamic, Try
 from bench.worker import in_one_line
+
+WAYS: dict[str, type[Try]] = {way.kind: way for way in (Try, Training, Dynamic)}
 
 
 def serve(commands: Iterable[str], send: Send) -> int:

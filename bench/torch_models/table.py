@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from bench.table import microseconds
-from bench.torch_models.row import Results, Row, judged
+from bench.torch_models.row import OF_STEPS, Results, Row, judged
 from bench.torch_models.systems import CAPTURED, DYNAMO, EAGER, INDUCTOR, STITCH
 
 Key = tuple[str, str, str]
@@ -85,7 +85,8 @@ def _error(row: Row | None, eager: Row | None) -> str:
     if eager is None or not eager.rms_error or row.rms_error is None:
         return "–" if row.rms_error is None else f"{row.rms_error:.1e}"
     ratio = row.rms_error / eager.rms_error
-    return f"{judged(row, eager)}: {ratio:.2f} of {eager.rms_error:.1e}"
+    said = f"{judged(row, eager)}: {ratio:.2f} of {eager.rms_error:.1e}"
+    return f"{said} ({min(eager.starts):.1e} to {max(eager.starts):.1e})" if eager.starts else said
 
 
 def _breaks(row: Row | None) -> str:
@@ -163,10 +164,12 @@ def _trouble(results: Results, row: Row) -> list[str]:
             f"({eager.error:.2g})"
         )
         if row.gradients_error is not None and eager.gradients_error is not None:
-            found.append(
-                f"gradients {row.gradients_error:.2g}, eager {eager.gradients_error:.2g}; "
-                f"update {row.update_error:.2g}, eager {eager.update_error:.2g}"
-            )
+            pairs = [(n, getattr(row, n), getattr(eager, n)) for n in OF_STEPS]
+            found += [
+                f"{name.removesuffix('_error')} of a step {ours:.2g}, eager {base:.2g}"
+                for name, ours, base in pairs
+                if ours is not None and base is not None
+            ]
     other = results.row(row.key, INDUCTOR) or results.row(row.key, DYNAMO)
     if row.system == STITCH and other is not None and row.breaks > other.breaks:
         found.append(f"{row.breaks} graph breaks, torch.compile has {other.breaks}")

@@ -6,8 +6,6 @@ in its process: what dynamo counts and remembers is the process's.
 
 from __future__ import annotations
 
-import copy
-import math
 import statistics
 import time
 from collections.abc import Callable
@@ -15,17 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
 
 from bench.measure import Queued
-from bench.torch_models.exact import NO_NUMBER, Exact, errors, gradients_error, in_float64
+from bench.torch_models.exact import Exact, errors, in_float64
 from bench.torch_models.model import Inputs, Model, Size, leaves, placed
-from bench.torch_models.row import DYNAMIC, INFERENCE, TRAINING, Row
-from bench.torch_models.systems import CUDA, EAGER, System
+from bench.torch_models.row import DYNAMIC, INFERENCE, Row
+from bench.torch_models.systems import CUDA, System
 from bench.worker import in_one_line, synchronize
 
-STEPS = 20
-RATE = 1e-3
 HOST_CALLS = 20
 
 Call = Callable[[], Any]
@@ -139,123 +134,6 @@ class Dynamic(Try):
         system.tell(row)
         row.recompiled = row.graphs - graphs
         return call
-
-
-class Training(Try):
-    """Steps of AdamW on one batch: forward, backward and update.
-
-    Losses of halves part after a few steps whoever computes them, since AdamW takes a gradient near
-    0 by its sign. So the gradients of the first step are compared, and its update with what float64
-    makes of the same gradients; losses of all steps may be as far off as eager's in another order.
-    """
-
-    kind = TRAINING
-
-    def prepare(self) -> None:
-        """The module, its inputs, and the losses and the first gradients in float64."""
-        torch.manual_seed(0)
-        make, inputs = self.model.trained, self.model.trained_on
-        assert make is not None and inputs is not None
-        with torch.device(self.place):
-            module = make(self.size)
-        self.module = module.to(self.place).to(self.type).train()
-        self.inputs = placed(inputs(self.size), self.place, self.type)
-        with Exact():
-            exact = in_float64(self.module)
-            given = placed(self.inputs, self.place, torch.float64)
-            steps = _Steps(exact, given, lambda function: function, self.place)
-            first = steps.first().item()
-            self.gradients = steps.gradients
-            self.losses = [first, *(steps().item() for _ in range(STEPS - 1))]
-
-    def one(self, system: System, row: Row) -> Call:
-        """The first step, and the losses of all; further steps are timed."""
-        steps = self._steps(system, self.inputs)
-        first = first_call(steps.first, row)
-        row.gradients_error = gradients_error(self.gradients, steps.gradients)
-        row.update_error = steps.update_error()
-        row.losses = [first.item(), *(steps().item() for _ in range(STEPS - 1))]
-        off = [self._off(row.losses)]
-        if system.name == EAGER:
-            for inputs in _reordered(self.inputs):
-                again = self._steps(system, inputs)
-                off.append(self._off([again().item() for _ in range(STEPS)]))
-        row.error, row.rms_error = (max(each) for each in zip(*off, strict=True))
-        system.tell(row)
-        return steps
-
-    def _steps(self, system: System, inputs: Inputs) -> _Steps:
-        return _Steps(copy.deepcopy(self.module), inputs, system.compile, self.place)
-
-    def _off(self, losses: list[float]) -> tuple[float, float]:
-        """How far losses are from those in float64: the largest, and all together."""
-        pairs = zip(losses, self.losses, strict=True)
-        off = [abs(loss - exact) / max(abs(exact), 1e-30) for loss, exact in pairs]
-        if not all(map(math.isfinite, off)):
-            return NO_NUMBER, NO_NUMBER
-        return max(off), (sum(x * x for x in off) / len(off)) ** 0.5
-
-
-class _Steps:
-    """A module and its optimizer; a call makes one step and returns the loss."""
-
-    def __init__(
-        self, module: nn.Module, inputs: Inputs, compile_: Callable[[Any], Any], place: str
-    ) -> None:
-        self._parameters = list(module.parameters())
-        optimizer = _adamw(self._parameters, place)
-        self._inputs, self._zero = inputs, optimizer.zero_grad
-        self._forward, self._update = compile_(module), compile_(optimizer.step)
-        self._place = place
-
-    def __call__(self) -> torch.Tensor:
-        """One step."""
-        loss = self._differentiated()
-        self._update()
-        self._zero(set_to_none=True)
-        return loss
-
-    def first(self) -> torch.Tensor:
-        """One step, of which the gradients and the parameters before and after are kept."""
-        loss = self._differentiated()
-        self._trained = [each for each in self._parameters if each.grad is not None]
-        self.gradients = [each.grad.clone() for each in self._trained if each.grad is not None]
-        self._before = [each.detach().clone() for each in self._trained]
-        self._update()
-        self._after = [each.detach().clone() for each in self._trained]
-        self._zero(set_to_none=True)
-        return loss
-
-    def update_error(self) -> float:
-        """How far the first update is from that of float64 by the same gradients."""
-        exact = [nn.Parameter(each.double()) for each in self._before]
-        for parameter, gradient in zip(exact, self.gradients, strict=True):
-            parameter.grad = gradient.double()
-        _adamw(exact, self._place).step()
-        pairs = [
-            (new.detach() - old, found - old)
-            for new, old, found in zip(exact, self._before, self._after, strict=True)
-        ]
-        wanted = torch.cat([want.flatten() for want, _ in pairs])
-        return errors([wanted], [torch.cat([found.flatten() for _, found in pairs])])[1]
-
-    def _differentiated(self) -> torch.Tensor:
-        loss = self._forward(**self._inputs)
-        loss.backward()
-        return loss.detach()
-
-
-def _adamw(parameters: list[nn.Parameter], place: str) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(parameters, lr=RATE, capturable=place == CUDA)
-
-
-def _reordered(inputs: Inputs) -> list[Inputs]:
-    """The same batch with its rows in other orders, in which sums round otherwise."""
-    flipped = {name: value.flip(0) for name, value in inputs.items()}
-    return [flipped, {name: value.roll(1, 0) for name, value in inputs.items()}]
-
-
-WAYS: dict[str, type[Try]] = {way.kind: way for way in (Try, Training, Dynamic)}
 
 
 def first_call(call: Call, row: Row) -> Any:

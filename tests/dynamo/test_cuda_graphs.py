@@ -1,5 +1,7 @@
 """mode="reduce-overhead": what is handed to PyTorch's trees of CUDA graphs, and when."""
 
+import threading
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -33,6 +35,7 @@ def asked(monkeypatch):
     from torch._inductor import cudagraph_trees
 
     monkeypatch.setattr(cudagraph_trees, "cudagraphify_impl", capture)
+    monkeypatch.setattr(cudagraph_trees, "get_container", lambda index: None)
     monkeypatch.setattr(backend_module, "CUDA", "cpu")
     from torch._dynamo.backends import cudagraphs
 
@@ -92,6 +95,60 @@ def test_what_cannot_be_captured_runs_without_and_says_so(monkeypatch):
         "no CUDA graph of the forward graph: cpu device",
         "no CUDA graph of the backward graph: cpu device",
     ]
+
+
+def in_a_thread(function):
+    """What a function gives, called in a thread of its own."""
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def graph(kind):
+    capture = cuda_graphs.Capture(kind, (), 0, (), (), ())
+    return capture(lambda inputs: list(inputs))
+
+
+def test_every_thread_captures_graphs_of_its_own(asked):
+    forward = graph("forward")
+    for _ in range(2):
+        assert forward([1]) == in_a_thread(lambda: forward([1])) == [1]
+    assert len(asked) == 3  # once for this thread, and for each of the others
+
+
+def test_autograds_thread_replays_what_was_captured_for_the_thread_that_asks(asked):
+    """Autograd has one thread for all that ask, and hands on what they stashed in theirs."""
+    backward = graph("backward")
+
+    def asking():
+        graph("forward")([1])
+        return cuda_graphs._captured()
+
+    def autograd():
+        for captured in (*stashed, *stashed):
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(torch._C, "_is_key_in_tls", lambda key: True)
+                patched.setattr(torch._C, "_get_obj_in_tls", lambda key, own=captured: own)
+                backward([1])
+
+    stashed = [in_a_thread(asking) for _ in range(2)]
+    asked.clear()
+    in_a_thread(autograd)
+    assert len(asked) == 2
+    assert all(backward in each for each in stashed)
+
+
+def test_threads_that_pytorch_has_no_trees_for_run_without(asked, monkeypatch):
+    from torch._inductor import cudagraph_trees
+
+    def unknown(index):
+        raise AssertionError
+
+    monkeypatch.setattr(cudagraph_trees, "get_container", unknown)
+    assert in_a_thread(lambda: graph("forward")([1, 2])) == [1, 2]
+    assert not asked
 
 
 def test_a_reset_gives_the_graphs_back():

@@ -8,8 +8,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import fx  # noqa: E402
+from torch._subclasses import FakeTensorMode  # noqa: E402
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 from tvm_stitch.dynamo.levels import levels  # noqa: E402
+from tvm_stitch.dynamo.parts import PREFIX, device_of, split  # noqa: E402
+from tvm_stitch.dynamo.support import Support, tensors_of  # noqa: E402
 
 OURS, THEIRS = operator.neg, operator.pos
 
@@ -110,3 +114,34 @@ def test_no_order_is_broken_and_no_level_is_needless(seed):
         for node in level:
             assert set(node.all_input_nodes) <= ready, "an operand of a level is not there yet"
             ready.add(node)
+
+
+def parted(function, *devices):
+    """The parts of a function of a tensor for each device, as one of them is told to take them."""
+    with FakeTensorMode():
+        graph = make_fx(function)(*(torch.empty(4, 8, device=each) for each in devices))
+    support = Support(torch.device(devices[0]))
+    split(graph, lambda node: support.refused(node) is None, 2)
+    return [part for name, part in graph.named_children() if name.startswith(PREFIX)]
+
+
+def devices(part):
+    values = [node.meta.get("val") for node in part.graph.nodes if node.op != "output"]
+    return {str(tensor.device) for value in values for tensor in tensors_of(value)}
+
+
+def test_a_part_lies_on_one_device():
+    def function(x, y):
+        first, other = (x + 1).relu(), (y * 2).exp()
+        return first, other, (first.to("cuda:1") * other + 3).sin()
+
+    parts = parted(function, "cuda:0", "cuda:1")
+    assert [devices(part) for part in parts] == [{"cuda:0"}, {"cuda:1"}]
+    for part in parts:
+        (output,) = part.graph.find_nodes(op="output")
+        assert {str(device_of(output.args[0][0]))} == devices(part)
+
+
+def test_what_lies_on_another_kind_of_device_is_pytorchs():
+    (part,) = parted(lambda x, y: ((x + 1).relu(), (y + 1).relu()), "cuda:0", "cpu")
+    assert devices(part) == {"cuda:0"}

@@ -2,17 +2,24 @@
 
 import contextlib
 import copy
+import json
 from unittest import mock
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from torch_programs import agree  # noqa: E402
 
+from tvm_stitch import simt  # noqa: E402
+from tvm_stitch.build import DefaultSchedules, lowering_context  # noqa: E402
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
 from tvm_stitch.dynamo.components import MOST_OPERATORS  # noqa: E402
 from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
+from tvm_stitch.kernel.stitched import IN_PLACE_ATTRIBUTE  # noqa: E402
+from tvm_stitch.target import full_target  # noqa: E402
+from tvm_stitch.verify import stitched_for_cpu  # noqa: E402
 
 SHAPES = [(7, 5), (33,), (31, 4), (), (1,), (7, 5), (1027,), (33,)]
 NAN = float("nan")
@@ -198,6 +205,56 @@ def test_states_are_written_where_they_are():
         check(ADAMW, dtype=torch.bfloat16)
     (over, in_place) = max(lowered, key=lambda each: len(each[0]))
     assert len(over) == 3 * len(SHAPES) and in_place == {result for result, _ in over}
+
+
+def array(parameter, random):
+    """What a kernel could be given: positive numbers; a bfloat16 as its bits."""
+    shape, dtype = tuple(map(int, parameter.ty.shape)), str(parameter.ty.dtype)
+    values = random.random(shape, np.float32) + np.float32(0.5)
+    if dtype != "bfloat16":
+        return np.array(values, dtype)
+    return np.array(np.asarray(values).view(np.uint32) >> 16, np.uint16)
+
+
+@pytest.mark.slow
+def test_what_is_written_over_is_read_before():
+    """In any order of the threads, results are those of memory of their own, bit for bit."""
+    from tvm_stitch.dynamo import backend
+
+    seen = []
+
+    def noted(converted, *others):
+        seen.append(converted.module)
+        return machine_for(converted, *others)
+
+    machine_for = backend.machine_for
+    with mock.patch.object(backend, "machine_for", noted):
+        check(ADAMW, dtype=torch.bfloat16)
+    target = full_target("sm_90")
+    stitched = stitched_for_cpu(max(seen, key=lambda each: len(each["main"].params)), target)
+    scheduled = DefaultSchedules(target)(stitched.clone())
+    ((name, kernel),) = [
+        (var.name_hint, scheduled[var.name_hint])
+        for var, each in stitched.functions_items()
+        if IN_PLACE_ATTRIBUTE in (each.attrs or {})
+    ]
+    # One source for each result, as `over` has it.
+    source_of = {}
+    for source, output in json.loads(str(kernel.attrs[IN_PLACE_ATTRIBUTE])):
+        if source not in source_of.values():
+            source_of.setdefault(output, source)
+    assert len(source_of) == 3 * len(SHAPES)
+    with lowering_context():
+        function = simt.Function(kernel, target, check=False, name=name)
+    random = np.random.default_rng(0)
+    given = [array(parameter, random) for parameter in kernel.params]
+    for seed in range(3):
+        apart, over = ([np.array(each) for each in given] for _ in range(2))
+        for output, source in source_of.items():
+            over[output] = over[source]
+        function(*apart, seed=seed)
+        function(*over, seed=seed)
+        assert all(np.array_equal(apart[output], over[output]) for output in source_of)
 
 
 def test_what_is_read_afterwards_is_not_overwritten():

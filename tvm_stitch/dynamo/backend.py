@@ -25,7 +25,7 @@ from tvm_stitch.dynamo.autograd import traced
 from tvm_stitch.dynamo.cuda_graphs import BACKWARD, INFERENCE, Boxed, CudaGraphs, forget
 from tvm_stitch.dynamo.machine import Machine, machine_for
 from tvm_stitch.dynamo.part import Part, results_of
-from tvm_stitch.dynamo.parts import PREFIX, computes, split
+from tvm_stitch.dynamo.parts import PREFIX, computes, device_of, split
 from tvm_stitch.dynamo.report import Log, PartReport
 from tvm_stitch.dynamo.rewrites.aligned_products import with_aligned_products
 from tvm_stitch.dynamo.rewrites.attention_masks import with_fused_masks
@@ -184,7 +184,7 @@ class GraphCompiler:
         over = copies.from_parts(graph)
         for attribute, part in list(graph.named_children()):
             if attribute.startswith(PREFIX) and isinstance(part, fx.GraphModule):
-                compiled = self._part(name, part, device, over.get(attribute, {}))
+                compiled = self._part(name, part, _device_of(part), over.get(attribute, {}))
                 setattr(graph, attribute, compiled)
                 if not isinstance(compiled, Part):
                     over.pop(attribute, None)
@@ -259,6 +259,12 @@ class GraphCompiler:
     def _warn(self, message: str) -> None:
         self.log.notes.append(message)
         warnings.warn(message, TorchWarning, stacklevel=2)
+
+
+def _device_of(part: fx.GraphModule) -> torch.device:
+    """Where all of a part's tensors lie."""
+    (output,) = part.graph.find_nodes(op="output")
+    return device_of(output.args[0][0])
 
 
 def _is_work(node: fx.Node) -> bool:

@@ -7,9 +7,10 @@ and replays it, or why it cannot be captured. Must not know how the graph was co
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import fx
@@ -18,6 +19,9 @@ from tvm_stitch.stages.stage import Refused
 
 Boxed = Callable[[list[Any]], Any]
 BACKWARD, INFERENCE = "backward", "inference"
+# Under this name PyTorch hands a thread's object on to those in which autograd works for it.
+_CAPTURED = "tvm_stitch_captured"
+_of_thread = threading.local()
 
 
 @dataclass(frozen=True)
@@ -32,28 +36,50 @@ class Capture:
     mutated: Any
 
     def __call__(self, function: Boxed) -> Boxed:
-        """The function, captured when it is first called in a thread, and then replayed."""
-        from torch._inductor.cudagraph_trees import cudagraphify_impl
-
-        captured = threading.local()
+        """The function, captured when it is first called for a thread, and then replayed."""
 
         def call(inputs: list[Any]) -> Any:
-            if not hasattr(captured, "function"):
-                with torch._dynamo.utils.preserve_rng_state():
-                    captured.function = cudagraphify_impl(
-                        function,
-                        inputs,
-                        self.static,
-                        device_index=self.device_index,
-                        is_backward=self.kind == BACKWARD,
-                        is_inference=self.kind == INFERENCE,
-                        stack_traces=self.stack_traces,
-                        placeholders=self.placeholders,
-                        mutated_input_idxs=self.mutated,
-                    )
-            return captured.function(inputs)
+            captured = _captured()
+            if call not in captured:
+                captured[call] = self._captured(function, inputs)
+            return captured[call](inputs)
 
         return call
+
+    def _captured(self, function: Boxed, inputs: list[Any]) -> Boxed:
+        from torch._inductor.cudagraph_trees import cudagraphify_impl, get_container
+
+        try:
+            get_container(self.device_index)
+        except AssertionError:  # before 2.13 PyTorch has trees for its first thread alone
+            return function
+        with torch._dynamo.utils.preserve_rng_state():
+            found: Boxed = cudagraphify_impl(
+                function,
+                inputs,
+                self.static,
+                device_index=self.device_index,
+                is_backward=self.kind == BACKWARD,
+                is_inference=self.kind == INFERENCE,
+                stack_traces=self.stack_traces,
+                placeholders=self.placeholders,
+                mutated_input_idxs=self.mutated,
+            )
+        return found
+
+
+def _captured() -> MutableMapping[Boxed, Boxed]:
+    """What was captured for this thread: for the one that asked for gradients, in autograd's own.
+
+    Autograd has one thread a GPU for all that ask; each of these has graphs and memory of its own.
+    """
+    if not hasattr(_of_thread, "captured"):
+        if torch._C._is_key_in_tls(_CAPTURED):
+            handed_on: MutableMapping[Boxed, Boxed] = torch._C._get_obj_in_tls(_CAPTURED)
+            return handed_on
+        _of_thread.captured = WeakKeyDictionary()
+        torch._C._stash_obj_in_tls(_CAPTURED, _of_thread.captured)
+    return _of_thread.captured  # type: ignore[no-any-return]
 
 
 @dataclass

@@ -65,8 +65,9 @@ def machine_for(
     if not results.dtypes:  # nothing that it returns has elements
         return lambda _sizes, _tensors, _in_place: []
     if settings.device == CUDA:
-        lowered = lowered_for_cuda(converted.module, settings, device, results.over)
-        return _Compiled(lowered, device, results)
+        with torch.cuda.device(device):  # TVM leaves another one current
+            lowered = lowered_for_cuda(converted.module, settings, device, results.over)
+            return _Compiled(lowered, device, results)
     if settings.device == EXECUTOR:
         return _Executor(converted.module, settings)
     return _Compiled(lowered_for_llvm(converted.module), device, results)

@@ -16,6 +16,7 @@ from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
 
 from tvm_stitch.dynamo.components import pieces
 from tvm_stitch.dynamo.levels import levels
+from tvm_stitch.dynamo.support import tensors_of
 from tvm_stitch.frontend.torch import operator_name
 from tvm_stitch.frontend.torch.ops import VIEWS
 
@@ -28,10 +29,11 @@ def split(
     smallest: int,
     returned_last: bool = False,
 ) -> None:
-    """Fuse what is ours into submodules, as few as there can be without cycles."""
+    """Fuse what is ours into submodules, each on one device, as few as there can be."""
     parts = []
-    for level in levels(graph_module.graph, is_ours, returned_last):
-        kept = _without_outer_views(graph_module.graph, set(level))
+    found = levels(graph_module.graph, is_ours, returned_last)
+    for nodes in (each for level in found for each in _by_device(level)):
+        kept = _without_outer_views(graph_module.graph, set(nodes))
         if sum(map(computes, kept)) >= smallest:
             # In the graph's order, so that equal layers become equal parts.
             ordered = [node for node in graph_module.graph.nodes if node in kept]
@@ -39,6 +41,20 @@ def split(
     fuse_by_partitions(graph_module, parts, prefix=PREFIX, always_return_tuple=True)
     for node in graph_module.graph.find_nodes(op="call_module"):
         _take_sizes(node, getattr(graph_module, node.target))
+
+
+def device_of(node: fx.Node) -> torch.device:
+    """Where a node of ours computes."""
+    device: torch.device = next(tensors_of(node.meta["val"])).device
+    return device
+
+
+def _by_device(level: list[fx.Node]) -> list[list[fx.Node]]:
+    """Between devices, tensors are moved by PyTorch: what lies on several is not in one level."""
+    found: dict[torch.device, list[fx.Node]] = {}
+    for node in level:
+        found.setdefault(device_of(node), []).append(node)
+    return list(found.values())
 
 
 def is_view(node: fx.Node) -> bool:

@@ -89,7 +89,7 @@ def _says(setting: Callable[[], Any], value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Support:
-    """Tells which nodes of a graph on this device are ours."""
+    """Tells which nodes of a graph are ours, on this device and others of its kind."""
 
     device: torch.device
     libraries: Libraries = Libraries()
@@ -106,8 +106,9 @@ class Support:
         if not results:
             return Refused("its result is no tensor")
         operands = [t for each in node.all_input_nodes for t in tensors_of(each.meta.get("val"))]
+        where = results[0].device if results[0].device.type == self.device.type else self.device
         for tensor in (*results, *operands):
-            reason = _tensor_refused(tensor, self.device)
+            reason = _tensor_refused(tensor, where)
             if reason is not None:
                 return reason
         return (
@@ -119,7 +120,7 @@ class Support:
 
 def _tensor_refused(tensor: torch.Tensor, device: torch.device) -> Refused | None:
     if tensor.device != device:
-        return Refused(f"a tensor lies on {tensor.device}, the graph's are on {device}")
+        return Refused(f"a tensor lies on {tensor.device}, others on {device}")
     if tensor.layout is not torch.strided:
         return Refused("sparse tensors")
     if tensor.dtype not in _ELEMENTS:

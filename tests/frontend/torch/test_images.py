@@ -85,6 +85,76 @@ def test_mean_of_windows_of_signals():
     check(lambda x: functional.avg_pool1d(x, 3, 2, 1), image(2, 3, 9))
 
 
+POOLED = [(3, 2, 1), (2, 2, 0), ((3, 2), (2, 3), (1, 0)), (3, 1, 1), (5, 3, 2)]
+
+
+def pairs(*how):
+    return [[each, each] if isinstance(each, int) else list(each) for each in how]
+
+
+@pytest.mark.spread(4)
+@pytest.mark.parametrize("ceil", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("how", POOLED)
+def test_gradients_of_the_largest(how, last, ceil):
+    size, stride, padding = pairs(*how)
+    x = image(2, 3, 9, 7, last=last).round()  # some are equal
+    x[1, 1, 4, 3] = NAN
+    y, places = functional.max_pool2d(x, size, stride, padding, 1, ceil, return_indices=True)
+
+    def gradient(given, x, places):
+        operator = torch.ops.aten.max_pool2d_with_indices_backward
+        return operator(given, x, size, stride, padding, [1, 1], ceil, places)
+
+    given = torch.randn_like(y)
+    check(gradient, given, x, places)
+    check(gradient, given.to(torch.bfloat16), x.to(torch.bfloat16), places)
+    check(gradient, given[0], x[0], places[0])
+
+
+@pytest.mark.spread(4)
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("counted", [(False, None), (True, None), (True, 5)])
+@pytest.mark.parametrize("how", [*((*how, False) for how in POOLED), (3, 2, 1, True)])
+def test_gradients_of_means(how, counted, last):
+    size, stride, padding = pairs(*how[:3])
+    x = image(2, 3, 9, 8, last=last)
+
+    def gradient(given, x):
+        operator = torch.ops.aten.avg_pool2d_backward
+        return operator(given, x, size, stride, padding, how[3], *counted)
+
+    given = torch.randn_like(functional.avg_pool2d(x, *how, *counted))
+    check(gradient, given, x)
+    check(gradient, given.to(torch.bfloat16), x.to(torch.bfloat16))
+    check(gradient, given[0], x[0])
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("size", [(3, 4), (9, 8), (4, 3), (2, 5), (12, 11)])
+def test_shares_of_planes(size, last):
+    x = image(2, 3, 9, 8, last=last)
+    given = torch.randn(2, 3, *size)
+    given = given.to(memory_format=torch.channels_last) if last else given
+    for dtype in (torch.float32, torch.bfloat16):
+        check(lambda x: torch.ops.aten._adaptive_avg_pool2d(x, size), x.to(dtype))
+        check(torch.ops.aten._adaptive_avg_pool2d_backward, given.to(dtype), x.to(dtype))
+    check(lambda x: functional.adaptive_avg_pool2d(x, size), x[0])
+
+
+def test_gradients_of_windows_with_gaps_are_pytorchs():
+    x = image(1, 2, 9, 9)
+    y, places = functional.max_pool2d(x, 2, 2, 0, 2, return_indices=True)
+
+    def gradient(given, x, places):
+        operator = torch.ops.aten.max_pool2d_with_indices_backward
+        return operator(given, x, [2, 2], [2, 2], [0, 0], [2, 2], False, places)
+
+    with pytest.raises(TorchError, match="dilation"):
+        convert(traced(gradient, y, x, places).graph)
+
+
 @pytest.mark.parametrize("pool", [functional.max_pool2d, functional.avg_pool2d])
 def test_windows_that_are_too_large_are_pytorchs(pool):
     with pytest.raises(TorchError, match="more than 25"):

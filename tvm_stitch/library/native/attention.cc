@@ -252,7 +252,7 @@ void Attend(const ffi::Arguments& args) {
   Numbers key(numbers.begin(), numbers.end());
   key.insert(key.end(), {bytes, type, bias.type, bias.alignment});
   const DLDevice device = output.device();
-  Context<Way>& context = OfThisThread<Context<Way>>(Library(), device.device_id);
+  Context<Way>& context = OfThisThread<Context<Way>>(Library(), device);
   std::unique_ptr<Way>& way = context.ways()[key];
   if (way == nullptr) {
     way = std::make_unique<Way>(context.functions(), context.handle(), attention, type,

@@ -306,7 +306,7 @@ void Convolve(const ffi::Arguments& args) {
   if (output.numel() == 0) return;
   const int64_t bytes = workspace.numel() * (workspace.dtype().bits / 8);
   const DLDevice device = output.device();
-  Context<Way>& context = OfThisThread<Context<Way>>(Library(), device.device_id);
+  Context<Way>& context = OfThisThread<Context<Way>>(Library(), device);
   std::unique_ptr<Way>& way = context.ways()[KeyOf(numbers, tensors, bytes)];
   if (way == nullptr) {
     way = std::make_unique<Way>(context.functions(), context.handle(), convolution,

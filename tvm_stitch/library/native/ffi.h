@@ -158,6 +158,23 @@ class Arguments {
   int32_t count_;
 };
 
+// Makes a device this thread's current one, as TVM's kernels do: libraries create handles for it and
+// launch on it, wherever their arguments lie.
+inline void SetDevice(const DLDevice& device) {
+  static const TVMFFIObjectHandle function = [] {
+    const TVMFFIByteArray name{"__tvm_set_device", 16};
+    TVMFFIObjectHandle found = nullptr;
+    return TVMFFIFunctionGetGlobal(&name, &found) == 0 ? found : nullptr;
+  }();
+  TVMFFIAny numbers[2] = {}, result = {};
+  for (TVMFFIAny& number : numbers) number.type_index = kTVMFFIInt;
+  numbers[0].v_int64 = device.device_type;
+  numbers[1].v_int64 = device.device_id;
+  if (function == nullptr || TVMFFIFunctionCall(function, numbers, 2, &result) != 0) {
+    TVM_STITCH_THROW(RuntimeError) << "TVM cannot take device " << device.device_id;
+  }
+}
+
 // Calls a function for C, which knows no exceptions.
 inline int Guarded(void (*function)(const Arguments&), const TVMFFIAny* values,
                    int32_t count) noexcept {

@@ -362,7 +362,7 @@ void Multiply(const ffi::Arguments& args) {
     TVM_STITCH_THROW(ValueError) << "tensors have other sizes than their product: " << product.Text();
   }
   const DLDevice device = output.device();
-  Context& context = OfThisThread<Context>(Library(), device.device_id);
+  Context& context = OfThisThread<Context>(Library(), device);
   const Plan& plan = context.PlanOf(product);
   const Stream stream = TVMFFIEnvGetStream(device.device_type, device.device_id);
   for (int64_t call = 0; call < calls; ++call) {

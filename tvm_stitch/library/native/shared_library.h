@@ -85,11 +85,13 @@ class SharedLibrary {
   std::mutex mutex_;
 };
 
-// What a library wants once for each thread and device; made anew where another file is opened.
+// What a library wants once for each thread and device, which becomes the current one; made anew
+// where another file is opened.
 template <typename Context>
-Context& OfThisThread(const SharedLibrary& library, int device) {
+Context& OfThisThread(const SharedLibrary& library, const DLDevice& device) {
   static thread_local std::map<int, std::unique_ptr<Context>> contexts;
-  std::unique_ptr<Context>& context = contexts[device];
+  ffi::SetDevice(device);
+  std::unique_ptr<Context>& context = contexts[device.device_id];
   const int generation = library.Generation();
   if (context == nullptr || context->generation() != generation) {
     context.reset();

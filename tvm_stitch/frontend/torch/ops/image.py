@@ -1,4 +1,4 @@
-"""Operators of images: convolutions, the largest and the mean of windows.
+"""Operators of images: convolutions, the largest and the mean of windows, and their gradients.
 
 Where a call says so, images and weights come with their channels innermost.
 """
@@ -153,6 +153,123 @@ def _mean_of_windows(
     return call.te(mean, x, name="mean_of_windows")
 
 
+def _gradient_of_largest(
+    call: Call,
+    gradient: Expr,
+    x: Expr,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    places: Expr,
+) -> Expr:
+    """Of each element, the sum of the gradients of windows whose largest it is."""
+    window = _window(call, x, call.dtype, kernel_size, stride, padding, dilation)
+    first, width = window.first, dims(x)[window.first + 1]
+
+    def gathered(given: te.Tensor, largest: te.Tensor, at: Sequence[Any], place: list[Any]) -> Any:
+        number = (at[first] * width + at[first + 1]).astype("int64")
+        of = wide(call.dtype)
+        is_this = tirx.EQ(largest(*place), number)
+        return tirx.Select(is_this, given(*place).astype(of), tirx.const(0.0, of))
+
+    return _gathered(call, window, gathered, gradient, places)
+
+
+def _gradient_of_mean(
+    call: Call,
+    gradient: Expr,
+    x: Expr,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Expr:
+    """Of each element, its share of the gradients of windows that have it."""
+    window, of = _window(call, x, call.dtype, kernel_size, stride, padding, (1,)), wide(call.dtype)
+
+    def gathered(given: te.Tensor, _at: Sequence[Any], place: list[Any]) -> Any:
+        if divisor_override is None:
+            shared = window.count(place, count_include_pad).astype(of)
+        else:
+            shared = tirx.const(float(divisor_override), of)
+        return given(*place).astype(of) / shared
+
+    return _gathered(call, window, gathered, gradient)
+
+
+def _gathered(call: Call, window: _Window, gathered: Any, gradient: Expr, *others: Expr) -> Expr:
+    """The sum over the windows of each element, in their order; a half is rounded once."""
+    to, of, counts = call.dtype, wide(call.dtype), dims(gradient)
+
+    def summed(*tensors: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            total = nothing = tirx.const(0.0, of)
+            for inside, place in window.windows(at, counts):
+                total += tirx.if_then_else(inside, gathered(*tensors, at, place), nothing)
+            return total.astype(to)
+
+        return te.compute(call.shape, element, name="gradient")
+
+    return call.te(summed, gradient, *others, name="gradient_of_windows")
+
+
+def _mean_of_shares(call: Call, x: Expr, output_size: Sequence[int]) -> Expr:
+    """The means of equal shares of a plane, which overlap where it does not divide."""
+    return _shared(call, x, is_gradient=False)
+
+
+def _gradient_of_shares(call: Call, gradient: Expr, x: Expr) -> Expr:
+    return _shared(call, gradient, is_gradient=True)
+
+
+def _shared(call: Call, source: Expr, is_gradient: bool) -> Expr:
+    """Sums of what each element is made of: of elements by its own share, or of theirs."""
+    to, of = call.dtype, wide(call.dtype)
+    first = rank(source) - (3 if call.channels_last else 2)
+    made, given = call.shape[first : first + 2], dims(source)[first : first + 2]
+    if not is_float(to) or not all(isinstance(each, int) for each in (*made, *given)):
+        raise TorchError(f"shares of planes of {to}, or of sizes that change")
+    sides = list(zip(made, given, strict=True))
+    spans = [[_span(at, *side) for at in range(side[0])] for side in sides]  # type: ignore[arg-type]
+    longest = [max(end - start for start, end in each) for each in spans]
+    if longest[0] * longest[1] > MOST_PLACES:
+        raise TorchError(f"windows of more than {MOST_PLACES} elements")
+
+    def summed(tensor: te.Tensor) -> te.Tensor:
+        def element(*at: Any) -> Any:
+            own = [_span(at[first + n], *side) for n, side in enumerate(sides)]
+            total = nothing = tirx.const(0.0, of)
+            for step in product(*map(range, longest)):
+                where = [start + each for (start, _), each in zip(own, step, strict=True)]
+                inside = tirx.all(*(each < end for each, (_, end) in zip(where, own, strict=True)))
+                value = tensor(*at[:first], *where, *at[first + 2 :]).astype(of)
+                if is_gradient:
+                    theirs = [
+                        _span(each, *side[::-1]) for each, side in zip(where, sides, strict=True)
+                    ]
+                    value = value / _elements(theirs).astype(of)
+                total += tirx.if_then_else(inside, value, nothing)
+            return (total if is_gradient else total / _elements(own).astype(of)).astype(to)
+
+        return te.compute(call.shape, element, name="shares")
+
+    return call.te(summed, source, name="shares_of_planes")
+
+
+def _span(at: Any, parts: int, whole: int) -> tuple[Any, Any]:
+    """Where one of equal parts of a whole begins and ends, which goes to the next number."""
+    return at * whole // parts, ((at + 1) * whole + parts - 1) // parts
+
+
+def _elements(spans: Sequence[tuple[Any, Any]]) -> Any:
+    (top, bottom), (left, right) = spans
+    return (bottom - top) * (right - left)
+
+
 def _window(
     call: Call,
     x: Expr,
@@ -187,20 +304,45 @@ class _Window:
         extents: Sequence[Dim],
     ) -> None:
         self._size, self._stride, self._padding = size, stride, padding
-        self._dilation, self._first, self._extents = dilation, first, extents
+        self._dilation, self.first, self._extents = dilation, first, extents
 
     def places(self, at: Sequence[Any]) -> Iterator[tuple[Any, list[Any], Any]]:
         """Whether it is there, where it is, and its number in the plane; of each element."""
-        height, width = self._extents[self._first : self._first + 2]
+        height, width = self._extents[self.first : self.first + 2]
         for step in product(*map(range, self._size)):
             where = [
-                at[self._first + n] * self._stride[n] + (step[n] * self._dilation[n] - pad)
+                at[self.first + n] * self._stride[n] + (step[n] * self._dilation[n] - pad)
                 for n, pad in enumerate(self._padding)
             ]
             inside = tirx.all(where[0] >= 0, where[0] < height, where[1] >= 0, where[1] < width)
             place = [*at]
-            place[self._first : self._first + 2] = where
+            place[self.first : self.first + 2] = where
             yield inside, place, (where[0] * width + where[1]).astype("int64")
+
+    def windows(self, at: Sequence[Any], counts: Sequence[Dim]) -> Iterator[tuple[Any, list[Any]]]:
+        """Whether it is there, and its place; of each window that an element may be in, in order.
+
+        `counts` are the extents of what has an element for each window.
+        """
+        if any(each != 1 for each in self._dilation):
+            raise TorchError("the gradient of windows with dilation")
+        ahead = [at[self.first + n] + pad for n, pad in enumerate(self._padding)]
+        sides = list(zip(ahead, self._size, self._stride, strict=True))
+        most = [range(-(-size // stride) - 1, -1, -1) for _, size, stride in sides]
+        for back in product(*most):
+            where = [a // stride - n for (a, _, stride), n in zip(sides, back, strict=True)]
+            inside = tirx.all(*(
+                each
+                for n, (a, size, stride) in enumerate(sides)
+                for each in (
+                    where[n] >= 0,
+                    where[n] < counts[self.first + n],
+                    a - where[n] * stride < size,
+                )
+            ))  # fmt: skip
+            place = [*at]
+            place[self.first : self.first + 2] = where
+            yield inside, place
 
     def count(self, at: Sequence[Any], padded: bool) -> Any:
         """How many elements a window has without dilation, `padded` those around the plane too.
@@ -209,15 +351,19 @@ class _Window:
         """
         counts = []
         for n, pad in enumerate(self._padding):
-            extent = self._extents[self._first + n]
-            start = at[self._first + n] * self._stride[n] - pad
+            extent = self._extents[self.first + n]
+            start = at[self.first + n] * self._stride[n] - pad
             end = tirx.min(start + self._size[n], extent + pad)
             counts.append(end - start if padded else tirx.min(end, extent) - tirx.max(start, 0))
         return counts[0] * counts[1]
 
 
 OPERATORS: dict[str, Converter] = {
+    "_adaptive_avg_pool2d": _mean_of_shares,
+    "_adaptive_avg_pool2d_backward": _gradient_of_shares,
     "avg_pool2d": _mean_of_windows,
+    "avg_pool2d_backward": _gradient_of_mean,
     "convolution": _convolution,
     "max_pool2d_with_indices": _largest_of_windows,
+    "max_pool2d_with_indices_backward": _gradient_of_largest,
 }

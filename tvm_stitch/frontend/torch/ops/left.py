@@ -24,9 +24,8 @@ _LEFT_BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     _SORTED: ("sort", "topk"),
     _SPATIAL: (
-        "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d",
-        "avg_pool2d_backward", "avg_pool3d", "col2im", "grid_sampler_2d",
-        "max_pool2d_with_indices_backward", "max_pool3d_with_indices",
+        "_adaptive_avg_pool3d", "avg_pool3d", "col2im", "grid_sampler_2d",
+        "max_pool3d_with_indices",
         "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad2d",
         "replication_pad3d", "upsample_bilinear2d.vec", "upsample_nearest2d.vec",
     ),
