@@ -17,6 +17,7 @@ from tvm import s_tir, tirx
 from tvm.tirx import IterVar
 
 from tvm_stitch.stages import linear
+from tvm_stitch.stages.extremes import EXTREMES, extreme_of
 from tvm_stitch.stages.indices import counted_in_int64
 from tvm_stitch.stages.stage import (
     COMBINERS,
@@ -125,11 +126,14 @@ def _as_element(stage: Stage) -> Stage | Refused:
 
 def _as_reduction(stage: Stage, store: tirx.BufferStore, init: Any) -> Stage | Refused:
     combine = store.value
-    kind = COMBINERS.get(type(combine).__name__, "")
+    kind = COMBINERS.get(type(combine).__name__, "") or extreme_of(combine)
     if not kind or not isinstance(init, tirx.BufferStore):
         known = ", ".join(COMBINERS.values())
         return Refused(f"block {stage.name} reduces by something else than {known}")
-    for accumulator, value in ((combine.a, combine.b), (combine.b, combine.a)):
+    is_selected = kind in EXTREMES
+    left = combine.true_value if is_selected else combine.a
+    right = combine.false_value if is_selected else combine.b
+    for accumulator, value in ((left, right), (right, left)):
         if isinstance(accumulator, tvm.ir.TensorLoad) and accumulator.source == stage.output:
             reduction = replace(stage, value=value, combiner=kind, identity=init.value)
             return _as_element(reduction)

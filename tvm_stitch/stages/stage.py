@@ -80,7 +80,7 @@ class Stage:
     value: Expr
     reduced: tuple[Var, ...] = ()
     reduced_extents: tuple[Expr, ...] = ()
-    combiner: str = ""  # one of COMBINERS' values for a reduction, else empty
+    combiner: str = ""  # one of COMBINERS' values or EXTREMES for a reduction, else empty
     identity: Expr = None
     # Of a reduction over segments of the rows: how many axes number the segments. None: of others.
     row_segments: int | None = None

@@ -13,7 +13,7 @@ from tvm_stitch.kernel.codegen import cluster_exchange
 from tvm_stitch.kernel.codegen.footprint import aligned
 from tvm_stitch.kernel.codegen.thread_indexing import Position
 from tvm_stitch.kernel.codegen.tir_builder import Writer, int64
-from tvm_stitch.kernel.codegen.warp_shuffle import butterfly, combine
+from tvm_stitch.kernel.codegen.warp_shuffle import butterfly, chained, combine
 from tvm_stitch.kernel.ir.mapping import Mapping
 from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.stage import Expr, Stage, Var, dtype_of, item_bytes
@@ -130,7 +130,7 @@ def grow(
             continue
         total, largest = accumulators[output], accumulators[maximum]
         if maximum not in found:
-            found[maximum] = writer.value("largest", _of_lanes(largest))
+            found[maximum] = writer.value("largest", _of_lanes(writer, largest))
         assert total.reference is not None
         before = total.reference[int64(0)]
         factor = writer.value("rescaled", tirx.exp(before - found[maximum]))
@@ -160,7 +160,7 @@ def finish(writer: Writer, endings: Sequence[Ending], mapping: Mapping) -> list[
     count = mapping.vector * mapping.steps
     totals: list[dict[Var, Expr]] = []
     for each in endings:
-        own = {one.stage.output: [_of_lanes(one)] for one in each.accumulators}
+        own = {one.stage.output: [_of_lanes(writer, one)] for one in each.accumulators}
         _measure_from_zero(writer, each.accumulators, own, each.program, count)
         args = (writer, each.accumulators, own, each.program, width, count, apart)
         totals.append(_combined(*args))
@@ -189,12 +189,10 @@ def finish_in_warp(writer: Writer, accumulator: Accumulator, threads: int, apart
     return writer.value(accumulator.stage.name, result(accumulator.stage, total))
 
 
-def _of_lanes(accumulator: Accumulator) -> Expr:
+def _of_lanes(writer: Writer, accumulator: Accumulator) -> Expr:
     """The partial result of a thread."""
-    value = accumulator.partial[int64(0)]
-    for lane in range(1, accumulator.lanes):
-        value = combine(accumulator.stage.combiner, value, accumulator.partial[int64(lane)])
-    return value
+    lanes = [accumulator.partial[int64(lane)] for lane in range(accumulator.lanes)]
+    return chained(writer, accumulator.stage, lanes)
 
 
 def _measure_from_zero(
@@ -232,7 +230,7 @@ def _combined(
     online_after, variance_of = program.online_after, program.variance_of
     totals: dict[Var, Expr] = {}
     for accumulator in accumulators:
-        output, combiner = accumulator.stage.output, accumulator.stage.combiner
+        output = accumulator.stage.output
         own = partials[output]
         if output in online_after:
             before, largest = partials[online_after[output]], totals[online_after[output]]
@@ -242,9 +240,7 @@ def _combined(
             mean = writer.value("mean", totals[variance_of[output]] * (1.0 / size))
             offsets = [writer.value("offset", b * (1.0 / count) - mean) for b in sums]
             own = [s + o * o * float(count) for s, o in zip(own, offsets, strict=True)]
-        value = own[0]
-        for other in own[1:]:
-            value = combine(combiner, value, other)
+        value = chained(writer, accumulator.stage, own)
         totals[output] = butterfly(writer, accumulator.stage, value, width, apart)
     return totals
 

@@ -15,7 +15,7 @@ from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Call, Converter, Dim, Expr, dims, is_float, rank, wide
 from tvm_stitch.frontend.torch.dtypes import name_of
 from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, inverse
-from tvm_stitch.frontend.torch.ops.pointwise import is_nan
+from tvm_stitch.stages.extremes import is_nan
 
 _op = relax.op
 _AXES = {1: "W", 2: "HW", 3: "DHW"}

@@ -26,6 +26,7 @@ from tvm_stitch.frontend.torch.call import (
 )
 from tvm_stitch.frontend.torch.ops import precise
 from tvm_stitch.frontend.torch.ops.precise import library
+from tvm_stitch.stages.extremes import is_nan, larger, smaller
 
 _op = relax.op
 
@@ -89,11 +90,6 @@ def _test(compute: Callable[[Any], Any], of_integers: bool) -> Converter:
         return call.pointwise(compute, x, of=wide(of), to="bool")
 
     return convert
-
-
-def is_nan(a: Any) -> Any:
-    """Whether an element is not a number, of any floating type."""
-    return tirx.isnan(a.astype(wide(str(a.ty.dtype))))
 
 
 def _is_infinite(a: Any) -> Any:
@@ -212,16 +208,6 @@ _POWERS: dict[float, Callable[[Any], Any]] = {
     2: lambda a: a * a,
     3: lambda a: a * a * a,
 }
-
-
-def larger(a: Any, b: Any) -> Any:
-    """The larger element, or the one that is not a number."""
-    return tirx.Select(tirx.any(a >= b, is_nan(a)), a, b)
-
-
-def smaller(a: Any, b: Any) -> Any:
-    """The smaller element, or the one that is not a number."""
-    return tirx.Select(tirx.any(a <= b, is_nan(a)), a, b)
 
 
 def _extreme(floating: Callable[..., Any], whole: Callable[..., Any]) -> Converter:

@@ -12,8 +12,8 @@ from tvm import relax, te, tirx
 
 from tvm_stitch.frontend.torch.call import Call, Converter, Expr, axes, dims, dtype, is_float, rank
 from tvm_stitch.frontend.torch.call import wide as wide_of
-from tvm_stitch.frontend.torch.ops.pointwise import is_nan
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST, SMALLEST, Extreme
+from tvm_stitch.stages.extremes import is_nan
 
 _op = relax.op
 

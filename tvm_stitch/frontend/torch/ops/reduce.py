@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import relax, te, tirx
 
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import (
@@ -21,8 +22,8 @@ from tvm_stitch.frontend.torch.call import (
     rank,
     wide,
 )
-from tvm_stitch.frontend.torch.ops.pointwise import is_nan
 from tvm_stitch.graph.front.undispatched import row_fits
+from tvm_stitch.stages.extremes import EXTREMES
 
 _op = relax.op
 Axes = Sequence[int] | int | None
@@ -115,11 +116,8 @@ def _mean_of_all(call: Call, x: Expr, dtype: Any = None) -> Expr:
 Extreme = Callable[..., Expr]
 
 
-def _extreme(function: Callable[..., Expr], beyond: float) -> Extreme:
-    """The largest or smallest element, or what is not a number if there is any.
-
-    TVM begins with the least finite number: that nothing is finite has to be seen as well.
-    """
+def _extreme(function: Callable[..., Expr], name: str, least: float) -> Extreme:
+    """The largest or smallest element, or what is not a number if there is any."""
 
     def convert(call: Call, x: Expr, dim: Axes = (), keepdim: bool = False) -> Expr:
         of = dtype(x)
@@ -128,25 +126,25 @@ def _extreme(function: Callable[..., Expr], beyond: float) -> Extreme:
         if of == "bool":
             narrow = over(call, function, call.cast(x, "int32"), dim, keepdim)
             return call.cast(narrow, of)
-        found = over(call, function, x, dim, keepdim)
         if not is_float(of):
-            return found
-        computed = wide(of)
-        zero, one = tirx.const(0.0, computed), tirx.const(1.0, computed)
-        outside = tirx.const(beyond, computed)
-
-        def counted(a: Any) -> Any:
-            return tirx.Select(is_nan(a), a, tirx.Select(tirx.EQ(a, outside), zero, one))
-
-        def chosen(a: Any, count: Any) -> Any:
-            limited = tirx.Select(tirx.EQ(count, zero), outside, a)
-            return tirx.Select(is_nan(count), count, limited)
-
-        counts = call.pointwise(counted, x, of=computed, to=computed)
-        inside = over(call, _op.sum, counts, dim, keepdim)
-        return call.pointwise(chosen, found, inside, of=computed, to=of)
+            return over(call, function, x, dim, keepdim)
+        compute = partial(_reduced, name, least, axes(dim, rank(x)), keepdim)
+        return call.cast(call.te(compute, call.wide(x)), of)
 
     return convert
+
+
+def _reduced(name: str, least: float, along: Sequence[int], keepdim: bool, x: te.Tensor) -> Any:
+    """The extreme of that name over axes; `least` where there is none, not TVM's finite number."""
+    reducer = te.comm_reducer(EXTREMES[name], lambda of: tirx.const(least, of), name)
+    inside = {axis: te.reduce_axis((0, x.shape[axis]), f"r{axis}") for axis in along}
+    outside = [axis for axis in range(len(x.shape)) if keepdim or axis not in inside]
+
+    def found(*place: Any) -> Any:
+        read = {**dict(zip(outside, place, strict=True)), **inside}
+        return reducer(x[tuple(read[a] for a in range(len(x.shape)))], axis=list(inside.values()))
+
+    return te.compute([1 if a in inside else x.shape[a] for a in outside], found, name=name)
 
 
 def _any(call: Call, x: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
@@ -219,8 +217,8 @@ def _running(function: Callable[..., Expr]) -> Converter:
     return convert
 
 
-LARGEST = _extreme(_op.max, -float("inf"))
-SMALLEST = _extreme(_op.min, float("inf"))
+LARGEST = _extreme(_op.max, "largest", -float("inf"))
+SMALLEST = _extreme(_op.min, "smallest", float("inf"))
 
 OPERATORS: dict[str, Converter] = {
     "_log_softmax": _softmax(_op.nn.log_softmax),

@@ -33,9 +33,9 @@ from tvm_stitch.frontend.torch.call import (
     wide,
 )  # fmt: skip
 from tvm_stitch.frontend.torch.ops.index import Layout, from_either_end, index_of, within
-from tvm_stitch.frontend.torch.ops.pointwise import larger, smaller
 from tvm_stitch.frontend.torch.ops.reduce import LARGEST, SMALLEST
 from tvm_stitch.graph.front.scatter_add import stitches
+from tvm_stitch.stages.extremes import larger, smaller
 
 _op = relax.op
 _ZERO = tirx.const(0, "int64")
