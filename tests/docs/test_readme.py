@@ -9,7 +9,7 @@ import pytest
 from documents import ROOT, blocks
 
 from tvm_stitch.kernel.ir.mapping import SCHEMES
-from tvm_stitch.stages.matmul_pattern import (
+from tvm_stitch.stages.patterns.matmul_pattern import (
     FEW_ROWS,
     MAX_COLUMNS,
     MAX_CONTRACTED,

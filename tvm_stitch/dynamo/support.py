@@ -22,7 +22,7 @@ from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
 from tvm_stitch.library.shim import begin, unusable
-from tvm_stitch.stages.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
+from tvm_stitch.stages.patterns.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
 from tvm_stitch.stages.stage import Refused
 
 # Kernels compute in float32 and narrower; the rest flows along.

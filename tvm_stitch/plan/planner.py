@@ -55,11 +55,11 @@ class Known:
         self._deadline: Deadline | None = None
 
     @staticmethod
-    def of(device: Device, options: Options, explained: bool) -> Known:
+    def of(target: str, options: Options, explained: bool) -> Known:
         """What is known before a module is planned: something, within `shared_work`."""
         if options.measure:  # plans depend on a clock
             return Known()
-        key = "known", repr(device), repr(options), explained
+        key = "known", target, repr(options), explained
         return Known(once(lambda: key, Known))
 
     def keep(self, key: Hashable, plan: RegionPlan, options: Options) -> None:

@@ -9,7 +9,7 @@ from tvm import tirx
 
 from tvm_stitch.stages.linear import own_position
 from tvm_stitch.stages.memoized import memoized_for_copies
-from tvm_stitch.stages.scattered_sum import scattered_sum
+from tvm_stitch.stages.patterns.scattered_sum import scattered_sum
 from tvm_stitch.stages.stage import Read, Stage, buffer_shape, buffer_size, constant, same_size
 
 

@@ -32,7 +32,6 @@ from tvm_stitch.plan.measured import all_measured
 from tvm_stitch.plan.plan import Plan
 from tvm_stitch.plan.planner import Known
 from tvm_stitch.stages.stage import Refused
-from tvm_stitch.target import cuda_target
 from tvm_stitch.transform import Grouped, bounds_of_module, grouped
 from tvm_stitch.tvm_default.compare_launches import Launched, connected, to_give_up
 from tvm_stitch.workarounds.few_collections import few_collections
@@ -116,8 +115,7 @@ class _Way:
         self._numbers = numbered(source)
         self._decomposed: Decomposed | None = None
         self._legalized = source  # once it is: as it is planned first
-        device = device_of(cuda_target(settling.target))
-        self._known = Known.of(device, settling.options, settling.explained)
+        self._known = Known.of(str(settling.target), settling.options, settling.explained)
         self._merges_equals = True
         self._options = settling.options
 

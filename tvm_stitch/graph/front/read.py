@@ -21,8 +21,8 @@ from tvm.ir.expr import GenericConst
 from tvm_stitch.graph.front.callee import Callee, Declared, operator_name
 from tvm_stitch.graph.front.symbols import is_symbol, symbols_given, symbols_of
 from tvm_stitch.stages.linear import numbers
-from tvm_stitch.stages.matmul_pattern import at_most, small_product
 from tvm_stitch.stages.op_pattern import Pattern, is_product
+from tvm_stitch.stages.patterns.matmul_pattern import at_most, small_product
 from tvm_stitch.stages.stage import (
     Refused,
     Stage,

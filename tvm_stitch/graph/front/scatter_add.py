@@ -1,9 +1,9 @@
 """Rows added into a table where indices say, as the gradient of an embedding is.
 
 In: a call of relax.scatter_nd that adds. Out: a call of TIR for LegalizeOps, in which each row of
-the table is a reduction of the updates that go to it (stages/scattered_sum sees it): a stage among
-others, whose kernel adds up the updates of a row in their order, without atomics. TVM's own kernel
-has each thread of a few go through all updates, one after the other. Knows no kernel.
+the table is a reduction of the updates that go to it (stages/patterns/scattered_sum sees it): a
+stage among others, whose kernel adds up the updates of a row in their order, without atomics. TVM's
+own kernel has each thread of a few go through all updates, one after the other. Knows no kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tvm_stitch.graph.front.decompose.stages import (
     shape_of,
 )
 from tvm_stitch.stages.indices import unraveled
-from tvm_stitch.stages.scattered_sum import MOST_UPDATES
+from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES
 from tvm_stitch.stages.stage import as_int64, constant, flatten, product
 
 Expr = Any

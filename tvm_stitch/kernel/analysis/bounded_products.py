@@ -15,8 +15,8 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_stitch.stages.matmul_pattern import Factors, at_most, small_product
 from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.patterns.matmul_pattern import Factors, at_most, small_product
 from tvm_stitch.stages.stage import (
     Expr,
     Stage,

@@ -27,7 +27,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.op_pattern import is_product
-from tvm_stitch.stages.scattered_sum import scattered_sum
+from tvm_stitch.stages.patterns.scattered_sum import scattered_sum
 from tvm_stitch.stages.stage import (
     Refused,
     Stage,

@@ -37,7 +37,7 @@ from tvm_stitch.kernel.rows.row_state import NextRow
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums
 from tvm_stitch.kernel.scattered.update_list import IN_CUDA, UpdateList
 from tvm_stitch.stages.indices import unflatten
-from tvm_stitch.stages.scattered_sum import ScatteredSum
+from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import (
     Expr,
     Read,

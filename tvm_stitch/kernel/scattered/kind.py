@@ -32,7 +32,7 @@ from tvm_stitch.kernel.scattered.mapping import Scattered
 from tvm_stitch.kernel.scattered.program import ScatteredProgram, behind_sums, scattering_program
 from tvm_stitch.kernel.scattered.update_list import list_layout
 from tvm_stitch.stages.extents import NOMINAL, Extents
-from tvm_stitch.stages.scattered_sum import MOST_UPDATES, ScatteredSum, scattered_sum
+from tvm_stitch.stages.patterns.scattered_sum import MOST_UPDATES, ScatteredSum, scattered_sum
 from tvm_stitch.stages.stage import Refused, constant, element_bytes, find_reads
 
 BLOCK_THREADS = 1024

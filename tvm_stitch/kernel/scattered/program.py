@@ -14,7 +14,7 @@ from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.placing import make_program, with_inlined
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.stages.memoized import memoized
-from tvm_stitch.stages.scattered_sum import ScatteredSum, scattered_sum
+from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum, scattered_sum
 from tvm_stitch.stages.stage import Refused, Stage, Var, same_size
 
 MOST_INLINED = 16  # operators behind each other that an update is made of

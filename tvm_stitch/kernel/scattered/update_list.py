@@ -20,7 +20,7 @@ from tvm_stitch.kernel.codegen.thread_indexing import blocks_of_row
 from tvm_stitch.kernel.codegen.tir_builder import Place, flat_loads, int64
 from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.mapping import Mapping, power_of_two
-from tvm_stitch.stages.scattered_sum import ScatteredSum
+from tvm_stitch.stages.patterns.scattered_sum import ScatteredSum
 from tvm_stitch.stages.stage import Expr, as_int64, constant, item_bytes, substitute
 
 LIST_BYTES = 1 << 17  # at most

@@ -25,7 +25,7 @@ from tvm_stitch.kernel.small_matmul.program import ProductProgram
 from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK
 from tvm_stitch.kernel.small_matmul.smem_layout import table_of
 from tvm_stitch.stages.extents import NOMINAL
-from tvm_stitch.stages.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
+from tvm_stitch.stages.patterns.matmul_pattern import MAX_COLUMNS, MAX_CONTRACTED
 from tvm_stitch.stages.stage import Refused
 
 COLUMNS_EACH = 4  # of a thread, where a row has so many

@@ -32,7 +32,7 @@ from tvm_stitch.kernel.small_matmul.shared_operand import CHUNK, Contraction
 from tvm_stitch.kernel.small_matmul.smem_copy import SHARED, ProductCopies
 from tvm_stitch.kernel.small_matmul.smem_layout import Table, pitch
 from tvm_stitch.kernel.small_matmul.thread_indexing import Columns, ProductPosition
-from tvm_stitch.stages.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Read, Stage, Var, dtype_of, handle, substitute
 
 

@@ -11,8 +11,8 @@ from tvm_stitch.kernel.small_matmul.footprint import product_footprint
 from tvm_stitch.kernel.small_matmul.profile import product_phases, product_profile
 from tvm_stitch.kernel.small_matmul.program import ProductProgram, make_product_program
 from tvm_stitch.kernel.small_matmul.space import SEARCH
-from tvm_stitch.stages.matmul_pattern import Factors, small_product
 from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.patterns.matmul_pattern import Factors, small_product
 from tvm_stitch.stages.stage import Stage, shown
 
 

@@ -38,9 +38,14 @@ from tvm_stitch.kernel.small_matmul.shared_operand import (
     table_of_rows,
 )
 from tvm_stitch.stages.extents import NOMINAL
-from tvm_stitch.stages.matmul_pattern import ACCUMULATED, MAX_OUTPUTS, Factors, small_product
 from tvm_stitch.stages.memoized import remembered
 from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.patterns.matmul_pattern import (
+    ACCUMULATED,
+    MAX_OUTPUTS,
+    Factors,
+    small_product,
+)
 from tvm_stitch.stages.stage import (
     Expr,
     Read,

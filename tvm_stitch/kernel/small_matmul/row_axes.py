@@ -15,7 +15,7 @@ from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.ir.placing import address_of
 from tvm_stitch.kernel.ir.program import Where
 from tvm_stitch.stages.indices import unflatten
-from tvm_stitch.stages.matmul_pattern import MAX_OUTPUTS, Factors
+from tvm_stitch.stages.patterns.matmul_pattern import MAX_OUTPUTS, Factors
 from tvm_stitch.stages.stage import (
     Expr,
     Read,

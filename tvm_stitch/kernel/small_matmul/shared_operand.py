@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import Extent, bound_to, in_chunks
 from tvm_stitch.stages.indices import unflatten
-from tvm_stitch.stages.matmul_pattern import ACCUMULATED, Factors
+from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED, Factors
 from tvm_stitch.stages.stage import (
     Expr,
     Var,

@@ -25,7 +25,7 @@ from tvm_stitch.kernel.small_matmul.shared_operand import (
 )
 from tvm_stitch.kernel.small_matmul.smem_layout import ITEM, Table, pitch
 from tvm_stitch.kernel.small_matmul.thread_indexing import ProductPosition
-from tvm_stitch.stages.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, dtype_of, substitute
 
 # TVM gives values that live one after the other the same place, with a barrier between.

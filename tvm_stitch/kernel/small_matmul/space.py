@@ -12,7 +12,7 @@ from tvm_stitch.kernel.analysis.kind import POWERS, Axes, Problem, Search, Value
 from tvm_stitch.kernel.ir.mapping import SmallMatmul
 from tvm_stitch.kernel.small_matmul.choose import mapping_of_products
 from tvm_stitch.kernel.small_matmul.program import ProductProgram
-from tvm_stitch.stages.matmul_pattern import MAX_CONTRACTED
+from tvm_stitch.stages.patterns.matmul_pattern import MAX_CONTRACTED
 
 # Steps follow from the widest value.
 AXES: Axes = {

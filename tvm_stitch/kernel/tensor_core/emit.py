@@ -45,7 +45,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     stage_elements,
 )
 from tvm_stitch.kernel.tensor_core.wgmma import WarpgroupMma
-from tvm_stitch.stages.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import (
     Expr,
     Read,

@@ -22,7 +22,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     HALF,
     Tiles,
 )
-from tvm_stitch.stages.matmul_pattern import ACCUMULATED
+from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import Expr, Var, dtype_of
 
 MATRIX = 8  # rows and columns of what a fragment is made of

@@ -18,8 +18,8 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import COLUMN, ROW
 from tvm_stitch.kernel.analysis.contiguity import Extent, bound_to, in_chunks
 from tvm_stitch.stages.indices import unflatten
-from tvm_stitch.stages.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.op_pattern import is_product
+from tvm_stitch.stages.patterns.matmul_pattern import ACCUMULATED
 from tvm_stitch.stages.stage import (
     Expr,
     Read,
