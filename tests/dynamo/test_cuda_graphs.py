@@ -140,6 +140,16 @@ def test_autograds_thread_replays_what_was_captured_for_the_thread_that_asks(ask
     assert all(backward in each for each in stashed)
 
 
+def test_what_a_thread_handed_on_outlives_it(asked):
+    """PyTorch lets go of it when the thread has no state of Python's left, and must not be last."""
+    before = len(cuda_graphs._handed_on)
+    kept = in_a_thread(lambda: id(cuda_graphs._captured()))
+    assert kept in map(id, cuda_graphs._handed_on)
+    for _ in range(3):
+        in_a_thread(cuda_graphs._captured)
+    assert len(cuda_graphs._handed_on) <= before + 1  # but not for ever
+
+
 def test_threads_that_pytorch_has_no_trees_for_run_without(asked, monkeypatch):
     from torch._inductor import cudagraph_trees
 

@@ -6,6 +6,7 @@ and replays it, or why it cannot be captured. Must not know how the graph was co
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,10 @@ BACKWARD, INFERENCE = "backward", "inference"
 # Under this name PyTorch hands a thread's object on to those in which autograd works for it.
 _CAPTURED = "tvm_stitch_captured"
 _of_thread = threading.local()
+# What PyTorch hands on, it lets go of when a thread has ended, and with it Python's state of the
+# thread: others hold it longer.
+_handed_on: list[MutableMapping[Boxed, Boxed]] = []
+_OURS_ALONE = 3  # references: the list, a variable and an argument
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,9 @@ def _captured() -> MutableMapping[Boxed, Boxed]:
         if torch._C._is_key_in_tls(_CAPTURED):
             handed_on: MutableMapping[Boxed, Boxed] = torch._C._get_obj_in_tls(_CAPTURED)
             return handed_on
+        _handed_on[:] = [each for each in _handed_on if sys.getrefcount(each) > _OURS_ALONE]
         _of_thread.captured = WeakKeyDictionary()
+        _handed_on.append(_of_thread.captured)
         torch._C._stash_obj_in_tls(_CAPTURED, _of_thread.captured)
     return _of_thread.captured  # type: ignore[no-any-return]
 

@@ -1,11 +1,14 @@
 """Which squares are those of a variance, and which only look like them."""
 
+import numpy as np
 import pytest
+import tvm
 from check import program_of
-from tvm import relax
+from tvm import relax, te
 from tvm.relax import op
 from zoo import graph
 
+from tvm_stitch.kernel.analysis.two_stage_variance import _not_negative
 from tvm_stitch.kernel.analysis.variance_pattern import centre_of
 from tvm_stitch.stages.stage import handle
 
@@ -60,3 +63,15 @@ def test_squares_around_a_mean(name):
 @pytest.mark.parametrize("name", NOT_CENTRED)
 def test_squares_around_something_else(name):
     assert not is_found(NOT_CENTRED[name])
+
+
+def test_squares_that_partials_add_up_to_are_not_negative():
+    # A GPU may compute a value twice, once with a fused multiply-add: its distance from itself is
+    # not 0 then, and a standard deviation would not be a number.
+    x = te.placeholder((4,), "float32", "x")
+    y = te.compute((4,), lambda i: _not_negative(x[i]), "y")
+    run = tvm.compile(te.create_prim_func([x, y]), "llvm")
+    given = np.array([-1e-12, 0.0, 2.5, np.nan], "float32")
+    found = tvm.runtime.tensor(np.empty_like(given))
+    run(tvm.runtime.tensor(given), found)
+    np.testing.assert_array_equal(found.numpy(), [0.0, 0.0, 2.5, np.nan])

@@ -282,7 +282,13 @@ extern "C" __global__ void __launch_bounds__(512, 3) main_kernel(float* __restri
         alignas(64) float p0_red_ptr[1];
         p0_red_ptr[0] = (0x1.f4p+7f/*2.500000e+02*/ * ((0x1.9p+7f/*2.000000e+02*/ * (p0_ptr[((int)threadIdx.x)] + (workspace_ptr[((int)threadIdx.x)] / 0x1.f4p+7f/*2.500000e+02*/))) + p0_red_offset_ptr[0]));
         alignas(64) float p0_red1_ptr[1];
-        p0_red1_ptr[0] = (p0_red_around_ptr[0] - ((0x1.4p+0f/*1.250000e+00*/ * p0_red_offset_ptr[0]) * p0_red_offset_ptr[0]));
+        float condval;
+        if ((p0_red_around_ptr[0] - ((0x1.4p+0f/*1.250000e+00*/ * p0_red_offset_ptr[0]) * p0_red_offset_ptr[0])) < 0x0p+0f/*0.000000e+00*/) {
+          condval = 0x0p+0f/*0.000000e+00*/;
+        } else {
+          condval = (p0_red_around_ptr[0] - ((0x1.4p+0f/*1.250000e+00*/ * p0_red_offset_ptr[0]) * p0_red_offset_ptr[0]));
+        }
+        p0_red1_ptr[0] = condval;
         alignas(64) float T_divide_ptr[1];
         T_divide_ptr[0] = (p0_red_ptr[0] / 0x1.86ap+15f/*5.000000e+04*/);
         int cse_v18 = (iteration_2 * 13068);

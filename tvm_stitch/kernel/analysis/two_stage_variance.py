@@ -172,9 +172,15 @@ def _moments(sums: TwoStage, squares: TwoStage) -> list[Stage]:
     v = replace(_named(final, "around"), value=around)
     off = d.output[final.axes]
     whole = scale * (number * _added(first) + off)
-    rest = v.output[final.axes] - scale / _at_least_one(number) * off * off
+    rest = _not_negative(v.output[final.axes] - scale / _at_least_one(number) * off * off)
     results = _element(final, whole, sums.final), _element(final, rest, squares.final)
     return [*found.stages, *([counts] if counts else []), d, v, *results]
+
+
+def _not_negative(squares: Expr) -> Expr:
+    """The sum of some squares. Values that are equal may be computed twice, once with fused
+    multiply-adds and once without, and roots of what is left then are not numbers."""
+    return tirx.Select(squares < 0.0, tirx.const(0, DTYPE), squares)
 
 
 def _if_any(final: Stage, first: Expr) -> Expr:
