@@ -27,6 +27,7 @@ from tvm_stitch.graph.front.empty import WithoutElements
 from tvm_stitch.graph.front.functions.casts import NarrowOperands
 from tvm_stitch.graph.front.functions.positions import OwnPositions
 from tvm_stitch.graph.front.legalize import Legalize
+from tvm_stitch.graph.front.spelling import OneSpelling
 from tvm_stitch.graph.front.sums import LongSums
 from tvm_stitch.graph.front.undispatched import Undispatched
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES
@@ -123,6 +124,7 @@ def _legalizing_passes(settings: Options, dump: Dump) -> list[tvm.transform.Pass
         # ConvertToDataflow would do it afterwards, and FuseTIR takes no TIR of other shapes.
         CanonicalizeBindings(),
         Legalize(scattered=set(settings.schemes) >= ROW_SCHEMES),
+        OneSpelling(),
         *([transform.Approximate()] if settings.fast_math else []),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.ConvertToDataflow(),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from across_rows import programs_of
 from check import H200, TOGETHER, check, the_kernel
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
-from zoo import Case, graph_of
+from zoo import Case, graph, graph_of
 
 from tvm_stitch import Options, simt, transform
 from tvm_stitch.build import lowering_context
@@ -65,6 +65,20 @@ def test_chunks_far_from_zero(constant):
     rng = np.random.default_rng(0)
     values = rng.normal(3000, 0 if constant else 1, (2, 9000)).astype("float32").astype("float64")
     check(standardised("float32", values.shape, values), options=TOGETHER, orders=1)
+
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("images", (2, 9, 70))
+def test_segments_of_any_number_of_images(images):
+    """Each channel's moments: of as many values as all images have, not of one for each image."""
+
+    def build(emit, x):
+        centred = emit(op.subtract(x, emit(op.mean(x, [0, 2], keepdims=True))))
+        return emit(op.mean(x, [0, 2])), emit(op.mean(emit(op.multiply(centred, centred)), [0, 2]))
+
+    shape = (tirx.Var("n", "int64"), images), 40, 24
+    case = graph("float32", [shape], build, lambda x: (x.mean((0, 2)), x.var((0, 2))))
+    check(case, options=TOGETHER, orders=2)
 
 
 def softmax_of(shape: tuple[int, ...], axis: int, values: np.ndarray | None = None) -> Case:

@@ -35,7 +35,16 @@ from tvm_stitch.kernel.analysis.variance_pattern import DTYPE, centre_of
 from tvm_stitch.kernel.ir.row_segments import first_row, shared_rows
 from tvm_stitch.stages.alike import matched
 from tvm_stitch.stages.memoized import remembered
-from tvm_stitch.stages.stage import Expr, Stage, Var, constant, handle, same_size, substitute
+from tvm_stitch.stages.stage import (
+    Expr,
+    Stage,
+    Var,
+    constant,
+    handle,
+    product,
+    same_size,
+    substitute,
+)
 
 LONGEST = 2048  # values of a partial, for its first one may be the worst of all
 
@@ -162,7 +171,7 @@ def _moments(sums: TwoStage, squares: TwoStage) -> list[Stage]:
     count = substitute(count, place)
     # What distances are weighed by: partials of as many values weigh the same.
     scale = tirx.const(1, DTYPE) if uneven else count
-    number = _number(partials.reduced_size if uneven else final.reduced_size)
+    number = _number(_rows_in_all(final, partials) if uneven else final.reduced_size)
     start = {var: tirx.IntImm("int64", 0) for var in final.reduced}
     here = [substitute(term, place) for term in found.mean]
     first = [_if_any(final, substitute(term, start)) for term in here]
@@ -181,6 +190,17 @@ def _not_negative(squares: Expr) -> Expr:
     """The sum of some squares. Values that are equal may be computed twice, once with fused
     multiply-adds and once without, and roots of what is left then are not numbers."""
     return tirx.Select(squares < 0.0, tirx.const(0, DTYPE), squares)
+
+
+def _rows_in_all(final: Stage, partials: Stage) -> Expr:
+    """How many values uneven partials have together: their rows are shared among the segments.
+
+    Columns that are reduced too have as many rows each.
+    """
+    segment = final.value.indices[(partials.row_segments or 0) - 1]
+    reduced = zip(final.reduced, final.reduced_extents, strict=True)
+    columns = [extent for var, extent in reduced if not var.same_as(segment)]
+    return product((partials.reduced_size, *columns))
 
 
 def _if_any(final: Stage, first: Expr) -> Expr:
