@@ -1,6 +1,9 @@
 """mode="reduce-overhead": what is handed to PyTorch's trees of CUDA graphs, and when."""
 
+import ctypes
+import sys
 import threading
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -140,14 +143,24 @@ def test_autograds_thread_replays_what_was_captured_for_the_thread_that_asks(ask
     assert all(backward in each for each in stashed)
 
 
-def test_what_a_thread_handed_on_outlives_it(asked):
-    """PyTorch lets go of it when the thread has no state of Python's left, and must not be last."""
-    before = len(cuda_graphs._handed_on)
-    kept = in_a_thread(lambda: id(cuda_graphs._captured()))
-    assert kept in map(id, cuda_graphs._handed_on)
-    for _ in range(3):
-        in_a_thread(cuda_graphs._captured)
-    assert len(cuda_graphs._handed_on) <= before + 1  # but not for ever
+@pytest.mark.parametrize("takes", [True, False])
+def test_what_a_thread_handed_on_outlives_it(takes, monkeypatch):
+    """PyTorch gives a reference back in a thread that has ended: it must not be the last one."""
+    stashed = []
+
+    def stash(_key, given):
+        stashed.append(id(given))
+        if takes:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(given))
+
+    monkeypatch.setattr(torch._C, "_stash_obj_in_tls", stash)
+    captured = WeakKeyDictionary()
+    before = sys.getrefcount(captured)
+    cuda_graphs._hand_on(captured)
+    assert stashed == [id(captured)]
+    assert (
+        sys.getrefcount(captured) == before + 2
+    )  # PyTorch's own, and one that is never given back
 
 
 def test_threads_that_pytorch_has_no_trees_for_run_without(asked, monkeypatch):

@@ -6,6 +6,7 @@ and replays it, or why it cannot be captured. Must not know how the graph was co
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 from collections.abc import Callable, MutableMapping, Sequence
@@ -23,10 +24,6 @@ BACKWARD, INFERENCE = "backward", "inference"
 # Under this name PyTorch hands a thread's object on to those in which autograd works for it.
 _CAPTURED = "tvm_stitch_captured"
 _of_thread = threading.local()
-# What PyTorch hands on, it lets go of when a thread has ended, and with it Python's state of the
-# thread: others hold it longer.
-_handed_on: list[MutableMapping[Boxed, Boxed]] = []
-_OURS_ALONE = 3  # references: the list, a variable and an argument
 
 
 @dataclass(frozen=True)
@@ -82,11 +79,24 @@ def _captured() -> MutableMapping[Boxed, Boxed]:
         if torch._C._is_key_in_tls(_CAPTURED):
             handed_on: MutableMapping[Boxed, Boxed] = torch._C._get_obj_in_tls(_CAPTURED)
             return handed_on
-        _handed_on[:] = [each for each in _handed_on if sys.getrefcount(each) > _OURS_ALONE]
         _of_thread.captured = WeakKeyDictionary()
-        _handed_on.append(_of_thread.captured)
-        torch._C._stash_obj_in_tls(_CAPTURED, _of_thread.captured)
+        _hand_on(_of_thread.captured)
     return _of_thread.captured  # type: ignore[no-any-return]
+
+
+def _hand_on(captured: MutableMapping[Boxed, Boxed]) -> None:
+    """Give it to the threads in which autograd will work for this one.
+
+    PyTorch lets go of it when the thread has ended, and with it Python's state of the thread, where
+    nothing of Python's can be freed: it gets a reference that is never given back. Before 2.13 it
+    takes none of its own and gives one back all the same.
+    """
+    own = ctypes.py_object(captured)
+    ctypes.pythonapi.Py_IncRef(own)
+    held = sys.getrefcount(captured)
+    torch._C._stash_obj_in_tls(_CAPTURED, captured)
+    if sys.getrefcount(captured) == held:
+        ctypes.pythonapi.Py_IncRef(own)
 
 
 @dataclass
