@@ -23,7 +23,7 @@ def compiled(function, x):
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [((5, 1), 1), ((3, 31), 1), ((2, 1027), 1), ((33, 7), 0), ((1000, 64), 0), ((3, 33, 7), 1),
-     ((1, 9000), 1), ((7, 333), (0, 1))],
+     ((1, 9000), 1), ((7, 333), (0, 1)), ((1, 70000), 1), ((5000, 96), 0)],
 )  # fmt: skip
 def test_what_is_not_a_number_wins(shape, axis, dtype):
     def extremes(x):
