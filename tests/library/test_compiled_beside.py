@@ -83,11 +83,22 @@ def test_the_compiler_works_while_pytorch_traces(slow):
 
     begun = []
 
-    def traced(**_arguments):
+    def traced(graph, _inputs, **_settings):
         begun.append(shim._begun.cache_info().currsize)
-        return lambda graph, _inputs: graph.forward
+        return graph.forward
 
-    slow.setattr(backend, "aot_autograd", traced)
+    slow.setattr(backend, "traced", traced)
     compiler_of_graphs = backend.GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
     torch.compile(lambda x: x + 1, backend=compiler_of_graphs)(torch.ones(3))
     assert begun == [1]
+
+
+def test_a_graph_is_split_before_the_compiler_is_done(slow):
+    torch = pytest.importorskip("torch")
+    from tvm_stitch.dynamo import backend
+    from tvm_stitch.dynamo.settings import EXECUTOR, Settings
+
+    ours = backend.GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
+    support = ours._support(torch.device("cpu"), backend.INFERENCE)
+    assert torch.bfloat16 in support.libraries.products
+    assert not shim._begun().done()
