@@ -14,6 +14,7 @@ import tvm
 
 from tvm_stitch.cache.lowered import lowered
 from tvm_stitch.cache.store import Store, store_of
+from tvm_stitch.cache.versions import pass_settings
 from tvm_stitch.device import device_of
 from tvm_stitch.dump.folder import wanted
 from tvm_stitch.library import shim
@@ -47,7 +48,14 @@ def once_lowered(
 
     # The device is this machine's GPU where the target names none.
     device = f"{device_of(target)!r} {_libraries()}"
-    made_of = [str(target), device, _settings(options), _used(records), passes or "", _context()]
+    made_of = [
+        str(target),
+        device,
+        _settings(options),
+        _used(records),
+        passes or "",
+        pass_settings(),
+    ]
     return lowered(mod, made_of, lower, store, is_in_time)
 
 
@@ -72,11 +80,3 @@ def _libraries() -> str:
 def _used(records: Records | None) -> str:
     lines = "\n".join(record.to_line() for record in records.records) if records else ""
     return hashlib.sha256(lines.encode()).hexdigest()
-
-
-def _context() -> str:
-    """What the caller has set for all passes."""
-    context = tvm.transform.PassContext.current()
-    passes = sorted(map(str, context.required_pass)), sorted(map(str, context.disabled_pass))
-    config = sorted((str(name), str(value)) for name, value in context.config.items())
-    return f"{context.opt_level} {passes} {config}"

@@ -11,6 +11,7 @@ import hashlib
 import json
 import platform
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,31 +21,32 @@ from tvm.runtime import _ffi_api
 
 from tvm_stitch.cache.objects import linked
 from tvm_stitch.cache.store import Store
-from tvm_stitch.cache.versions import versions
+from tvm_stitch.cache.versions import pass_settings, versions
 from tvm_stitch.errors import StitchError
 
 KIND = "libraries"
 Compile = Callable[[Callable[[Any], None]], Any]
 """Compiles a library, and hands over its host's module, without the kernels, when it has that."""
 
-# A shared object holds what its functions belong to: it is loaded once.
+# A shared object holds what its functions belong to: it is loaded once, whichever thread asks.
 _LOADED: dict[Path, Any] = {}
+_LOADING = threading.Lock()
 
 
 def name_of(tir: tvm.IRModule, made_of: Sequence[str]) -> str:
     """What the library of some TIR is called, which depends on what `made_of` says as well."""
-    settings = sorted(map(str, tvm.transform.PassContext.current().config.items()))
     text = tvm.ir.save_json(tir)
-    key = json.dumps([versions(), platform.machine(), *made_of, settings, text])
+    key = json.dumps([versions(), platform.machine(), *made_of, pass_settings(), text])
     return f"{KIND}/{hashlib.sha256(key.encode()).hexdigest()}.so"
 
 
 def kept(name: str, store: Store) -> Any | None:
     """The library of that name; None if it is not kept."""
     path = store.path(name)
-    if path not in _LOADED and store.file(name) is not None:
-        _LOADED[path] = tvm.runtime.load_module(str(path))
-    return _LOADED.get(path)
+    with _LOADING:
+        if path not in _LOADED and store.file(name) is not None:
+            _LOADED[path] = tvm.runtime.load_module(str(path))
+        return _LOADED.get(path)
 
 
 def made(name: str, compile_: Compile, store: Store) -> Any:

@@ -7,7 +7,7 @@ solved once; then independent kernels that are short share launches.
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -46,7 +46,10 @@ class Known:
 
     def __init__(self, others: Known | None = None) -> None:
         """`others` is known of another module that is planned so: what is new is known of both."""
-        self.plans: dict[Hashable, RegionPlan] = {} if others is None else others.plans
+        # Those of this module alone, and those that others find as well.
+        self.plans: ChainMap[Hashable, RegionPlan] = ChainMap(
+            {}, {} if others is None else others.plans.maps[-1]
+        )
         # Nodes of kernels that shared a launch, until TVM had merged them.
         self.separate: set[frozenset[int]] = set()
         self._answers: dict[Bounds, Answers] = (
@@ -64,9 +67,7 @@ class Known:
 
     def keep(self, key: Hashable, plan: RegionPlan, options: Options) -> None:
         """Note the plan of a region; one that the clock cut short is no other module's."""
-        if self.deadline(options).is_over:
-            self.plans = dict(self.plans)
-        self.plans[key] = plan
+        self.plans.maps[0 if self.deadline(options).is_over else -1][key] = plan
 
     def deadline(self, options: Options) -> Deadline:
         """When planning must be done; its time begins where it is asked first."""
