@@ -1,11 +1,13 @@
 """Which matrix products stay PyTorch's: those that a library is faster for."""
 
 import pytest
+from library_stand_in import folder
 
 torch = pytest.importorskip("torch")
 
 from tvm_stitch.dynamo.backend import GraphCompiler  # noqa: E402
-from tvm_stitch.dynamo.settings import LLVM, Settings  # noqa: E402
+from tvm_stitch.dynamo.settings import EXECUTOR, LLVM, Settings  # noqa: E402
+from tvm_stitch.library import locate  # noqa: E402
 
 FEW_ROWS = "a product of halves of fewer than 16 rows is a library's"
 CHANGING = "a product of halves of sizes that change is a library's"
@@ -41,3 +43,34 @@ def test_small_products_are_ours(dtype):
 def test_of_float32_only_small_ones_are():
     assert left(32, 65, 8, torch.float32) == OF_FLOAT32
     assert left(32, 64, 257, torch.float32) == OF_FLOAT32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_rows_that_change_by_weights_are_the_librarys_in_our_part(monkeypatch, dtype):
+    """One part, compiled once, computes them at all sizes."""
+    monkeypatch.setenv(locate.FOLDER, str(folder()))
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
+    up, down = torch.nn.Linear(96, 264), torch.nn.Linear(264, 96)
+    model = torch.nn.Sequential(up, torch.nn.ReLU(), down, torch.nn.LayerNorm(96)).to(dtype)
+    run = torch.compile(model, backend=ours, dynamic=True)
+    with torch.no_grad():
+        for batch, length in ((2, 7), (3, 33), (5, 2)):
+            x = torch.randn(batch, length, 96, dtype=dtype)
+            rough = {} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 5e-2}
+            torch.testing.assert_close(run(x), model(x), **rough)
+    report = ours.log.report()
+    assert not report.left and not report.notes
+    assert len(report.parts) == 1
+
+
+def test_matrices_of_changing_sizes_stay_pytorchs(monkeypatch):
+    monkeypatch.setenv(locate.FOLDER, str(folder()))
+    torch._dynamo.reset()
+    ours = GraphCompiler(Settings(device=EXECUTOR, target="sm_90"))
+    run = torch.compile(torch.matmul, backend=ours, dynamic=True)
+    for size in (34, 70):
+        x, y = torch.randn(2, size, size), torch.randn(2, size, size)
+        torch.testing.assert_close(run(x, y), x @ y)
+    assert [each.reason for each in ours.log.report().left] == [OF_FLOAT32]

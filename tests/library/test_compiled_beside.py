@@ -17,7 +17,7 @@ from tvm_stitch.library import locate, shim
 @pytest.fixture
 def slow(monkeypatch):
     """A compiler that is done when the module has been lowered, and not before."""
-    monkeypatch.setattr(library_product, "library_us", lambda *_: 0.0)
+    monkeypatch.setattr(library_product, "library_us", lambda *_, **__: 0.0)
     monkeypatch.setenv("TVM_STITCH_CACHE", "off")
     lowered, real = threading.Event(), shim.build
 

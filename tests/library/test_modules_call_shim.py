@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def seen(monkeypatch):
-    monkeypatch.setattr(library_product, "library_us", lambda *_: 0.0)
+    monkeypatch.setattr(library_product, "library_us", lambda *_, **__: 0.0)
     with stand_in(monkeypatch) as found:
         yield found
 

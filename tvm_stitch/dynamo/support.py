@@ -134,7 +134,8 @@ def _tensor_refused(tensor: torch.Tensor, device: torch.device) -> Refused | Non
 def _librarys_product(node: fx.Node, result: torch.Tensor, libraries: Libraries) -> Refused | None:
     """Products that a library's kernel is faster for than ours, or than TVM's where we have none.
 
-    Where parts may call that library, the plan decides. On an H200, microseconds beside cuBLAS:
+    Where parts may call that library, the plan decides; of sizes that change, about rows by a
+    matrix of fixed sizes, as weights are. On an H200, microseconds beside cuBLAS:
     float32 4096 x 768 x 3072 1017 and 437; halves by tensor cores 0.8 to 1.4 times cuBLAS's,
     epilogues included; without, which they are for few rows and for sizes that change,
     8 x 4096 x 11008 349 and 31, 1 x 4096 x 11008 39 and 31.
@@ -146,7 +147,8 @@ def _librarys_product(node: fx.Node, result: torch.Tensor, libraries: Libraries)
     if _at_most(summed, MAX_CONTRACTED) and _at_most(columns, MAX_COLUMNS):
         return None
     is_fixed = all(isinstance(extent, int) for extent in (*left, *right))
-    if is_fixed and result.dtype in libraries.products:
+    is_by_weights = len(right) == 2 and all(isinstance(extent, int) for extent in right)
+    if (is_fixed or is_by_weights) and result.dtype in libraries.products:
         return None
     if result.dtype is torch.float32:
         return Refused("a product of float32 of this size is a library's")

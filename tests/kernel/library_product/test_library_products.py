@@ -5,6 +5,7 @@ import pytest
 from check import H200, primfuncs
 from library_stand_in import folder
 from products_with_endings import product
+from tvm import tirx
 from tvm.relax import op
 from zoo import Case, graph
 
@@ -14,6 +15,8 @@ from tvm_stitch.kernel.build import is_library_call
 from tvm_stitch.kernel.ir.mapping import SCHEMES
 from tvm_stitch.kernel.library_product import build as library_product
 from tvm_stitch.library import locate
+from tvm_stitch.reference import random_inputs, reference
+from tvm_stitch.verify import compare, stitched_for_cpu
 
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -37,7 +40,7 @@ def test_a_plain_product_of_float32():
 @pytest.fixture
 def cheap(monkeypatch):
     """The library costs nothing: whatever it can have, it has."""
-    monkeypatch.setattr(library_product, "library_us", lambda *_: 0.0)
+    monkeypatch.setattr(library_product, "library_us", lambda *_, **__: 0.0)
 
 
 @pytest.mark.spread(6)
@@ -118,7 +121,7 @@ def test_the_cheaper_way_is_taken(monkeypatch):
     """An ending that only one of them has counts as well."""
     case = product("float16", 4096, 768, 3072, "bias GELU")
     for us, scheme in ((1.0, "library"), (1e3, "regional")):
-        monkeypatch.setattr(library_product, "library_us", lambda *_, us=us: us)
+        monkeypatch.setattr(library_product, "library_us", lambda *_, us=us, **__: us)
         (kernel,) = tvm_stitch.explain(case.module, H200).kernels
         assert kernel.scheme == scheme
 
@@ -182,3 +185,79 @@ def test_lines_that_begin_anywhere_take_longer(rows, takes_longer, transposed):
         return kernel.predicted_us
 
     assert (us(rows) > 1.5 * us(1248)) == takes_longer
+
+
+# Sizes that only run time knows
+
+N, M = tirx.Var("n", "int64"), tirx.Var("m", "int64")
+SOME_N, SOME_M = (N, 3), (M, 5)
+
+
+def right_at(case: Case, *sizes: dict[str, int]) -> None:
+    """One call, and one compiled module that is right at all of these sizes."""
+    assert len(primfuncs(case.module)) == len(library_calls(case)) == 1
+    stitched = stitched_for_cpu(case.module, H200)
+    for each in sizes:
+        arrays = random_inputs(case.module, 0, each)
+        expected = reference(case.module, arrays)
+        found = compare(case.module, stitched, H200, arrays, expected, 1)
+        assert found.ok, f"{each}: {found}"
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("ending", ["", "scale residual bias ReLU", "bias GELU"])
+def test_symbolic_rows(cheap, dtype, ending):
+    case = product(dtype, SOME_N, 72, 40, ending)
+    right_at(case, *({"n": n} for n in (1, 7, 33, 128)))
+
+
+def test_a_symbolic_batch_of_symbolic_rows(cheap):
+    """Rows of all of a batch are one matrix."""
+
+    def build(emit, x, w, b):
+        return emit(op.nn.relu(emit(op.add(emit(op.matmul(x, w)), b))))
+
+    def expected(x, w, b):
+        return np.maximum(x @ w + b, 0)
+
+    case = graph("float16", [(SOME_N, SOME_M, 72), (72, 40), (40,)], build, expected)
+    right_at(case, {"n": 1, "m": 1}, {"n": 3, "m": 31}, {"n": 5, "m": 33})
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_product_for_each_of_a_symbolic_batch(cheap, transposed):
+    case = product("float16", SOME_M, 65, 33, "residual", batch=SOME_N, transposed=transposed)
+    right_at(case, {"n": 1, "m": 1}, {"n": 3, "m": 31})
+
+
+def test_symbolic_columns(cheap):
+    case = product("float32", 31, 24, SOME_N, "bias")
+    right_at(case, {"n": 1}, {"n": 33})
+
+
+def test_a_transposed_factor_of_symbolic_rows(cheap):
+    """Its lines are as long as there are rows."""
+
+    def build(emit, x, w):
+        return emit(op.matmul(emit(op.permute_dims(x, [1, 0])), w))
+
+    case = graph("float16", [(24, SOME_N), (24, 40)], build, lambda x, w: x.T @ w)
+    right_at(case, {"n": 1}, {"n": 33})
+
+
+def test_a_depth_that_may_be_0_is_not_the_librarys(cheap):
+    """It has no sums of nothing."""
+
+    def build(emit, x, w, *more):
+        joined = (emit(op.concat([each, *more], 0)) for each in (x, w))
+        left, right = (emit(op.exp(each)) for each in joined)
+        return emit(op.matmul(emit(op.permute_dims(left, [1, 0])), right))
+
+    def expected(*arrays):
+        left, right = (np.exp(np.concatenate([each, *arrays[2:]])) for each in arrays[:2])
+        return left.T @ right
+
+    shape = (SOME_N, 32)
+    assert not library_calls(graph("float16", [shape, shape], build, expected))
+    assert library_calls(graph("float16", [shape, shape, (1, 32)], build, expected))

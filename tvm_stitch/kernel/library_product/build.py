@@ -10,6 +10,7 @@ import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 from typing import ClassVar
 
 import tvm
@@ -17,6 +18,7 @@ import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.analysis.contiguity import Extent, is_at_least
 from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.codegen.prim_func import kernel_function
 from tvm_stitch.kernel.ir.mapping import LIBRARY
@@ -34,7 +36,8 @@ from tvm_stitch.kernel.library_product.matrices import Batches, batches
 from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
 from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUBLASLT, is_off
-from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, dtype_of, element_bytes
+from tvm_stitch.stages.extents import NOMINAL
+from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, as_int64, dtype_of, element_bytes
 
 LIBRARY_ATTRIBUTE = "tvm_stitch.library"
 MULTIPLIED = ("float32", "float16", "bfloat16")
@@ -64,10 +67,17 @@ class LibraryKernel(Kernel):
 
     @cached_property
     def cost_us(self) -> float:
-        """What its calls should take."""
-        one = replace(self.product, entries=self.batches.batch)
-        ends = ending_us(self.product, self.epilogue, self.device)
-        return self.batches.calls * library_us(one, self.device) + ends
+        """What its calls should take, on average at the sizes that symbols may have."""
+        return self.us(self.batches.calls, self.batches.batch)
+
+    def us(self, calls: int, batch: Extent) -> float:
+        """The same of so many calls of a batch each."""
+        one, points = replace(self.product, entries=batch), self.bounds.points or (NOMINAL,)
+        return fmean(
+            calls * library_us(one, self.device, extents=point)
+            + ending_us(self.product, self.epilogue, self.device, point)
+            for point in points
+        )
 
     def check(self, _seen: set[Hashable] | None = None) -> None:
         """Nobody looks at what the library launches."""
@@ -95,7 +105,7 @@ class LibraryKernel(Kernel):
             *(nothing if tensor is None else tensor for tensor in tensors),
             product.outputs[0],
             workspace,
-            *(tirx.IntImm("int64", size) for size in (*types, int(is_bfloat), *sizes)),
+            *map(as_int64, (*types, int(is_bfloat), *sizes)),
             tirx.FloatImm("float64", epilogue.scale),
         ]
 
@@ -131,8 +141,7 @@ def _readable(
     if isinstance(epilogue, Refused):
         return epilogue
     kernel = LibraryKernel(device, bounds, product, found, epilogue)
-    one = library_us(product, device) + ending_us(product, epilogue, device)
-    if kernel.cost_us > CALLS_AT_MOST * one:
+    if kernel.cost_us > CALLS_AT_MOST * kernel.us(1, product.entries):
         return Refused(f"the library would take {found.calls} calls")
     return kernel
 
@@ -146,8 +155,8 @@ def _as_matrices(
         product = tensor_product(stages, outputs, MULTIPLIED, fewest_rows=1, batched=batched)
         if isinstance(product, Refused):
             return first or product
-        if not all(isinstance(size, int) for size in product.sizes):
-            return Refused("its sizes are known at run time only")
+        if not is_at_least(product.contracted, 1):
+            return Refused("its depth is known at run time only, and may be 0")
         found = batches(product)
         if isinstance(found, Batches):
             return product, found

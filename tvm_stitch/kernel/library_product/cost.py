@@ -13,8 +13,8 @@ from tvm_stitch.kernel.library_product.epilogue import GELU, LibraryEpilogue
 from tvm_stitch.kernel.library_product.matrices import step_along
 from tvm_stitch.kernel.tensor_core.cost import least_bytes
 from tvm_stitch.kernel.tensor_core.program import DEPTH, Factor, TensorProduct
-from tvm_stitch.stages.extents import NOMINAL
-from tvm_stitch.stages.stage import element_bytes
+from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.stage import as_int64, element_bytes
 
 
 @dataclass(frozen=True)
@@ -93,23 +93,48 @@ def timing_of(product: TensorProduct) -> LibraryTiming:
     return SINGLES if product.multiplied == "float32" else HALVES
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """A product's sizes where its symbols have some."""
+
+    rows: int
+    columns: int
+    contracted: int
+    entries: int
+
+    @staticmethod
+    def of(product: TensorProduct, extents: Extents) -> Sizes:
+        """The sizes of a product."""
+        return Sizes(*(extents.size(as_int64(size)) for size in product.sizes))
+
+    @property
+    def results(self) -> int:
+        """How many numbers it comes to."""
+        return self.entries * self.rows * self.columns
+
+
 def library_us(
-    product: TensorProduct, device: Device, timing: LibraryTiming | None = None
+    product: TensorProduct,
+    device: Device,
+    timing: LibraryTiming | None = None,
+    extents: Extents = NOMINAL,
 ) -> float:
     """What the library's kernel should take, its launch included."""
-    timing = timing or timing_of(product)
+    timing, sizes = timing or timing_of(product), Sizes.of(product, extents)
     start = device.timing.launch_us + device.timing.block_us + timing.start_us
     multiply = min(
-        _multiply_us(product, timing, tile, parts, device)
+        _multiply_us(sizes, timing, tile, parts, device)
         for tile in timing.tiles
         for parts in DIVISIONS
     )
-    multiply *= 1.0 if _is_aligned(product) else timing.unaligned
-    memory = least_bytes((product,)) / (device.bandwidth * timing.bandwidth_share) * 1e6
+    multiply *= 1.0 if _is_aligned(product, extents) else timing.unaligned
+    memory = least_bytes((product,), extents) / (device.bandwidth * timing.bandwidth_share) * 1e6
     return start + max(multiply, memory)
 
 
-def ending_us(product: TensorProduct, epilogue: LibraryEpilogue, device: Device) -> float:
+def ending_us(
+    product: TensorProduct, epilogue: LibraryEpilogue, device: Device, extents: Extents = NOMINAL
+) -> float:
     """What the library's kernel takes longer for what it ends with."""
     if not str(epilogue):
         return 0.0
@@ -117,38 +142,41 @@ def ending_us(product: TensorProduct, epilogue: LibraryEpilogue, device: Device)
     if epilogue.activation == GELU:
         is_single = timing_of(product) is SINGLES
         cycles += GELU_CYCLES_SINGLE if is_single else GELU_CYCLES
-    results = product.entries * product.rows * product.columns
+    results = Sizes.of(product, extents).results
     found = ENDING_US + results * cycles / (device.multiprocessors * device.clock) * 1e6
     if epilogue.residual is not None:
-        found += NOMINAL.bytes(epilogue.residual) / device.bandwidth * 1e6
+        found += extents.bytes(epilogue.residual) / device.bandwidth * 1e6
     return found
 
 
 def _multiply_us(
-    product: TensorProduct, timing: LibraryTiming, tile: LibraryTile, parts: int, device: Device
+    sizes: Sizes, timing: LibraryTiming, tile: LibraryTile, parts: int, device: Device
 ) -> float:
-    blocks = product.entries * parts
-    blocks *= -(-product.rows // tile.rows) * -(-product.columns // tile.columns)
+    blocks = sizes.entries * parts
+    blocks *= -(-sizes.rows // tile.rows) * -(-sizes.columns // tile.columns)
     waves = -(-blocks // device.multiprocessors)
-    depth = -(-product.contracted // parts)
+    depth = -(-sizes.contracted // parts)
     cycles = waves * tile.rows * tile.columns * (depth / tile.rate + tile.besides)
     us = cycles / device.clock * 1e6
     if parts == 1:
         return us
-    partial = 2 * 4 * parts * product.entries * product.rows * product.columns
+    partial = 2 * 4 * parts * sizes.results
     return us + timing.division_us + partial / device.bandwidth * 1e6
 
 
-def _is_aligned(product: TensorProduct) -> bool:
+def _is_aligned(product: TensorProduct, extents: Extents) -> bool:
     """Whether lines of all three matrices begin at multiples of 16 bytes."""
     factors = (product.left, product.right)
-    lines = [_line(factor) * element_bytes(factor.buffer) for factor in factors]
-    lines.append(product.columns * element_bytes(product.outputs[0]))
+    lines = [_line(factor, extents) * element_bytes(factor.buffer) for factor in factors]
+    columns = extents.size(as_int64(product.columns))
+    lines.append(columns * element_bytes(product.outputs[0]))
     return all(line % ALIGNED_BYTES == 0 for line in lines)
 
 
-def _line(factor: Factor) -> int:
+def _line(factor: Factor, extents: Extents) -> int:
     """Elements from one line of a factor in memory to the next; of one line, its length."""
     along = (DEPTH, factor.side)
-    steps = [step_along(factor, var, 1) or 0 for var in along]
-    return max(steps) if all(steps) else max(int(factor.extents[var]) for var in along)
+    steps = [step_along(factor, var, 1) for var in along]
+    known = [0 if step == 0 else extents.size(as_int64(step)) for step in steps]
+    lengths = (extents.size(as_int64(factor.extents[var])) for var in along)
+    return max(known) if all(known) else max(lengths)

@@ -18,7 +18,17 @@ from tvm import tirx
 from tvm_stitch.kernel.analysis.addressing import COLUMN
 from tvm_stitch.kernel.analysis.contiguity import bound_to
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
-from tvm_stitch.stages.stage import Expr, Read, Refused, Stage, Var, constant, dtype_of, handle
+from tvm_stitch.stages.stage import (
+    Expr,
+    Read,
+    Refused,
+    Stage,
+    Var,
+    as_int64,
+    dtype_of,
+    handle,
+    same_size,
+)
 from tvm_stitch.stages.stage import buffer_size as size_of
 
 NONE, RELU, GELU = "", "ReLU", "GELU"
@@ -166,11 +176,11 @@ class _Reader:
         if read.guarded or read.nested:
             raise _Unknown("what is looked up")
         analyzer, at = bound_to(product.extents), product.place(stage, read)
-        size = constant(size_of(read.buffer))
-        if size == product.columns and analyzer.can_prove_equal(at, COLUMN):
+        size = size_of(read.buffer)
+        if same_size(size, as_int64(product.columns)) and analyzer.can_prove_equal(at, COLUMN):
             return _Value(tensor=("bias", read.buffer))
-        results = product.entries * product.rows * product.columns
-        if size == results and analyzer.can_prove_equal(at, product.flat):
+        results = as_int64(product.entries * product.rows * product.columns)
+        if same_size(size, results) and analyzer.can_prove_equal(at, product.flat):
             return _Value(tensor=("residual", read.buffer))
         raise _Unknown(f"a broadcast of {read.buffer.name}")
 

@@ -2,6 +2,7 @@
 
 In: a TensorProduct. Out: Batches: equal distances from line to line, from matrix to matrix of a
 batch, and from batch to batch where one call is not enough, as for heads that lie side by side.
+Where sizes are symbolic, so may distances be.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from math import prod
 
 from tvm import tirx
 
-from tvm_stitch.kernel.analysis.contiguity import bound_to
+from tvm_stitch.kernel.analysis.contiguity import Extent, bound_to, is_at_least
 from tvm_stitch.kernel.tensor_core.program import DEPTH, ENTRY, Factor, TensorProduct
-from tvm_stitch.stages.stage import Expr, Refused, Var, constant, substitute
+from tvm_stitch.stages.stage import Expr, Refused, Var, as_int64, constant, substitute
 
 # One after the other; with more, the launches take longer than the products.
 MOST_CALLS = 32
@@ -25,11 +26,11 @@ _ZERO = tirx.IntImm("int64", 0)
 class Matrices:
     """A factor's matrices in its tensor; all numbers count elements."""
 
-    start: int
+    start: Extent
     by_depth: bool  # neighbours along the depth are neighbours in memory; else along the side
-    line: int  # from one line of neighbours to the next
-    stride: int  # from one matrix of a batch to the next
-    leap: int = 0  # from one batch to the next
+    line: Extent  # from one line of neighbours to the next
+    stride: Extent  # from one matrix of a batch to the next
+    leap: Extent = 0  # from one batch to the next
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class Batches:
     """The matrices of both factors, and of the results, in as many calls of a batch each."""
 
     calls: int
-    batch: int
+    batch: Extent
     left: Matrices
     right: Matrices
-    stride: int  # of the results
-    leap: int
+    stride: Extent  # of the results
+    leap: Extent
 
 
 def batches(product: TensorProduct) -> Batches | Refused:
@@ -58,59 +59,64 @@ def batches(product: TensorProduct) -> Batches | Refused:
     return found
 
 
-def _divisions(product: TensorProduct) -> Iterator[tuple[int, int, bool]]:
+def _divisions(product: TensorProduct) -> Iterator[tuple[int, Extent, bool]]:
     """Calls, the batch of each, and whether calls are the outer ones; the fewest calls first."""
+    yield 1, product.entries, True
+    if not isinstance(product.entries, int):
+        return
     extents = [constant(extent) or 1 for extent in product.stage.extents]
     inner = {prod(extents[at:end]) for end in range(len(extents) + 1) for at in range(end)}
-    found = {(1, product.entries, True)}
+    found: set[tuple[int, int, bool]] = set()
     for size in inner:
         if product.entries % size == 0:
             other = product.entries // size
             found |= {(other, size, True), (size, other, False)}
     yield from sorted(
-        (each for each in found if each[0] <= MOST_CALLS), key=lambda e: (e[0], -e[2])
+        (each for each in found if 1 < each[0] <= MOST_CALLS), key=lambda e: (e[0], -e[2])
     )
 
 
-def _matrices(factor: Factor, calls: int, batch: int, is_outer: bool) -> Matrices | Refused:
+def _matrices(factor: Factor, calls: int, batch: Extent, is_outer: bool) -> Matrices | Refused:
     """Where a factor's matrices are, if they are so many calls of a batch each."""
     period = batch if is_outer else calls
-    begins = {
-        DEPTH: step_along(factor, DEPTH, 1),
-        factor.side: step_along(factor, factor.side, 1),
-    }
-    inner = step_along(factor, ENTRY, 1) if period > 1 else 0
-    outer = step_along(factor, ENTRY, period) if factor.extents[ENTRY] > period else 0
+    along, across = step_along(factor, DEPTH, 1), step_along(factor, factor.side, 1)
+    inner = 0 if is_at_least(1, period) else step_along(factor, ENTRY, 1)
+    outer = step_along(factor, ENTRY, period)
     start = _at(factor, {})
-    if None in (start, inner, outer, *begins.values()):
-        return Refused(f"{factor.buffer.name} is not read as matrices")
-    assert start is not None and inner is not None and outer is not None
-    affine: Expr = tirx.IntImm("int64", start) + tirx.floormod(ENTRY, period) * inner
-    affine = affine + tirx.floordiv(ENTRY, period) * outer
-    for var, step in begins.items():
-        affine = affine + var * tirx.IntImm("int64", step)
+    affine: Expr = as_int64(start) + DEPTH * along + factor.side * across
+    affine = affine + tirx.floormod(ENTRY, as_int64(period)) * inner
+    affine = affine + tirx.floordiv(ENTRY, as_int64(period)) * outer
     if not bound_to(factor.extents).can_prove_equal(factor.at, affine):
         return Refused(f"the matrices of {factor.buffer.name} have no equal distances")
     stride, leap = (inner, outer) if is_outer else (outer, inner)
-    deep, wide = factor.extents[DEPTH], factor.extents[factor.side]
-    along, across = begins[DEPTH] or 0, begins[factor.side] or 0
-    if min(along, across, stride, leap) < 0:
+    if not all(is_at_least(step, 0) for step in (along, across, stride, leap)):
         return Refused(f"{factor.buffer.name} is read backwards")
-    if (along == 1 or deep == 1) and (across >= deep or wide == 1):
-        return Matrices(start, True, max(across, deep), stride, leap)
-    if (across == 1 or wide == 1) and (along >= wide or deep == 1):
-        return Matrices(start, False, max(along, wide), stride, leap)
+    for by_depth, beside, step, length, lines in (
+        (True, along, across, factor.extents[DEPTH], factor.extents[factor.side]),
+        (False, across, along, factor.extents[factor.side], factor.extents[DEPTH]),
+    ):
+        if beside != 1 and length != 1:
+            continue
+        if is_at_least(step, length):
+            return Matrices(start, by_depth, step, stride, leap)
+        if lines == 1:
+            return Matrices(start, by_depth, length, stride, leap)
     return Refused(f"no neighbours of {factor.buffer.name} are neighbours in memory")
 
 
-def _at(factor: Factor, others: dict[Var, Expr]) -> int | None:
+def _at(factor: Factor, others: dict[Var, Expr]) -> Extent:
     zero = dict.fromkeys(factor.extents, _ZERO)
-    return constant(bound_to({}).simplify(substitute(factor.at, {**zero, **others})))
+    return _number(bound_to({}).simplify(substitute(factor.at, {**zero, **others})))
 
 
-def step_along(factor: Factor, var: Var, distance: int) -> int | None:
+def step_along(factor: Factor, var: Var, distance: Extent) -> Extent:
     """Elements from one along a variable to another one; 0 where there is but one."""
-    if factor.extents[var] <= distance:
+    if is_at_least(distance, factor.extents[var]):
         return 0
-    first, second = _at(factor, {}), _at(factor, {var: tirx.IntImm("int64", distance)})
-    return None if first is None or second is None else second - first
+    first, second = _at(factor, {}), _at(factor, {var: as_int64(distance)})
+    return _number(bound_to({}).simplify(as_int64(second) - as_int64(first)))
+
+
+def _number(size: Expr) -> Extent:
+    number = constant(size)
+    return size if number is None else number

@@ -21,12 +21,13 @@ from tvm_stitch.kernel.codegen.prim_func import bound, kernel_function, on_threa
 from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform, int64
 from tvm_stitch.kernel.ir.mapping import switched_off
 from tvm_stitch.kernel.kernel import Implementation, Kernel
-from tvm_stitch.kernel.tensor_core.choose import choose_tiles
+from tvm_stitch.kernel.tensor_core.choose import choose_tiles, slower_than_fitted
 from tvm_stitch.kernel.tensor_core.cost import mean_us
 from tvm_stitch.kernel.tensor_core.emit import TensorPart, allocate_smem_arena
 from tvm_stitch.kernel.tensor_core.grouped import co_scheduled, tensor_products
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
 from tvm_stitch.kernel.tensor_core.tiles import Tiles, blocks_of
+from tvm_stitch.stages.extents import is_open
 from tvm_stitch.stages.read_stages import outputs_of, read_stages
 from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, as_int64, buffer_size, constant
 
@@ -55,8 +56,14 @@ class TensorKernel(Kernel):
 
     @cached_property
     def cost_us(self) -> float:
-        """What it should take, on average at the sizes that symbols may have."""
-        return mean_us(self.products, self.tiles, self.device, self.bounds.points)
+        """What it should take, on average at the sizes that symbols may have.
+
+        Its tiles are the same for all, which costs time where nobody states the sizes.
+        """
+        found = mean_us(self.products, self.tiles, self.device, self.bounds.points)
+        if not is_open(self.buffers, self.bounds.points):
+            return found
+        return found * slower_than_fitted(self.products, self.tiles, self.device)
 
     def check(self, _seen: set[Hashable] | None = None) -> Refused | None:
         """What check_kernel will find in it, asked before there is a fused PrimFunc."""

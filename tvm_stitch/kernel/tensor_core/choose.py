@@ -6,10 +6,13 @@ kernel/choose.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product as product_of
 from statistics import fmean
+
+from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.codegen.footprint import shared_left
@@ -24,7 +27,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     stage_elements,
     why_illegal,
 )
-from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.extents import NOMINAL, NOMINAL_EXTENT, Extents
 from tvm_stitch.stages.stage import Refused, as_int64
 
 # Of deep products the multiplying takes the time: large tiles load each factor least often, smaller
@@ -48,6 +51,9 @@ MOST_BESIDE = 440  # rows and columns of blocks that are resident together, for 
 GROUPED_STAGES = (10, 8, 6, 4, 3)
 # Blocks side by side, of which one multiplies while another stores.
 GROUPED_RESIDENT = (0, 2, 3)
+
+# Of a symbol, where nobody states any.
+ANY_SIZES = (NOMINAL_EXTENT // 8, NOMINAL_EXTENT, NOMINAL_EXTENT * 8)
 
 
 def _grouped() -> Iterator[Tiles]:
@@ -105,10 +111,32 @@ def fastest_first(
     device: Device,
     points: Sequence[Extents] = (),
 ) -> list[Tiles]:
-    """Sizes of tiles, legal or not, as deep as may be, by what they should take."""
+    """Sizes of tiles, legal or not, as deep as may be, by what they should take.
+
+    Of sizes that nobody states, by how much longer that is than what others take.
+    """
     fitting = [_deepest(products, tiles, device) for tiles in sizes]
-    sized = [Sized.of(products, point) for point in points or (NOMINAL,)]
-    return sorted(fitting, key=lambda tiles: fmean(compared_us(s, tiles, device) for s in sized))
+    sized = [Sized.of(products, point) for point in points or any_sizes(products)]
+    took = [[compared_us(each, tiles, device) for each in sized] for tiles in fitting]
+    units = [1.0] * len(sized) if points else list(map(min, zip(*took, strict=True)))
+    means = [fmean(map(operator.truediv, each, units)) for each in took]
+    return [fitting[number] for number in sorted(range(len(fitting)), key=means.__getitem__)]
+
+
+def slower_than_fitted(products: Sequence[TensorProduct], tiles: Tiles, device: Device) -> float:
+    """How much longer tiles take, where nobody states the sizes, than those that suit each size."""
+    sizes = GROUPED if tiles.warpgroups else DEEP
+    fitting = [tiles, *(_deepest(products, each, device) for each in sizes)]
+    sized = [Sized.of(products, point) for point in any_sizes(products)]
+    took = [[compared_us(each, one, device) for one in fitting] for each in sized]
+    return fmean(each[0] / min(each) for each in took)
+
+
+def any_sizes(products: Sequence[TensorProduct]) -> list[Extents]:
+    """Sizes of the symbols of products that their tiles should suit, if nobody states any."""
+    extents = [as_int64(size) for product in products for size in product.sizes]
+    names = sorted({var.name for e in extents for var in tirx.analysis.undefined_vars(e)})
+    return [NOMINAL.at(dict.fromkeys(names, size)) for size in (ANY_SIZES if names else (1,))]
 
 
 def _refused(products: Sequence[TensorProduct], tiles: Tiles, device: Device) -> Refused:

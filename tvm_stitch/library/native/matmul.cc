@@ -19,6 +19,9 @@ namespace {
 
 using namespace cublaslt;  // NOLINT
 
+// Plans that a thread keeps for a device: each takes about 2 KiB, and tens of microseconds to make.
+constexpr size_t kMostPlans = 4096;
+
 enum Activation : int64_t { kNone = 0, kReLU = 1, kGELU = 2 };
 
 SharedLibrary& Library() {
@@ -231,6 +234,7 @@ class Context {
   const Plan& PlanOf(const Product& product) {
     auto found = plans_.find(product);
     if (found == plans_.end()) {
+      if (plans_.size() == kMostPlans) plans_.clear();  // sizes may change from call to call
       found = plans_.try_emplace(product, functions_, handle_, product).first;
     }
     return found->second;
