@@ -9,7 +9,7 @@ FewerCalls()                      less work for the virtual machine, after VMSha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -40,7 +40,7 @@ from tvm_stitch.plan.plan import Fallback, Plan
 from tvm_stitch.plan.planner import Known, Timed, plan_graph
 from tvm_stitch.plan.saved import saved
 from tvm_stitch.plan.shared import once
-from tvm_stitch.stages.extents import points_of, sizes_stated
+from tvm_stitch.stages.extents import EXPECTED_SIZES, UPPER_BOUND, points_of, sizes_stated
 from tvm_stitch.stages.stage import Refused
 from tvm_stitch.target import cuda_target
 from tvm_stitch.tuning.apply import Database, Records
@@ -51,8 +51,6 @@ __all__ = ["Approximate", "Decompose", "FewerCalls", "StitchOps", "StitchSchedul
 
 # So that it comes out of TVM's pass infrastructure as what it was.
 tvm_ffi.register_error("InputError", InputError)
-
-UPPER_BOUND = "tir_var_upper_bound"
 
 
 def Decompose() -> tvm.transform.Pass:
@@ -189,22 +187,25 @@ def _group_function(
 
 def bounds_of(function: relax.Function, options: Options | None = None) -> Bounds:
     """Upper bounds of symbolic dimensions that a function states, and their usual sizes."""
-    stated = _stated(function)
-    sizes = {} if options is None else options.extents
-    return Bounds(tuple(sorted(stated.items())), points_of(sizes, stated))
+    return _bounds([function], options)
 
 
 def bounds_of_module(mod: tvm.IRModule, options: Options | None = None) -> Bounds:
     """The same of all functions of a module."""
     functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
-    pairs = {pair for function in functions for pair in _stated(function).items()}
+    return _bounds(functions, options)
+
+
+def _bounds(functions: Sequence[relax.Function], options: Options | None) -> Bounds:
+    upper, expected = (_stated(functions, name) for name in (UPPER_BOUND, EXPECTED_SIZES))
     sizes = {} if options is None else options.extents
-    return Bounds(tuple(sorted(pairs)), points_of(sizes, dict(pairs)))
+    return Bounds(tuple(sorted(upper)), points_of(sizes, dict(upper)), tuple(sorted(expected)))
 
 
-def _stated(function: relax.Function) -> dict[str, int]:
-    stated = (function.attrs or {}).get(UPPER_BOUND, {})
-    return {str(name): int(value) for name, value in stated.items()}
+def _stated(functions: Sequence[relax.Function], attribute: str) -> set[tuple[str, int]]:
+    """What functions say of symbols."""
+    stated = ((function.attrs or {}).get(attribute, {}) for function in functions)
+    return {(str(name), int(value)) for each in stated for name, value in each.items()}
 
 
 def StitchSchedule(

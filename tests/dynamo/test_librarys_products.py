@@ -40,6 +40,13 @@ def test_small_products_are_ours(dtype):
     assert left(3, 64, 256, dtype, dynamic=True) == ""
 
 
+def test_columns_times_rows_sum_nothing_up_and_are_ours():
+    """As the angles of a rotary embedding are: positions by frequencies."""
+    assert left(300, 1, 700, torch.float32) == ""
+    assert left(300, 1, 700, torch.float32, dynamic=True) == ""
+    assert left(300, 1, 700, torch.bfloat16, dynamic=True) == ""
+
+
 def test_of_float32_only_small_ones_are():
     assert left(32, 65, 8, torch.float32) == OF_FLOAT32
     assert left(32, 64, 257, torch.float32) == OF_FLOAT32

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+import tvm_ffi
 from tvm import tirx
 
 from tvm_stitch.stages.stage import substitute
@@ -44,6 +45,12 @@ EQUAL = {
         mod(J * (N * M) + F, 10 * N * M),
         mod(J, 10) * (N * M) + F,
     ),
+    "lanes of a vector": ({A: N, K: number(8)}, div(A * 8 + K, S * 64), div(A, S * 8)),
+    "rest of lanes of a vector": (
+        {A: N, K: number(8)},
+        mod(A * 8 + K, S * 64),
+        mod(A, S * 8) * 8 + K,
+    ),
     "constants within": (
         {A: number(16), J: 4 * N},
         mod(div(A * 4 * N + J, N), 64),
@@ -61,6 +68,7 @@ DIFFERENT = {
         div(J * N + F, 10 * N),
         div(J, 10),
     ),
+    "lanes of the next vector": ({A: N, K: number(16)}, div(A * 8 + K, S * 64), div(A, S * 8)),
     "as large as the divisor": ({A: B, J: S + 1}, div(A * S + J, S), A),
 }
 
@@ -89,7 +97,7 @@ def test_what_is_simplified_has_the_same_values(seed):
     """Divisions of sums and products by chance, at every place of axes of small extents."""
     chance = random.Random(seed)
     axes = {A: B, J: chance.choice([S, S + N, 2 * S]), K: number(chance.choice([1, 3, 4]))}
-    divisors = [S, B * S, 2 * S, S + N, 4 * B, number(4)]
+    divisors = [S, B * S, 2 * S, S + N, 4 * B, 8 * S, number(4)]
     expr = chance.choice([(A * S + J) * 4 + K, (A * axes[J] + J) * axes[K] + K, A * B * S + J])
     for _ in range(chance.randint(1, 3)):
         expr = chance.choice([div, mod])(expr, chance.choice(divisors))
@@ -108,3 +116,13 @@ def test_what_was_divided_is_put_together():
     parted = (div(F, S) * S + mod(F, S)) * 64 + K
     assert str(analyzer.simplify(parted)) == str(analyzer.simplify(F * 64 + K))
     assert int(analyzer.simplify(parted - F * 64 - K)) == 0
+
+
+def test_divisions_of_what_is_not_negative_are_cudas_own():
+    analyzer = SymbolicAnalyzer({A: B, J: S})
+    token = A * S + J
+    plain = analyzer.truncated(mod(token, N) + div(div(token, N) + 1, 4))
+    expected = tirx.truncmod(token, N) + div(tirx.truncdiv(token, N) + 1, 4)
+    assert tvm_ffi.structural_equal(plain, expected, map_free_vars=True)
+    negative = div(A * S - 1, N)
+    assert tvm_ffi.structural_equal(analyzer.truncated(negative), negative)

@@ -18,6 +18,7 @@ from tvm_stitch.dynamo.settings import LLVM, Settings
 from tvm_stitch.frontend.torch import operator_name, refusal
 from tvm_stitch.frontend.torch.layout import is_empty
 from tvm_stitch.frontend.torch.ops import PRODUCTS
+from tvm_stitch.frontend.torch.ops.product import is_outer
 from tvm_stitch.kernel.ir.mapping import LIBRARY
 from tvm_stitch.kernel.tensor_core.program import FEWEST_ROWS
 from tvm_stitch.library.locate import CUBLASLT, CUDNN, is_off
@@ -144,6 +145,8 @@ def _librarys_product(node: fx.Node, result: torch.Tensor, libraries: Libraries)
         return None
     left, right = (each.meta["val"].shape for each in node.args[-2:])  # type: ignore[union-attr]
     rows, summed, columns = left[-2], left[-1], right[-1]
+    if is_outer(summed):
+        return None
     if _at_most(summed, MAX_CONTRACTED) and _at_most(columns, MAX_COLUMNS):
         return None
     is_fixed = all(isinstance(extent, int) for extent in (*left, *right))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from math import isqrt
+from statistics import fmean
 from typing import Any
 
 import tvm
@@ -52,16 +53,27 @@ class Bounds:
     """Upper bounds of symbolic dimensions by name, as Relax's tir_var_upper_bound states them.
 
     Kernels are compared by what they cost on average at some `points`, sizes of the symbols. Of
-    sizes that nobody states no kernel is preferred to another but for the bytes that it moves.
+    sizes that nobody states no kernel is preferred to another but for the bytes that it moves;
+    products have to suit any, those around what is `expected` first of all.
     """
 
     of: tuple[tuple[str, int], ...] = ()
     points: tuple[Extents, ...] = ()
+    expected: tuple[tuple[str, int], ...] = ()
 
     @property
     def representative(self) -> Extents:
         """Sizes to show figures for: the middle one of the points."""
-        return self.points[len(self.points) // 2] if self.points else nominal({}, dict(self.of))
+        return self.points[len(self.points) // 2] if self.points else self.likely
+
+    @cached_property
+    def likely(self) -> Extents:
+        """Sizes to judge by where nobody states any."""
+        return nominal(dict(self.expected), dict(self.of))
+
+    def mean(self, figure: Callable[[Extents], float]) -> float:
+        """A figure on average at the sizes that are stated, or at likely ones."""
+        return fmean(map(figure, self.points or (self.likely,)))
 
     def columns(self, program: Program) -> int:
         """The row length, or the largest that it may have; 0: nobody says how long it may be.

@@ -9,7 +9,6 @@ import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import fmean
 from typing import ClassVar
 
 from tvm import tirx
@@ -39,7 +38,7 @@ from tvm_stitch.kernel.ir.program import Program
 from tvm_stitch.kernel.ir.schedule import Schedule
 from tvm_stitch.kernel.kernel import Implementation, Kernel, Least
 from tvm_stitch.kernel.partition import make_programs, wants_rounds
-from tvm_stitch.stages.extents import NOMINAL, Extents, is_open
+from tvm_stitch.stages.extents import Extents, is_open
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant
 
 SCHEDULE_ATTRIBUTE = "tvm_stitch.schedule"
@@ -71,17 +70,15 @@ class StitchedKernel(Kernel):
         return self._predicted_us()
 
     def _predicted_us(self, fresh: int = 0) -> float:
-        points = self.bounds.points or (NOMINAL,)
-        return fmean(
-            predicted_us(self.programs, self.schedule, self.device, point, fresh)
-            for point in points
+        return self.bounds.mean(
+            lambda point: predicted_us(self.programs, self.schedule, self.device, point, fresh)
         )
 
     @property
     def planned_us(self) -> float:
         """The same; where nobody states sizes, that of its bytes."""
         if is_open(self.buffers, self.bounds.points):
-            return copy_us(least_bytes(self.programs), self.device)
+            return copy_us(least_bytes(self.programs, self.bounds.likely), self.device)
         return self.cost_us
 
     def after_us(self, fresh: int) -> float:

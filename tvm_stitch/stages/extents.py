@@ -23,6 +23,8 @@ from tvm_stitch.stages.stage import (
     substitute,
 )
 
+# Attributes of Relax functions: what symbols are at most, by name, and sizes to expect of them.
+UPPER_BOUND, EXPECTED_SIZES = "tir_var_upper_bound", "tvm_stitch.expected_sizes"
 NOMINAL_EXTENT = 256  # of a symbol of which nothing is said
 
 

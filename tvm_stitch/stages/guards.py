@@ -33,7 +33,7 @@ class Guard:
     @staticmethod
     def of(condition: Expr, around: Guard | None, negated: bool = False) -> Guard:
         """That of a branch in another one, or of what is taken where the condition fails."""
-        own = _within(condition)
+        own = within(condition)
         if own is not None and negated:
             own = own.complement()
         if around is not None:
@@ -106,10 +106,10 @@ class Within:
         return tirx.IntImm(str(self.index.ty.dtype), value)
 
 
-def _within(condition: Expr) -> Within | None:
+def within(condition: Expr) -> Within | None:
     """A condition on one index, if it compares that with a number."""
     if isinstance(condition, tirx.Not):
-        negated = _within(condition.a)
+        negated = within(condition.a)
         return None if negated is None else negated.complement()
     if not isinstance(condition, tirx.EQ | tirx.NE | tirx.LT | tirx.LE | tirx.GT | tirx.GE):
         return None
@@ -131,6 +131,19 @@ def _within(condition: Expr) -> Within | None:
         "GE": ((number, None),),
     }
     return Within(index, intervals[kind])
+
+
+def least_values(guard: Expr) -> dict[Expr, int]:
+    """What indices are at least where a condition holds, as far as it compares them with numbers.
+
+    Indices are told apart as they are: variables, for whoever looks them up.
+    """
+    if isinstance(guard, tirx.And):
+        both = [least_values(guard.a), least_values(guard.b)]
+        return {index: max(e.get(index, 0) for e in both) for index in {**both[0], **both[1]}}
+    found = within(guard)
+    least = found.intervals[0][0] if found is not None and found.intervals else None
+    return {} if found is None or least is None else {found.index: least}
 
 
 def _largest(*ends: int | None) -> int | None:

@@ -62,6 +62,11 @@ def put(polynomial: Polynomial, name: int, value: Polynomial) -> Polynomial:
     return total
 
 
+def scaled_down(polynomial: Polynomial, factor: int) -> Polynomial:
+    """The polynomial by a number that divides all of its coefficients."""
+    return {monomial: value // factor for monomial, value in polynomial.items()}
+
+
 def divided(dividend: Polynomial, divisor: Polynomial) -> tuple[Polynomial, Polynomial]:
     """Quotient and rest: dividend = quotient * divisor + rest. The rest may be any number."""
     leading = max(divisor, key=_order)

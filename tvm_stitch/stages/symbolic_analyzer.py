@@ -8,6 +8,7 @@ positive where an extent or a divisor would otherwise be 0. Must not know stages
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
@@ -23,6 +24,7 @@ from tvm_stitch.stages.visit import mapped
 Expr = Any
 Var = Any
 _DIVISIONS = (tirx.FloorDiv, tirx.FloorMod)
+_TRUNCATED = {tirx.FloorDiv: tirx.truncdiv, tirx.FloorMod: tirx.truncmod}
 _ONE = poly.number(1)
 
 
@@ -95,6 +97,23 @@ class SymbolicAnalyzer:
     def const_int_bound(self, expr: Expr) -> Any:
         """As TVM has it."""
         return self._tvm.const_int_bound(self._seen(expr))
+
+    def is_never_negative(self, expr: Expr) -> bool:
+        """Whether an expression of indices is seen to be at least 0."""
+        return poly.is_never_negative(self._polynomial(expr), self._last, self._positive({}))
+
+    def truncated(self, expr: Expr) -> Expr:
+        """The expression with divisions by symbols as CUDA's own, where that is the same.
+
+        TVM asks for the signs of both sides at every division otherwise.
+        """
+
+        def cut(division: Expr) -> Expr:
+            is_plain = _is_symbolic(division) and self.is_never_negative(division.a)
+            kind = _TRUNCATED[type(division)] if is_plain else type(division)
+            return kind(self.truncated(division.a), division.b)
+
+        return mapped(expr, *((kind, cut) for kind in _DIVISIONS), pre=True)
 
     # Expressions
 
@@ -178,6 +197,10 @@ class SymbolicAnalyzer:
         whole, left = self._by_parts(rest, divisor)
         if whole and self._is_below(left, divisor):
             return poly.plus(quotient, whole)
+        unit, often, _ = self._in_units(rest, divisor)
+        if unit > 1:
+            inner = self._remembered(self._quotient, often, poly.scaled_down(divisor, unit))
+            return poly.plus(quotient, inner)
         atom = self._division(tirx.FloorDiv, rest, divisor)
         last = self._last_quotient(rest, divisor)
         if last is not None:
@@ -191,6 +214,10 @@ class SymbolicAnalyzer:
         whole, left = self._by_parts(rest, divisor)
         if whole and self._is_below(left, divisor):
             return left
+        unit, often, left = self._in_units(rest, divisor)
+        if unit > 1:
+            inner = self._remembered(self._rest, often, poly.scaled_down(divisor, unit))
+            return poly.plus(poly.times(poly.number(unit), inner), left)
         atom = self._division(tirx.FloorMod, rest, divisor)
         self._know(atom, poly.minus(divisor, _ONE))
         return poly.variable(atom)
@@ -213,6 +240,22 @@ class SymbolicAnalyzer:
             inside = poly.times({symbols: unit}, self._remembered(self._rest, axis, often))
             rest = poly.plus(poly.minus(rest, {monomial: unit}), inside)
         return whole, rest
+
+    def _in_units(
+        self, dividend: Polynomial, divisor: Polynomial
+    ) -> tuple[int, Polynomial, Polynomial]:
+        """A unit of which a divisor is a multiple, how often a dividend has it, and what is left.
+
+        Of `8 * i + j` by `16 * s` with `j` below 8, vectors of 8: all lanes of one have the same
+        quotient. The unit is 1 where there is none.
+        """
+        whole = math.gcd(*divisor.values())
+        for unit in sorted({math.gcd(whole, each) for each in dividend.values()}, reverse=True):
+            often = {m: each // unit for m, each in dividend.items() if each % unit == 0}
+            left = {m: each for m, each in dividend.items() if each % unit}
+            if unit > 1 and often and self._is_below(left, poly.number(unit)):
+                return unit, often, left
+        return 1, dividend, {}
 
     def _division(self, kind: Any, rest: Polynomial, divisor: Polynomial) -> int:
         """One that remains; a quotient of a quotient is one of the product."""
@@ -257,13 +300,17 @@ class SymbolicAnalyzer:
     def _is_below(self, value: Polynomial, divisor: Polynomial) -> bool:
         """Whether a value is neither negative nor as large as the divisor."""
         room = poly.minus(poly.minus(divisor, _ONE), value)
-        positive = {
+        positive = self._positive(divisor)
+        return all(poly.is_never_negative(each, self._last, positive) for each in (value, room))
+
+    def _positive(self, divisor: Polynomial) -> set[int]:
+        """Variables that are at least 1, or an extent or the divisor would be 0."""
+        return {
             name
             for each in (divisor, *self._extents)
             for name in poly.variables(each) - self._last.keys()
             if not poly.put(each, name, {})
         }
-        return all(poly.is_never_negative(each, self._last, positive) for each in (value, room))
 
 
 def _is_symbolic(expr: Expr) -> bool:

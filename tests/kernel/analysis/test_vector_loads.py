@@ -10,6 +10,8 @@ import pytest
 from check import check, cuda_of, the_kernel
 from tvm import relax
 from tvm.relax import op
+from twins import Twin
+from twins_verified import verify
 from zoo import Case, graph, graph_of, softmax64
 
 ACCESSES = {"half2": 4, "half4": 8, "uint4": 16, "float4": 16}
@@ -131,3 +133,31 @@ def test_wide_elements_beside_narrow_ones():
 
     inputs = [((40, 128), "float32", None), ((128,), "int64", counts)]
     check(graph_of(inputs, build, lambda x, n: softmax64(x * n)))
+
+
+def turned(batch, length) -> Twin:
+    """A rotary embedding of heads that lie side by side, as transformers has it."""
+
+    def build(emit, of, x, cos, sin):
+        b, s = of["b"], of["s"]
+        heads = emit(op.permute_dims(emit(op.reshape(x, (b, s, 4, 64))), [0, 2, 1, 3]))
+        low, high = split(emit, heads)
+        other = emit(op.concat([emit(op.negative(high)), low], -1))
+        c, s = (emit(op.reshape(angle, (1, 1, s, 64))) for angle in (cos, sin))
+        return emit(op.add(emit(op.multiply(heads, c)), emit(op.multiply(other, s))))
+
+    return Twin(
+        lambda b, s: [(b * s, 256), (1, s, 64), (1, s, 64)],
+        build,
+        ({"b": batch, "s": length}, {"b": 1, "s": 1}, {"b": 3, "s": 31}),
+        dtype="bfloat16",
+    )
+
+
+def test_heads_of_symbolic_length_are_read_in_vectors_as_well():
+    """Where a vector is, one division tells for all of its lanes, without asking for signs."""
+    twin = turned(2, 33)
+    verify(twin, *twin.sizes)
+    source = cuda_of(the_kernel(twin.symbolic))
+    assert set(re.findall(r"\*\((\w+)\*\)\(p\d", source)) == {"uint4"}
+    assert not re.search(r"\bp\d+_ptr\[", source) and "rmod" not in source

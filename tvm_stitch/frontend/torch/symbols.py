@@ -1,12 +1,13 @@
 """PyTorch's symbolic sizes as TIR expressions.
 
 In: ints, SymInts and SymFloats. Out: ints and expressions over one TIR variable for each of
-PyTorch's symbols, and the ranges in which PyTorch guards them. Must not know operators.
+PyTorch's symbols, the ranges in which PyTorch guards them, and their sizes when it traced. Must not
+know operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -38,6 +39,7 @@ class Symbols:
     def __init__(self) -> None:
         self.variables: dict[sympy.Symbol, tirx.Var] = {}
         self.upper: dict[str, int] = {}
+        self.seen: dict[str, int] = {}  # what symbols were when PyTorch traced
         self._analyzer = tvm.sym.Analyzer()
 
     def __call__(self, value: int | float | torch.SymInt | torch.SymFloat) -> Dim:
@@ -70,6 +72,9 @@ class Symbols:
         bounds = shape_env.var_to_range.get(symbol)
         variable = tirx.Var(str(symbol), "int64")
         self.variables[symbol] = variable
+        size = _sizes_seen(shape_env).get(symbol)
+        if size is not None:
+            self.seen[variable.name] = max(1, int(size))
         if bounds is None:
             return
         upper, lower = _finite(bounds.upper), _finite(bounds.lower)
@@ -89,6 +94,13 @@ class Symbols:
         if write is None or (expression.is_Pow and not expression.exp.is_Integer):
             raise TorchError(f"a size of {expression}")
         return write(*map(self._written, expression.args))
+
+
+def _sizes_seen(shape_env: Any) -> Mapping[sympy.Symbol, Any]:
+    """Sizes of symbols in the call that PyTorch traced; of those that data decide it has none."""
+    seen = getattr(shape_env, "backed_var_to_val", None)  # before 2.13 by another name
+    found: Mapping[sympy.Symbol, Any] = shape_env.var_to_val if seen is None else seen
+    return found
 
 
 def _finite(bound: Any) -> int | None:

@@ -26,9 +26,9 @@ from tvm_stitch.frontend.torch.layout import CHANNELS_LAST, Order, inverse, is_e
 from tvm_stitch.frontend.torch.ops import ALONG, ELEMENTWISE, IMAGES, LEFT, OPERATORS
 from tvm_stitch.frontend.torch.source_lines import span_of
 from tvm_stitch.frontend.torch.symbols import Symbols
+from tvm_stitch.stages.extents import EXPECTED_SIZES, UPPER_BOUND
 
 ENTRY = "main"
-_UPPER_BOUND = "tir_var_upper_bound"
 
 
 class Laid(NamedTuple):
@@ -58,7 +58,8 @@ class Writer:
 
     def function(self, params: Sequence[relax.Var], body: Callable[[], Expr]) -> tvm.IRModule:
         """The module with one function of these parameters."""
-        attributes = {_UPPER_BOUND: dict(self.symbols.upper)} if self.symbols.upper else None
+        known = {UPPER_BOUND: self.symbols.upper, EXPECTED_SIZES: self.symbols.seen}
+        attributes = {name: dict(sizes) for name, sizes in known.items() if sizes} or None
         try:
             with self.builder.function(ENTRY, list(params), attrs=attributes):
                 with self.builder.dataflow():

@@ -18,6 +18,7 @@ from tvm_stitch.kernel.ir.iteration_space import Space
 from tvm_stitch.kernel.ir.program import Program, Where
 from tvm_stitch.kernel.ir.row_segments import axes_of_rows
 from tvm_stitch.stages.extents import NOMINAL
+from tvm_stitch.stages.guards import least_values
 from tvm_stitch.stages.indices import unflatten
 from tvm_stitch.stages.memoized import memoized, remembered
 from tvm_stitch.stages.stage import (
@@ -57,6 +58,7 @@ class Address:
     index: Expr
     stride: Stride
     guard: Expr | None = None  # it may be out of the buffer elsewhere; None: it never is
+    computed: Expr | None = None  # the index as a kernel computes it; None: as it is
 
     @cached_property
     def key(self) -> AddressKey:
@@ -82,7 +84,8 @@ class Address:
 
     def at(self, row: Expr, column: Expr) -> Expr:
         """The position for a given row and column."""
-        return substitute(self.index, {ROW: row, COLUMN: column})
+        index = self.index if self.computed is None else self.computed
+        return substitute(index, {ROW: row, COLUMN: column})
 
     def guard_at(self, row: Expr, column: Expr) -> Expr | None:
         """The condition for a given row and column."""
@@ -145,7 +148,7 @@ class Frame:
         if where is Where.SAME:
             return Address(read.buffer, self.program.space.flat(ROW, COLUMN), Stride.UNIT)
         axes = self.axes(stage)
-        index = self.analyzer.simplify(substitute(read.place, axes))
+        index = self._place(stage, read, axes)
         guard = None
         if read.guard is not None:
             guard = self.analyzer.simplify(substitute(read.guard, axes))
@@ -153,7 +156,31 @@ class Frame:
         # The loads of a stack of many tensors are all alike.
         key = "stride", int(tvm_ffi.structural_hash(index))
         stride = remembered(self.program, key, lambda: self._stride(index))
-        return Address(read.buffer, index, stride, guard)
+        return Address(read.buffer, index, stride, guard, self.computed(index))
+
+    def _place(self, stage: Stage, read: Read, axes: dict[Var, Expr]) -> Expr:
+        """Where a load goes; where only some indices do, as simple as it is for these.
+
+        Of a concatenation's second half, whose index is less by the first half's, divisions by
+        symbols stay otherwise: TVM's own analyzer, which knows numbers, needs no help.
+        """
+        if isinstance(self.analyzer, tvm.sym.Analyzer) or read.guard is None:
+            return self.analyzer.simplify(substitute(read.place, axes))
+        analyzer, shifted, back = self.analyzer.clone(), dict(axes), {}
+        least = least_values(read.guard)
+        for axis, extent in zip(stage.axes, stage.extents, strict=True):
+            if least.get(axis, 0) > 0:
+                beyond = tirx.Var("beyond", "int64")
+                analyzer.bind(beyond, tvm.ir.Range(tirx.IntImm("int64", 0), extent - least[axis]))
+                shifted[axis], back[beyond] = beyond + least[axis], axes[axis] - least[axis]
+        place = analyzer.simplify(substitute(read.place, shifted))
+        return self.analyzer.simplify(substitute(place, back)) if back else place
+
+    def computed(self, expr: Expr) -> Expr:
+        """An expression of ROW and COLUMN as a kernel should compute it."""
+        if isinstance(self.analyzer, tvm.sym.Analyzer):
+            return expr
+        return self.analyzer.truncated(expr)
 
     def aligned(self, index: Expr, vector: int) -> bool:
         """Whether every vector of columns that starts at a multiple of `vector` is aligned."""

@@ -10,7 +10,6 @@ import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import fmean
 from typing import ClassVar
 
 import tvm
@@ -36,7 +35,6 @@ from tvm_stitch.kernel.library_product.matrices import Batches, batches
 from tvm_stitch.kernel.tensor_core.program import TensorProduct, tensor_product
 from tvm_stitch.library import shim
 from tvm_stitch.library.locate import CUBLASLT, is_off
-from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.stage import Expr, Refused, Stage, Var, as_int64, dtype_of, element_bytes
 
 LIBRARY_ATTRIBUTE = "tvm_stitch.library"
@@ -72,11 +70,12 @@ class LibraryKernel(Kernel):
 
     def us(self, calls: int, batch: Extent) -> float:
         """The same of so many calls of a batch each."""
-        one, points = replace(self.product, entries=batch), self.bounds.points or (NOMINAL,)
-        return fmean(
-            calls * library_us(one, self.device, extents=point)
-            + ending_us(self.product, self.epilogue, self.device, point)
-            for point in points
+        one = replace(self.product, entries=batch)
+        return self.bounds.mean(
+            lambda point: (
+                calls * library_us(one, self.device, extents=point)
+                + ending_us(self.product, self.epilogue, self.device, point)
+            )
         )
 
     def check(self, _seen: set[Hashable] | None = None) -> None:

@@ -22,7 +22,7 @@ from tvm_stitch.kernel.codegen.tir_builder import Writer, block_uniform, int64
 from tvm_stitch.kernel.ir.mapping import switched_off
 from tvm_stitch.kernel.kernel import Implementation, Kernel
 from tvm_stitch.kernel.tensor_core.choose import choose_tiles, slower_than_fitted
-from tvm_stitch.kernel.tensor_core.cost import mean_us
+from tvm_stitch.kernel.tensor_core.cost import predicted_us
 from tvm_stitch.kernel.tensor_core.emit import TensorPart, allocate_smem_arena
 from tvm_stitch.kernel.tensor_core.grouped import co_scheduled, tensor_products
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
@@ -60,10 +60,11 @@ class TensorKernel(Kernel):
 
         Its tiles are the same for all, which costs time where nobody states the sizes.
         """
-        found = mean_us(self.products, self.tiles, self.device, self.bounds.points)
-        if not is_open(self.buffers, self.bounds.points):
+        bounds, how = self.bounds, (self.products, self.tiles, self.device)
+        found = bounds.mean(lambda point: predicted_us(*how, point))
+        if not is_open(self.buffers, bounds.points):
             return found
-        return found * slower_than_fitted(self.products, self.tiles, self.device)
+        return found * slower_than_fitted(*how, bounds)
 
     def check(self, _seen: set[Hashable] | None = None) -> Refused | None:
         """What check_kernel will find in it, asked before there is a fused PrimFunc."""
@@ -105,7 +106,7 @@ def tensor_kernel(
     off = switched_off(("independent",) if len(found) > 1 else (), schemes)
     if off is not None:
         return off
-    tiles = choose_tiles(found, device, bounds.points)
+    tiles = choose_tiles(found, device, bounds)
     return tiles if isinstance(tiles, Refused) else TensorKernel(device, bounds, found, tiles)
 
 

@@ -15,6 +15,7 @@ from statistics import fmean
 from tvm import tirx
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.choose import NO_BOUNDS, Bounds
 from tvm_stitch.kernel.codegen.footprint import shared_left
 from tvm_stitch.kernel.tensor_core.cost import Sized, are_shallow, compared_us
 from tvm_stitch.kernel.tensor_core.program import TensorProduct
@@ -27,7 +28,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     stage_elements,
     why_illegal,
 )
-from tvm_stitch.stages.extents import NOMINAL, NOMINAL_EXTENT, Extents
+from tvm_stitch.stages.extents import NOMINAL, Extents
 from tvm_stitch.stages.stage import Refused, as_int64
 
 # Of deep products the multiplying takes the time: large tiles load each factor least often, smaller
@@ -52,8 +53,8 @@ GROUPED_STAGES = (10, 8, 6, 4, 3)
 # Blocks side by side, of which one multiplies while another stores.
 GROUPED_RESIDENT = (0, 2, 3)
 
-# Of a symbol, where nobody states any.
-ANY_SIZES = (NOMINAL_EXTENT // 8, NOMINAL_EXTENT, NOMINAL_EXTENT * 8)
+# Sizes of a symbol that tiles should suit where nobody states any, by the one that is expected.
+OFTEN_EXPECTED = (1 / 8, 1, 8)
 
 
 def _grouped() -> Iterator[Tiles]:
@@ -84,7 +85,7 @@ GROUPED_SHALLOW = (
 
 
 def choose_tiles(
-    products: Sequence[TensorProduct], device: Device, points: Sequence[Extents] = ()
+    products: Sequence[TensorProduct], device: Device, bounds: Bounds = NO_BOUNDS
 ) -> Tiles | Refused:
     """The legal tiles that should be the fastest; of shallow products, those that are filled."""
     if device.capability < CAPABILITY:
@@ -99,7 +100,7 @@ def choose_tiles(
         return filled[0] if filled else legal[-1]
     # What groups of warps may multiply, they do: it takes half the time.
     for sizes in (GROUPED if device.warpgroups else (), DEEP):
-        for tiles in fastest_first(products, sizes, device, points):
+        for tiles in fastest_first(products, sizes, device, bounds):
             if why_illegal(products, tiles, device) is None:
                 return tiles
     return _refused(products, fitted_to_all(products, DEEP[-1]), device)
@@ -109,34 +110,42 @@ def fastest_first(
     products: Sequence[TensorProduct],
     sizes: Sequence[Tiles],
     device: Device,
-    points: Sequence[Extents] = (),
+    bounds: Bounds = NO_BOUNDS,
 ) -> list[Tiles]:
     """Sizes of tiles, legal or not, as deep as may be, by what they should take.
 
     Of sizes that nobody states, by how much longer that is than what others take.
     """
     fitting = [_deepest(products, tiles, device) for tiles in sizes]
-    sized = [Sized.of(products, point) for point in points or any_sizes(products)]
+    sized = [Sized.of(products, point) for point in bounds.points or any_sizes(products, bounds)]
     took = [[compared_us(each, tiles, device) for each in sized] for tiles in fitting]
-    units = [1.0] * len(sized) if points else list(map(min, zip(*took, strict=True)))
+    units = [1.0] * len(sized) if bounds.points else list(map(min, zip(*took, strict=True)))
     means = [fmean(map(operator.truediv, each, units)) for each in took]
     return [fitting[number] for number in sorted(range(len(fitting)), key=means.__getitem__)]
 
 
-def slower_than_fitted(products: Sequence[TensorProduct], tiles: Tiles, device: Device) -> float:
+def slower_than_fitted(
+    products: Sequence[TensorProduct], tiles: Tiles, device: Device, bounds: Bounds
+) -> float:
     """How much longer tiles take, where nobody states the sizes, than those that suit each size."""
     sizes = GROUPED if tiles.warpgroups else DEEP
     fitting = [tiles, *(_deepest(products, each, device) for each in sizes)]
-    sized = [Sized.of(products, point) for point in any_sizes(products)]
+    sized = [Sized.of(products, point) for point in any_sizes(products, bounds)]
     took = [[compared_us(each, one, device) for one in fitting] for each in sized]
     return fmean(each[0] / min(each) for each in took)
 
 
-def any_sizes(products: Sequence[TensorProduct]) -> list[Extents]:
+def any_sizes(products: Sequence[TensorProduct], bounds: Bounds) -> list[Extents]:
     """Sizes of the symbols of products that their tiles should suit, if nobody states any."""
     extents = [as_int64(size) for product in products for size in product.sizes]
-    names = sorted({var.name for e in extents for var in tirx.analysis.undefined_vars(e)})
-    return [NOMINAL.at(dict.fromkeys(names, size)) for size in (ANY_SIZES if names else (1,))]
+    symbols = {var for extent in extents for var in tirx.analysis.undefined_vars(extent)}
+    if not symbols:
+        return [NOMINAL]
+    likely = {var.name: bounds.likely.size(var) for var in symbols}
+    return [
+        bounds.likely.at({name: max(1, int(size * often)) for name, size in likely.items()})
+        for often in OFTEN_EXPECTED
+    ]
 
 
 def _refused(products: Sequence[TensorProduct], tiles: Tiles, device: Device) -> Refused:

@@ -10,7 +10,6 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.analysis.profile import instructions
@@ -145,13 +144,6 @@ def least_bytes(products: Sequence[TensorProduct], extents: Extents = NOMINAL) -
     """Each input read once, each output written once; what blocks read again is in the L2."""
     buffers = dict.fromkeys(buffer for product in products for buffer in product.buffers)
     return sum(map(extents.bytes, buffers))
-
-
-def mean_us(
-    products: Sequence[TensorProduct], tiles: Tiles, device: Device, points: Sequence[Extents] = ()
-) -> float:
-    """What the kernel should take on average at some sizes of symbols."""
-    return fmean(predicted_us(products, tiles, device, point) for point in points or (NOMINAL,))
 
 
 def predicted_us(

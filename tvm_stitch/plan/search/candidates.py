@@ -182,7 +182,7 @@ class _Search:
 
     def _least_us(self, nodes: Nodes, outputs: tuple[Value, ...]) -> float:
         judge = self.judge
-        return least_us(self.region, nodes, outputs, judge.device, judge.bounds.points)
+        return least_us(self.region, nodes, outputs, judge.device, judge.bounds)
 
     def _alone(self, place: int, atom: Nodes) -> None:
         """A node by itself: as a view, TVM's way, and stitched unless it belongs with others."""

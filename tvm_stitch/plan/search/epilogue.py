@@ -44,7 +44,7 @@ def epilogues(region: Region, judge: Judge) -> Iterator[Epilogue]:
                 yield Epilogue(product.name, number, nodes, found.outputs, more, found)
             continue
         for nodes, output in _meeting_points(region, readers):
-            cost = epilogue_us(region, nodes, output, result, judge.device)
+            cost = epilogue_us(region, nodes, output, result, judge.device, judge.bounds)
             yield Epilogue(product.name, number, nodes, (output,), cost, None)
 
 

@@ -19,7 +19,6 @@ from tvm_stitch.kernel.implementations import PRODUCTS
 from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.plan.regions.region import Nodes, Region, Value, bits, own_products
 from tvm_stitch.plan.search.price import default_kernel_us, ended_us, inputs
-from tvm_stitch.stages.extents import NOMINAL
 from tvm_stitch.stages.op_pattern import Pattern
 from tvm_stitch.stages.stage import Refused, Stage, Var, constant, product
 
@@ -107,8 +106,8 @@ class Judge:
 
     def _fresh(self, nodes: Nodes) -> int:
         """Bytes that a set reads of what a product's kernel has just written, ended or not."""
-        buffers = inputs(self.region, nodes)
-        return sum(map(NOMINAL.bytes, filter(self._of_products.__contains__, buffers)))
+        fresh = filter(self._of_products.__contains__, inputs(self.region, nodes))
+        return sum(map(self.bounds.representative.bytes, fresh))
 
     @cached_property
     def _of_products(self) -> frozenset[Var]:
@@ -189,9 +188,7 @@ class Judge:
     def default_us(self, nodes: Nodes, outputs: tuple[Value, ...]) -> float:
         """What TVM's own kernel of a set takes."""
         key = "default", self.region.structure(nodes, outputs)
-        find = partial(
-            default_kernel_us, self.region, nodes, outputs, self.device, self.bounds.points
-        )
+        find = partial(default_kernel_us, self.region, nodes, outputs, self.device, self.bounds)
         return self.answers.of(key, find)
 
     def reduces(self, nodes: Nodes) -> bool:

@@ -1,24 +1,22 @@
 """What a planner weighs: microseconds of kernels, stitched or not, also where shapes are open.
 
-In: Kernels, or nodes that go TVM's way, and sizes of symbols at which they are compared. Out:
-microseconds, the mean over these points, from kernel/cost_model. Bytes that cross between kernels
-count at nominal extents, and those of kernels too where nobody states sizes.
+In: Kernels, or nodes that go TVM's way, and Bounds, which say at which sizes of symbols they are
+compared. Out: microseconds, the mean over these sizes, from kernel/cost_model; of bytes alone where
+nobody states sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from statistics import fmean
 
 from tvm_stitch.device import Device
+from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.cost_model.kernel_model import copy_us
 from tvm_stitch.kernel.kernel import Kernel
 from tvm_stitch.plan.regions.region import Crossing, Nodes, Region, Value, bits
 from tvm_stitch.plan.search import dlight_baseline
-from tvm_stitch.stages.extents import NOMINAL, Extents, is_open
+from tvm_stitch.stages.extents import Extents, is_open
 from tvm_stitch.stages.stage import Var
-
-Points = tuple[Extents, ...]
 
 # What TVM makes is less certain than what is emitted here: on equal terms nothing is left to it.
 EPILOGUE_US = 0.5
@@ -29,12 +27,11 @@ EPILOGUE_BYTES = 1.05
 
 
 def least_us(
-    region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device, points: Points
+    region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device, bounds: Bounds
 ) -> float:
     """What no kernel of nodes can beat: a copy of the bytes that it must touch."""
     buffers = (*inputs(region, nodes), *map(region.buffer, outputs))
-    points = points or (NOMINAL,)
-    moved = fmean(sum(point.bytes(buffer) for buffer in buffers) for point in points)
+    moved = bounds.mean(lambda point: sum(map(point.bytes, buffers)))
     return copy_us(moved, device)
 
 
@@ -49,14 +46,14 @@ def separate_us(crossing: Crossing, device: Device, launch_us: float) -> float:
 
 
 def default_kernel_us(
-    region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device, points: Points
+    region: Region, nodes: Nodes, outputs: Iterable[Value], device: Device, bounds: Bounds
 ) -> float:
     """TVM's own kernel for nodes that its fusion would put together."""
     written = [region.buffer(output) for output in outputs]
     stages = tuple(stage for place in bits(nodes) for stage in region.nodes[place].stages)
     buffers = [*inputs(region, nodes), *written]
 
-    unknown = is_open(buffers, points)
+    unknown = is_open(buffers, bounds.points)
 
     def at(point: Extents) -> float:
         kernel = dlight_baseline.default_kernel(stages, written, point)
@@ -65,20 +62,24 @@ def default_kernel_us(
         moved = sum(point.bytes(buffer) for buffer in buffers)
         return dlight_baseline.unknown_kernel_us(moved, device)
 
-    return fmean(map(at, points or (NOMINAL,)))
+    return bounds.mean(at)
 
 
 def ended_us(kernel: Kernel, alone: Kernel) -> float:
     """A product with what its kernel ends with, which nothing multiplied hides."""
-    more = sum(map(NOMINAL.bytes, kernel.buffers)) - sum(map(NOMINAL.bytes, alone.buffers))
+    more = kernel.bounds.mean(
+        lambda point: sum(map(point.bytes, kernel.buffers)) - sum(map(point.bytes, alone.buffers))
+    )
     moved = EPILOGUE_BYTES * more / kernel.device.bandwidth * 1e6
     return alone.cost_us + max(kernel.cost_us - alone.cost_us, moved)
 
 
-def epilogue_us(region: Region, nodes: Nodes, output: Value, result: Var, device: Device) -> float:
+def epilogue_us(
+    region: Region, nodes: Nodes, output: Value, result: Var, device: Device, bounds: Bounds
+) -> float:
     """What nodes add to the kernel of the product whose result they read: bytes, but no launch."""
-    more = sum(map(NOMINAL.bytes, inputs(region, nodes))) - NOMINAL.bytes(result)
-    more += NOMINAL.bytes(region.buffer(output)) - NOMINAL.bytes(result)
+    buffers = (*inputs(region, nodes), region.buffer(output))
+    more = bounds.mean(lambda at: sum(map(at.bytes, buffers)) - 2 * at.bytes(result))
     return EPILOGUE_US + max(0.0, more / device.bandwidth * 1e6)
 
 

@@ -21,7 +21,7 @@ from tvm_stitch.plan.regions.region import Nodes, Region
 from tvm_stitch.plan.search.epilogue import epilogues
 from tvm_stitch.plan.search.judge import Judge, Verdict
 from tvm_stitch.plan.search.read_twice import bytes_read_twice
-from tvm_stitch.stages.extents import NOMINAL, Extents, is_open
+from tvm_stitch.stages.extents import Extents, is_open
 from tvm_stitch.stages.stage import Refused
 
 # So many take their time to compute, and two kernels compute the same; of fewer it is tried whether
@@ -73,7 +73,7 @@ def _two_kernels_us(nodes: Nodes, verdict: Verdict, judge: Judge, options: Optio
     kernel, points = verdict.kernel, judge.bounds.points
     if is_open(kernel.buffers, points):
         return None
-    found = [(kernel.least(point), point) for point in points or (NOMINAL,)]
+    found = [(kernel.least(point), point) for point in points or (judge.bounds.likely,)]
     known = [(least, point) for least, point in found if least is not None]
     if len(known) < len(found):
         return None

@@ -14,7 +14,7 @@ from tvm import tirx
 
 from tvm_stitch.device import Device
 from tvm_stitch.kernel.build import read_programs
-from tvm_stitch.kernel.choose import NO_BOUNDS
+from tvm_stitch.kernel.choose import Bounds
 from tvm_stitch.kernel.cost_model import kernel_model
 from tvm_stitch.kernel.ir.mapping import LIBRARY, SCHEMES, Mapping
 from tvm_stitch.kernel.ir.phases import Phases
@@ -126,7 +126,7 @@ def _by_library(fused: Fused, _emitted: tirx.PrimFunc, device: Device, extents: 
     stages = read_stages(fused.function)
     assert not isinstance(stages, Refused), "a call of a library comes from a readable function"
     outputs = outputs_of(fused.function, stages)
-    call = library_kernel(stages, outputs, device, NO_BOUNDS, SCHEMES)
+    call = library_kernel(stages, outputs, device, Bounds(points=(extents,)), SCHEMES)
     assert not isinstance(call, Refused), "the library had it before"
     ending = f", which ends with {call.epilogue}" if str(call.epilogue) else ""
     return replace(

@@ -5,7 +5,9 @@ Integers are summed in their own type, as PyTorch has them.
 
 from __future__ import annotations
 
-from tvm import relax
+from typing import Any
+
+from tvm import relax, tirx
 
 from tvm_stitch.errors import TorchError
 from tvm_stitch.frontend.torch.call import Call, Converter, Expr, Number, wide
@@ -13,10 +15,17 @@ from tvm_stitch.frontend.torch.call import Call, Converter, Expr, Number, wide
 _op = relax.op
 
 
+def is_outer(summed: Any) -> bool:
+    """Whether a product of so deep factors sums nothing up: columns times rows, element-wise."""
+    return isinstance(summed, (int, tirx.IntImm)) and int(summed) == 1
+
+
 def _summed(call: Call, left: Expr, right: Expr) -> Expr:
     """The product, in the type that it is summed in."""
     if call.dtype == "bool":
         raise TorchError("products of booleans")
+    if is_outer(left.ty.shape[-1]):
+        return call.emit(_op.multiply(call.wide(left), call.wide(right)))
     return call.emit(_op.matmul(left, right, wide(call.dtype)))
 
 
