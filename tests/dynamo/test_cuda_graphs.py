@@ -188,6 +188,7 @@ def test_replayed_graphs_are_right(dynamic):
     for rows in (32, 48, 32) if dynamic else (32, 32, 32):
         for _ in range(4):
             torch.compiler.cudagraph_mark_step_begin()
+            model.zero_grad()  # gradients lie in the graphs' memory, which the next step reuses
             x = torch.randn(rows, 64, device="cuda")
             found = run(x)
             found.sum().backward()
