@@ -343,6 +343,7 @@ def test_the_demo(capsys):
     assert "in 3 thread orders" in out and "\nok\n" in out
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_the_demo_as_json(capsys):
     code, out, err = run(capsys, "demo", "--json")

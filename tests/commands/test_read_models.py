@@ -157,6 +157,7 @@ def test_files_that_hold_no_model(capsys, tmp_path):
         assert message in refused(capsys, "explain", str(path)), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["onnx", "torch"])
 def test_without_the_package_it_says_what_to_install(package, request):
     path = request.getfixturevalue({"onnx": "onnx_model", "torch": "exported_model"}[package])

@@ -30,6 +30,7 @@ def number(pattern: str, output: str) -> int:
     return int(found[1])
 
 
+@pytest.mark.slow
 def test_quickstart():
     output = run("1_quickstart.py")
     assert number(r"after +(\d+) kernel launch", output) == 1

@@ -66,6 +66,7 @@ def test_numbers_that_are_equal_but_not_the_same():
     assert minus.sum() == -torch.inf
 
 
+@pytest.mark.slow
 def test_inductor_is_not_imported():
     # It takes a second of every process.
     program = (

@@ -119,6 +119,7 @@ def test_lists_of_float64_stay_lists():
     assert left(report) == {"_foreach_add.List"}
 
 
+@pytest.mark.slow
 def test_layers_are_updated_by_equal_parts():
     layer = [(5, 5), (5,), (9, 5), (9,)]
     layers = 2 * MOST_OPERATORS // (10 * len(layer))
@@ -188,6 +189,7 @@ def test_lists_that_are_copied_and_cleared():
     torch.testing.assert_close(given, expected)
 
 
+@pytest.mark.slow
 def test_states_are_written_where_they_are():
     """Of a GPU's kernels those of elements alone write over what they read; nothing is copied."""
     from tvm_stitch.dynamo import backend

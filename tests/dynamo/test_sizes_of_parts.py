@@ -54,6 +54,7 @@ def test_halves_of_a_batch():
     check(function, [(torch.randn(4, 6),), (torch.randn(7, 10),)])
 
 
+@pytest.mark.slow
 def test_patches_come_together():
     torch.manual_seed(0)
 

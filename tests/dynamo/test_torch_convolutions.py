@@ -91,6 +91,7 @@ def test_on_the_cpu_they_are_pytorchs():
     assert {each.operator: each.calls for each in report.left} == {"convolution": 3}
 
 
+@pytest.mark.slow
 def test_in_training_they_are_pytorchs():
     torch._dynamo.reset()
     model = network(nn.Flatten()).train()

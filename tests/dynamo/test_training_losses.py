@@ -114,6 +114,7 @@ def losses(model, run, images, labels):
     return torch.stack(found)
 
 
+@pytest.mark.slow
 def test_a_resnets_losses_follow_eagers_for_20_steps():
     """Its convolutions are PyTorch's; the norms, sums and their gradients are stitched kernels."""
     model = small_resnet()

@@ -1,11 +1,13 @@
 """Graphs that reduce over their rows: column sums, norms over the batch, gradients, embeddings."""
 
+from collections.abc import Callable
+
 import numpy as np
 import tvm
 from check import H200, TOGETHER, stitched
 from tvm import relax
 from tvm.relax import op
-from zoo import Case, graph, graph_of, norm64
+from zoo import Case, Graph, graph, graph_of, norm64
 
 from tvm_stitch.device import device_of
 from tvm_stitch.kernel.build import read_programs
@@ -169,12 +171,7 @@ def indices_of(rows: int, count: int, used: int | None = None) -> np.ndarray:
     return np.random.default_rng(1).integers(0, used or rows, (count, 1)).astype("int64")
 
 
-def embedding_step(
-    table: tuple[int, ...], count: int, used: int | None = None, dtype: str = "float32"
-) -> Case:
-    """A step of SGD with momentum and weight decay of an embedding: weights and momenta."""
-    indices = indices_of(table[0], count, used)
-
+def _step_of(table: tuple[int, ...], dtype: str) -> Callable:
     def build(emit, at, dy, weights, momenta):
         zeros = emit(op.zeros(relax.ShapeExpr(table), dtype))
         sums = emit(op.scatter_nd(zeros, at, dy, "add"))
@@ -183,6 +180,26 @@ def embedding_step(
         moved = emit(op.add(moved, emit(op.add(sums, decay))))
         scaled = emit(op.multiply(moved, relax.const(0.25, dtype)))
         return emit(op.subtract(weights, scaled)), moved
+
+    return build
+
+
+def embedding_step_module(table: tuple[int, ...], count: int) -> tvm.IRModule:
+    """The module of `embedding_step` alone, for sizes of which values would fill the memory."""
+    made = Graph()
+    types = [((count, 1), "int64"), ((count, *table[1:]), "float32"), *[(table, "float32")] * 2]
+    made.params = [
+        relax.Var(f"p{number}", relax.TensorType(shape, dtype))
+        for number, (shape, dtype) in enumerate(types)
+    ]
+    return made.case(_step_of(table, "float32"), ()).module
+
+
+def embedding_step(
+    table: tuple[int, ...], count: int, used: int | None = None, dtype: str = "float32"
+) -> Case:
+    """A step of SGD with momentum and weight decay of an embedding: weights and momenta."""
+    indices = indices_of(table[0], count, used)
 
     def expected(at, dy, weights, momenta):
         sums = np.zeros(table)
@@ -193,6 +210,6 @@ def embedding_step(
     own = [(table, dtype, None)] * 2
     return graph_of(
         [(indices.shape, "int64", indices), ((count, *table[1:]), dtype, None), *own],
-        build,
+        _step_of(table, dtype),
         expected,
     )

@@ -89,6 +89,7 @@ def run(kernel: tirx.PrimFunc, rows: int, columns: int) -> str:
     return found.kernel
 
 
+@pytest.mark.slow
 def test_the_host_launches_it_at_exactly_that_size():
     kernel = softmax_of((ROWS, 5), (COLUMNS, 7), options=stated(n=(3, 5), m=(40, 9)))
     names = [run(kernel, *sizes) for sizes in ((3, 40), (5, 9), (5, 40), (4, 40), (3, 39), (3, 41))]

@@ -53,6 +53,7 @@ def test_every_decision_is_broken_once():
     }
 
 
+@pytest.mark.slow
 def test_decisions_that_went_unnoticed_once_are_among_them():
     known = [
         ("emit.py", "negation dropped", "not is_reversed"),

@@ -70,6 +70,7 @@ def test_a_long_chain_is_as_many_kernels_as_it_must_be_and_says_what_its_parts_m
     assert plan.cuts[0].reason.startswith("they are parts of a region")
 
 
+@pytest.mark.slow
 def test_the_report_tells_of_parts():
     report = str(explain(chain(300), cuda_target({"kind": "cuda", "arch": "sm_90"})))
     assert "2 are parts of larger ones" in " ".join(report.split())
@@ -127,6 +128,7 @@ def test_sets_of_equal_structure_have_one_kernel():
     assert judge(4).kernel is not one.kernel
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [chain, scaled_sums])
 def test_each_operator_is_judged_about_as_often_in_large_graphs_as_in_small_ones(build):
     """Seconds are the machine's; how many operators are judged, each set anew, is ours."""

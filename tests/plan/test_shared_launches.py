@@ -112,6 +112,7 @@ def test_query_key_and_value_of_several_widths(dtype):
     assert_sound(*graph_and_plan(case.module))
 
 
+@pytest.mark.slow
 def test_rows_that_run_time_tells():
     case = query_key_value("float16", rows=(tirx.Var("m", "int64"), 50))
     check(case, kernels=1, orders=2)
@@ -213,6 +214,7 @@ def steps_of_a_product(rows: int, steps: int) -> Case:
     return graph("float32", [(rows * steps, 300), (300, 192)], build, expected)
 
 
+@pytest.mark.slow
 def test_kernels_that_read_and_compute_the_same_view_are_judged_together():
     """One kernel computes for itself a view that the other reads: both in one is no kernel."""
     found, plan = graph_and_plan(steps_of_a_product(256, 32).module)

@@ -146,6 +146,7 @@ def test_five_thousand_operators_in_three_seconds(opened, repeated):
     assert tab.locator(".box").count() > 5
 
 
+@pytest.mark.slow
 def test_everything_opens_but_a_kernel_of_thousands_of_operators(opened):
     tab = opened(report([0, 1], [kernel(0), kernel(1, 5000)]))
     tab.locator("#open-all").click()

@@ -82,6 +82,7 @@ def test_a_product_is_named_by_what_it_computes():
     assert first.sizes == (512, 512, 256, 1) and "512 x 256 x 512 float16" in first.title
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [GPU, H200], ids=["warpgroups", "without"])
 def test_the_space_holds_legal_tiles_and_what_is_chosen(target):
     found = workload_of(*LARGE, target=target)
@@ -121,6 +122,7 @@ def test_tiles_of_the_space_compute_what_the_chosen_ones_do():
         assert answer.get("cost", 0) > 0, (tiles, answer)
 
 
+@pytest.mark.slow
 def test_what_tuning_finds_is_compiled(store):
     tuning = tvm_stitch.tune(
         linear("float16", *LARGE).module, H200, store.path, trials=48, runner=Runner()

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.usefixtures("nothing_shipped")
 # Records
 
 
+@pytest.mark.slow
 def test_every_trial_is_recorded(path):
     result = tuned(path)
     (kernel,) = result.kernels
@@ -54,6 +55,7 @@ def test_what_was_found_is_applied(path):
     assert (entry.origin, entry.mapping) == ("tuned", best.schedule.mapping)
 
 
+@pytest.mark.slow
 def test_equal_kernels_are_searched_once(path):
     runner = MadeUpRunner()
     tuned(path, runner)

@@ -152,6 +152,7 @@ def two_pairs() -> Case:
     return graph("float32", [(300, 300), (200, 300), (300, 300)], build, exact)
 
 
+@pytest.mark.slow
 def test_kernels_that_cannot_share_a_launch_leave_others_theirs(monkeypatch):
     """Where merging spoils one launch that several kernels share, only these are kept apart."""
     real = settle.refused_groups

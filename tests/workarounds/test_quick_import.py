@@ -33,6 +33,7 @@ def seen(first: str) -> list:
     return json.loads(found.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_operators_and_functions_are_those_of_a_plain_import():
     plain, ours = seen("tvm"), seen("tvm_stitch.workarounds.installed")
     assert plain[0] == ours[0]

@@ -7,6 +7,7 @@ from tvm.relax import op
 from zoo import graph, softmax64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", (5, 16))
 def test_softmax_over_rows_that_are_summed_up_as_well(rows):
     """Exponentials are added up in a second pass, also where a phase behind the first has none."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from across_rows import embedding_step, indices_of
+from across_rows import embedding_step, embedding_step_module, indices_of
 from check import H200, check, primfuncs, schedule_by
 from tvm import relax
 from tvm.relax import op
@@ -125,13 +125,13 @@ def test_rows_are_split_among_neighbouring_blocks(monkeypatch, words):
 
 def test_a_table_of_many_rows_has_one_wave_of_blocks():
     for count in (16384, 1 << 20):
-        (program,) = programs_of_case(embedding_step((30522, 768), count))
+        (program,) = programs_of(embedding_step_module((30522, 768), count))
         mapping = kind_of(program).choose(problem_of(program, device_of(H200)))
         assert (mapping.reach, mapping.blocks) == (128, 132)
 
 
 def test_mappings_that_do_not_hold_are_refused():
-    programs = programs_of_case(embedding_step((61, 8), 40))
+    programs = programs_of(embedding_step((61, 8), 40).module)
     (program,) = programs
     kind, problem = kind_of(program), problem_of(program, device_of(H200))
     mapping = kind.choose(problem)
@@ -145,6 +145,6 @@ def test_mappings_that_do_not_hold_are_refused():
         assert refused is not None and re.search(reason, refused.reason), (change, refused)
 
 
-def programs_of_case(case):
-    (function,) = primfuncs(case.module, before="StitchSchedule").values()
+def programs_of(module):
+    (function,) = primfuncs(module, before="StitchSchedule").values()
     return read_programs(function)

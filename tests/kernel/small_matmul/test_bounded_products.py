@@ -86,8 +86,12 @@ def bounded(name: str, **bounds: int) -> Twin:
     return replace(twin, bounds=bounds or {"s": most})
 
 
-@pytest.mark.spread(4)
-@pytest.mark.parametrize("name", CASES)
+QUICK = ("of halves", "columns", "depth")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in CASES]
+)
 def test_one_kernel_as_of_known_sizes(name):
     """In several orders of its threads, which read nothing beyond what there is."""
     twin = bounded(name)

@@ -58,6 +58,7 @@ def test_a_child_that_crashes_is_replaced(child):
     assert "package" in child.ask(HELLO, 60)
 
 
+@pytest.mark.slow
 def test_a_child_that_hangs_is_killed(child):
     child.ask(HELLO, 60)
     process = child._process
