@@ -16,18 +16,20 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import vm_build
-from tvm.tirx.build import codegen_build, split_host_device_mods
+from tvm.tirx.build import codegen_build
 
 from tvm_stitch import timing
 from tvm_stitch.cache.store import Store
 from tvm_stitch.executable import cuda, shared_object
 from tvm_stitch.executable.units import units
+from tvm_stitch.kernel.build import is_emitted
 from tvm_stitch.kernel.codegen.prim_func import NO_ALIAS_ATTRIBUTE
 from tvm_stitch.kernel.library_product.build import LIBRARY_ATTRIBUTE
 from tvm_stitch.library import addons as shim_addons
 from tvm_stitch.library import shim
+from tvm_stitch.workarounds.aligned_vectors import function_of, lowered
 
 
 class Executable(relax.VMExecutable):
@@ -138,25 +140,24 @@ def _lowered(
     tir: tvm.IRModule, target: tvm.target.Target
 ) -> tuple[tvm.target.Target, tvm.IRModule, dict[tvm.target.Target, tvm.IRModule]]:
     """The host's target and code, and the kernels by theirs."""
-    host = target.host or tvm.target.Target("llvm" if tvm.runtime.enabled("llvm") else "c")
-    bound = tvm.tirx.transform.BindTarget(target.with_host(host))(tir)
-    pipeline, finish_host, finish_device = tvm.tirx.get_default_tir_pipeline(target)
-    host_mod, device_mods = split_host_device_mods(pipeline(bound))
+    stitched = {_symbol(var, func) for var, func in tir.functions_items() if is_emitted(func)}
+    host, host_mod, devices = lowered(tir, target, stitched)
     shared = _sharing(tir)
-    devices = {
-        each: _without_restrict(finish_device()(found), shared)
-        for each, found in device_mods.items()
-    }
-    return host, finish_host()(host_mod), devices
+    return host, host_mod, {each: _without_restrict(mod, shared) for each, mod in devices.items()}
 
 
 def _sharing(tir: tvm.IRModule) -> set[str]:
     """The functions whose tensors may be in the same memory, as they say."""
     return {
-        str(function.attrs.get("global_symbol", var.name_hint))
+        _symbol(var, function)
         for var, function in tir.functions_items()
         if function.attrs and not function.attrs.get(NO_ALIAS_ATTRIBUTE, True)
     }
+
+
+def _symbol(var: tvm.ir.GlobalVar, function: tirx.PrimFunc) -> str:
+    """The name of a function, by which its kernels are called as well."""
+    return str((function.attrs or {}).get("global_symbol", var.name_hint))
 
 
 def _without_restrict(mod: tvm.IRModule, shared: set[str]) -> tvm.IRModule:
@@ -165,7 +166,7 @@ def _without_restrict(mod: tvm.IRModule, shared: set[str]) -> tvm.IRModule:
         return mod
     mod = mod.clone()
     for var, kernel in mod.functions_items():
-        if var.name_hint.rpartition("_kernel")[0] in shared:
+        if function_of(var.name_hint) in shared:
             mod.update_func(var, kernel.with_attr(NO_ALIAS_ATTRIBUTE, False))
     return mod
 

@@ -14,10 +14,13 @@ import numpy as np
 import tvm
 import tvm_ffi
 from tvm import tirx
+from tvm.tirx.build import tir_to_runtime
 
 from tvm_stitch.errors import InputError, SimtError, last_line
 from tvm_stitch.simt.launch import Launch
+from tvm_stitch.workarounds.aligned_vectors import lowered
 
+_STITCHED = "tvm_stitch."  # begins the attributes of kernels that this package wrote
 _FLAGS = ("tirx.use_cooperative_launch", "tirx.use_programtic_dependent_launch")
 _DEFAULT_TARGET = {"kind": "cuda", "arch": "sm_90", "max_threads_per_block": 1024,
                    "max_shared_memory_per_block": 49152, "thread_warp_size": 32}  # fmt: skip
@@ -174,7 +177,9 @@ def lower(function: tirx.PrimFunc, target: Any = None, name: str = "main") -> Ho
         with tvm.transform.PassContext(
             opt_level=context.opt_level, config=dict(context.config), instruments=[capture]
         ):
-            built = tvm.tirx.build(tvm.IRModule({name: function}), target=chosen)
+            stitched = {name for key in dict(attributes) if key.startswith(_STITCHED)}
+            host, host_mod, devices = lowered(tvm.IRModule({name: function}), chosen, stitched)
+            built = tir_to_runtime(host_mod, devices, host)
     except Exception as error:
         raise SimtError(
             f"TVM could not lower {name} to CUDA: {last_line(error)}; it has to be thread-bound "
