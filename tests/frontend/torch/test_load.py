@@ -16,6 +16,7 @@ from tvm import relax  # noqa: E402
 
 import tvm_stitch  # noqa: E402
 from tvm_stitch.errors import InputError, TorchError  # noqa: E402
+from tvm_stitch.transform import bounds_of_module  # noqa: E402
 
 nn = torch.nn
 ROOT = Path(__file__).parents[3]
@@ -70,6 +71,8 @@ def test_a_dimension_that_is_left_open():
     module = tvm_stitch.torch.load(program)
     (bound,) = module["main"].attrs["tir_var_upper_bound"].values()
     assert int(bound) == 64
+    # As in the program that was traced: what products are judged by.
+    assert [size for _, size in bounds_of_module(module).expected] == [3]
     for rows in (2, 7):
         x = torch.randn(rows, 5)
         (found,) = executed(module, x)

@@ -28,7 +28,7 @@ from tvm_stitch.kernel.tensor_core.tiles import (
     stage_elements,
     why_illegal,
 )
-from tvm_stitch.stages.extents import NOMINAL, Extents
+from tvm_stitch.stages.extents import NOMINAL, Extents, nominal
 from tvm_stitch.stages.stage import Refused, as_int64
 
 # Of deep products the multiplying takes the time: large tiles load each factor least often, smaller
@@ -143,7 +143,7 @@ def any_sizes(products: Sequence[TensorProduct], bounds: Bounds) -> list[Extents
         return [NOMINAL]
     likely = {var.name: bounds.likely.size(var) for var in symbols}
     return [
-        bounds.likely.at({name: max(1, int(size * often)) for name, size in likely.items()})
+        nominal({n: max(1, int(size * often)) for n, size in likely.items()}, dict(bounds.of))
         for often in OFTEN_EXPECTED
     ]
 
