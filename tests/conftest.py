@@ -6,6 +6,8 @@ from collections import defaultdict
 
 import pytest
 
+FAST_CASES = 6
+
 
 def pytest_configure() -> None:
     # Nobody's cache is read or written, nor by processes that tests start; the executor's objects
@@ -46,16 +48,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _spread(items: list[pytest.Item]) -> None:
-    """Mark as slow what is more than a test marked spread(N) may have of fast cases.
+    """Mark as slow what is more than a test may have of fast cases: by spread(N), or FAST_CASES.
 
     By name as well, which mixes whatever the cases differ in: every second one would always be of
     the same dtype.
     """
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.get_closest_marker("spread"):
+        if not item.get_closest_marker("slow"):
             cases[item.nodeid.partition("[")[0]].append(item)
     for group in cases.values():
-        (most,) = group[0].get_closest_marker("spread").args
+        marker = group[0].get_closest_marker("spread")
+        (most,) = marker.args if marker else (FAST_CASES,)
         for item in sorted(group, key=lambda item: zlib.crc32(item.nodeid.encode()))[most:]:
             item.add_marker(pytest.mark.slow)

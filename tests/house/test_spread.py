@@ -17,6 +17,10 @@ def test_many(rows, dtype):
 @pytest.mark.parametrize("rows", range(3))
 def test_few(rows):
     pass
+
+@pytest.mark.parametrize("rows", range(9))
+def test_unmarked(rows):
+    pass
 """
 
 
@@ -31,10 +35,10 @@ def collected(pytester, *arguments):
 
 def test_so_many_are_fast_and_the_others_slow(pytester):
     fast = collected(pytester, "-m", "not slow")
-    assert len(fast) == 4 + 3
+    assert len(fast) == 4 + 3 + 6
     assert len({name[-2] for name in fast if "many" in name}) == 2, "of either dtype"
     slow = collected(pytester, "-m", "slow")
-    assert len(fast) + len(slow) == len({*fast, *slow}) == 2 * 10 + 3
+    assert len(fast) + len(slow) == len({*fast, *slow}) == 2 * 10 + 3 + 9
     assert collected(pytester, "-m", "not slow") == fast
 
 
